@@ -50,7 +50,7 @@ _gpu4fs() {
 
 	case $command:$current in
 	mkfs:-*)
-		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --copies --checksum --dedup --owner --mode -f --force -q --quiet
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --copies --unassigned --checksum --dedup --owner --mode -f --force -q --quiet
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
@@ -88,7 +88,7 @@ _gpu4fs() {
 		;;
 	scrub:-*) _gpu4fs_words "$current" "--add-sums --only --rate --now --wait --degraded --json --help --version" ;;
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
-	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --help --version" ;;
+	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --raid --size --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--dir --ddt --dot --raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
@@ -183,7 +183,7 @@ _gpu4fs() {
 		if [[ $place -eq 0 ]]; then
 			_gpu4fs_words "$current" "get list set"
 		elif [[ $word == set && $place -eq 1 && $previous != --image ]]; then
-			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=domain dedup=default"
+			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=domain dedup=default raid=1 raid=5 raid=6 raid=default"
 		else
 			_gpu4fs_files "$current"
 		fi

@@ -138,23 +138,74 @@ G4_FN static int load_group(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 
 /* ------------------------------------------------------------------ memory view */
 
-G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept)
+/* What is free, or reserved, of a pool. */
+G4_FN static uint64_t *free_of(struct g4_alloc *alloc, uint32_t pool)
 {
+	return pool == G4_LEVEL_OWN ? &alloc->free_pages : &alloc->pool_free[pool];
+}
+
+G4_FN static uint64_t *reserved_of(struct g4_alloc *alloc, uint32_t pool)
+{
+	return pool == G4_LEVEL_OWN ? &alloc->reserved : &alloc->pool_reserved[pool];
+}
+
+G4_FN static uint32_t pool_of(const struct g4_alloc *alloc, uint64_t region)
+{
+	return *(const volatile uint8_t *)&alloc->region_pool[region];
+}
+
+/* `keep` more are to be free than are reserved, of which `kept` are reserved, too. */
+G4_FN static bool reserve(struct g4_alloc *alloc, uint32_t pool, uint64_t pages, uint64_t kept, uint64_t keep)
+{
+	uint64_t *const reserved_pages = reserved_of(alloc, pool), *const free_pages = free_of(alloc, pool);
 	const uint64_t all = pages + kept;
 
 	for (;;) {
-		uint64_t reserved = g4_load64_acq(&alloc->reserved);
-		uint64_t keep = pages > 0 ? g4_max64(g4_alloc_keep(alloc), kept) : kept;
+		uint64_t reserved = g4_load64_acq(reserved_pages);
 
-		if (reserved + pages + keep > g4_load64_acq(&alloc->free_pages))
+		if (reserved + pages + keep > g4_load64_acq(free_pages))
 			return false;
-		if (!g4_cas64(&alloc->reserved, reserved, reserved + all))
+		if (!g4_cas64(reserved_pages, reserved, reserved + all))
 			continue;
 		/* a claim without a reservation that came between sees our reservation, or we see that it took the pages */
-		if (reserved + all <= g4_add64(&alloc->free_pages, 0))
+		if (reserved + all <= g4_add64(free_pages, 0))
 			return true;
-		g4_sub64(&alloc->reserved, all);
+		g4_sub64(reserved_pages, all);
 	}
+}
+
+G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept)
+{
+	return reserve(alloc, G4_LEVEL_OWN, pages, kept, pages > 0 ? g4_max64(g4_alloc_keep(alloc), kept) : kept);
+}
+
+G4_FN bool g4_alloc_reserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages)
+{
+	return pool == G4_LEVEL_OWN ? g4_alloc_reserve(alloc, pages) : reserve(alloc, pool, pages, 0, 0);
+}
+
+G4_FN void g4_alloc_reserve_again(struct g4_alloc *alloc, uint32_t pool, uint64_t pages)
+{
+	g4_add64(reserved_of(alloc, pool), pages);
+}
+
+G4_FN void g4_alloc_unreserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages)
+{
+	g4_sub64(reserved_of(alloc, pool), pages);
+}
+
+G4_FN uint64_t g4_alloc_free_in(const struct g4_alloc *alloc, uint32_t pool)
+{
+	return g4_load64_acq(pool == G4_LEVEL_OWN ? &alloc->free_pages : &alloc->pool_free[pool]);
+}
+
+G4_FN uint64_t g4_alloc_free_all(const struct g4_alloc *alloc)
+{
+	uint64_t pages = 0;
+
+	for (uint32_t pool = 0; pool < G4_LEVELS; pool++)
+		pages += g4_alloc_free_in(alloc, pool);
+	return pages;
 }
 
 G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
@@ -167,21 +218,23 @@ G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages)
 	g4_sub64(&alloc->reserved, pages);
 }
 
-/* Takes up to `want` pages out of the free count. */
-G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint64_t want, bool reserved)
+/* Takes up to `want` pages out of the free count of a pool. */
+G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint32_t pool, uint64_t want, bool reserved)
 {
+	uint64_t *const count = free_of(alloc, pool);
+
 	for (;;) {
-		uint64_t free_pages = g4_load64_acq(&alloc->free_pages);
-		uint64_t kept = reserved ? 0 : g4_load64_acq(&alloc->reserved);
+		uint64_t free_pages = g4_load64_acq(count);
+		uint64_t kept = reserved ? 0 : g4_load64_acq(reserved_of(alloc, pool));
 		uint64_t n = free_pages > kept ? g4_min64(want, free_pages - kept) : 0;
 
 		if (n == 0)
 			return 0;
-		if (!g4_cas64(&alloc->free_pages, free_pages, free_pages - n))
+		if (!g4_cas64(count, free_pages, free_pages - n))
 			continue;
-		if (reserved || g4_add64(&alloc->reserved, 0) <= free_pages - n)
+		if (reserved || g4_add64(reserved_of(alloc, pool), 0) <= free_pages - n)
 			return n;
-		g4_add64(&alloc->free_pages, n); /* reserved meanwhile */
+		g4_add64(count, n); /* reserved meanwhile */
 	}
 }
 
@@ -271,13 +324,14 @@ G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t
 	return 0;
 }
 
-/* Tries every region from `start` on, once around; only those with at least `least` free pages. */
-G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t start, uint64_t want, uint32_t least,
-			    struct g4_address *address, uint32_t *got)
+/* Tries every region of a pool from `start` on, once around; only those with at least `least` free pages. */
+G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t pool, uint64_t start, uint64_t want,
+			    uint32_t least, struct g4_address *address, uint32_t *got)
 {
 	const uint64_t count = g4_load64_acq(&alloc->region_count);
 	uint64_t region = start % count;
 
+	*got = 0;
 	for (uint64_t step = 0; step < count;) {
 		uint64_t group = region / G4_GROUP_REGIONS;
 
@@ -287,10 +341,11 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t s
 			region = (region + skip) % count;
 			continue;
 		}
-		int rc = load_group(wg, alloc, group);
+		int rc = pool_of(alloc, region) == pool ? load_group(wg, alloc, group) : 0;
 		if (rc < 0)
 			return rc;
-		*got = claim_in(alloc, region, 0, want, least, address);
+		if (pool_of(alloc, region) == pool)
+			*got = claim_in(alloc, region, 0, want, least, address);
 		if (*got > 0)
 			return 0;
 		step++;
@@ -299,14 +354,14 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t s
 	return -G4_E_NOSPC;
 }
 
-G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address goal, uint64_t want,
-			    struct g4_address *address, uint32_t *got)
+G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t pool, struct g4_address goal,
+			    uint64_t want, struct g4_address *address, uint32_t *got)
 {
 	uint64_t region = g4_address_page(goal) / G4_REGION_PAGES;
 	uint32_t page = (uint32_t)(g4_address_page(goal) % G4_REGION_PAGES);
 
 	*got = 0;
-	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count))
+	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count) || pool_of(alloc, region) != pool)
 		return 0;
 	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
 	if (rc < 0)
@@ -333,47 +388,50 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
-	uint64_t taken = take_pages(alloc, g4_min64(want, G4_REGION_PAGES), reserved);
+	const uint32_t pool = class_ >> 8;
+	uint64_t taken = take_pages(alloc, pool, g4_min64(want, G4_REGION_PAGES), reserved);
 	uint32_t n = 0;
 	int rc;
 
+	class_ &= 0xff;
 	/* a claim without a reservation may hold what it has to give back, and that may be ours */
 	uint64_t until = reserved && taken == 0 ? g4_monotonic_ns() + CLAIM_WAIT_NS : 0;
 	while (reserved && taken == 0 && g4_monotonic_ns() < until) {
 		g4_pause();
-		taken = take_pages(alloc, g4_min64(want, G4_REGION_PAGES), reserved);
+		taken = take_pages(alloc, pool, g4_min64(want, G4_REGION_PAGES), reserved);
 	}
 	if (taken == 0)
 		return -G4_E_NOSPC;
 	if (class_ == G4_ALLOC_ALIGNED) {
 		class_ = G4_ALLOC_DATA;
-		rc = claim_from(wg, alloc, g4_address_page(goal) / G4_REGION_PAGES, taken, G4_REGION_PAGES, address,
-				&n);
+		rc = claim_from(wg, alloc, pool, g4_address_page(goal) / G4_REGION_PAGES, taken, G4_REGION_PAGES,
+				address, &n);
 		if (rc == -G4_E_NOSPC)
-			rc = claim_near(wg, alloc, goal, taken, address, &n);
+			rc = claim_near(wg, alloc, pool, goal, taken, address, &n);
 	} else {
-		rc = claim_near(wg, alloc, goal, taken, address, &n);
+		rc = claim_near(wg, alloc, pool, goal, taken, address, &n);
 	}
 	if (rc == 0 && n == 0) {
-		uint32_t start = first_region(wg, alloc, shard, class_);
+		uint32_t *const last = pool == G4_LEVEL_OWN ? &shard->region[class_] : &alloc->pool_region[pool];
+		uint32_t start = pool == G4_LEVEL_OWN ? first_region(wg, alloc, shard, class_) : g4_load32_rlx(last);
 		uint32_t least = (uint32_t)g4_min64(taken, 64);
-		rc = claim_from(wg, alloc, start, taken, least, address, &n);
+		rc = claim_from(wg, alloc, pool, start, taken, least, address, &n);
 		/* the pages are there, for they are out of the count: others hold the right to more than they will take */
 		until = rc == -G4_E_NOSPC ? g4_monotonic_ns() + CLAIM_WAIT_NS : 0;
 		while (rc == -G4_E_NOSPC && g4_monotonic_ns() < until) {
-			rc = claim_from(wg, alloc, start, taken, 1, address, &n);
+			rc = claim_from(wg, alloc, pool, start, taken, 1, address, &n);
 			if (rc == -G4_E_NOSPC)
 				g4_pause();
 		}
 		if (rc == 0)
-			g4_store32_rel(&shard->region[class_], (uint32_t)(g4_address_page(*address) / G4_REGION_PAGES));
+			g4_store32_rel(last, (uint32_t)(g4_address_page(*address) / G4_REGION_PAGES));
 	}
 	if (taken > n)
-		g4_add64(&alloc->free_pages, taken - n);
+		g4_add64(free_of(alloc, pool), taken - n);
 	if (rc < 0)
 		return rc;
 	if (reserved)
-		g4_alloc_unreserve(alloc, n);
+		g4_alloc_unreserve_in(alloc, pool, n);
 	*got = n;
 	return 0;
 }
@@ -381,12 +439,12 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, struct g4_address *address)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
-	uint64_t taken = take_pages(alloc, G4_REGION_PAGES, reserved);
+	uint64_t taken = take_pages(alloc, G4_LEVEL_OWN, G4_REGION_PAGES, reserved);
 	uint32_t got = 0;
 	int rc = -G4_E_NOSPC;
 
 	if (taken == G4_REGION_PAGES)
-		rc = claim_from(wg, alloc, g4_load32_rlx(&shard->region[G4_ALLOC_DATA]), G4_REGION_PAGES,
+		rc = claim_from(wg, alloc, G4_LEVEL_OWN, g4_load32_rlx(&shard->region[G4_ALLOC_DATA]), G4_REGION_PAGES,
 				G4_REGION_PAGES, address, &got);
 	if (rc < 0) {
 		g4_add64(&alloc->free_pages, taken);
@@ -429,9 +487,20 @@ G4_FN static void mark_freed(struct g4_alloc *alloc, uint64_t page, uint64_t pag
 
 G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, uint64_t pages)
 {
-	clear_pages(alloc, g4_address_page(address), pages);
-	mark_freed(alloc, g4_address_page(address), pages);
-	g4_add64(&alloc->free_pages, pages); /* last: a claim that takes pages out of the count shall find them */
+	uint64_t page = g4_address_page(address);
+	const uint64_t end = page + pages;
+
+	clear_pages(alloc, page, pages);
+	mark_freed(alloc, page, pages);
+	while (page < end) { /* last: a claim that takes pages out of the count shall find them */
+		const uint32_t pool = pool_of(alloc, page / G4_REGION_PAGES);
+		uint64_t next = page;
+		while (next < end && pool_of(alloc, next / G4_REGION_PAGES) == pool)
+			next = (next / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
+		next = g4_min64(next, end);
+		g4_add64(free_of(alloc, pool), next - page);
+		page = next;
+	}
 }
 
 /* ------------------------------------------------------------------ discarding */
@@ -657,23 +726,67 @@ G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	return 0;
 }
 
+/* What is free of regions from one to another, all in one group that is in the memory view. */
+G4_FN static int count_regions(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, uint64_t end, uint64_t *pages)
+{
+	const uint64_t group = region / G4_GROUP_REGIONS;
+	int rc = 0;
+
+	*pages = 0;
+	if (end - region == G4_GROUP_REGIONS && g4_load32_acq(&alloc->group_state[group]) != G4_GROUP_LOADED) {
+		*pages = g4_load32_acq(&alloc->group_free[group]);
+		return 0;
+	}
+	rc = load_group(wg, alloc, group);
+	for (; region < end && rc == 0; region++)
+		*pages += g4_load32_acq(&alloc->region_free[region]);
+	return rc;
+}
+
+G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool)
+{
+	const uint64_t last =
+		g4_min64((end + G4_REGION_PAGES - 1) / G4_REGION_PAGES, alloc->most_groups * G4_GROUP_REGIONS);
+	uint64_t region = (page + G4_REGION_PAGES - 1) / G4_REGION_PAGES;
+
+	while (region < last) {
+		const uint64_t border = g4_min64((region / G4_GROUP_REGIONS + 1) * G4_GROUP_REGIONS, last);
+		uint64_t pages = 0;
+		int rc = region < alloc->region_count ? count_regions(wg, alloc, region, border, &pages) : 0;
+		if (rc < 0)
+			return rc;
+		for (; region < border; region++)
+			*(volatile uint8_t *)&alloc->region_pool[region] = (uint8_t)pool;
+		g4_sub64(&alloc->free_pages, pages);
+		g4_add64(free_of(alloc, pool), pages);
+	}
+	return 0;
+}
+
+/* New groups of which all is free but for what `free_pages` of the last one leave. */
+G4_FN static void add_free(struct g4_alloc *alloc, uint64_t group, uint64_t free_pages)
+{
+	for (uint64_t r = 0; r < G4_GROUP_REGIONS && free_pages > 0; r++) {
+		const uint64_t here = g4_min64(free_pages, G4_REGION_PAGES);
+		g4_add64(free_of(alloc, pool_of(alloc, group * G4_GROUP_REGIONS + r)), here);
+		free_pages -= here;
+	}
+}
+
 G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages,
 			 struct g4_address freed_address, uint64_t freed_pages)
 {
 	const uint64_t old = alloc->group_count, pages = alloc->meta->layout.backup_address / G4_PAGE_BYTES;
-	uint64_t free_pages = 0;
 
-	for (uint64_t g = old; g < groups; g++) {
-		const uint64_t here = g + 1 < groups ? G4_GROUP_PAGES : last_free_pages;
-		g4_store32_rel(&alloc->group_free[g], (uint32_t)here);
-		free_pages += here;
-	}
+	for (uint64_t g = old; g < groups; g++)
+		g4_store32_rel(&alloc->group_free[g], (uint32_t)(g + 1 < groups ? G4_GROUP_PAGES : last_free_pages));
 	g4_store64_rel(&alloc->total_pages, pages - alloc->meta->layout.data_address / G4_PAGE_BYTES);
 	g4_store64_rel(&alloc->group_count, groups);
 	g4_store64_rel(&alloc->region_count, groups * G4_GROUP_REGIONS);
 	if (freed_pages)
 		g4_alloc_release(alloc, freed_address, freed_pages);
-	g4_add64(&alloc->free_pages, free_pages);
+	for (uint64_t g = old; g < groups; g++) /* last: who takes pages out of the counts shall find them */
+		add_free(alloc, g, g + 1 < groups ? G4_GROUP_PAGES : last_free_pages);
 }
 
 G4_FN static int claim_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,

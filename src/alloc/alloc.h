@@ -21,6 +21,11 @@
 #define G4_ALLOC_DATA 0u
 #define G4_ALLOC_METADATA 1u
 #define G4_ALLOC_ALIGNED 2u /* data, at the start of an empty region if there is one */
+/*
+ * Pools: pages in chunks that were assigned to a level (enum g4_level) are for data that is to go there, and for nothing else; they are
+ * claimed and reserved apart. Pool OWN has all others, and all metadata.
+ */
+#define G4_ALLOC_IN(pool, class_) ((class_) | (uint32_t)(pool) << 8)
 /* metadata blocks (transaction credits) that publishing or freeing one run changes at most */
 #define G4_ALLOC_CREDITS 4u
 
@@ -40,17 +45,21 @@ struct g4_alloc {
 	struct g4_meta *meta;
 	uint64_t region_count; /* this and the next two grow with the file system */
 	uint64_t group_count;
-	uint64_t most_groups;	/* that there is memory for */
-	uint64_t *used;		/* 8 words a region */
-	uint64_t *past_slabs;	/* the same of pages that were slabs since the mount, and are none now */
-	uint64_t *freed;	/* a bit a region: pages were given back since it was last discarded */
-	uint32_t *region_free;	/* pages that may be claimed */
-	uint32_t *group_state;	/* enum below */
-	uint32_t *group_free;	/* sum of region_free; of an unloaded group: from its descriptor */
-	uint32_t *group_slabs;	/* slabs with free slots */
-	uint64_t free_pages;	/* that may be claimed */
-	uint64_t pending_pages; /* freed, not yet durable */
-	uint64_t reserved;	/* reserved for delayed writes */
+	uint64_t most_groups;	       /* that there is memory for */
+	uint64_t *used;		       /* 8 words a region */
+	uint64_t *past_slabs;	       /* the same of pages that were slabs since the mount, and are none now */
+	uint64_t *freed;	       /* a bit a region: pages were given back since it was last discarded */
+	uint32_t *region_free;	       /* pages that may be claimed */
+	uint32_t *group_state;	       /* enum below */
+	uint32_t *group_free;	       /* sum of region_free; of an unloaded group: from its descriptor */
+	uint32_t *group_slabs;	       /* slabs with free slots */
+	uint64_t free_pages;	       /* that may be claimed, of pool OWN */
+	uint64_t pending_pages;	       /* freed, not yet durable */
+	uint64_t reserved;	       /* reserved for delayed writes, of pool OWN */
+	uint64_t pool_free[G4_LEVELS]; /* the same of the others */
+	uint64_t pool_reserved[G4_LEVELS];
+	uint32_t pool_region[G4_LEVELS]; /* where the last claim succeeded */
+	uint8_t *region_pool;
 	uint64_t total_pages;
 	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];
 	struct g4_lock slab_locks[G4_SLAB_LOCKS]; /* by page: a slab's header */
@@ -83,9 +92,17 @@ G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
 /* The same with `kept` more for what maps them, which may be of those that are never reserved for data. */
 G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept);
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
+/* The same of a pool; with `again` what was claimed of a reservation and is given back counts as reserved, whatever there is. */
+G4_FN bool g4_alloc_reserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
+G4_FN void g4_alloc_reserve_again(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
+G4_FN void g4_alloc_unreserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
+/* Free pages of a pool, and of all. */
+G4_FN uint64_t g4_alloc_free_in(const struct g4_alloc *alloc, uint32_t pool);
+G4_FN uint64_t g4_alloc_free_all(const struct g4_alloc *alloc);
 /*
  * Claims 1..want contiguous pages, near `goal` (which may be none). *got pages at *address. From the reservation when
- * `reserved` (the reservation shrinks by *got), else -G4_E_NOSPC when only reserved pages are left.
+ * `reserved` (the reservation shrinks by *got), else -G4_E_NOSPC when only reserved pages are left. class_: one of the above, of pool OWN if not
+ * by G4_ALLOC_IN().
  */
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
 			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got);
@@ -139,6 +156,11 @@ G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 /* In a transaction: the descriptors of groups that lie in one page of them. */
 G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
 			    uint64_t groups, uint64_t word);
+/*
+ * Regions that begin between two pages are of a pool from now on, with what is free of them: they were of OWN. Before anybody uses the memory view, or
+ * of what is behind its end.
+ */
+G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool);
 /* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */
 G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages,
 			 struct g4_address freed_address, uint64_t freed_pages);

@@ -7,8 +7,8 @@ uint64_t g4_alloc_memory(uint64_t most_groups)
 {
 	uint64_t regions = most_groups * G4_GROUP_REGIONS;
 
-	return g4_align_up(regions * (2 * 8 * sizeof(uint64_t) + sizeof(uint32_t)) + (regions + 63) / 64 * 8 +
-				   most_groups * 3 * sizeof(uint32_t),
+	return g4_align_up(regions * (2 * 8 * sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint8_t)) +
+				   (regions + 63) / 64 * 8 + most_groups * 3 * sizeof(uint32_t),
 			   G4_PAGE_BYTES);
 }
 
@@ -65,6 +65,8 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 	alloc->group_free = (uint32_t *)at;
 	at += most_groups * sizeof(uint32_t);
 	alloc->group_slabs = (uint32_t *)at;
+	at += most_groups * sizeof(uint32_t);
+	alloc->region_pool = at;
 	/* shards start apart from each other; metadata starts half a share away from data */
 	first = alloc->meta->layout.data_address / G4_REGION_BYTES;
 	for (uint64_t s = 0; s < G4_ALLOC_SHARDS; s++) {
@@ -86,4 +88,5 @@ void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by)
 	G4_MOVE(alloc->group_state, by);
 	G4_MOVE(alloc->group_free, by);
 	G4_MOVE(alloc->group_slabs, by);
+	G4_MOVE(alloc->region_pool, by);
 }

@@ -17,7 +17,7 @@ const char g4_help_attr[] =
 	"get [--json] [--image IMAGE] FILE...\n"
 	"   or: gpu4fs attr list [--json] DIRECTORY...\n"
 	"   or: gpu4fs attr set [+|-|=]FLAGS FILE...\n"
-	"   or: gpu4fs attr set [--image IMAGE] checksum=ALGORITHM|dedup=WORD FILE...\n\n"
+	"   or: gpu4fs attr set [--image IMAGE] checksum=ALGORITHM|dedup=WORD|raid=LEVEL FILE...\n\n"
 	"get shows the flags, birth time, inode number and extended attributes of files on a\n"
 	"mounted file system; list shows the flags of everything in directories; set adds (+),\n"
 	"removes (-) or replaces (=) flags.\n\n"
@@ -29,8 +29,9 @@ const char g4_help_attr[] =
 	"crc32c, none, or default, which is what mkfs was told. Of a directory: those of files and\n"
 	"directories that are made in it. set dedup= says whether pages that are written from now on\n"
 	"and are there already are shared: on, off, default, or domain, which is on among the files\n"
-	"of this directory, or in this file, and with no others; it goes by blake3 alone. With\n"
-	"--image, get shows this and set changes it in a file\n"
+	"of this directory, or in this file, and with no others; it goes by blake3 alone. set raid=\n"
+	"says of which level the chunks are that pages go to which are written from now on: one\n"
+	"that 'gpu4fs disk assign' has made room for, or default. With --image, get shows this and set changes it in a file\n"
 	"system that is not mounted.\n\n"
 	"      --image IMAGE  of a device that is not mounted; paths begin at its root\n"
 	"      --json         print one JSON object\n"
@@ -38,10 +39,13 @@ const char g4_help_attr[] =
 
 /* What says how contents are kept; each is an attribute "gpu4fs.WORD". */
 static const struct policy {
-	const char *word, *name, *none; /* none: what a value is that there is not */
+	/* none: what a value is that there is not; missing: why one can not be had */
+	const char *word, *name, *none, *missing;
 } policies[] = {
-	{"checksum", "gpu4fs.checksum", "there are no sums"},
-	{"dedup", "gpu4fs.dedup", "on, off, domain and default are, and not"},
+	{"checksum", "gpu4fs.checksum", "there are no sums", NULL},
+	{"dedup", "gpu4fs.dedup", "on, off, domain and default are, and not", NULL},
+	{"raid", "gpu4fs.raid", "there is no level",
+	 "the file system has no chunks of that level; 'gpu4fs disk assign' makes room for some"},
 };
 #define POLICY_COUNT (sizeof(policies) / sizeof(policies[0]))
 #define POLICY_BYTES 32 /* more than any of their values */
@@ -142,7 +146,11 @@ static bool set_policy(gpu4fs *fs, const char *path, const struct policy *policy
 		rc = lsetxattr(path, policy->name, value, bytes, 0) == 0 ? 0 : -errno;
 	if (rc == -EINVAL)
 		g4_cli_error("attr", "%s: %s '%s'", path, policy->none, value);
-	return rc == 0 || (rc == -EINVAL ? false : failed_with(path, rc));
+	else if (rc == -EOPNOTSUPP && policy->missing != NULL)
+		g4_cli_error("attr", "%s: %s", path, policy->missing);
+	else if (rc != 0)
+		failed_with(path, rc);
+	return rc == 0;
 }
 
 static int run_set_policy(const char *image, const struct policy *policy, const char *value, char **paths)

@@ -30,9 +30,10 @@ const char g4_help_disk[] =
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
 	"       gpu4fs disk add [-f] DIRECTORY NEW\n"
+	"       gpu4fs disk assign --raid LEVEL [--size SIZE] DEVICE...|DIRECTORY\n"
 	"       gpu4fs disk offline DIRECTORY DEVICE\n\n"
-	"For file systems of several devices; all but 'add' for those with copies of everything,\n"
-	"or parity.\n\n"
+	"For file systems of several devices; all but 'add' and 'assign' for those with copies of\n"
+	"everything, or parity.\n\n"
 	"'rebuild' brings a disk up to date that missed writes; of a file system that is not\n"
 	"mounted all are named. 'replace' lets NEW take the place of a disk that is missing;\n"
 	"those that are there are named. The old one is refused from then on. Both copy all of\n"
@@ -44,7 +45,12 @@ const char g4_help_disk[] =
 	"'add' makes NEW one disk more, mounted or not, and the file system grows over what that\n"
 	"makes room for: without copies and parity all of it; with n copies n disks need room, so\n"
 	"add as many; with parity one for each parity and two more. Files stay where they are.\n\n"
+	"'assign' makes room for files of another level ('gpu4fs attr set raid=LEVEL') of what no\n"
+	"level has of the disks: 'gpu4fs mkfs --unassigned' leaves some. Both bear the loss of as\n"
+	"many disks as the rest: none and 0; 1, of two copies, and 5; of three, and 6; and so on.\n\n"
 	"  -f, --force      overwrite what NEW holds\n"
+	"      --raid LEVEL none, 0, 1, 5, 6, triple or quadruple\n"
+	"      --size SIZE  about as much, instead of all that there is\n"
 	"      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
 	"      --now        do not wait until nobody else works\n"
 	"      --wait       return when it is over\n"
@@ -53,6 +59,8 @@ const char g4_help_disk[] =
 struct disk_options {
 	uint64_t rate;
 	bool has_rate, now, wait, force;
+	uint32_t level; /* 0: none was said */
+	uint64_t size;
 };
 
 /* ------------------------------------------------------------------ of a mount */
@@ -134,6 +142,16 @@ static int added(const char *name, uint64_t before, uint64_t after)
 	return G4_EXIT_OK;
 }
 
+static int was_assigned(const struct disk_options *options, uint64_t bytes)
+{
+	char text[24];
+
+	g4_format_size(bytes, text, sizeof(text));
+	printf("there is room for files of level %s; the file system has %s now\n", g4_level_name(options->level),
+	       text);
+	return G4_EXIT_OK;
+}
+
 static uint64_t size_of(const struct mounted *m)
 {
 	struct statvfs s;
@@ -149,9 +167,16 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 	m->job.flags = options->now ? G4_JOB_EAGER : 0;
 	m->job.rate = options->rate;
 	const uint64_t before = size_of(m);
-	name_for_server(device, m->job.path, sizeof(m->job.path));
+	if (what == G4_DISK_ASSIGN) {
+		m->job.node2 = options->level;
+		snprintf(m->job.path, sizeof(m->job.path), "%llu", (unsigned long long)options->size);
+	} else {
+		name_for_server(device, m->job.path, sizeof(m->job.path));
+	}
 	if (!ask(m))
 		return false;
+	if (m->job.status == 0 && what == G4_DISK_ASSIGN)
+		return was_assigned(options, size_of(m)) == G4_EXIT_OK;
 	if (m->job.status == 0 && what == G4_DISK_ADD)
 		return added(device, before, size_of(m)) == G4_EXIT_OK;
 	if (m->job.status == 0)
@@ -163,7 +188,7 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 		failed(m->directory, m->job.status == -G4_E_BUSY ?
 					     "a disk is being rebuilt already" :
 				     m->job.status == -G4_E_NOTSUP ?
-					     what == G4_DISK_ADD ?
+					     what >= G4_DISK_ADD ?
 					     "has one disk, or an engine that can not let it grow; unmount it" :
 					     "has one disk" :
 					     g4_strerror(m->job.status));
@@ -218,11 +243,12 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	const bool about_job = strcmp(word, "pause") == 0 || strcmp(word, "resume") == 0 || strcmp(word, "cancel") == 0;
 	bool good;
 
-	if (count != !about_job)
-		return g4_cli_usage("disk", about_job ? "a directory is needed, and no device" :
-							"a directory and one device are needed");
+	const bool assigns = strcmp(word, "assign") == 0;
+	if (count != !(about_job || assigns))
+		return g4_cli_usage("disk", about_job || assigns ? "a directory is needed, and no device" :
+								   "a directory and one device are needed");
 	const bool adds = strcmp(word, "add") == 0;
-	if (adds && (options->has_rate || options->now || options->wait))
+	if ((adds || assigns) && (options->has_rate || options->now || options->wait))
 		return g4_cli_usage("disk", "--rate, --now and --wait are for what is done in the background");
 	if ((adds || strcmp(word, "replace") == 0) && !options->force && holds_something(names[0]))
 		return G4_EXIT_FAILURE;
@@ -233,12 +259,13 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	else if (about_job)
 		good = tell(&m, word, options);
 	else
-		good = !lies_inside(&m, names[0]) && order(&m,
-							   adds				? G4_DISK_ADD :
-							   strcmp(word, "replace") == 0 ? G4_DISK_REPLACE :
-							   strcmp(word, "offline") == 0 ? G4_DISK_OFFLINE :
-											  G4_DISK_REBUILD,
-							   names[0], options);
+		good = (assigns || !lies_inside(&m, names[0])) && order(&m,
+									assigns			     ? G4_DISK_ASSIGN :
+									adds			     ? G4_DISK_ADD :
+									strcmp(word, "replace") == 0 ? G4_DISK_REPLACE :
+									strcmp(word, "offline") == 0 ? G4_DISK_OFFLINE :
+												       G4_DISK_REBUILD,
+									assigns ? "" : names[0], options);
 	if (m.fd >= 0)
 		close(m.fd);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
@@ -274,6 +301,25 @@ static bool holds_something(const char *device)
 	return foreign != NULL;
 }
 
+static int assign(const char *const *names, int count, const struct disk_options *options)
+{
+	const struct g4_set_options open = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
+	char message[1024] = "";
+	struct g4_dev *set = NULL;
+	uint64_t bytes = 0;
+	int rc = g4_set_open(names, (uint32_t)count, &open, &set, message, sizeof(message));
+
+	if (rc == 0)
+		rc = g4_set_assign_to(set, options->level, options->size, message, sizeof(message));
+	if (rc == 0)
+		rc = g4_resize_device(set, 0, &bytes, message, sizeof(message));
+	g4_dev_close(set);
+	if (rc == 0)
+		return was_assigned(options, bytes);
+	g4_cli_error("disk", "%s", message);
+	return G4_EXIT_FAILURE;
+}
+
 /* The last name is the new one. */
 static int add(const char *const *names, int count)
 {
@@ -304,9 +350,9 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	char message[1024] = "";
 	uint32_t disk = 0;
 
-	const bool adds = strcmp(word, "add") == 0;
+	const bool adds = strcmp(word, "add") == 0, assigns = strcmp(word, "assign") == 0;
 
-	if (!rebuild && !adds && strcmp(word, "replace") != 0)
+	if (!rebuild && !adds && !assigns && strcmp(word, "replace") != 0)
 		return g4_cli_usage("disk", "'%s' is for a file system that is mounted: a directory is needed", word);
 	if (options->has_rate || options->now || options->wait)
 		return g4_cli_usage("disk", "--rate, --now and --wait are for a file system that is mounted");
@@ -315,6 +361,8 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	for (int n = 0; n < count; n++)
 		if (!is_free(names[n]))
 			return G4_EXIT_FAILURE;
+	if (assigns)
+		return assign(names, count, options);
 	if (!rebuild && !options->force && holds_something(names[count - 1]))
 		return G4_EXIT_FAILURE;
 	if (adds)
@@ -332,7 +380,7 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 
 static bool is_order(const char *word)
 {
-	static const char *const words[] = {"rebuild", "replace", "add",    "online",
+	static const char *const words[] = {"rebuild", "replace", "add",    "assign", "online",
 					    "offline", "pause",	  "resume", "cancel"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -347,6 +395,8 @@ int g4_cli_disk(int argc, char **argv)
 						     {"rate", required_argument, NULL, 'r'},
 						     {"now", no_argument, NULL, 'n'},
 						     {"wait", no_argument, NULL, 'w'},
+						     {"raid", required_argument, NULL, 'l'},
+						     {"size", required_argument, NULL, 's'},
 						     {NULL, 0, NULL, 0}};
 	struct disk_options options = {0};
 	char source[4096];
@@ -355,6 +405,13 @@ int g4_cli_disk(int argc, char **argv)
 		if (answer == 'r') {
 			options.has_rate = true;
 			if (g4_parse_size(optarg, &options.rate) < 0)
+				return g4_cli_usage("disk", "'%s' is no size", optarg);
+		} else if (answer == 'l') {
+			options.level = g4_level_of(optarg);
+			if (options.level == G4_LEVELS)
+				return g4_cli_usage("disk", "there is no level '%s'", optarg);
+		} else if (answer == 's') {
+			if (g4_parse_size(optarg, &options.size) < 0 || options.size == 0)
 				return g4_cli_usage("disk", "'%s' is no size", optarg);
 		} else if (answer == 'n') {
 			options.now = true;
@@ -370,7 +427,12 @@ int g4_cli_disk(int argc, char **argv)
 	if (!is_order(word))
 		return g4_cli_usage(
 			"disk",
-			"'%s' is no order: rebuild, replace, add, online, offline, pause, resume and cancel are", word);
+			"'%s' is no order: rebuild, replace, add, assign, online, offline, pause, resume and cancel are",
+			word);
+	const bool assigns = strcmp(word, "assign") == 0;
+	if (assigns != (options.level != 0) || (!assigns && options.size != 0))
+		return g4_cli_usage("disk",
+				    assigns ? "a level is needed: --raid" : "--raid and --size are for 'assign'");
 	if (optind < argc && g4_probe_mount_source(argv[optind], true, source, sizeof(source)))
 		return act_on_mount(argv[optind], word, argv + optind + 1, argc - optind - 1, &options);
 	return act_on_devices(word, (const char *const *)argv + optind, argc - optind, &options);

@@ -35,6 +35,8 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE... [SIZE]\n\n"
 			    "      --copies N           with --raid 1: 2 to 11, as many at most as there are\n"
 			    "                           devices; 2 by default. Any N - 1 devices may be lost\n"
 			    "      --stripe SIZE        not with --raid 1: 16K to 1M, a power of 2; 128K by default\n"
+			    "      --unassigned PERCENT  of several devices: so much of each is left for files of\n"
+			    "                           another level, see 'gpu4fs disk assign'\n"
 			    "  -s, --size SIZE          create DEVICE as a file of this size; with --force an\n"
 			    "                           existing file gets this size\n"
 			    "      --checksum ALGORITHM  sums of all pages of files, verified on every read:\n"
@@ -72,6 +74,7 @@ enum {
 	OPTION_CHECKSUM,
 	OPTION_DEDUP,
 	OPTION_RAID,
+	OPTION_UNASSIGNED,
 	OPTION_STRIPE,
 	OPTION_COPIES
 };
@@ -84,6 +87,7 @@ static const struct option long_options[] = {
 	{"checksum", required_argument, NULL, OPTION_CHECKSUM},
 	{"dedup", no_argument, NULL, OPTION_DEDUP},
 	{"raid", required_argument, NULL, OPTION_RAID},
+	{"unassigned", required_argument, NULL, OPTION_UNASSIGNED},
 	{"stripe", required_argument, NULL, OPTION_STRIPE},
 	{"copies", required_argument, NULL, OPTION_COPIES},
 	{"owner", required_argument, NULL, OPTION_OWNER},
@@ -183,6 +187,12 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 	case OPTION_PREALLOCATE:
 		options->preallocate = true;
 		return 0;
+	case OPTION_UNASSIGNED:
+		options->set_said = true;
+		if (parse_number(optarg, 10, 99, &end, &options->set.leave_percent) &&
+		    (*end == 0 || strcmp(end, "%") == 0))
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no percentage from 0 to 99", optarg);
 	case OPTION_RAID:
 		options->set_said = true;
 		if (parse_raid(optarg, &options->set))
@@ -238,7 +248,7 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 	if (count > G4_MAX_DISKS)
 		return g4_cli_usage("mkfs", "a file system has at most %u devices", G4_MAX_DISKS);
 	if (count == 1 && options->set_said)
-		return g4_cli_usage("mkfs", "--raid, --stripe and --copies are for several devices");
+		return g4_cli_usage("mkfs", "--raid, --stripe, --copies and --unassigned are for several devices");
 	const uint32_t blake3 = g4_policy_of(G4_CHECKSUM_BLAKE3);
 	if (options->format.dedup && options->format.checksum != 0 && options->format.checksum != blake3)
 		return g4_cli_usage("mkfs", "--dedup goes by blake3, and by no other checksum");

@@ -81,6 +81,23 @@ static const char *advice_on(const struct g4_set_status *status)
 					   NULL;
 }
 
+/* What is there of each level, the file system's own first; and what could become more. */
+static void show_levels(struct g4_report *report, const struct g4_set_status *status)
+{
+	g4_report_list(report, "levels");
+	for (uint32_t level = 0; level < G4_LEVELS; level++) {
+		if (status->level_bytes[level] == 0)
+			continue;
+		g4_report_object(report, NULL);
+		g4_report_text(report, "level", g4_level_name(level == G4_LEVEL_OWN ? status->own_level : level));
+		g4_report_size(report, "size_bytes", status->level_bytes[level]);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+	if (report->json || status->unassigned_bytes != 0)
+		g4_report_size(report, "unassigned_bytes", status->unassigned_bytes);
+}
+
 static void show(const struct g4_set_status *status, const char *directory, const char *why, bool json)
 {
 	const char *advice = advice_on(status);
@@ -101,6 +118,8 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 		g4_report_count(&report, "damaged_pages_met", health->damaged_pages);
 	if (advice != NULL)
 		g4_report_text(&report, "advice", advice);
+	if (status->usable && status->count > 0)
+		show_levels(&report, status);
 	g4_report_list(&report, "disks");
 	for (uint32_t d = 0; d < status->count; d++)
 		show_disk(&report, d, &status->disks[d], health);

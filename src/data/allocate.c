@@ -91,6 +91,7 @@ G4_FN static int reserve_needs(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 			       struct need *reserved)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint32_t pool = g4_file_pool(fs, inode);
 	struct need need;
 
 	for (uint32_t tries = 0;; tries++) {
@@ -100,10 +101,16 @@ G4_FN static int reserve_needs(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 		need.pages = g4_max64(need.pages, reserved->pages);
 		need.sums = g4_max64(need.sums, reserved->sums);
 		need.nodes = g4_max64(need.nodes, reserved->nodes);
-		if (g4_alloc_reserve_mapped(&fs->alloc, need.pages - reserved->pages + need.sums - reserved->sums,
-					    need.nodes - reserved->nodes)) {
-			*reserved = need;
-			return 0;
+		const uint64_t pages = need.pages - reserved->pages;
+		const bool pooled = pool != G4_LEVEL_OWN;
+		if (!pooled || g4_alloc_reserve_in(&fs->alloc, pool, pages)) {
+			if (g4_alloc_reserve_mapped(&fs->alloc, (pooled ? 0 : pages) + need.sums - reserved->sums,
+						    need.nodes - reserved->nodes)) {
+				*reserved = need;
+				return 0;
+			}
+			if (pooled)
+				g4_alloc_unreserve_in(&fs->alloc, pool, pages);
 		}
 		rc = tries ? -G4_E_NOSPC : g4_make_room(wg, fs, index);
 		if (rc < 0)
@@ -171,7 +178,7 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t ind
 		rc = map_unwritten(wg, fs, inode, page, address, got, reserved, &done);
 		if (done < got) { /* the reservation holds again */
 			g4_alloc_release(&fs->alloc, g4_address_after_pages(address, done), got - done);
-			g4_add64(&fs->alloc.reserved, got - done);
+			g4_alloc_reserve_again(&fs->alloc, g4_file_pool(fs, inode), got - done);
 			reserved->pages += got - done;
 		}
 		inode->next_goal = g4_address_after_pages(address, done);
@@ -276,7 +283,8 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && allocates)
 		rc = allocate_holes(wg, fs, index, page, end_page, &reserved);
-	g4_alloc_unreserve(&fs->alloc, reserved.pages + reserved.sums + reserved.nodes);
+	g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), reserved.pages);
+	g4_alloc_unreserve(&fs->alloc, reserved.sums + reserved.nodes);
 	if (rc == 0 && !keep && end > inode->size)
 		rc = g4_file_grow(wg, fs, index, end);
 	if (rc == 0)

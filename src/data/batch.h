@@ -81,6 +81,7 @@ struct g4_batch {
 	uint8_t wish;	       /* of all lines; enum g4_dedup_wish */
 	uint64_t direct_page;
 	uint64_t reserved; /* pages of space reserved for them and their mapping */
+	uint64_t pooled;   /* and for them in a pool of their own; then not in `reserved` */
 
 	uint32_t *lines;
 	uint64_t *pages;
@@ -135,8 +136,9 @@ G4_FN void g4_gather_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, 
 /* Pages in a row, whole, from memory that the space takes. */
 G4_FN void g4_gather_memory(const uint8_t *from, uint64_t page, uint32_t count, uint64_t reserved,
 			    struct g4_batch *batch);
-/* What is reserved for the batch's lines from `from` on. */
+/* What is reserved for the batch's lines from `from` on; and in a pool of their own. */
 G4_FN uint64_t g4_gathered_reservation(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t from);
+G4_FN uint64_t g4_gathered_pooled(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t from);
 
 /* ---- hash.c ---- */
 /*
@@ -155,7 +157,8 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 /* Finds space for a batch, in segments; it ends where there is no room for more of them. */
 G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
 /* The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved. */
-G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_address goal, struct g4_batch *batch);
+G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
+			struct g4_batch *batch);
 /* 1..want pages in a row for space that is not written (fallocate), from a reservation, which shrinks by *got. */
 G4_FN int g4_place_unwritten(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t want,
 			     struct g4_address *address, uint64_t *got);

@@ -19,14 +19,15 @@ G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, ui
 
 	for (*done = 0; *done < pages;) {
 		const uint64_t first = page + *done, most = sums ? G4_BATCH_SUMS - first % G4_BATCH_SUMS : DIRECT_PAGES;
-		uint64_t now = g4_min64(pages - *done, most), reserved;
+		uint64_t now = g4_min64(pages - *done, most), reserved, pooled;
 		uint32_t published;
-		int rc = g4_reserve_direct(wg, fs, index, first, &now, &reserved);
+		int rc = g4_reserve_direct(wg, fs, index, first, &now, &reserved, &pooled);
 		if (rc < 0)
 			return g4_check(fs, rc);
 		const uint32_t mark = g4_scratch_mark(wg);
 		struct g4_batch *batch = g4_batch_take(wg);
 		g4_gather_memory(from + *done * G4_PAGE_BYTES, first, (uint32_t)now, reserved, batch);
+		batch->pooled = pooled;
 		batch->foreign = true;
 		rc = g4_pipeline_run(wg, fs, inode, batch, new_size, &published);
 		g4_scratch_release(wg, mark);

@@ -58,7 +58,7 @@ G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t index, uint64_t first_page, 
 		uint32_t next = g4_data_line(&fs->cache, line)->next;
 		uint64_t page = fs->cache.lines[line].index;
 		if (page >= first_page && page < end_page) {
-			g4_alloc_unreserve(&fs->alloc, g4_data_line(&fs->cache, line)->reservation);
+			g4_line_unreserve(fs, inode, line);
 			g4_dirty_remove(fs, inode, line);
 			g4_cache_drop(&fs->cache, inode->data_key, page);
 		}

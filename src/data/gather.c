@@ -12,6 +12,15 @@ G4_FN uint64_t g4_gathered_reservation(const struct g4_fs *fs, const struct g4_b
 	return pages;
 }
 
+G4_FN uint64_t g4_gathered_pooled(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t from)
+{
+	uint64_t pages = 0;
+
+	for (uint32_t k = from; k < batch->count; k++)
+		pages += g4_data_line(&fs->cache, batch->lines[k])->pooled;
+	return pages;
+}
+
 G4_FN void g4_gather_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_batch *batch)
 {
 	uint32_t line = inode->dirty_head, n = 0;
@@ -35,6 +44,7 @@ G4_FN void g4_gather_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, 
 			n = k;
 	batch->count = n;
 	batch->reserved = g4_gathered_reservation(fs, batch, 0);
+	batch->pooled = g4_gathered_pooled(fs, batch, 0);
 }
 
 G4_FN void g4_gather_memory(const uint8_t *from, uint64_t page, uint32_t count, uint64_t reserved,
@@ -45,4 +55,5 @@ G4_FN void g4_gather_memory(const uint8_t *from, uint64_t page, uint32_t count, 
 	batch->direct_page = page;
 	batch->count = count;
 	batch->reserved = reserved;
+	batch->pooled = 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of the write pipeline one after the other, and whose reservation pays for the space. */
 #include "data/batch.h"
+#include "data/dirty.h"
 #include "data/map.h"
 
 G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
@@ -14,9 +15,20 @@ G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 		g4_dedup_batch(wg, fs, inode, batch);
 	if (rc == 0)
 		rc = g4_place(wg, fs, inode, batch);
-	if (rc < 0 && batch->direct)
+	if (rc < 0 && batch->direct) {
 		g4_alloc_unreserve(&fs->alloc, batch->reserved);
+		g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), batch->pooled);
+	}
 	return rc;
+}
+
+/* Of what is reserved in a pool there is to be left what is kept. */
+G4_FN static void settle(struct g4_fs *fs, uint32_t pool, uint64_t left, uint64_t kept)
+{
+	if (kept > left)
+		g4_alloc_reserve_again(&fs->alloc, pool, kept - left);
+	else
+		g4_alloc_unreserve_in(&fs->alloc, pool, left - kept);
 }
 
 G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
@@ -24,7 +36,10 @@ G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 {
 	*published = 0;
 	/* what the pages themselves did not take is for mapping, the growth last: others may need it later */
-	inode->map_reservation = batch->reserved - batch->claimed + inode->growth_reservation;
+	const uint32_t pool = g4_file_pool(fs, inode);
+	const uint64_t claimed = pool == G4_LEVEL_OWN ? batch->claimed : 0;
+
+	inode->map_reservation = batch->reserved - claimed + inode->growth_reservation;
 	if (rc == 0)
 		rc = g4_publish(wg, fs, inode, batch, size, published);
 	inode->growth_reservation = (uint32_t)g4_min64(inode->growth_reservation, inode->map_reservation);
@@ -32,10 +47,10 @@ G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 	/* what was not published is dirty still, and its reservation holds before anybody else can have the space */
 	const uint64_t kept = batch->direct ? 0 : g4_gathered_reservation(fs, batch, *published);
 	inode->map_reservation = 0;
-	if (kept > left)
-		g4_add64(&fs->alloc.reserved, kept - left);
-	else
-		g4_alloc_unreserve(&fs->alloc, left - kept);
+	settle(fs, G4_LEVEL_OWN, left, kept);
+	if (pool != G4_LEVEL_OWN)
+		settle(fs, pool, batch->pooled - batch->claimed,
+		       batch->direct ? 0 : g4_gathered_pooled(fs, batch, *published));
 	if (*published < batch->count)
 		g4_place_undo(fs, batch, *published);
 	return rc;
@@ -76,7 +91,7 @@ G4_FN int g4_store_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, st
 	g4_gather_memory(data, 0, 1, 0, batch);
 	int rc = g4_hash(wg, fs, policy, batch);
 	if (rc == 0)
-		rc = g4_place_page(wg, fs, goal, batch);
+		rc = g4_place_page(wg, fs, policy, goal, batch);
 	if (rc == 0) {
 		rc = g4_store(wg, fs, batch);
 		g4_store32_rel(&fs->journal.data_written, 1); /* flushed before the record of any transaction */

@@ -4,6 +4,7 @@
  * file had last, space that was allocated for these pages and never written, or that of pages with the same contents.
  */
 #include "data/batch.h"
+#include "data/dirty.h"
 #include "data/map.h"
 
 /* Pages in a row from a batch's page `first` on, at most a region of direct ones, so that the next ones can be aligned. */
@@ -122,7 +123,8 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 		}
 		uint32_t class_ =
 			page % G4_REGION_PAGES == 0 && most >= G4_BATCH_PAGES ? G4_ALLOC_ALIGNED : G4_ALLOC_DATA;
-		rc = g4_alloc_claim(wg, &fs->alloc, class_, inode->next_goal, most, true, &address, &got);
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), class_), inode->next_goal,
+				    most, true, &address, &got);
 		if (rc < 0)
 			return rc;
 		batch->claimed += got;
@@ -155,7 +157,8 @@ G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *ino
 		int rc = place_next(wg, fs, inode, batch, first);
 		if (rc < 0) {
 			g4_place_undo(fs, batch, 0);
-			g4_add64(&fs->alloc.reserved, batch->claimed); /* the reservation holds again */
+			/* the reservation holds again */
+			g4_alloc_reserve_again(&fs->alloc, g4_file_pool(fs, inode), batch->claimed);
 			return rc;
 		}
 		first += batch->segments[batch->segment_count - 1].pages;
@@ -164,11 +167,13 @@ G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *ino
 	return 0;
 }
 
-G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_address goal, struct g4_batch *batch)
+G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
+			struct g4_batch *batch)
 {
 	struct g4_address address;
 	uint64_t got;
-	int rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, goal, 1, false, &address, &got);
+	int rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_policy_pool(fs, policy), G4_ALLOC_DATA), goal, 1, false,
+				&address, &got);
 
 	batch->segment_count = 0;
 	batch->claimed = 0;
@@ -180,5 +185,6 @@ G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_address go
 G4_FN int g4_place_unwritten(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t want,
 			     struct g4_address *address, uint64_t *got)
 {
-	return g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, inode->next_goal, want, true, address, got);
+	return g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), G4_ALLOC_DATA), inode->next_goal,
+			      want, true, address, got);
 }

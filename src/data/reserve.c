@@ -16,6 +16,8 @@
 #include "inode/txn.h"
 
 struct reservation {
+	uint32_t pool;
+	uint32_t pooled; /* pages of that pool, where it is not that of all; else 0, and they are some of the others */
 	uint32_t pages;	 /* the page's own */
 	uint32_t growth; /* the in-core inode's */
 	uint32_t height;
@@ -26,12 +28,25 @@ G4_FN static struct reservation reservation_for(const struct g4_fs *fs, const st
 {
 	const bool sums = g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_NONE || g4_sums_own(inode);
 	uint32_t height = inode->disk.map_height > inode->dirty_height ? inode->disk.map_height : inode->dirty_height;
-	struct reservation reservation = {1, 0, g4_map_height_for(page)};
+	const uint32_t pool = g4_file_pool(fs, inode), pooled = pool != G4_LEVEL_OWN;
+	struct reservation reservation = {pool, pooled, 1 - pooled, 0, g4_map_height_for(page)};
 
 	if (reservation.height > height)
 		reservation.growth = reservation.height - height + sums;
 	reservation.pages += height + reservation.growth + sums;
 	return reservation;
+}
+
+/* Pages of all, and some of a pool; both, or neither. */
+G4_FN static bool reserve(struct g4_fs *fs, uint64_t pages, uint32_t pool, uint64_t pooled)
+{
+	if (pooled > 0 && !g4_alloc_reserve_in(&fs->alloc, pool, pooled))
+		return false;
+	if (g4_alloc_reserve(&fs->alloc, pages))
+		return true;
+	if (pooled > 0)
+		g4_alloc_unreserve_in(&fs->alloc, pool, pooled);
+	return false;
 }
 
 G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
@@ -76,19 +91,20 @@ G4_FN static int reserve_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t index
 
 	if (g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_UNKNOWN)
 		return -G4_E_POLICY;
-	if (!g4_alloc_reserve(&fs->alloc, reservation.pages + reservation.growth)) {
+	if (!reserve(fs, reservation.pages + reservation.growth, reservation.pool, reservation.pooled)) {
 		int rc = g4_make_room(wg, fs, index);
 		if (rc < 0)
 			return rc;
 		reservation = reservation_for(fs, inode, page);
-		if (!g4_alloc_reserve(&fs->alloc, reservation.pages + reservation.growth)) {
+		if (!reserve(fs, reservation.pages + reservation.growth, reservation.pool, reservation.pooled)) {
 			rc = is_allocated(wg, fs, inode, page, &one);
 			if (rc < 0)
 				return rc;
-			reservation.pages = reservation.growth = 0;
+			reservation.pages = reservation.growth = reservation.pooled = 0;
 		}
 	}
 	g4_data_line(&fs->cache, line)->reservation = (uint8_t)reservation.pages;
+	g4_data_line(&fs->cache, line)->pooled = (uint8_t)reservation.pooled;
 	inode->growth_reservation += reservation.growth;
 	if (reservation.height > inode->dirty_height)
 		inode->dirty_height = reservation.height;
@@ -124,8 +140,22 @@ G4_FN static uint64_t direct_reservation(const struct g4_fs *fs, const struct g4
 	return pages + paths + growth + (sums ? 2 : 0);
 }
 
+/* With what is of a pool of its own reserved there, and not in what all have. */
+G4_FN static bool reserve_direct(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page, uint64_t pages,
+				 uint64_t *reserved, uint64_t *pooled)
+{
+	const uint32_t pool = g4_file_pool(fs, inode);
+
+	*pooled = pool != G4_LEVEL_OWN ? pages : 0;
+	*reserved = direct_reservation(fs, inode, page, pages) - *pooled;
+	if (reserve(fs, *reserved, pool, *pooled))
+		return true;
+	*reserved = *pooled = 0;
+	return false;
+}
+
 G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
-			    uint64_t *reserved)
+			    uint64_t *reserved, uint64_t *pooled)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool grows = g4_map_height_for(page + *pages - 1) > inode->disk.map_height;
@@ -133,21 +163,17 @@ G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 
 	if (rc < 0)
 		return rc;
-	*reserved = direct_reservation(fs, inode, page, *pages);
-	if (g4_alloc_reserve(&fs->alloc, *reserved))
+	if (reserve_direct(fs, inode, page, *pages, reserved, pooled))
 		return 0;
 	if (*pages > G4_BATCH_PAGES) { /* what is left may be enough for a part, and that needs no commit */
 		*pages = G4_BATCH_PAGES;
-		*reserved = direct_reservation(fs, inode, page, *pages);
-		if (g4_alloc_reserve(&fs->alloc, *reserved))
+		if (reserve_direct(fs, inode, page, *pages, reserved, pooled))
 			return 0;
 	}
 	rc = g4_make_room(wg, fs, index);
 	if (rc < 0)
 		return rc;
-	*reserved = direct_reservation(fs, inode, page, *pages);
-	if (g4_alloc_reserve(&fs->alloc, *reserved))
+	if (reserve_direct(fs, inode, page, *pages, reserved, pooled))
 		return 0;
-	*reserved = 0;
 	return is_allocated(wg, fs, inode, page, pages);
 }

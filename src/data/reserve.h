@@ -14,9 +14,9 @@ G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t line);
 /*
  * Space for writing *pages pages from `page` on past the cache, or for fewer of them where that is all there is. *reserved: what
- * was reserved.
+ * was reserved, and *pooled beside it in the pool of the file's level, for the pages themselves, if that is not OWN.
  */
 G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
-			    uint64_t *reserved);
+			    uint64_t *reserved, uint64_t *pooled);
 
 #endif

@@ -10,7 +10,7 @@ G4_FN static int write_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 	int rc = g4_publish_inline(wg, fs, inode, g4_line_data(&fs->cache, line));
 
 	if (rc == 0) {
-		g4_alloc_unreserve(&fs->alloc, g4_data_line(&fs->cache, line)->reservation);
+		g4_line_unreserve(fs, inode, line);
 		g4_dirty_remove(fs, inode, line);
 	}
 	return rc;

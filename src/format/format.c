@@ -173,7 +173,8 @@ G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device
 		return -G4_E_SB_GEOMETRY;
 	if (sb->inode_bytes != sizeof(struct g4_inode) || sb->small_bytes != G4_SLAB_SLOT_BYTES)
 		return -G4_E_SB_GEOMETRY;
-	if (!g4_policy_is_known(sb->policy) || (sb->policy & G4_POLICY_DEDUP) == G4_POLICY_DEDUP_DOMAIN)
+	if (!g4_policy_is_known(sb->policy) || (sb->policy & G4_POLICY_DEDUP) == G4_POLICY_DEDUP_DOMAIN ||
+	    (sb->policy & G4_POLICY_RAID))
 		return -G4_E_POLICY;
 	if (sb->label[G4_LABEL_BYTES - 1] != 0)
 		return -G4_E_SB_GEOMETRY;
@@ -185,7 +186,8 @@ G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device
 G4_FN bool g4_policy_is_known(uint32_t policy)
 {
 	return (policy & ~G4_POLICY_KNOWN) == 0 && (policy & G4_POLICY_CHECKSUM) <= G4_CHECKSUM_COUNT &&
-	       (policy & G4_POLICY_DEDUP) <= G4_POLICY_DEDUP_DOMAIN;
+	       (policy & G4_POLICY_DEDUP) <= G4_POLICY_DEDUP_DOMAIN &&
+	       (policy & G4_POLICY_RAID) >> G4_POLICY_RAID_SHIFT < G4_LEVELS;
 }
 
 G4_FN bool g4_policy_dedup(uint32_t policy, uint32_t super)

@@ -144,7 +144,18 @@ enum g4_checksum_algorithm {
 #define G4_POLICY_DEDUP_OFF UINT32_C(0x10)
 #define G4_POLICY_DEDUP_ON UINT32_C(0x20)
 #define G4_POLICY_DEDUP_DOMAIN UINT32_C(0x30) /* among the files of one domain (g4_inode_domain()); of inodes alone */
-#define G4_POLICY_KNOWN (G4_POLICY_CHECKSUM | G4_POLICY_DEDUP)
+#define G4_POLICY_RAID UINT32_C(0xf00)	      /* enum g4_level of the chunks that data goes to; of inodes alone */
+#define G4_POLICY_RAID_SHIFT 8
+#define G4_POLICY_KNOWN (G4_POLICY_CHECKSUM | G4_POLICY_DEDUP | G4_POLICY_RAID)
+/* Levels of chunks that were assigned, and of files that go there. OWN: what mkfs made, and disks that were added. */
+enum g4_level {
+	G4_LEVEL_OWN,
+	G4_LEVEL_NONE,
+	G4_LEVEL_STRIPED,
+	G4_LEVEL_COPIES,
+	G4_LEVEL_PARITY, /* and one more for each further parity */
+	G4_LEVELS = G4_LEVEL_PARITY + 4
+};
 G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 {
 	return algorithm + 1;
@@ -257,7 +268,8 @@ struct g4_chunk {
 	g4_le16 columns;
 	g4_le16 copies;
 	g4_le16 parity; /* at most 4 */
-	g4_le16 reserved[3];
+	g4_le16 level;	/* enum g4_level: OWN, or what it was assigned as, which it is then */
+	g4_le16 reserved[2];
 	g4_le64 places[G4_CHUNK_PLACES]; /* the address on the disk, and in the low 6 bits the disk's index */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_chunk) == 128, "chunk");

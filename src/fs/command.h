@@ -228,7 +228,8 @@ enum g4_disk_order {
 	G4_DISK_REPLACE = 2, /* the same of a new one, which takes the place of one that is not there */
 	G4_DISK_OFFLINE = 3, /* uses one no more */
 	G4_DISK_NAME = 4,    /* how one was named */
-	G4_DISK_ADD = 5	     /* a new one is one more; the file system grows over it */
+	G4_DISK_ADD = 5,     /* a new one is one more; the file system grows over it */
+	G4_DISK_ASSIGN = 6   /* chunks of level `number`, of as many bytes as name says in decimal, 0 all; the same */
 };
 #define G4_ACCESS_READ 4u /* access(2) */
 #define G4_ACCESS_WRITE 2u

@@ -525,7 +525,8 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_statfs *out = (struct g4_statfs *)cmd->data;
-	uint64_t free_pages = g4_load64_acq(&fs->alloc.free_pages), pending = g4_load64_acq(&fs->alloc.pending_pages);
+	uint64_t free_pages = g4_alloc_free_in(&fs->alloc, G4_LEVEL_OWN),
+		 pending = g4_load64_acq(&fs->alloc.pending_pages);
 	uint64_t reserved = g4_load64_acq(&fs->alloc.reserved), keep = g4_alloc_keep(&fs->alloc);
 
 	if (cmd->length < sizeof(*out))
@@ -542,6 +543,8 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 		out->blocks_available = pages - (pages + G4_SUMS_SLOTS) / (G4_SUMS_SLOTS + 1);
 	}
 	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
+	/* what files of other levels may have, and no others: it is free, and not available to all */
+	out->blocks_free += g4_alloc_free_all(&fs->alloc) - free_pages;
 	out->inodes = 0; /* a count of those in use would be one more block in every create's transaction */
 	out->name_max = G4_NAME_MAX;
 	out->flags = g4_fs_state(fs);

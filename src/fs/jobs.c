@@ -362,7 +362,10 @@ G4_FN static bool can_grow(const struct g4_fs *fs)
 	       fs->alloc.most_groups >= g4_layout_room(&fs->meta.layout);
 }
 
-/* A disk that brought nothing that its tables can use is one of the set all the same: the size is what it was. */
+/*
+ * A disk, or chunks of another level. A disk that brought nothing that its tables can use is one of the set all the same: the size is what it
+ * was.
+ */
 G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_job_record unused;
@@ -371,6 +374,8 @@ G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	if (!can_grow(fs))
 		return -G4_E_NOTSUP;
 	const int rc = g4_rebuild_order(wg, fs, cmd, &unused);
+	if (rc == 0) /* what the set says of itself */
+		g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_CHUNKS);
 	return rc < 0 ? rc : g4_resize(wg, fs, g4_space_bytes(&fs->space), false, &limit);
 }
 
@@ -383,7 +388,7 @@ G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_ROFS;
 	if (cmd->mask == G4_DISK_REBUILD || cmd->mask == G4_DISK_REPLACE)
 		return start_rebuild(wg, fs, cmd);
-	if (cmd->mask == G4_DISK_ADD && !cmd->flags)
+	if ((cmd->mask == G4_DISK_ADD || cmd->mask == G4_DISK_ASSIGN) && !cmd->flags)
 		return add_disk(wg, fs, cmd);
 	if ((cmd->mask != G4_DISK_OFFLINE && cmd->mask != G4_DISK_NAME) || cmd->flags)
 		return -G4_E_INVAL;

@@ -5,6 +5,8 @@
  */
 #include "fs/mount_host.h"
 
+#include "fs/levels.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -392,6 +394,8 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 		*what = "reading the allocation maps";
 		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc, plan->most_groups);
 	}
+	if (rc == 0)
+		rc = g4_levels_apply(wg, fs, 0);
 	if (rc == 0) {
 		*what = "reading the root directory";
 		rc = find_root(wg, fs, &orphan);

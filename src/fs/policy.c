@@ -5,6 +5,7 @@
  */
 #include "fs/policy.h"
 
+#include "data/dirty.h"
 #include "data/writeback.h"
 #include "format/owners.h"
 #include "fs/super.h"
@@ -24,6 +25,10 @@ struct word {
 /* by their fields' values */
 static G4_CONST struct word checksums[] = {WORD("default"), G4_CHECKSUMS(CHECKSUM_WORD)};
 static G4_CONST struct word dedups[] = {WORD("default"), WORD("off"), WORD("on"), WORD("domain")};
+static G4_CONST struct word raids[] = {WORD("default"), WORD("none"), WORD("0"),      WORD("1"),
+				       WORD("5"),	WORD("6"),    WORD("triple"), WORD("quadruple")};
+#define RAIDS (sizeof(raids) / sizeof(raids[0]))
+G4_STATIC_ASSERT(RAIDS == G4_LEVELS, "in the order of their numbers");
 #define CHECKSUMS (sizeof(checksums) / sizeof(checksums[0]))
 #define DEDUPS (sizeof(dedups) / sizeof(dedups[0]))
 G4_STATIC_ASSERT(CHECKSUMS == 1 + G4_CHECKSUM_COUNT, "in the order of their numbers");
@@ -40,8 +45,9 @@ G4_FN static struct field field_of(enum g4_policy_field field)
 {
 	const struct field checksum = {G4_POLICY_CHECKSUM, 0, CHECKSUMS, checksums};
 	const struct field dedup = {G4_POLICY_DEDUP, 4, DEDUPS, dedups};
+	const struct field raid = {G4_POLICY_RAID, G4_POLICY_RAID_SHIFT, RAIDS, raids};
 
-	return field == G4_POLICY_FIELD_DEDUP ? dedup : checksum;
+	return field == G4_POLICY_FIELD_DEDUP ? dedup : field == G4_POLICY_FIELD_RAID ? raid : checksum;
 }
 
 G4_FN uint32_t g4_policy_text(const struct g4_inode_core *inode, enum g4_policy_field field, char *text)
@@ -112,11 +118,28 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 	return rc;
 }
 
+/* A level that the file system has not been given would be a file that can not be written. */
+G4_FN static bool has_level(const struct g4_fs *fs, uint32_t value)
+{
+	const uint32_t pool = g4_policy_pool(fs, value);
+
+	if (pool == G4_LEVEL_OWN)
+		return true;
+	for (uint64_t region = 0; region < g4_load64_acq(&fs->alloc.region_count); region++)
+		if (fs->alloc.region_pool[region] == pool)
+			return true;
+	return false;
+}
+
 G4_FN int g4_policy_set(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, enum g4_policy_field field, uint32_t value)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	const uint32_t policy = (inode->disk.policy & ~field_of(field).mask) | value;
 	struct g4_txn txn;
+
+	if (field == G4_POLICY_FIELD_RAID && value != 0 &&
+	    (!(fs->super.features_incompat & G4_FEATURE_INCOMPAT_CHUNKS) || !has_level(fs, value)))
+		return -G4_E_NOTSUP;
 	int rc = g4_writeback(wg, fs, index);
 
 	if (rc == 0 && policy != 0)

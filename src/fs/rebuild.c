@@ -82,6 +82,8 @@ G4_FN static uint32_t order_of(const struct g4_cmd *cmd)
 		return G4_ORDER_OFFLINE;
 	case G4_DISK_ADD:
 		return G4_ORDER_ADD;
+	case G4_DISK_ASSIGN:
+		return G4_ORDER_ASSIGN;
 	default:
 		return G4_ORDER_NAME;
 	}

@@ -22,6 +22,7 @@
  */
 #include "fs/resize.h"
 
+#include "fs/levels.h"
 #include "fs/super.h"
 #include "fs/sync.h"
 #include "inode/txn.h"
@@ -249,6 +250,9 @@ G4_FN static int change_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 	if (rc < 0)
 		return leave_open(fs, old, rc);
 	use_size(fs, bytes);
+	rc = bytes > old ? g4_levels_apply(wg, fs, old) : 0; /* no page there is known to anybody yet */
+	if (rc < 0)
+		return rc;
 	if (bytes > old)
 		g4_alloc_grow(&fs->alloc, fs->super.group_count,
 			      fs->super.group_count > old_groups ? last_group_pages(bytes) : 0, g4_address_from(freed),

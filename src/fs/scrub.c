@@ -796,7 +796,7 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 		record->cursor[CURSOR_PHASE] = PHASE_TREE;
 	if (record->units == 0)
 		record->units = FIXED_PAGES + fs->meta.layout.groups_pages + fs->meta.layout.group_count +
-				g4_load64_rlx(&fs->alloc.total_pages) - g4_load64_rlx(&fs->alloc.free_pages) +
+				g4_load64_rlx(&fs->alloc.total_pages) - g4_alloc_free_all(&fs->alloc) +
 				(has_rows(fs) ? g4_space_bytes(&fs->space) / G4_PAGE_BYTES : 0);
 	step.to = g4_scrub_is_in_place(fs) ? NULL : step.scrub->pages;
 	if (step.scrub->dir == G4_NO_INODE)

@@ -27,6 +27,7 @@ static G4_CONST struct prefix prefixes[] = {
 	{"system.posix_acl_default", 24, G4_XATTR_ACL_DEFAULT, true},
 	{"gpu4fs.checksum", 15, SPACE_POLICY + G4_POLICY_FIELD_CHECKSUM, true},
 	{"gpu4fs.dedup", 12, SPACE_POLICY + G4_POLICY_FIELD_DEDUP, true},
+	{"gpu4fs.raid", 11, SPACE_POLICY + G4_POLICY_FIELD_RAID, true},
 };
 #define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
 
@@ -84,6 +85,7 @@ G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		return !change || g4_is_root(cred) ? 0 : -G4_E_PERM;
 	case SPACE_POLICY + G4_POLICY_FIELD_CHECKSUM:
 	case SPACE_POLICY + G4_POLICY_FIELD_DEDUP:
+	case SPACE_POLICY + G4_POLICY_FIELD_RAID:
 		if (type != G4_S_IFREG && type != G4_S_IFDIR)
 			return -G4_E_NOTSUP;
 		return !change || g4_is_owner(inode, cred) ? 0 : -G4_E_PERM;

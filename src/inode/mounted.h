@@ -195,6 +195,7 @@ struct g4_fs {
 	struct g4_ahead ahead;
 	struct g4_split split;
 	struct g4_bounce bounce;
+	uint32_t own_level;	/* enum g4_level of what no policy asks for; OWN: of one disk */
 	uint32_t resizing;	/* enum g4_fs_resizing: what the holder of the superblocks does */
 	uint64_t damaged_pages; /* met since mkfs: they are not what was written */
 	struct g4_events events;

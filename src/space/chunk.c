@@ -14,7 +14,8 @@
 struct plan {
 	struct g4_chunk *chunks;
 	uint32_t first, count; /* those before `first` were there already, and stay as they are */
-	uint64_t address;
+	uint64_t address, end; /* the end that is not to be passed by more than a MiB of each column */
+	uint32_t level, with_disk;
 	uint64_t next[G4_MAX_DISKS]; /* the first byte of each disk that is not given away */
 	uint64_t left[G4_MAX_DISKS];
 	uint32_t disk_count;
@@ -28,11 +29,13 @@ G4_FN uint64_t g4_chunk_usable(uint64_t disk_bytes)
 	return disk_bytes > G4_PAGE_BYTES && end > G4_CHUNK_UNIT ? end - G4_CHUNK_UNIT : 0;
 }
 
-/* The disk with the most room left that is not among the first `taken` of `disks`; G4_MAX_DISKS: none has any. */
+/* The disk with the most room left that is not among the first `taken` of `disks`, but first the one that is to be there; G4_MAX_DISKS: none has any. */
 G4_FN static uint32_t roomiest(const struct plan *plan, const uint32_t *disks, uint32_t taken)
 {
 	uint32_t best = G4_MAX_DISKS;
 
+	if (taken == 0 && plan->with_disk)
+		return plan->left[plan->with_disk - 1] ? plan->with_disk - 1 : G4_MAX_DISKS;
 	for (uint32_t d = 0; d < plan->disk_count; d++) {
 		bool free = plan->left[d] != 0;
 		for (uint32_t k = 0; k < taken; k++)
@@ -70,6 +73,7 @@ G4_FN static void add_chunk(struct plan *plan, const uint32_t *disks, uint32_t c
 		chunk->columns = (uint16_t)columns;
 		chunk->copies = (uint16_t)copies;
 		chunk->parity = (uint16_t)parity;
+		chunk->level = (uint16_t)plan->level;
 		chunk->stripe_bytes = columns > 1 ? (uint32_t)stripe_bytes : 0;
 		for (uint32_t k = 0; k < columns * copies; k++)
 			chunk->places[k] = plan->next[disks[k]] | disks[k];
@@ -87,9 +91,9 @@ G4_FN static void add_chunk(struct plan *plan, const uint32_t *disks, uint32_t c
 /* All of each disk, one behind the other. */
 G4_FN static void plan_none(struct plan *plan)
 {
-	for (uint32_t d = 0; d < plan->disk_count; d++)
-		if (plan->left[d])
-			add_chunk(plan, &d, 1, 1, plan->left[d], 0, 0);
+	for (uint32_t d = 0; d < plan->disk_count && plan->count < G4_CHUNKS_MAX && plan->address < plan->end; d++)
+		if (plan->left[d] && (!plan->with_disk || d + 1 == plan->with_disk))
+			add_chunk(plan, &d, 1, 1, g4_min64(plan->left[d], plan->end - plan->address), 0, 0);
 }
 
 /* Over as many disks as have room, at most G4_CHUNK_PLACES at a time in groups of the same width, until too few have. */
@@ -99,14 +103,24 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 		uint32_t disks[G4_MAX_DISKS], count = 0, done = 0;
 		while (count < plan->disk_count && (disks[count] = roomiest(plan, disks, count)) != G4_MAX_DISKS)
 			count++;
+		if (plan->with_disk) /* one group, or others would be without it */
+			count = (uint32_t)g4_min64(count, G4_CHUNK_PLACES);
 		/* each group of columns has its own parity, and two columns of data at least */
 		if (count < (parity ? parity + 2 : 1))
 			return;
 		const uint32_t groups = (count + G4_CHUNK_PLACES - 1) / G4_CHUNK_PLACES;
-		for (uint32_t g = 0; g < groups && plan->count < G4_CHUNKS_MAX; g++) {
+		if (plan->count + groups > G4_CHUNKS_MAX)
+			return;
+		for (uint32_t g = 0; g < groups; g++) {
 			const uint32_t columns = (count - done + groups - g - 1) / (groups - g);
-			add_chunk(plan, &disks[done], columns, 1, plan->left[disks[done + columns - 1]], stripe_bytes,
-				  parity);
+			uint64_t room = plan->left[disks[done + columns - 1]];
+			if (plan->with_disk)
+				room = g4_min64(room, plan->left[disks[0]]);
+			if (plan->address >= plan->end)
+				return;
+			const uint64_t wanted = g4_align_up(
+				(plan->end - plan->address + columns - parity - 1) / (columns - parity), G4_CHUNK_UNIT);
+			add_chunk(plan, &disks[done], columns, 1, g4_min64(room, wanted), stripe_bytes, parity);
 			done += columns;
 		}
 	}
@@ -122,7 +136,7 @@ G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uin
 		uint32_t at = taken;
 		if (disk == G4_MAX_DISKS)
 			return 0;
-		least = plan->left[disk];
+		least = taken ? g4_min64(least, plan->left[disk]) : plan->left[disk];
 		for (; at > 0 && disks[at - 1] > disk; at--)
 			disks[at] = disks[at - 1];
 		disks[at] = disk;
@@ -130,15 +144,15 @@ G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uin
 	return least;
 }
 
-/* Pieces on the disks that have the most room, until fewer than there are copies have any, or all pieces have `most` bytes. */
-G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t most)
+/* Pieces on the disks that have the most room, until fewer than there are copies have any, or the space has `most` bytes. */
+G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t most, bool whole)
 {
 	uint64_t total = 0;
 
 	for (uint32_t d = 0; d < plan->disk_count; d++)
 		total += plan->left[d];
 	/* the front of a set with parity is in one piece: a copy of a record of the journal is on one disk then */
-	const uint64_t unit = most < UINT64_MAX ? most : g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
+	const uint64_t unit = whole ? most : g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
 	while (plan->count < G4_CHUNKS_MAX && plan->address < most) {
 		uint32_t disks[G4_COPIES_MAX];
 		const uint64_t least = choose_disks(plan, copies, disks);
@@ -150,23 +164,28 @@ G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t mos
 }
 
 /* What of the disks the first `count` chunks leave. */
-G4_FN static void begin_plan(struct plan *plan, uint64_t log_bytes, const uint64_t *disk_bytes, uint32_t disk_count,
-			     struct g4_chunk *chunks, uint32_t count)
+G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish, const uint64_t *disk_bytes,
+			     uint32_t disk_count, struct g4_chunk *chunks, uint32_t count)
 {
 	memset(plan, 0, sizeof(*plan));
 	plan->chunks = chunks;
 	plan->first = plan->count = count;
 	plan->disk_count = disk_count;
 	plan->address = count ? chunks[count - 1].address + chunks[count - 1].bytes : 0;
+	plan->end = wish->most_bytes ? plan->address + g4_align_up(wish->most_bytes, G4_CHUNK_UNIT) : UINT64_MAX / 2;
+	plan->level = wish->level;
+	plan->with_disk = wish->with_disk;
 	for (uint32_t d = 0; d < disk_count; d++)
-		plan->next[d] = G4_CHUNK_UNIT + log_bytes;
+		plan->next[d] = G4_CHUNK_UNIT + wish->log_bytes;
 	for (uint32_t n = 0; n < count; n++) /* places on a disk are in the order of chunks */
 		for (uint32_t k = 0; k < (uint32_t)chunks[n].columns * chunks[n].copies; k++)
 			plan->next[g4_place_disk(chunks[n].places[k])] =
 				g4_place_address(chunks[n].places[k]) + chunks[n].place_bytes;
 	for (uint32_t d = 0; d < disk_count; d++) {
-		const uint64_t end = G4_CHUNK_UNIT + g4_chunk_usable(disk_bytes[d]);
-		plan->left[d] = end > plan->next[d] ? end - plan->next[d] : 0;
+		const uint64_t usable = g4_chunk_usable(disk_bytes[d]), next = plan->next[d];
+		const uint64_t end =
+			G4_CHUNK_UNIT + usable - g4_align_down(usable / 100 * wish->leave_percent, G4_CHUNK_UNIT);
+		plan->left[d] = end > next ? end - next : 0;
 	}
 }
 
@@ -177,8 +196,8 @@ G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *d
 
 	if (wish->raid != G4_RAID_PARITY)
 		return g4_chunk_extend(wish, disk_bytes, disk_count, chunks, 0);
-	begin_plan(&plan, wish->log_bytes, disk_bytes, disk_count, chunks, 0);
-	plan_mirrored(&plan, wish->copies, wish->front_bytes);
+	begin_plan(&plan, wish, disk_bytes, disk_count, chunks, 0);
+	plan_mirrored(&plan, wish->copies, wish->front_bytes, true);
 	const uint32_t mirrors = plan.count;
 	if (plan.address == wish->front_bytes)
 		plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
@@ -190,11 +209,11 @@ G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t 
 {
 	struct plan plan;
 
-	begin_plan(&plan, wish->log_bytes, disk_bytes, disk_count, chunks, count);
+	begin_plan(&plan, wish, disk_bytes, disk_count, chunks, count);
 	if (wish->raid == G4_RAID_0)
 		plan_striped(&plan, wish->stripe_bytes, 0);
 	else if (wish->raid == G4_RAID_1)
-		plan_mirrored(&plan, wish->copies, UINT64_MAX);
+		plan_mirrored(&plan, wish->copies, plan.end, false);
 	else if (wish->raid == G4_RAID_PARITY)
 		plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
 	else
@@ -211,6 +230,8 @@ G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes
 	wish->log_bytes = log_bytes;
 	for (uint32_t n = 0; n < map->count; n++) {
 		const struct g4_chunk *chunk = &map->chunks[n];
+		if (chunk->level != G4_LEVEL_OWN)
+			continue;
 		if (chunk->parity || (chunk->columns > 1 && wish->raid != G4_RAID_PARITY)) {
 			wish->raid = chunk->parity ? G4_RAID_PARITY : G4_RAID_0;
 			wish->copies = chunk->parity + UINT32_C(1);
@@ -242,9 +263,11 @@ G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t
 
 	if (chunk->columns == 0 || chunk->columns > G4_CHUNK_PLACES || chunk->copies == 0 ||
 	    chunk->copies > G4_COPIES_MAX || places > G4_CHUNK_PLACES || chunk->reserved[0] != 0 ||
-	    chunk->reserved[1] != 0 || chunk->reserved[2] != 0)
+	    chunk->reserved[1] != 0)
 		return false;
 	if (chunk->parity && (chunk->parity > G4_CHUNK_PARITY_MOST || chunk->columns < chunk->parity + 2))
+		return false;
+	if (chunk->level != G4_LEVEL_OWN && chunk->level != g4_chunk_shape(chunk))
 		return false;
 	if (chunk->columns > 1 && chunk->copies > 1) /* no stripes of copies: a disk is rebuilt a column at a time */
 		return false;

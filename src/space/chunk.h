@@ -33,6 +33,10 @@ struct g4_chunk_wish {
 	uint32_t copies; /* of RAID 1, 2 to G4_COPIES_MAX; with parity one more than that, of the front; else 1 */
 	uint64_t stripe_bytes;
 	uint64_t log_bytes, front_bytes; /* with parity: a log on each disk, and what is in copies; whole MiB */
+	uint32_t leave_percent;		 /* of each disk: no chunk gets them; less than 100 */
+	uint64_t most_bytes; /* of g4_chunk_extend(): as many and no more, or a few MiB; 0: all that there is */
+	uint32_t level;	     /* of the chunks */
+	uint32_t with_disk;  /* each is on this one, too: 1 + its number; 0: on any */
 };
 /*
  * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). How many chunks, at most G4_CHUNKS_MAX;
@@ -46,6 +50,14 @@ G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *d
  */
 G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			       struct g4_chunk *chunks, uint32_t count);
+/* What a chunk is by its columns and copies. */
+G4_FN G4_INLINE uint32_t g4_chunk_shape(const struct g4_chunk *chunk)
+{
+	return chunk->parity	  ? G4_LEVEL_PARITY + chunk->parity - UINT32_C(1) :
+	       chunk->columns > 1 ? (uint32_t)G4_LEVEL_STRIPED :
+	       chunk->copies > 1  ? (uint32_t)G4_LEVEL_COPIES :
+				    (uint32_t)G4_LEVEL_NONE;
+}
 /* A wish for what chunks have that are there. Per-lane. */
 G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes, struct g4_chunk_wish *wish);
 /* Checks chunks that a disk has told: -G4_E_SB_GEOMETRY, or 0 and the map can be used. Per-lane. */

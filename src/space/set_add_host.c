@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk more. The set gets as many chunks of its own level as the disks have room for that no chunk has yet, behind those that are there:
+ * A disk more, or chunks of another level. The set gets as many chunks of its own level that lie on the new disk as the disks have room for that no chunk has yet, behind those that are there:
  * no address changes, and the file system grows over them as over a device that has become longer (src/fs/resize.c). What one disk more is
  * good for depends on the level: copies need as many disks with room as there are copies, rows one more than they have parities and two of
  * data at least. A disk that does not bring enough is one of the set nevertheless, and its room is there for the next one.
@@ -79,23 +79,31 @@ static int check_disk(struct g4_wg *wg, const struct g4_set *set, struct g4_dev 
 	return 0;
 }
 
-/* What the superblocks are to say, and the chunks behind those that there are. */
-static int plan(struct g4_set *set, const struct g4_dev *dev, struct g4_superblock *next)
+/* The superblocks are to say that there are more chunks, as wished, behind those that there are. */
+static void plan_chunks(struct g4_set *set, const struct g4_chunk_wish *wish, struct g4_superblock *next)
+{
+	uint64_t bytes[G4_MAX_DISKS];
+
+	for (uint32_t d = 0; d < next->disk_count; d++)
+		bytes[d] = next->disk_bytes[d];
+	next->chunk_count = g4_chunk_extend(wish, bytes, next->disk_count, set->chunks, set->map.count);
+	next->chunk_list_head = set->super->chunk_list_head == G4_CHUNKS_ADDRESS ? G4_CHUNKS_SECOND : G4_CHUNKS_ADDRESS;
+	next->features_incompat |= G4_FEATURE_INCOMPAT_CHUNKS;
+}
+
+/* And a disk more. */
+static int plan_disk(struct g4_set *set, const struct g4_dev *dev, struct g4_superblock *next)
 {
 	const uint32_t disk = set->count;
 	struct g4_chunk_wish wish;
-	uint64_t bytes[G4_MAX_DISKS];
 
 	*next = *set->super;
 	next->disk_count = disk + 1;
 	next->disk_bytes[disk] = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
 	next->disk_since[disk] = next->disk_mended[disk] = next->disk_damaged[disk] = 0;
-	for (uint32_t d = 0; d <= disk; d++)
-		bytes[d] = next->disk_bytes[d];
 	g4_chunk_wish_like(&set->map, next->parity_log_bytes, &wish);
-	next->chunk_count = g4_chunk_extend(&wish, bytes, disk + 1, set->chunks, set->map.count);
-	next->chunk_list_head = set->super->chunk_list_head == G4_CHUNKS_ADDRESS ? G4_CHUNKS_SECOND : G4_CHUNKS_ADDRESS;
-	next->features_incompat |= G4_FEATURE_INCOMPAT_CHUNKS;
+	wish.with_disk = disk + 1; /* what is left of the others may be meant for another level */
+	plan_chunks(set, &wish, next);
 	return g4_uuid_random(next->disk_uuids[disk]);
 }
 
@@ -118,14 +126,21 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char
 		return rc;
 	}
 	g4_store32_rel(&set->dev.props.disks, disk + 1);
-	g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
 	return rc;
 }
 
 /* The lock of rows held, if there is any. */
+static void use_chunks(struct g4_set *set)
+{
+	g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
+	if (set->parity)
+		g4_set_parity_extended(set);
+}
+
+/* The same lock held. */
 static int add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name, struct g4_superblock *next)
 {
-	int rc = plan(set, dev, next);
+	int rc = plan_disk(set, dev, next);
 
 	if (rc == 0 && set->parity)
 		rc = g4_set_parity_extend(wg, set, next->chunk_count);
@@ -134,8 +149,7 @@ static int add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *n
 	pthread_mutex_lock(&set->lock);
 	rc = put_in(wg, set, dev, name, next);
 	pthread_mutex_unlock(&set->lock);
-	if (set->parity)
-		g4_set_parity_extended(set);
+	use_chunks(set);
 	return rc;
 }
 
@@ -170,4 +184,114 @@ int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const c
 	}
 	free(next);
 	return rc;
+}
+
+/* ---- chunks of another level ---- */
+
+/*
+ * A level that bears the loss of more disks than the set would be of no use where the metadata is lost, one that bears fewer would leave chunks that a
+ * disk takes with it.
+ */
+static int wish_for(const struct g4_set *set, uint32_t level, struct g4_chunk_wish *wish, struct g4_dev_message message)
+{
+	const uint32_t lost = set->super->copies - 1;
+
+	g4_chunk_wish_like(&set->map, set->super->parity_log_bytes, wish);
+	if (wish->raid != G4_RAID_PARITY && wish->raid != G4_RAID_0)
+		wish->stripe_bytes = G4_STRIPE_DEFAULT;
+	wish->level = level;
+	wish->copies = lost + 1;
+	wish->raid = level == G4_LEVEL_NONE    ? G4_RAID_NONE :
+		     level == G4_LEVEL_STRIPED ? G4_RAID_0 :
+		     level == G4_LEVEL_COPIES  ? G4_RAID_1 :
+						 G4_RAID_PARITY;
+	const uint32_t bears = level < G4_LEVEL_COPIES	? 0 :
+			       level == G4_LEVEL_COPIES ? (uint32_t)g4_max64(lost, 1) :
+							  level - G4_LEVEL_PARITY + 1;
+	if (bears != lost)
+		return g4_dev_fail(
+			message, -G4_E_INVAL,
+			"all of a file system bears the loss of the same number of disks: of %u here, and of %u at "
+			"level %s",
+			lost, bears, g4_level_name(level));
+	if (wish->raid == G4_RAID_PARITY && !set->parity)
+		return g4_dev_fail(
+			message, -G4_E_INVAL,
+			"there is no room for the log of chunks with parity; 'gpu4fs mkfs --unassigned' leaves some");
+	return 0;
+}
+
+static int assign(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk_wish *wish, struct g4_superblock *next)
+{
+	int rc = 0;
+
+	*next = *set->super;
+	plan_chunks(set, wish, next);
+	if (next->chunk_count == set->map.count)
+		return -G4_E_NOSPC;
+	if (set->parity)
+		rc = g4_set_parity_extend(wg, set, next->chunk_count);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&set->lock);
+	rc = g4_set_switch_table(wg, set, next, next->chunk_count);
+	pthread_mutex_unlock(&set->lock);
+	use_chunks(set);
+	return rc;
+}
+
+int g4_set_assign(struct g4_wg *wg, struct g4_set *set, uint32_t level, uint64_t bytes, struct g4_dev_message message)
+{
+	struct g4_superblock *next = calloc(1, sizeof(*next));
+	struct g4_chunk_wish wish;
+	int rc = next ? check_set(set, message) : g4_dev_fail(message, -G4_E_NOMEM, "out of memory");
+
+	if (rc == 0 && (level == G4_LEVEL_OWN || level >= G4_LEVELS))
+		rc = g4_dev_fail(message, -G4_E_INVAL, "there is no such level");
+	if (rc == 0)
+		rc = wish_for(set, level, &wish, message);
+	if (rc == 0) {
+		wish.most_bytes = bytes;
+		if (set->parity)
+			pthread_rwlock_wrlock(&set->parity->lock);
+		rc = assign(wg, set, &wish, next);
+		if (set->parity)
+			pthread_rwlock_unlock(&set->parity->lock);
+		if (rc == -G4_E_NOSPC)
+			g4_dev_fail(message, rc, "the disks have no room left for chunks of level %s",
+				    g4_level_name(level));
+		else if (rc < 0)
+			g4_dev_fail(message, rc, "chunks can not be assigned: %s", g4_strerror(rc));
+	}
+	free(next);
+	return rc;
+}
+
+uint32_t g4_set_own_level(const struct g4_set *set)
+{
+	struct g4_chunk_wish wish;
+
+	g4_chunk_wish_like(&set->map, 0, &wish);
+	return wish.raid == G4_RAID_NONE ? (uint32_t)G4_LEVEL_NONE :
+	       wish.raid == G4_RAID_0	 ? (uint32_t)G4_LEVEL_STRIPED :
+	       wish.raid == G4_RAID_1	 ? (uint32_t)G4_LEVEL_COPIES :
+					   (uint32_t)G4_LEVEL_PARITY + wish.copies - 2;
+}
+
+/* ---- words ---- */
+
+static const char *const level_names[G4_LEVELS] = {"own", "none", "0", "1", "5", "6", "triple", "quadruple"};
+
+const char *g4_level_name(uint32_t level)
+{
+	return level < G4_LEVELS ? level_names[level] : NULL;
+}
+
+uint32_t g4_level_of(const char *name)
+{
+	uint32_t level = G4_LEVEL_NONE;
+
+	while (level < G4_LEVELS && strcmp(level_names[level], name) != 0)
+		level++;
+	return level;
 }

@@ -39,6 +39,7 @@ struct g4_set_plan {
 	uint32_t parity;	/* of G4_RAID_PARITY: 1 to 4 */
 	uint64_t stripe_bytes;	/* of RAID 0 and parity; 0: G4_STRIPE_DEFAULT */
 	uint64_t journal_bytes; /* as mkfs is going to be told: with parity the journal lies in copies */
+	uint32_t leave_percent; /* of each disk, less than 100: for chunks that are assigned later */
 };
 /*
  * Makes a set of at least two open disks; what is on them is gone. What is written into it then, superblocks last, makes a
@@ -58,10 +59,20 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struc
 
 /*
  * A device, open or NULL, becomes a disk more of an open set, and is the set's from then on; it is closed on failure, and nothing was changed. What was on
- * it is gone. The set's device is longer then, by the chunks of its level that there is room for on all disks, or as long as before; the file
+ * it is gone. The set's device is longer then, by the chunks of its level that lie on this disk as well and that all have room for, or as long as before; the file
  * system is as large as it was (g4_resize()).
  */
 int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes);
+/*
+ * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all. The level bears the loss of as
+ * many disks as the set. As above.
+ */
+int g4_set_assign_to(struct g4_dev *dev, uint32_t level, uint64_t bytes, char *message, size_t message_bytes);
+/* The word for a level, as users write it; NULL: there is none of that number. And the level; G4_LEVELS: none is called so. */
+const char *g4_level_name(uint32_t level);
+uint32_t g4_level_of(const char *name);
+/* Chunks of an open set, one after the other: false: there is no such one. */
+bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chunk);
 
 /* ---- of an open device ---- */
 enum g4_disk_state {
@@ -96,6 +107,9 @@ struct g4_set_status {
 	uint64_t generation;
 	bool usable; /* the active disks have everything; else `message` says why not */
 	bool whole;  /* and all are active */
+	/* of a usable one: bytes of chunks that hold data, by level, own ones by the first; and of disks, that no chunk has */
+	uint64_t level_bytes[G4_LEVELS], unassigned_bytes;
+	uint32_t own_level;
 	struct g4_disk_info disks[G4_MAX_DISKS];
 	uint32_t other_count; /* names that are no disk of the set now */
 	struct {

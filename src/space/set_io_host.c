@@ -593,6 +593,8 @@ void g4_set_begin(struct g4_set *set)
 				       .copies = set->super->copies};
 	for (uint32_t n = 0; n < set->super->chunk_count; n++)
 		props->remakes = (uint32_t)g4_max64(props->remakes, set->chunks[n].parity);
+	if (set->super->parity_log_bytes) /* of chunks that may come, too */
+		props->remakes = (uint32_t)g4_max64(props->remakes, props->copies - UINT32_C(1));
 	for (uint32_t d = 0; d < set->count; d++) {
 		if (!set->disks[d].dev)
 			continue;

@@ -601,24 +601,45 @@ int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, cha
 	return rc;
 }
 
+int g4_set_assign_to(struct g4_dev *dev, uint32_t level, uint64_t bytes, char *message, size_t message_bytes)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+
+	if (!g4_set_is(dev))
+		return g4_dev_fail(sentence, -G4_E_SB_DISKS, "the file system was made for one disk");
+	struct g4_wg *wg = g4_wg_create(0);
+	const int rc = wg ? g4_set_assign(wg, (struct g4_set *)dev->host, level, bytes, sentence) :
+			    g4_dev_fail(sentence, -G4_E_NOMEM, "out of memory");
+	if (wg)
+		g4_wg_destroy(wg);
+	return rc;
+}
+
 /* ---- making ---- */
 
 /* How long the log is, and how much is in copies: the journal and what stands before the data, and a 64th more. */
 static void plan_parity(struct g4_set *set, const struct g4_set_plan *plan, struct g4_chunk_wish *wish,
 			const uint64_t *disk_bytes)
 {
-	uint64_t least = UINT64_MAX, total = 0;
+	uint64_t total = 0;
 	struct g4_layout layout;
 
-	for (uint32_t d = 0; d < set->count; d++) {
-		least = g4_min64(least, disk_bytes[d]);
+	for (uint32_t d = 0; d < set->count; d++)
 		total += g4_chunk_usable(disk_bytes[d]);
-	}
-	wish->log_bytes =
-		g4_min64(g4_max64(g4_align_down(least / 256, G4_CHUNK_UNIT), G4_CHUNK_UNIT), G4_PARITY_LOG_MOST);
 	wish->front_bytes = g4_align_up(total / 64 + 1, G4_CHUNK_UNIT);
 	if (g4_layout_plan(g4_align_down(total, G4_PAGE_BYTES), plan->journal_bytes, &layout) == 0)
 		wish->front_bytes += g4_align_up(layout.data_address, G4_CHUNK_UNIT);
+}
+
+/* Chunks with parity need a log before all places: of a set that may get some later, too. */
+static void plan_log(struct g4_set *set, struct g4_chunk_wish *wish, const uint64_t *disk_bytes)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t d = 0; d < set->count; d++)
+		least = g4_min64(least, disk_bytes[d]);
+	wish->log_bytes =
+		g4_min64(g4_max64(g4_align_down(least / 256, G4_CHUNK_UNIT), G4_CHUNK_UNIT), G4_PARITY_LOG_MOST);
 	set->super->parity_log_bytes = (uint32_t)wish->log_bytes;
 	set->super->features_incompat |= G4_FEATURE_INCOMPAT_PARITY;
 }
@@ -636,6 +657,8 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 		wish.copies = plan->parity + 1;
 	const uint32_t copies = wish.copies;
 
+	wish.leave_percent = plan->leave_percent;
+
 	if (copies > G4_COPIES_MAX)
 		return g4_dev_fail(message, -G4_E_INVAL, "there are at most %u copies of everything", G4_COPIES_MAX);
 	if (plan->raid == G4_RAID_PARITY && (plan->parity < 1 || plan->parity > G4_CHUNK_PARITY_MOST))
@@ -646,6 +669,7 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 	if (copies > set->count)
 		return g4_dev_fail(message, -G4_E_INVAL, "%u copies of everything need as many devices", copies);
 	const uint64_t stripe = wish.stripe_bytes;
+
 	if (stripe < G4_STRIPE_MIN || stripe > G4_STRIPE_MAX || (stripe & (stripe - 1)) != 0)
 		return g4_dev_fail(message, -G4_E_INVAL,
 				   "a stripe has a power of 2 of bytes, at least 16 KiB and at most 1 MiB");
@@ -655,6 +679,11 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 			return g4_dev_fail(message, -G4_E_DEV_SMALL,
 					   "%s: is too small: a disk of a set has at least 8 MiB", set->disks[d].name);
 	}
+	if (plan->leave_percent >= 100)
+		return g4_dev_fail(message, -G4_E_INVAL, "something of the disks has to be assigned");
+	if (plan->raid == G4_RAID_PARITY ||
+	    (plan->leave_percent && copies > 1 && copies <= G4_CHUNK_PARITY_MOST + 1 && set->count > copies))
+		plan_log(set, &wish, bytes);
 	if (plan->raid == G4_RAID_PARITY)
 		plan_parity(set, plan, &wish, bytes);
 	const uint32_t count = g4_chunk_plan(&wish, bytes, set->count, set->chunks);
@@ -728,6 +757,16 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 }
 
 /* ---- of an open device ---- */
+
+bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chunk)
+{
+	const struct g4_set *set = g4_set_is(dev) ? (const struct g4_set *)dev->host : NULL;
+
+	if (!set || index >= g4_load32_acq(&set->map.count))
+		return false;
+	*chunk = set->chunks[index];
+	return true;
+}
 
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info)
 {

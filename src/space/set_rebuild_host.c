@@ -469,13 +469,30 @@ static int order_name(struct g4_set *set, const struct g4_dev_order *order)
 	return 0;
 }
 
+static int order_chunk(const struct g4_set *set, struct g4_dev_order *order)
+{
+	if (order->disk >= g4_load32_acq(&set->map.count))
+		return -G4_E_NOENT;
+	const struct g4_chunk *chunk = &set->chunks[order->disk];
+	order->done = chunk->address;
+	order->bytes = chunk->address + chunk->bytes;
+	order->all = chunk->level;
+	order->disk = g4_set_own_level(set);
+	return 0;
+}
+
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const uint32_t target = g4_load32_acq(&set->target);
 	int rc = -G4_E_INVAL;
 
+	if (order->op == G4_ORDER_CHUNK)
+		return order_chunk(set, order);
 	if (set->dev.props.read_only && order->op != G4_ORDER_ASK && order->op != G4_ORDER_NAME)
 		return -G4_E_DEV_READONLY;
+	if (order->op == G4_ORDER_ASSIGN)
+		return g4_set_assign(wg, set, order->disk, strtoull(order->name, NULL, 10),
+				     (struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
 	switch (order->op) {
 	case G4_ORDER_REBUILD:
 	case G4_ORDER_REPLACE:

@@ -44,8 +44,11 @@ int g4_set_parity_begin(struct g4_set *set)
 		stripe = g4_max64(stripe, chunk->stripe_bytes);
 		parity = (uint32_t)g4_max64(parity, chunk->parity);
 	}
-	if (!parity)
+	if (!set->super->parity_log_bytes)
 		return 0;
+	/* there may be chunks with parity later */
+	stripe = g4_max64(stripe, G4_STRIPE_DEFAULT);
+	parity = (uint32_t)g4_max64(parity, set->super->copies - UINT32_C(1));
 	struct g4_set_parity *p = calloc(1, sizeof(*p));
 	if (!p || pthread_rwlock_init(&p->lock, NULL) != 0) {
 		free(p);

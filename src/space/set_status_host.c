@@ -72,6 +72,23 @@ static const char *place(struct g4_set_status *status, const struct g4_superbloc
 	return NULL;
 }
 
+static void add_up_chunks(const struct g4_set *set, struct g4_set_status *status)
+{
+	uint64_t taken[G4_MAX_DISKS] = {0};
+
+	status->own_level = g4_set_own_level(set);
+	for (uint32_t n = 0; n < set->map.count; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		status->level_bytes[chunk->level] += chunk->bytes;
+		for (uint32_t k = 0; k < (uint32_t)chunk->columns * chunk->copies; k++)
+			taken[g4_place_disk(chunk->places[k])] += chunk->place_bytes;
+	}
+	for (uint32_t d = 0; d < set->count; d++) {
+		const uint64_t room = g4_chunk_usable(set->super->disk_bytes[d]) - set->super->parity_log_bytes;
+		status->unassigned_bytes += room > taken[d] ? room - taken[d] : 0;
+	}
+}
+
 /* Whether the disks that are active have everything: by opening them. */
 static void try_active(struct g4_set_status *status, char *message, size_t bytes)
 {
@@ -85,8 +102,11 @@ static void try_active(struct g4_set_status *status, char *message, size_t bytes
 			names[count++] = status->disks[d].name;
 	status->usable = count > 0 && g4_set_open(names, count, &options, &dev, message, bytes) == 0;
 	status->whole = status->usable && count == status->count;
-	if (status->usable)
-		g4_dev_close(dev);
+	if (!status->usable)
+		return;
+	if (g4_set_is(dev))
+		add_up_chunks((const struct g4_set *)dev->host, status);
+	g4_dev_close(dev);
 }
 
 /* Whether one of the two disks knows the other one. */

@@ -178,6 +178,12 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
 	       struct g4_dev_message message);
 
+/* The same without a disk: chunks of another level, of about so many bytes, or with 0 of all that is left. */
+int g4_set_assign(struct g4_wg *wg, struct g4_set *set, uint32_t level, uint64_t bytes, struct g4_dev_message message);
+
+/* The level of what mkfs made (enum g4_level). */
+uint32_t g4_set_own_level(const struct g4_set *set);
+
 /* ---- the device (set_io_host.c) ---- */
 /* Makes the device of a set whose disks and chunks are there. */
 void g4_set_begin(struct g4_set *set);

@@ -93,7 +93,38 @@ exits 0 "... a check finds nothing" "$gpu4fs" fsck --data i j k l
 exits 0 "... without the first and a new one" "$gpu4fs" info j l
 exits 1 "one device of its own" "$gpu4fs" disk add single f -f
 says "... stays alone" "made for one disk"
-rm f g h i j k l small
+truncate -s 40M m n o
+exits 2 "all of the disks can not be left" "$gpu4fs" mkfs -q --raid 1 --unassigned 100 m n o
+exits 2 "nor of one device" "$gpu4fs" mkfs -q --unassigned 10% m
+exits 0 "some can" "$gpu4fs" mkfs -q --raid 1 --unassigned 60% m n o
+[ "$("$gpu4fs" status --json m n o | python3 -c "import json, sys; print(json.load(sys.stdin)['unassigned_bytes'])")" -gt 50000000 ]
+report $? "... and status tells"
+exits 1 "no file can be of a level that there is not" "$gpu4fs" attr set --image m,n,o raid=5 /
+says "... is told" "disk assign"
+one_sentence "... in one sentence"
+exits 2 "a level is needed" "$gpu4fs" disk assign m n o
+exits 2 "... that there is" "$gpu4fs" disk assign --raid 7 m n o
+exits 1 "one that bears less" "$gpu4fs" disk assign --raid 0 m n o
+says "... is refused" "bears the loss"
+one_sentence "... in one sentence"
+exits 1 "one that bears more" "$gpu4fs" disk assign --raid 6 m n o
+one_sentence "... is refused in one sentence"
+exits 0 "another one" "$gpu4fs" disk assign --raid 5 --size 20M m n o
+exits 0 "... and more of it" "$gpu4fs" disk assign --raid 5 m n o
+exits 1 "... until there is none" "$gpu4fs" disk assign --raid 5 m n o
+one_sentence "... is told in one sentence"
+equals "status has both" "1 5" "$("$gpu4fs" status --json m n o | python3 -c "import json, sys
+print(*(x['level'] for x in json.load(sys.stdin)['levels']))")"
+exits 0 "a directory may be of it now" "$gpu4fs" attr set --image m,n,o raid=5 /
+exits 0 "... which get shows" "$gpu4fs" attr get --image m,n,o /
+says "... by its name" "raid.*5"
+exits 1 "what is no level" "$gpu4fs" attr set --image m,n,o raid=7 /
+one_sentence "... is refused in one sentence"
+mkdir data && cp "$gpu4fs" data
+exits 0 "files go there" "$gpu4fs" import --image m,n,o data /new
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data m n o
+exits 0 "... nor without a disk" "$gpu4fs" fsck --data m o
+rm -r f g h i j k l m n o small data
 exits 8 "what is none" "$gpu4fs" fsck a /dev/null
 one_sentence "... is told in one sentence"
 cp e short

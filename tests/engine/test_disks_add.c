@@ -176,22 +176,25 @@ static void keep(struct disks *d, uint32_t count, uint8_t **before)
 }
 
 /* The crashed disks are the old set, or the new one; then the disk can be added, or is there. */
-static bool judge_crash(struct disks *crashed, uint32_t old, uint32_t at)
+static bool judge_crash(struct disks *crashed, uint32_t old, uint32_t at, uint32_t lost)
 {
+	const uint32_t gone =
+		lost && at % 3 == 0 ? 1u << at / 3 % (old + 1) : 0; /* with a disk, an old one or the new one */
+
 	crashed->count = old + 1;
-	int rc = disks_try_mount(crashed, (2u << old) - 1, false);
+	int rc = disks_try_mount(crashed, ((2u << old) - 1) & ~gone, gone != 0);
 	const bool is_old = rc < 0;
 
 	if (is_old) {
 		crashed->count = old;
-		rc = disks_try_mount(crashed, (1u << old) - 1, false);
+		rc = disks_try_mount(crashed, ((1u << old) - 1) & ~gone, gone != 0);
 	}
 	if (rc < 0)
 		fail_msg("after %u requests: %s", at, crashed->message);
 	disks_expect_files(crashed, FILES, 1);
 	disks_unmount(crashed);
-	disks_expect_clean(crashed, (1u << crashed->count) - 1);
-	if (is_old && at % 7 == 0) {
+	disks_expect_clean(crashed, ((1u << crashed->count) - 1) & ~gone);
+	if (is_old && !gone && at % 7 == 0) {
 		add_next(crashed);
 		disks_expect_clean(crashed, (1u << crashed->count) - 1);
 	}
@@ -230,7 +233,7 @@ static void a_power_cut_leaves_the_old_set_or_the_new_one(void **state)
 		for (uint32_t at = l % 2; at <= total; at += rig_every(2)) {
 			crashed.count = old + 1;
 			disks_crash(&crashed, before, &f, &order, at, &random);
-			old_sets += judge_crash(&crashed, old, at);
+			old_sets += judge_crash(&crashed, old, at, levels[l].parity + levels[l].copies);
 			states++;
 		}
 		crashed.count = old + 1;
@@ -242,6 +245,129 @@ static void a_power_cut_leaves_the_old_set_or_the_new_one(void **state)
 	}
 	print_message("%u states, %u with the old set\n", states, old_sets);
 	assert_true(old_sets > 0 && old_sets < states);
+}
+
+/* ---- chunks of another level ---- */
+
+struct assigned {
+	struct g4_set_plan plan;
+	uint32_t disks, level;
+};
+static const struct assigned assigned[] = {
+	{{.raid = G4_RAID_1, .copies = 2, .leave_percent = 60}, 4, G4_LEVEL_PARITY},
+	{{.raid = G4_RAID_1, .copies = 3, .leave_percent = 60}, 5, G4_LEVEL_PARITY + 1},
+	{{.raid = G4_RAID_PARITY, .parity = 1, .stripe_bytes = ROWS_STRIPE, .leave_percent = 30}, 3, G4_LEVEL_COPIES},
+	{{.raid = G4_RAID_NONE, .leave_percent = 50}, 3, G4_LEVEL_STRIPED},
+	{{.raid = G4_RAID_0, .leave_percent = 50}, 3, G4_LEVEL_NONE}};
+#define ASSIGNED (sizeof(assigned) / sizeof(assigned[0]))
+
+static void format_assigned(struct disks *d, const struct assigned *a)
+{
+	uint64_t bytes[MOST_DISKS];
+
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		bytes[n] = 2 * ADD_BYTES;
+	disks_make(d, a->disks, bytes);
+	disks_format_plan(d, &a->plan, G4_CHECKSUM_NONE);
+}
+
+static void assign(struct disks *d, struct g4_dev *set, uint32_t level)
+{
+	uint64_t bytes;
+
+	if (g4_set_assign_to(set, level, 0, d->message, sizeof(d->message)) < 0 ||
+	    g4_resize_device(set, 0, &bytes, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+static void chunks_of_another_level_bear_the_same(void **state)
+{
+	(void)state;
+	for (uint32_t k = 0; k < ASSIGNED; k++) {
+		struct disks d;
+		struct g4_dev *set;
+		struct g4_chunk chunk;
+		uint64_t ino;
+		format_assigned(&d, &assigned[k]);
+		disks_mount(&d, (1u << d.count) - 1);
+		fill(&d, 1);
+		disks_unmount(&d);
+		assert_int_equal(disks_try_open(&d, (1u << d.count) - 1, false, 0, &set), 0);
+		const uint64_t before = g4_dev_props(set)->size_bytes;
+		const uint32_t lost = g4_dev_props(set)->copies - 1;
+		for (uint32_t level = G4_LEVEL_OWN; level <= G4_LEVELS; level++)
+			if (level == G4_LEVEL_OWN || level == G4_LEVELS || (level < G4_LEVEL_COPIES) != (lost == 0) ||
+			    (level >= G4_LEVEL_PARITY && level - G4_LEVEL_PARITY + 1 != lost))
+				assert_int_equal(g4_set_assign_to(set, level, 0, d.message, sizeof(d.message)),
+						 -G4_E_INVAL);
+		assign(&d, set, assigned[k].level);
+		assert_true(g4_dev_props(set)->size_bytes >= before + 8 * G4_MIB);
+		assert_int_equal(g4_set_assign_to(set, assigned[k].level, 0, d.message, sizeof(d.message)),
+				 -G4_E_NOSPC);
+		uint32_t n = 0;
+		while (g4_set_chunk(set, n, &chunk))
+			n++;
+		assert_int_equal(chunk.level, assigned[k].level);
+		assert_int_equal(g4_chunk_shape(&chunk), assigned[k].level);
+		g4_dev_close(set);
+		disks_expect_clean(&d, (1u << d.count) - 1);
+		disks_mount(&d, (1u << d.count) - 1);
+		disks_expect_files(&d, FILES, 1);
+		const uint64_t bytes = disks_fill(&d, &ino);
+		disks_unmount(&d);
+		disks_expect_clean(&d, (1u << d.count) - 1);
+		for (uint32_t first = 0; first < d.count; first++) {
+			uint32_t which = (1u << d.count) - 1;
+			for (uint32_t l = 0; l < lost; l++)
+				which &= ~(1u << (first + l) % d.count);
+			assert_int_equal(disks_try_open(&d, which, false, G4_DEV_READ_ONLY, &set), 0);
+			disks_begin_fs(&d, set, G4_FS_READ_ONLY);
+			disks_expect_files(&d, FILES, 1);
+			disks_expect_filled(&d, ino, bytes);
+			disks_unmount_fs(&d, set, true);
+		}
+		disks_free(&d);
+	}
+}
+
+static void a_power_cut_leaves_the_chunks_that_were_or_the_new_ones(void **state)
+{
+	static struct disks_order order;
+
+	(void)state;
+	for (uint32_t k = 0; k < ASSIGNED; k++) {
+		struct disks d, crashed;
+		struct faulty f;
+		uint8_t *before[MOST_DISKS];
+		uint64_t random = 1 + k;
+		format_assigned(&d, &assigned[k]);
+		disks_mount(&d, (1u << d.count) - 1);
+		fill(&d, 1);
+		disks_unmount(&d);
+		keep(&d, d.count, before);
+		disks_open_faulty(&d, &f);
+		memset(&order, 0, sizeof(order));
+		disks_watch(&d, &f, &order);
+		const uint32_t lost = g4_dev_props(f.set)->copies - 1;
+		assign(&d, f.set, assigned[k].level);
+		disks_make(&crashed, d.count, d.bytes);
+		for (uint32_t at = k % 2; at <= order.count; at += rig_every(2)) {
+			uint32_t which = (1u << d.count) - 1;
+			disks_crash(&crashed, before, &f, &order, at, &random);
+			for (uint32_t l = 0; l < lost; l++) /* with what may be lost */
+				which &= ~(1u << (at + l) % d.count);
+			if (disks_try_mount(&crashed, which, lost > 0) < 0)
+				fail_msg("after %u requests: %s", at, crashed.message);
+			disks_expect_files(&crashed, FILES, 1);
+			disks_unmount(&crashed);
+			disks_expect_clean(&crashed, which);
+		}
+		disks_free(&crashed);
+		g4_dev_close(f.set);
+		for (uint32_t n = 0; n < d.count; n++)
+			free(before[n]);
+		disks_free(&d);
+	}
 }
 
 /* Refused with these words, and all disks are what they were. */
@@ -324,6 +450,8 @@ int main(void)
 		cmocka_unit_test(each_level_grows_when_enough_disks_are_there),
 		cmocka_unit_test(one_is_added_while_users_write),
 		cmocka_unit_test(a_power_cut_leaves_the_old_set_or_the_new_one),
+		cmocka_unit_test(chunks_of_another_level_bear_the_same),
+		cmocka_unit_test(a_power_cut_leaves_the_chunks_that_were_or_the_new_ones),
 		cmocka_unit_test(what_can_not_be_added_is_refused),
 		cmocka_unit_test(a_disk_that_was_not_added_to_the_end_is_told),
 	};

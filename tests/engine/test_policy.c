@@ -285,7 +285,7 @@ static void poke(uint64_t ino, uint32_t policy)
 
 static void an_unknown_policy_is_read_and_not_written(void **state)
 {
-	static const uint32_t unknown[] = {6, 15, 0x40, 0x100, 0x80000002u};
+	static const uint32_t unknown[] = {6, 15, 0x40, 0x800, 0x1000, 0x80000002u};
 	const uint64_t ino = make(G4_NODE_ROOT, "f");
 
 	(void)state;

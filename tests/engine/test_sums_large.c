@@ -540,7 +540,7 @@ static void a_caller_that_changes_its_memory_damages_nothing(void **state)
 {
 	static struct g4_batch_lists room;
 	static struct g4_batch batch;
-	uint64_t ino, pages = LARGE, reserved;
+	uint64_t ino, pages = LARGE, reserved, pooled;
 	uint32_t index, published;
 
 	(void)state;
@@ -548,7 +548,7 @@ static void a_caller_that_changes_its_memory_damages_nothing(void **state)
 	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
 	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
 	g4_write_lock(&inode->lock);
-	assert_int_equal(g4_reserve_direct(rig.wg, rig.fs, index, 0, &pages, &reserved), 0);
+	assert_int_equal(g4_reserve_direct(rig.wg, rig.fs, index, 0, &pages, &reserved, &pooled), 0);
 	assert_int_equal(pages, LARGE);
 	g4_batch_init(&batch, &room, 0, G4_BATCH_PAGES);
 	g4_gather_memory(pattern, 0, LARGE, reserved, &batch);

@@ -91,5 +91,22 @@ check "a check finds nothing" "$gpu4fs" fsck "$one" "$two" "$three"
 check "mounted with it" "$gpu4fs" mount "$one" "$two" "$three" "$mnt"
 same "everything is there" "$written" "$(there)"
 check "unmounted" goes
+"$gpu4fs" mkfs --quiet --force --raid 1 --unassigned 60 "$one" "$two" "$three" 64M || exit 1
+check "two copies, and room" "$gpu4fs" mount "$one" "$two" "$three" "$mnt"
+mkdir "$mnt/five"
+refuses "a level that there is not" "disk assign" "$gpu4fs" attr set raid=5 "$mnt/five"
+refuses "one that bears less" "bears the loss" "$gpu4fs" disk assign --raid none "$mnt"
+check "it is made" "$gpu4fs" disk assign --raid 5 "$mnt"
+check "and asked for" "$gpu4fs" attr set raid=5 "$mnt/five"
+cp -r "$here/../../src" "$mnt/five"
+cp -r "$here/../../docs" "$mnt"
+same "by all that is in it" 5 "$(getfattr --only-values -n gpu4fs.raid "$mnt/five/src/fs")"
+same "and by nothing else" default "$(getfattr --only-values -n gpu4fs.raid "$mnt/docs")"
+written=$(there)
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck --data "$one" "$two" "$three"
+check "mounted without one" "$gpu4fs" mount -o degraded "$one" "$three" "$mnt"
+same "everything is there" "$written" "$(there)"
+check "unmounted" goes
 rm -f "$one" "$two" "$three"
 finish

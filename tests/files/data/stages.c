@@ -41,9 +41,9 @@ void stages_write(const uint64_t *pages, uint32_t count)
 
 void stages_gather_memory(uint64_t page, uint32_t count)
 {
-	uint64_t pages = count, reserved;
+	uint64_t pages = count, reserved, pooled;
 
-	assert_int_equal(g4_reserve_direct(wg, fs, held.index, page, &pages, &reserved), 0);
+	assert_int_equal(g4_reserve_direct(wg, fs, held.index, page, &pages, &reserved, &pooled), 0);
 	assert_int_equal(pages, count);
 	g4_gather_memory(data, page, count, reserved, batch);
 }

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Levels by file: what a file's policy, or that of its directory, asks for is where its pages lie, however they are written; nothing else lies
+ * there; a level that is full is full for its files alone; and what is reserved, claimed and freed of it adds up.
+ */
+#include "rebuilding.h"
+
+#include "fs/resize_host.h"
+
+#define BYTES (28 * G4_MIB)
+#define PIECE (3 * G4_PAGE_BYTES + 700)
+#define LEVEL G4_LEVEL_PARITY
+
+struct world {
+	struct disks d;
+	struct g4_dev *set;
+	uint64_t dir;
+	uint64_t free_at_first; /* of the level */
+};
+
+static uint32_t all(const struct world *w)
+{
+	return (1u << w->d.count) - 1;
+}
+
+static void mount_world(struct world *w)
+{
+	disks_mount_fs(&w->d, all(w), &w->set);
+}
+
+/* Copies on four disks, 60 % of which are of RAID 5, and a directory that asks for it. */
+static void begin_world(struct world *w, uint32_t checksum)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_1, .copies = 2, .leave_percent = 60};
+	uint64_t sizes[MOST_DISKS], bytes;
+
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		sizes[n] = BYTES;
+	disks_make(&w->d, 4, sizes);
+	disks_format_plan(&w->d, &plan, checksum);
+	assert_int_equal(disks_try_open(&w->d, all(w), false, 0, &w->set), 0);
+	if (g4_set_assign_to(w->set, LEVEL, 0, w->d.message, sizeof(w->d.message)) < 0 ||
+	    g4_resize_device(w->set, 0, &bytes, w->d.message, sizeof(w->d.message)) < 0)
+		fail_msg("%s", w->d.message);
+	g4_dev_close(w->set);
+	mount_world(w);
+	w->free_at_first = g4_alloc_free_in(&w->d.rig.fs->alloc, LEVEL);
+	assert_true(w->free_at_first * G4_PAGE_BYTES > 32 * G4_MIB);
+	assert_int_equal(op_mkdir(&w->d.rig, G4_NODE_ROOT, "level", 0755, &w->dir), 0);
+	assert_int_equal(op_setxattr(&w->d.rig, w->dir, "gpu4fs.raid", "5", 1, 0), 0);
+}
+
+static void end_world(struct world *w)
+{
+	disks_unmount_fs(&w->d, w->set, true);
+	disks_expect_clean(&w->d, all(w));
+	disks_free(&w->d);
+}
+
+static uint32_t level_at(const struct world *w, uint64_t address)
+{
+	struct g4_chunk chunk;
+	uint32_t level = G4_LEVEL_OWN;
+
+	for (uint32_t n = 0; g4_set_chunk(w->set, n, &chunk) && chunk.address <= address; n++)
+		level = chunk.level;
+	return level;
+}
+
+/* All that is mapped of a file lies in chunks of a level. How many pages. */
+static uint64_t expect_level(struct world *w, uint64_t ino, uint32_t level)
+{
+	struct g4_map_extent extents[64];
+	uint64_t pages = 0, at = 0;
+	uint32_t count = 1;
+
+	assert_int_equal(op_sync(&w->d.rig), 0);
+	while (count > 0) {
+		assert_int_equal(op_map(&w->d.rig, ino, at, extents, 64, &count), 0);
+		for (uint32_t e = 0; e < count; e++) {
+			for (uint64_t byte = 0; byte < extents[e].length; byte += G4_PAGE_BYTES)
+				assert_int_equal(level_at(w, extents[e].address + byte), level);
+			pages += extents[e].length / G4_PAGE_BYTES;
+			at = extents[e].offset + extents[e].length;
+		}
+	}
+	return pages;
+}
+
+static uint64_t make_file(struct world *w, uint64_t dir, const char *name)
+{
+	uint64_t ino;
+
+	assert_int_equal(op_mknod(&w->d.rig, dir, name, G4_S_IFREG | 0644, &ino), 0);
+	return ino;
+}
+
+/* Nothing is reserved of the level, and what is free of it is what nobody has. */
+static void expect_free(struct world *w, uint64_t used)
+{
+	const struct g4_alloc *alloc = &w->d.rig.fs->alloc;
+
+	assert_int_equal(op_sync(&w->d.rig), 0);
+	assert_int_equal(alloc->pool_reserved[LEVEL], 0);
+	assert_int_equal(g4_alloc_free_in(alloc, LEVEL), w->free_at_first - used);
+}
+
+static void files_lie_where_their_directory_says(void **state)
+{
+	struct world w;
+	uint8_t *data = rig_memory(4 * G4_MIB, 5), *found = rig_memory(4 * G4_MIB, 6);
+	uint64_t done = 0, used = 0;
+
+	(void)state;
+	for (uint32_t checksum = 0; checksum < 2; checksum++) {
+		begin_world(&w, checksum ? G4_CHECKSUM_XXH3 : G4_CHECKSUM_NONE);
+		const uint64_t own = make_file(&w, G4_NODE_ROOT, "own"), small = make_file(&w, w.dir, "small"),
+			       large = make_file(&w, w.dir, "large"), room = make_file(&w, w.dir, "room");
+		used = 0;
+		assert_int_equal(op_write(&w.d.rig, own, 0, 0, data, 4 * G4_MIB, &done), 0);
+		for (uint64_t at = 0; at < 40 * PIECE; at += PIECE) /* through the cache */
+			assert_int_equal(op_write(&w.d.rig, small, 0, at, data + at, PIECE, &done), 0);
+		assert_int_equal(op_write(&w.d.rig, large, 0, 0, data, 4 * G4_MIB, &done), 0); /* past it */
+		assert_int_equal(op_fallocate(&w.d.rig, room, 0, 0, G4_MIB), 0);
+		expect_level(&w, own, G4_LEVEL_OWN);
+		used += expect_level(&w, small, LEVEL);
+		used += expect_level(&w, large, LEVEL);
+		used += expect_level(&w, room, LEVEL);
+		assert_true(used >= (4 * G4_MIB + G4_MIB) / G4_PAGE_BYTES);
+		expect_free(&w, used);
+		/* written again, what was allocated, too */
+		assert_int_equal(op_write(&w.d.rig, large, 0, 5, data, G4_MIB, &done), 0);
+		assert_int_equal(op_write(&w.d.rig, room, 0, 9000, data, 50000, &done), 0);
+		used = expect_level(&w, small, LEVEL) + expect_level(&w, large, LEVEL) + expect_level(&w, room, LEVEL);
+		expect_free(&w, used);
+		disks_unmount_fs(&w.d, w.set, true);
+		disks_expect_clean(&w.d, all(&w));
+		/* after a mount, without a disk */
+		disks_mount_fs(&w.d, all(&w) & ~2u, &w.set);
+		expect_free(&w, used);
+		assert_int_equal(op_read(&w.d.rig, large, 0, 5, found, G4_MIB, &done), 0);
+		assert_memory_equal(found, data, G4_MIB);
+		assert_int_equal(op_unlink(&w.d.rig, w.dir, "large"), 0);
+		assert_int_equal(op_truncate(&w.d.rig, small, 0), 0);
+		assert_int_equal(op_unlink(&w.d.rig, w.dir, "room"), 0);
+		expect_free(&w, 0);
+		disks_unmount_fs(&w.d, w.set, true);
+		disks_free(&w.d);
+	}
+	free(data);
+	free(found);
+}
+
+static void a_level_is_full_for_its_files_alone(void **state)
+{
+	struct world w;
+	struct g4_statfs before, after;
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	uint64_t done = 0, at = 0, used;
+
+	(void)state;
+	begin_world(&w, G4_CHECKSUM_NONE);
+	const uint64_t own = make_file(&w, G4_NODE_ROOT, "own"), file = make_file(&w, w.dir, "file"),
+		       other = make_file(&w, w.dir, "other");
+	assert_int_equal(op_statfs(&w.d.rig, &before), 0);
+	while (op_write(&w.d.rig, file, 0, at, data, G4_MIB, &done) == 0 && done == G4_MIB)
+		at += G4_MIB;
+	/* to the last page, a page at a time */
+	assert_int_equal(op_sync(&w.d.rig), 0);
+	at = (at + G4_MIB) & ~(G4_MIB - 1);
+	while (op_write(&w.d.rig, other, 0, at, data, G4_PAGE_BYTES, &done) == 0 && done > 0) {
+		at += G4_PAGE_BYTES;
+		assert_int_equal(op_sync(&w.d.rig), 0);
+	}
+	used = expect_level(&w, file, LEVEL) + expect_level(&w, other, LEVEL);
+	assert_int_equal(used, w.free_at_first);
+	expect_free(&w, used);
+	assert_int_equal(op_fallocate(&w.d.rig, other, 0, 0, G4_PAGE_BYTES), -G4_E_NOSPC);
+	/* the others may go on, as far as their own goes, and never there */
+	assert_int_equal(op_statfs(&w.d.rig, &after), 0);
+	assert_true(after.blocks_free <= before.blocks_free - used);
+	assert_true(after.blocks_available > 0 && after.blocks_available + 64 > before.blocks_available);
+	for (at = 0; op_write(&w.d.rig, own, 0, at, data, G4_MIB, &done) == 0 && done == G4_MIB;)
+		at += G4_MIB;
+	assert_true(at >= G4_MIB);
+	expect_level(&w, own, G4_LEVEL_OWN);
+	assert_int_equal(op_unlink(&w.d.rig, w.dir, "file"), 0);
+	assert_int_equal(op_unlink(&w.d.rig, w.dir, "other"), 0);
+	expect_free(&w, 0);
+	assert_true(op_write(&w.d.rig, own, 0, at, data, G4_MIB, &done) < 0 || done < G4_MIB);
+	free(data);
+	end_world(&w);
+}
+
+static void what_there_is_none_of_is_refused(void **state)
+{
+	struct world w;
+	char word[16];
+	uint64_t done = 0;
+
+	(void)state;
+	begin_world(&w, G4_CHECKSUM_NONE);
+	assert_int_equal(op_setxattr(&w.d.rig, w.dir, "gpu4fs.raid", "6", 1, 0), -G4_E_NOTSUP);
+	assert_int_equal(op_setxattr(&w.d.rig, w.dir, "gpu4fs.raid", "0", 1, 0), -G4_E_NOTSUP);
+	assert_int_equal(op_setxattr(&w.d.rig, w.dir, "gpu4fs.raid", "7", 1, 0), -G4_E_INVAL);
+	/* what all have */
+	const uint64_t file = make_file(&w, w.dir, "file");
+	assert_int_equal(op_getxattr(&w.d.rig, file, "gpu4fs.raid", word, sizeof(word), &done), 0);
+	assert_int_equal(done, 1);
+	assert_int_equal(word[0], '5');
+	assert_int_equal(op_setxattr(&w.d.rig, file, "gpu4fs.raid", "1", 1, 0), 0);
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	assert_int_equal(op_write(&w.d.rig, file, 0, 0, data, G4_MIB, &done), 0);
+	expect_level(&w, file, G4_LEVEL_OWN);
+	/* what is written later goes elsewhere */
+	assert_int_equal(op_setxattr(&w.d.rig, file, "gpu4fs.raid", "5", 1, 0), 0);
+	assert_int_equal(op_write(&w.d.rig, file, 0, 0, data, G4_MIB, &done), 0);
+	expect_free(&w, expect_level(&w, file, LEVEL));
+	free(data);
+	end_world(&w);
+}
+
+static void files_of_both_survive_any_disk(void **state)
+{
+	struct world w;
+	uint8_t *data = rig_memory(2 * G4_MIB, 5), *found = rig_memory(2 * G4_MIB, 6);
+	uint64_t done = 0;
+
+	(void)state;
+	begin_world(&w, G4_CHECKSUM_NONE);
+	const uint64_t own = make_file(&w, G4_NODE_ROOT, "own"), file = make_file(&w, w.dir, "file");
+	for (uint32_t lost = 0; lost < w.d.count; lost++) {
+		/* it is rebuilt with the next mount: what it missed is of both levels */
+		assert_int_equal(op_write(&w.d.rig, own, 0, lost * 70000, data, 2 * G4_MIB, &done), 0);
+		assert_int_equal(op_write(&w.d.rig, file, 0, lost * 70000, data, 2 * G4_MIB, &done), 0);
+		disks_unmount_fs(&w.d, w.set, true);
+		disks_mount_fs(&w.d, all(&w) & ~(1u << lost), &w.set);
+		for (uint32_t k = 0; k < 2; k++) {
+			assert_int_equal(op_read(&w.d.rig, k ? file : own, 0, lost * 70000, found, 2 * G4_MIB, &done),
+					 0);
+			assert_memory_equal(found, data, 2 * G4_MIB);
+		}
+		assert_int_equal(op_write(&w.d.rig, file, 0, 0, data, 70000, &done), 0);
+		begin(&w.d, G4_DISK_REBUILD, lost);
+		finish(&w.d);
+	}
+	free(data);
+	free(found);
+	end_world(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files_lie_where_their_directory_says),
+		cmocka_unit_test(a_level_is_full_for_its_files_alone),
+		cmocka_unit_test(what_there_is_none_of_is_refused),
+		cmocka_unit_test(files_of_both_survive_any_disk),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
