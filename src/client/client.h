@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "client/convert.h"
+#include "client/mirror.h"
 #include "engine/engine.h"
 #include "fs/path.h"
 #include "gpu4fs/gpu4fs.h"
@@ -50,9 +51,10 @@ struct gpu4fs {
 	pthread_mutex_t async_lock;
 	pthread_cond_t async_done; /* a completion was appended, or in_flight became 0; on CLOCK_MONOTONIC */
 	struct gpu4fs_async *done_head, *done_tail; /* guarded by async_lock, linked by reserved[0] */
-	uint64_t in_flight;	/* submitted and not yet appended to the list; guarded by async_lock */
-	struct g4_cred cred;	/* constant, but for umask (beneath.h) */
-	uint32_t resolve_flags; /* G4_RESOLVE_BENEATH or nothing (beneath.h) */
+	uint64_t in_flight;	   /* submitted and not yet appended to the list; guarded by async_lock */
+	struct g4_cred cred;	   /* constant, but for umask (beneath.h) */
+	uint32_t resolve_flags;	   /* G4_RESOLVE_BENEATH or nothing (beneath.h) */
+	struct g4c_mirror *mirror; /* of what this session was told; NULL: the engine is here, or tells no epochs */
 };
 
 struct gpu4fs_file {
@@ -105,6 +107,10 @@ static inline bool g4c_again(int64_t rc, uint32_t *attempts)
 
 /* Finds the node that a path names (path.c). follow: also through a symbolic link at the end. */
 int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr);
+/* access(2) of a path, links followed; mode: G4_ACCESS_*, not 0 (path.c). */
+int g4c_access(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode);
+/* Attributes by handle (path.c). */
+int g4c_stat_handle(gpu4fs_file *file, struct g4_attr *attr);
 /* An inode as a command names it. */
 struct g4c_node {
 	uint64_t ino;

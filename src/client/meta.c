@@ -34,8 +34,7 @@ int gpu4fs_lstat(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_st
 int gpu4fs_fstat(gpu4fs_file *file, struct gpu4fs_stat *out)
 {
 	struct g4_attr attr;
-	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = &attr};
-	int rc = g4c_run(file->engine, &cmd);
+	int rc = g4c_stat_handle(file, &attr);
 
 	if (rc)
 		return rc;
@@ -46,8 +45,7 @@ int gpu4fs_fstat(gpu4fs_file *file, struct gpu4fs_stat *out)
 int g4c_file_size(gpu4fs_file *file, uint64_t *size)
 {
 	struct g4_attr attr;
-	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = &attr};
-	int rc = g4c_run(file->engine, &cmd);
+	int rc = g4c_stat_handle(file, &attr);
 
 	if (rc == 0)
 		*size = attr.size;
@@ -57,22 +55,11 @@ int g4c_file_size(gpu4fs_file *file, uint64_t *size)
 int gpu4fs_access(gpu4fs *fs, gpu4fs_file *at, const char *path, int mode)
 {
 	struct g4_attr attr;
-	struct g4_cmd cmd = {.op = G4_CMD_ACCESS, .cred = &fs->cred};
-	uint32_t attempts = 0;
-	int rc;
 
 	G4_STATIC_ASSERT(R_OK == G4_ACCESS_READ && W_OK == G4_ACCESS_WRITE && X_OK == G4_ACCESS_EXEC, "access(2)");
 	if (mode & ~(R_OK | W_OK | X_OK))
 		return -EINVAL;
-	cmd.flags = (uint32_t)mode;
-	do {
-		rc = g4c_resolve(fs, at, path, true, &attr);
-		if (rc || mode == F_OK)
-			return rc;
-		g4c_set_node(&cmd, g4c_node_of(&attr));
-		rc = g4c_run(fs->mount->engine, &cmd);
-	} while (g4c_again(rc, &attempts));
-	return rc;
+	return mode == F_OK ? g4c_resolve(fs, at, path, true, &attr) : g4c_access(fs, at, path, (uint32_t)mode);
 }
 
 /* ------------------------------------------------------------------ writing */

@@ -39,11 +39,31 @@ static void trim(const char **path, uint32_t *bytes)
 	}
 }
 
+/* Runs a command that gives attributes, unless the mirror has its answer. trail: what that depends on. */
+static int ask(gpu4fs *fs, const struct g4c_question *question, struct g4_cmd *cmd, struct g4_trail *trail)
+{
+	int rc;
+
+	trail->count = 0;
+	if (!fs->mirror)
+		return g4c_run(fs->mount->engine, cmd);
+	if (g4c_mirror_find(fs->mirror, question, &rc, cmd->attr, trail) && g4_engine_lives(fs->mount->engine))
+		return rc;
+	trail->count = 0;
+	cmd->flags |= G4_LOOK_TRAIL;
+	cmd->data = trail;
+	rc = g4c_run(fs->mount->engine, cmd);
+	if (rc == 0 || rc == -ENOENT || rc == -EACCES)
+		g4c_mirror_put(fs->mirror, question, rc, rc ? NULL : cmd->attr, trail);
+	return rc;
+}
+
 /* Walks `bytes` bytes of a path from a node; nothing left of it means the node itself. */
-static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint32_t bytes, bool follow,
-		struct g4_attr *attr)
+static int walk_noting(gpu4fs *fs, const struct g4c_node *node, const char *path, uint32_t bytes, bool follow,
+		       struct g4_attr *attr, struct g4_trail *trail)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE, .attr = attr, .cred = &fs->cred};
+	struct g4c_question question = {.start = node->ino, .generation = node->generation, .asks = G4C_ASKS_NODE};
 
 	trim(&path, &bytes);
 	if (bytes == 0) {
@@ -52,9 +72,29 @@ static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint3
 		cmd.name = path;
 		cmd.name_bytes = (uint16_t)bytes;
 		cmd.flags = (follow ? 0 : G4_RESOLVE_NOFOLLOW) | fs->resolve_flags;
+		question.asks = (uint16_t)(G4C_ASKS_PATH | cmd.flags << G4C_ASKS_FLAGS_SHIFT);
+		question.path = path;
+		question.path_bytes = (uint16_t)bytes;
 	}
 	g4c_set_node(&cmd, *node);
-	return g4c_run(fs->mount->engine, &cmd);
+	return ask(fs, &question, &cmd, trail);
+}
+
+static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint32_t bytes, bool follow,
+		struct g4_attr *attr)
+{
+	struct g4_trail trail;
+
+	return walk_noting(fs, node, path, bytes, follow, attr, &trail);
+}
+
+int g4c_stat_handle(gpu4fs_file *file, struct g4_attr *attr)
+{
+	const struct g4c_question question = {.start = file->handle, .asks = G4C_ASKS_HANDLE};
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = attr};
+	struct g4_trail trail;
+
+	return ask(file->fs, &question, &cmd, &trail);
 }
 
 int g4c_run_at(gpu4fs *fs, struct g4_cmd *cmd, const char *path, uint32_t bytes, uint32_t flags)
@@ -66,22 +106,77 @@ int g4c_run_at(gpu4fs *fs, struct g4_cmd *cmd, const char *path, uint32_t bytes,
 	return __builtin_expect(rc < 0, 0) ? -g4_errno(rc) : 0;
 }
 
+/* Where a path begins, and how much of it is walked. */
+static int begin_path(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4_path_split *split, struct g4c_node *node,
+		      uint32_t *bytes)
+{
+	int rc = g4c_split_path(path, split);
+
+	if (rc)
+		return rc;
+	*bytes = split->directory_bytes + split->name_bytes;
+	return g4c_start_of(fs, at, split->absolute, node);
+}
+
 int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr)
 {
 	struct g4_path_split split;
 	struct g4c_node node;
-	int rc;
+	uint32_t bytes;
+	int rc = begin_path(fs, at, path, &split, &node, &bytes);
 
-	rc = g4c_split_path(path, &split);
 	if (rc)
 		return rc;
-	rc = g4c_start_of(fs, at, split.absolute, &node);
-	if (rc)
-		return rc;
-	rc = walk(fs, &node, path, split.directory_bytes + split.name_bytes, follow || split.slash, attr);
+	rc = walk(fs, &node, path, bytes, follow || split.slash, attr);
 	if (rc)
 		return rc;
 	return split.slash && !S_ISDIR(attr->mode) ? -ENOTDIR : 0;
+}
+
+/* One attempt. */
+static int access_once(gpu4fs *fs, const struct g4c_node *node, const struct g4_path_split *split, const char *path,
+		       uint32_t bytes, uint32_t mode, struct g4_trail *trail)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_ACCESS, .flags = mode, .cred = &fs->cred};
+	struct g4_attr attr;
+	int rc = walk_noting(fs, node, path, bytes, true, &attr, trail);
+
+	if (rc == 0 && split->slash && !S_ISDIR(attr.mode))
+		rc = -ENOTDIR;
+	if (rc) {
+		trail->count = 0; /* the walk's answer, which is kept as that */
+		return rc;
+	}
+	g4c_set_node(&cmd, g4c_node_of(&attr));
+	return g4c_run(fs->mount->engine, &cmd);
+}
+
+/* Whether a file system can be written is nobody's attribute: those answers are not kept. */
+int g4c_access(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
+{
+	const bool kept = fs->mirror && !(mode & G4_ACCESS_WRITE);
+	struct g4_path_split split;
+	struct g4_trail trail;
+	struct g4c_node node;
+	uint32_t bytes, attempts = 0;
+	int rc = begin_path(fs, at, path, &split, &node, &bytes);
+
+	if (rc)
+		return rc;
+	const struct g4c_question question = {.start = node.ino,
+					      .generation = node.generation,
+					      .asks = (uint16_t)(G4C_ASKS_ACCESS | (mode | fs->resolve_flags << 3)
+											   << G4C_ASKS_FLAGS_SHIFT),
+					      .path = path,
+					      .path_bytes = (uint16_t)(bytes + split.slash)};
+	if (kept && g4c_mirror_find(fs->mirror, &question, &rc, NULL, NULL) && g4_engine_lives(fs->mount->engine))
+		return rc;
+	do
+		rc = access_once(fs, &node, &split, path, bytes, mode, &trail);
+	while (g4c_again(rc, &attempts));
+	if (kept && (rc == 0 || rc == -EACCES))
+		g4c_mirror_put(fs->mirror, &question, rc, NULL, &trail);
+	return rc;
 }
 
 int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent,

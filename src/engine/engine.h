@@ -59,6 +59,12 @@ int g4_engine_connect(const char *path, uint32_t umask, uint64_t data_bytes, str
 struct g4_connection *g4_engine_connection(const struct g4_engine *engine);
 /* How it serves sessions and servers (ring/session_host.h), for as long as it is mounted. */
 const struct g4_session_engine *g4_engine_sessions(const struct g4_engine *engine);
+/*
+ * Where its epochs are (inode/trail.h), for a caller whose commands go through a ring; NULL: it has none to tell. And whether the engine is
+ * there, as far as is known, for who answers without it: ring/client_host.h.
+ */
+const uint64_t *g4_engine_epochs(const struct g4_engine *engine);
+bool g4_engine_lives(const struct g4_engine *engine);
 /* What runs on a GPU (gpu/cuda_host.h); NULL for any other engine. */
 struct g4_cuda_engine *g4_engine_cuda(const struct g4_engine *engine);
 /* Where it runs: "cpu", "cuda", or "server" for a connection. Static storage. */

@@ -20,6 +20,7 @@
 #include "fs/tell_host.h"
 #include "gpu/cuda_host.h"
 #include "ring/client_host.h"
+#include "ring/epochs_host.h"
 #include "ring/execute.h"
 #include "ring/serve_host.h"
 #include "ring/session_host.h"
@@ -62,6 +63,8 @@ struct g4_engine {
 	pthread_t ahead[AHEAD_THREADS]; /* read ahead of sequential readers */
 	uint32_t ahead_count;
 	uint32_t ahead_stop;
+	pthread_mutex_t epochs_lock; /* of the making of: */
+	struct g4_shared_epochs epochs;
 	pthread_t jobs; /* does their steps, and tells of damage that was met */
 	bool jobs_run;
 	uint32_t jobs_stop;
@@ -271,6 +274,39 @@ static int unuse_handle(void *context, struct g4_session *session, uint64_t numb
 	g4_session_unuse_handle(holder->wg, engine->fs, session, number);
 	give_back(holder);
 	return 0;
+}
+
+/*
+ * From the return on all changes count, also for who has asked for the address already and found none: that one has its lock, or says that
+ * its change is under way, since before it asked, so that no answer of now on is from before that change.
+ */
+static int share_epochs(void *context)
+{
+	struct g4_engine *engine = context;
+	int rc = 0;
+
+	pthread_mutex_lock(&engine->epochs_lock);
+	if (!engine->epochs.memory) {
+		rc = g4_epochs_make(&engine->epochs);
+		if (rc == 0) {
+			g4_store64_rel(&engine->fs->epochs, (uint64_t)(uintptr_t)engine->epochs.memory);
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		}
+	}
+	pthread_mutex_unlock(&engine->epochs_lock);
+	return rc < 0 ? rc : engine->epochs.fd;
+}
+
+const uint64_t *g4_engine_epochs(const struct g4_engine *engine)
+{
+	return engine->connection ? g4_connection_epochs(engine->connection) :
+	       engine->cuda	  ? engine->cuda->epochs :
+				    NULL;
+}
+
+bool g4_engine_lives(const struct g4_engine *engine)
+{
+	return !engine->ring || g4_ring_client_lives(engine->ring);
 }
 
 struct g4_connection *g4_engine_connection(const struct g4_engine *engine)
@@ -514,6 +550,8 @@ static void free_engine(struct g4_engine *engine)
 	for (uint32_t i = 0; i < SLOTS; i++)
 		if (engine->slots[i].wg)
 			g4_wg_destroy(engine->slots[i].wg);
+	g4_epochs_free(&engine->epochs);
+	pthread_mutex_destroy(&engine->epochs_lock);
 	free(engine);
 }
 
@@ -563,8 +601,13 @@ static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options,
 		return rc;
 	fs_options.may_grow = true;
 	message[0] = 0;
-	engine->sessions = (struct g4_session_engine){
-		.context = engine, .run = run_session, .close = close_session, .unuse_handle = unuse_handle};
+	engine->sessions = (struct g4_session_engine){.context = engine,
+						      .run = run_session,
+						      .close = close_session,
+						      .unuse_handle = unuse_handle,
+						      .epochs = share_epochs};
+	pthread_mutex_init(&engine->epochs_lock, NULL);
+	engine->epochs.fd = -1;
 	engine->dev = dev;
 	engine->commit_ms = commit_ms_of(options);
 	holder = borrow(engine);

@@ -185,6 +185,9 @@ struct g4_tally_item { /* a directory to look into, or a file with several names
 
 /* g4_cmd.flags of RESOLVE, OPEN, CREATE ... */
 #define G4_RESOLVE_NOFOLLOW 1u /* do not follow a symbolic link in the last component */
+/* LOOKUP, RESOLVE and GETATTR, with `attr`: fills in the struct g4_trail at `data` (inode/trail.h), also with -G4_E_NOENT and -G4_E_ACCES */
+#define G4_LOOK_TRAIL (1u << 31)
+struct g4_trail;
 /* -G4_E_LEAVES where the path leaves the file system as one that is mounted: ".." of the root, or a link to a path from "/" */
 #define G4_RESOLVE_BENEATH 2u
 #define G4_OPEN_READ (1u << 0)
@@ -398,5 +401,11 @@ struct g4_cmd {
 	const struct g4_cred *cred;
 };
 G4_STATIC_ASSERT(sizeof(struct g4_cmd) == 128, "command descriptor");
+
+/* Where a LOOKUP, RESOLVE or GETATTR is to say what its answer depends on; NULL: it is not asked to. */
+G4_FN G4_INLINE struct g4_trail *g4_trail_of(const struct g4_cmd *cmd)
+{
+	return (cmd->flags & G4_LOOK_TRAIL) && cmd->attr ? (struct g4_trail *)cmd->data : NULL;
+}
 
 #endif

@@ -306,7 +306,7 @@ G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 		rc = -G4_E_EXIST;
 	else if (exists)
 		rc = find_made(wg, fs, parent, cmd, how, &slot, child);
-	g4_dir_unlock(parent, how);
+	g4_dir_unlock(fs, parent, how);
 	return rc;
 }
 
@@ -331,7 +331,7 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4
 		const int logged = txn.changed ? g4_inode_log(wg, fs, &txn, parent) : 0;
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 	}
-	g4_write_unlock(&parent->lock);
+	g4_icache_unlock(fs, parent);
 	return rc;
 }
 

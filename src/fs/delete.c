@@ -5,6 +5,7 @@
 #include "data/map.h"
 #include "dir/dir.h"
 #include "fs/xattr.h"
+#include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/orphan.h"
 #include "inode/txn.h"
@@ -59,6 +60,6 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 			rc = g4_inode_free(wg, fs, &txn, index);
 		g4_end(fs, &txn, rc);
 	}
-	g4_write_unlock(&inode->lock);
+	g4_icache_unlock(fs, inode);
 	return g4_check(fs, rc);
 }

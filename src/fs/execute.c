@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that are about one inode, and the switch that all commands go through. */
 #include "fs/fs.h"
+#include "inode/epoch.h"
 
 /* ------------------------------------------------------------------ attributes */
 
@@ -9,14 +10,18 @@ G4_FN static int do_getattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
 	uint32_t i;
 	int rc = g4_icache_get_target(wg, fs, cmd, &i);
 
+	if (g4_trail_of(cmd))
+		g4_trail_begin(g4_trail_of(cmd));
 	if (rc < 0)
 		return g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, i);
 	g4_read_lock(&inode->lock);
-	if (inode->dead)
+	if (inode->dead) {
 		rc = -G4_E_STALE;
-	else
+	} else {
+		g4_trail_note_attr(fs, g4_trail_of(cmd), inode);
 		g4_fill_attr(inode, cmd->attr);
+	}
 	g4_read_unlock(&inode->lock);
 	g4_icache_put(fs, i);
 	return rc;
@@ -170,7 +175,7 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	}
 	if (rc == 0)
 		g4_fill_attr(inode, cmd->attr);
-	g4_write_unlock(&inode->lock);
+	g4_icache_unlock(fs, inode);
 	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
@@ -270,7 +275,7 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 		wish = grant_wish(wg, fs, inode, wish);
 	if (rc == 0)
 		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, wish, &cmd->value);
-	g4_write_unlock(&inode->lock);
+	g4_icache_unlock(fs, inode);
 	return rc;
 }
 
@@ -351,7 +356,10 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 		rc = g4_file_seek(wg, fs, i, cmd->offset, cmd->flags, &cmd->value);
 	else if (rc == 0)
 		rc = allocate_locked(wg, fs, i, cmd);
-	g4_write_unlock(&inode->lock);
+	if (cmd->op == G4_CMD_SEEK)
+		g4_write_unlock(&inode->lock);
+	else
+		g4_icache_unlock(fs, inode);
 	if (rc == 0 && cmd->op == G4_CMD_FALLOCATE && (g4_handle_flags(cmd->handle) & (G4_OPEN_SYNC | G4_OPEN_DSYNC)))
 		rc = g4_fsync(wg, fs, i);
 	g4_icache_put(fs, i);
@@ -397,7 +405,7 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			rc = 0;
 	}
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
-	g4_icache_unlock_two(source, target);
+	g4_icache_unlock_two(fs, source, target);
 	return rc;
 }
 
@@ -432,7 +440,7 @@ G4_FN static int share_same_pages(struct g4_wg *wg, struct g4_fs *fs, const stru
 		rc = g4_file_dedupe(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to, cmd->offset2 >> G4_PAGE_SHIFT,
 				    g4_pages_for(length), compare, &shared);
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
-	g4_icache_unlock_two(source, target);
+	g4_icache_unlock_two(fs, source, target);
 	return rc;
 }
 

@@ -104,9 +104,9 @@ G4_FN static int link_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	if (rc == 0) {
 		g4_write_lock(&inode->lock);
 		rc = link_locked(wg, fs, parent, how, index, &slot, cmd);
-		g4_write_unlock(&inode->lock);
+		g4_icache_unlock(fs, inode);
 	}
-	g4_dir_unlock(parent, how);
+	g4_dir_unlock(fs, parent, how);
 	return rc;
 }
 

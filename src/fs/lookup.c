@@ -10,6 +10,7 @@
 #include "fs/names.h"
 #include "fs/node.h"
 #include "fs/walk.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/times.h"
 #include "inode/txn.h"
@@ -38,25 +39,28 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 	return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 }
 
-G4_FN static void fill_attr(struct g4_fs *fs, uint32_t index, struct g4_attr *attr)
+G4_FN static void fill_attr(struct g4_fs *fs, uint32_t index, struct g4_attr *attr, struct g4_trail *trail)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 
 	g4_read_lock(&inode->lock);
+	g4_trail_note_attr(fs, trail, inode);
 	g4_fill_attr(inode, attr);
 	g4_read_unlock(&inode->lock);
 }
 
 /* Attributes of the inode that the name leads to, of a moment in which it does. 1: they are given; 0: it leads elsewhere by now. */
 G4_FN static int fill_attr_of(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const char *name,
-			      uint32_t bytes, uint32_t index, struct g4_attr *attr)
+			      uint32_t bytes, uint32_t index, struct g4_attr *attr, struct g4_trail *trail)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 
 	g4_read_lock(&inode->lock);
 	const int leads = g4_name_leads_to(wg, fs, dir, G4_LOCKED_SHARED, name, bytes, inode);
-	if (leads > 0)
+	if (leads > 0) {
+		g4_trail_note_attr(fs, trail, inode);
 		g4_fill_attr(inode, attr);
+	}
 	g4_read_unlock(&inode->lock);
 	return leads;
 }
@@ -67,13 +71,13 @@ G4_FN static int fill_attr_of(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
  * core for ever, and the slab says that it is gone.
  */
 G4_FN static int step_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const char *name,
-			 uint32_t bytes, struct g4_attr *attr, bool *given, uint32_t *next)
+			 uint32_t bytes, struct g4_attr *attr, struct g4_trail *trail, bool *given, uint32_t *next)
 {
 	for (bool cached = true;; cached = false) {
 		int rc = step_down(wg, fs, dir, name, bytes, cached, next);
 		if (rc < 0 || !attr || g4_check_child(fs, dir, *next) < 0)
 			return rc;
-		rc = fill_attr_of(wg, fs, dir, name, bytes, *next, attr);
+		rc = fill_attr_of(wg, fs, dir, name, bytes, *next, attr, trail);
 		*given = rc > 0;
 		if (rc > 0)
 			return 0;
@@ -88,7 +92,8 @@ G4_FN static int step_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
  * moment in which it had the name; *given tells whether they are filled in (not for . and .., whose lock may be the directory's).
  */
 G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const char *name, uint32_t bytes,
-		      const struct g4_cred *cred, struct g4_attr *attr, bool *given, uint32_t *next)
+		      const struct g4_cred *cred, struct g4_attr *attr, struct g4_trail *trail, bool *given,
+		      uint32_t *next)
 {
 	struct g4_inode_core *dir = g4_icache_at(fs, index);
 	struct g4_dir_slot slot;
@@ -97,13 +102,14 @@ G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const 
 	if (bytes > G4_NAME_MAX)
 		return -G4_E_NAMETOOLONG;
 	g4_read_lock(&dir->lock);
+	g4_trail_note(fs, trail, dir);
 	int rc = g4_may_search(wg, fs, dir, cred);
 	if (rc == 0 && (g4_is_dot(name, bytes) || g4_is_dotdot(name, bytes))) {
 		rc = g4_name_find(wg, fs, dir, G4_LOCKED_SHARED, name, bytes, &slot);
 		if (rc == 0)
 			rc = g4_icache_get(wg, fs, slot.inode, next);
 	} else if (rc == 0) {
-		rc = step_to(wg, fs, dir, name, bytes, attr, given, next);
+		rc = step_to(wg, fs, dir, name, bytes, attr, trail, given, next);
 	}
 	g4_read_unlock(&dir->lock);
 	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
@@ -111,23 +117,26 @@ G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const 
 
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
+	struct g4_trail *trail = g4_trail_of(cmd);
 	bool given;
 	uint32_t dir, child;
 
 	int rc = g4_check_name(cmd->name, cmd->name_bytes);
 
+	if (trail)
+		g4_trail_begin(trail);
 	if (rc == 0)
 		rc = g4_icache_get_node(wg, fs, cmd, &dir);
 	if (rc == -G4_E_STALE)
 		return -G4_E_NOENT;
 	if (rc < 0)
 		return g4_check(fs, rc);
-	rc = step(wg, fs, dir, cmd->name, cmd->name_bytes, cmd->cred, cmd->attr, &given, &child);
+	rc = step(wg, fs, dir, cmd->name, cmd->name_bytes, cmd->cred, cmd->attr, trail, &given, &child);
 	g4_icache_put(fs, dir);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	if (!given && cmd->attr)
-		fill_attr(fs, child, cmd->attr);
+		fill_attr(fs, child, cmd->attr, trail);
 	g4_icache_put(fs, child);
 	return 0;
 }
@@ -161,7 +170,7 @@ struct walk {
 G4_STATIC_ASSERT(sizeof(struct walk) <= G4_FS_SCRATCH_BYTES, "its room in scratch memory");
 
 /* Puts a link's target in front of what is left of the path. */
-G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, uint32_t link)
+G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, struct g4_trail *trail, uint32_t link)
 {
 	uint32_t bytes, left = walk->bytes - walk->at;
 	struct g4_inode_core *inode = g4_icache_at(fs, link);
@@ -169,6 +178,7 @@ G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, u
 	if (++walk->links > MAX_LINKS)
 		return -G4_E_LOOP;
 	g4_read_lock(&inode->lock);
+	g4_trail_note(fs, trail, inode);
 	int rc = g4_link_read(wg, fs, link, walk->target, G4_PATH_MAX - 1, &bytes);
 	g4_read_unlock(&inode->lock);
 	if (rc < 0)
@@ -240,7 +250,7 @@ G4_FN static int follow(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd 
 	int rc = check_follow(fs, *index, link, cmd->cred);
 
 	if (rc == 0)
-		rc = expand(wg, fs, walk, link);
+		rc = expand(wg, fs, walk, g4_trail_of(cmd), link);
 	if (rc == 0 && walk->path[0] == '/' && (cmd->flags & G4_RESOLVE_BENEATH))
 		rc = -G4_E_LEAVES;
 	g4_icache_put(fs, link);
@@ -265,7 +275,7 @@ G4_FN static int walk_component(struct g4_wg *wg, struct g4_fs *fs, struct g4_cm
 		walked->at = cmd->name_bytes - left;
 	int rc = leaves_by_dotdot(fs, *index, walk->path + walk->at, n, cmd->flags);
 	if (rc == 0)
-		rc = step(wg, fs, *index, walk->path + walk->at, n, cmd->cred, attr, given, &next);
+		rc = step(wg, fs, *index, walk->path + walk->at, n, cmd->cred, attr, g4_trail_of(cmd), given, &next);
 	if (rc < 0)
 		return rc;
 	if (walked->own)
@@ -292,6 +302,8 @@ G4_FN static int resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 	bool given = false;
 	int rc;
 
+	if (g4_trail_of(cmd))
+		g4_trail_begin(g4_trail_of(cmd));
 	memcpy(walk->path, cmd->name, cmd->name_bytes);
 	walk->at = walk->links = 0;
 	walk->bytes = walk->own = cmd->name_bytes;
@@ -304,7 +316,7 @@ G4_FN static int resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 	while (rc == 0 && (n = component(walk)) > 0)
 		rc = walk_component(wg, fs, cmd, walk, n, &index, &given, walked);
 	if (rc == 0 && !given && cmd->attr)
-		fill_attr(fs, index, cmd->attr);
+		fill_attr(fs, index, cmd->attr, g4_trail_of(cmd));
 	note_place(fs, index, walked);
 	g4_icache_put(fs, index);
 	return g4_check(fs, rc);

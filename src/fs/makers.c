@@ -2,6 +2,7 @@
 /* Names that come, go and move beside others in the same directory. */
 #include "fs/makers.h"
 #include "dir/shrink.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 
@@ -65,12 +66,33 @@ G4_FN static int check_name(struct g4_wg *wg, const struct pages *pages, const s
 	return rc == -G4_E_NOENT && g4_dir_insert_credits(name->slot, name->bytes) == 1 ? 0 : G4_ALONE;
 }
 
+/*
+ * What has changed in a leaf counts for the directory, and its epoch grows: behind what the lookup cache forgets, before what it learns, and
+ * before the leaf is unlocked.
+ */
+G4_FN static void count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir, const struct pages *pages,
+			int entries, int links, uint64_t now)
+{
+	g4_shared_change_begin(dir);
+	g4_epoch_advance(fs, dir);
+	g4_inode_count(fs, txn, dir, &pages->slab, entries, links, now);
+	g4_shared_change_end(dir);
+}
+
 G4_FN static void remember(struct g4_fs *fs, const struct g4_inode_core *dir, const struct g4_named *name,
 			   uint32_t index)
 {
 	const struct g4_lookup_name key = {dir->data_key, name->slot->hash, name->text, name->bytes};
 
 	g4_name_remember(fs, &key, index);
+}
+
+/* Of one name's leaf. What has failed half-way may have changed it, too. */
+G4_FN static void unlock(struct g4_fs *fs, const struct g4_inode_core *dir, const struct g4_named *name, int rc)
+{
+	if (rc < 0)
+		g4_epoch_advance(fs, dir);
+	g4_dir_unlock_leaf(name->slot, rc <= 0);
 }
 
 G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
@@ -88,10 +110,10 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		rc = g4_dir_insert(wg, &pages.dir, txn, name->slot, name->text, name->bytes, inode->ino,
 				   g4_dirent_type(inode->disk.mode));
 	if (rc == 0) { /* before the leaf is another one's: a remover of the name finds it counted */
-		g4_inode_count(fs, txn, dir, &pages.slab, 1, g4_is_dir(inode->disk.mode), now);
+		count(fs, txn, dir, &pages, 1, g4_is_dir(inode->disk.mode), now);
 		remember(fs, dir, name, index);
 	}
-	g4_dir_unlock_leaf(name->slot, rc <= 0);
+	unlock(fs, dir, name, rc);
 	put_pages(txn, &pages);
 	return rc;
 }
@@ -113,8 +135,8 @@ G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		rc = g4_dir_remove(wg, &pages.dir, txn, name->slot);
 	}
 	if (rc == 0)
-		g4_inode_count(fs, txn, dir, &pages.slab, -1, -(int)g4_is_dir(inode->disk.mode), now);
-	g4_dir_unlock_leaf(name->slot, rc <= 0);
+		count(fs, txn, dir, &pages, -1, -(int)g4_is_dir(inode->disk.mode), now);
+	unlock(fs, dir, name, rc);
 	put_pages(txn, &pages);
 	return rc;
 }
@@ -176,7 +198,9 @@ G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	if (rc == 0)
 		rc = move(wg, fs, txn, dir, &pages, from, to, moved, met != NULL);
 	if (rc == 0)
-		g4_inode_count(fs, txn, dir, &pages.slab, met ? -1 : 0, met ? -(int)g4_is_dir(met->disk.mode) : 0, now);
+		count(fs, txn, dir, &pages, met ? -1 : 0, met ? -(int)g4_is_dir(met->disk.mode) : 0, now);
+	if (rc < 0)
+		g4_epoch_advance(fs, dir);
 	unlock_both(from, to, rc <= 0);
 	put_pages(txn, &pages);
 	return rc;

@@ -18,6 +18,7 @@
 #include "fs/command.h"
 #include "fs/cred.h"
 #include "fs/perm.h"
+#include "inode/icache.h"
 #include "inode/mounted.h"
 
 /* Beside the name itself: the inodes of parent and child, a slot for a new one and the space of its slab, the orphan list. */
@@ -65,10 +66,10 @@ G4_FN G4_INLINE void g4_dir_lock(struct g4_inode_core *dir, enum g4_locked how)
 		g4_read_lock_at_gate(&dir->lock);
 }
 
-G4_FN G4_INLINE void g4_dir_unlock(struct g4_inode_core *dir, enum g4_locked how)
+G4_FN G4_INLINE void g4_dir_unlock(struct g4_fs *fs, struct g4_inode_core *dir, enum g4_locked how)
 {
 	if (how == G4_LOCKED_ALONE)
-		g4_write_unlock(&dir->lock);
+		g4_icache_unlock(fs, dir);
 	else
 		g4_read_unlock(&dir->lock);
 }

@@ -49,7 +49,10 @@ G4_FN int g4_open_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, stru
 		if (cmd->attr)
 			g4_fill_attr(inode, cmd->attr);
 	}
-	g4_write_unlock(&inode->lock);
+	if (cmd->flags & G4_OPEN_TRUNC)
+		g4_icache_unlock(fs, inode);
+	else
+		g4_write_unlock(&inode->lock);
 	if (rc < 0)
 		g4_icache_put(fs, index); /* else the handle keeps the reference */
 	return g4_check(fs, rc);

@@ -29,6 +29,7 @@
 #include "fs/execute.h"
 #include "fs/names.h"
 #include "hash/siphash.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 
 #define G4_OPTIMISTIC_PARTS 16u /* of a path that a workgroup walks */
@@ -50,6 +51,7 @@ struct g4_optimistic_memory {
 	uint64_t root_key; /* its data_key */
 	struct g4_lookup lookup;
 	uint64_t hash_key[2];
+	const uint64_t *epochs; /* NULL: nobody wants trails, or nobody did when the room was furnished */
 	/* what is looked at */
 	struct g4_inode_core inode; /* the attributes */
 	struct g4_lookup_entry entries[G4_LOOKUP_WAYS];
@@ -65,6 +67,7 @@ G4_FN G4_INLINE void g4_optimistic_furnish(struct g4_optimistic_memory *memory, 
 	memory->lookup = fs->lookup;
 	memory->hash_key[0] = fs->hash_key[0];
 	memory->hash_key[1] = fs->hash_key[1];
+	memory->epochs = g4_epochs(fs);
 }
 
 /* What was read, and must still be so in the end. */
@@ -72,6 +75,7 @@ struct g4_optimistic_note {
 	const struct g4_rwlock *lock;
 	uint32_t version;
 	struct g4_lookup_seen name; /* how the walk goes on there; entry NULL: nothing is left to ask */
+	uint16_t epoch;		    /* together: of the inode */
 };
 
 #define G4_OPTIMISTIC_SEEN 4u /* of what a lane alone remembers; a longer walk asks on its way, too */
@@ -82,7 +86,8 @@ struct g4_optimistic_lookup {
 	struct g4_optimistic_memory *memory;
 	const struct g4_fs *fs;
 	const struct g4_cmd *cmd;
-	bool root; /* g4_is_root(): may look names up anywhere */
+	bool root;		/* g4_is_root(): may look names up anywhere */
+	struct g4_trail *trail; /* NULL: nobody asks */
 
 	uint32_t index;	     /* where it is, and what must be there: */
 	uint64_t ino;	     /* 0: whatever is */
@@ -97,11 +102,27 @@ struct g4_optimistic_lookup {
 
 /* ------------------------------------------------------------------ what a walk has seen */
 
+/* Together: the notes' epochs, one a lane. They are read before it is asked whether what was seen has changed. */
+G4_FN G4_INLINE void g4_optimistic_add_epochs(const struct g4_optimistic_lookup *walk)
+{
+	const uint64_t value = g4_load64_acq(&walk->memory->epochs[walk->mine.epoch % G4_EPOCHS]);
+
+	for (uint32_t k = 0; k < walk->seen; k++) {
+		const uint64_t epoch = g4_broadcast(walk->wg, walk->mine.epoch, k);
+		const uint64_t its_value = g4_broadcast(walk->wg, value, k);
+
+		if (g4_wg_lane(walk->wg) == 0)
+			g4_trail_add(walk->trail, (uint16_t)epoch, its_value);
+	}
+}
+
 G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *walk)
 {
 	bool same = true;
 
 	if (walk->together) {
+		if (walk->trail)
+			g4_optimistic_add_epochs(walk);
 		same = g4_read_unchanged(walk->mine.lock, walk->mine.version);
 		same &= walk->mine.name.entry == NULL || g4_lookup_holds(&walk->mine.name);
 		return g4_all(walk->wg, same);
@@ -114,11 +135,12 @@ G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *
 	return same;
 }
 
-/* No index that is not known when this is compiled: registers have none. */
+/* The inode that is noted is the one whose copy is in the room. No index that is not known when this is compiled: registers have none. */
 G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const struct g4_rwlock *lock,
 					uint32_t version, struct g4_lookup_seen name)
 {
-	const struct g4_optimistic_note noted = {lock, version, name};
+	const uint16_t epoch = walk->memory->inode.epoch;
+	const struct g4_optimistic_note noted = {lock, version, name, epoch};
 
 	if (walk->seen == (walk->together ? g4_wg_width(walk->wg) : G4_OPTIMISTIC_SEEN)) {
 		if (!g4_optimistic_unchanged(walk))
@@ -132,6 +154,8 @@ G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const
 		for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
 			if (k >= walk->seen)
 				walk->notes[k] = noted;
+		if (walk->trail)
+			g4_trail_add(walk->trail, epoch, g4_load64_acq(&walk->memory->epochs[epoch % G4_EPOCHS]));
 	}
 	walk->seen++;
 	return true;
@@ -265,6 +289,7 @@ G4_FN G4_INLINE bool g4_optimistic_start(struct g4_optimistic_lookup *walk)
 	walk->seen = 0;
 	walk->mine.lock = NULL;
 	walk->mine.version = 0;
+	walk->mine.epoch = 0;
 	walk->mine.name.entry = NULL;
 	walk->mine.name.sequence = 0;
 	if (node == G4_NODE_ROOT)
@@ -425,6 +450,8 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 	const bool follow = cmd->op == G4_CMD_RESOLVE && !(cmd->flags & G4_RESOLVE_NOFOLLOW);
 	const struct g4_inode_core *copy = &walk->memory->inode;
 	struct g4_inode_core *inode = &walk->memory->icache[walk->index];
+	/* no maker changes these attributes between the two looks at this */
+	const uint64_t changes = walk->trail && leads ? g4_load64_acq(&inode->shared_changes) : 0;
 
 	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || (follow && g4_is_link(copy->disk.mode)))
 		return false;
@@ -436,6 +463,9 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 	}
 	if (!g4_optimistic_unchanged(walk))
 		return false;
+	if (walk->trail && leads &&
+	    (g4_shared_change_is_under_way(changes) || g4_load64_acq(&inode->shared_changes) != changes))
+		walk->trail->count = G4_TRAIL_LOST;
 	if (untouched && leads) /* another inode's by now, perhaps: for the clock that is no matter */
 		g4_store32_rlx(&inode->accessed, 1);
 	return true;
@@ -460,6 +490,9 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 	walk.fs = fs;
 	walk.cmd = cmd;
 	walk.root = root;
+	walk.trail = room->epochs ? g4_trail_of(cmd) : NULL;
+	if (walk.trail && (!together || g4_wg_lane(wg) == 0))
+		g4_trail_begin(walk.trail);
 	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PATH_MAX || !g4_optimistic_start(&walk))
 		return false;
 	if (together) {

@@ -129,9 +129,9 @@ G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 		rc = leads < 0	? leads :
 		     leads == 0 ? G4_ALONE :
 				  remove_locked(wg, fs, parent, how, *index, &slot, cmd, unused);
-		g4_write_unlock(&inode->lock);
+		g4_icache_unlock(fs, inode);
 	}
-	g4_dir_unlock(parent, how);
+	g4_dir_unlock(fs, parent, how);
 	return rc;
 }
 

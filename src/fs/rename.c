@@ -78,9 +78,9 @@ G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct ren
 
 G4_FN static void unlock_directories(struct g4_fs *fs, struct rename *r)
 {
-	g4_dir_unlock(g4_icache_at(fs, r->from), r->how);
+	g4_dir_unlock(fs, g4_icache_at(fs, r->from), r->how);
 	if (r->from != r->to) {
-		g4_write_unlock(&g4_icache_at(fs, r->to)->lock);
+		g4_icache_unlock(fs, g4_icache_at(fs, r->to));
 		g4_unlock(&fs->rename_lock);
 	}
 }
@@ -454,7 +454,7 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 		return -G4_E_INVAL;
 	g4_icache_lock_two(moved, met);
 	rc = rename_locked(wg, fs, r);
-	g4_icache_unlock_two(moved, met);
+	g4_icache_unlock_two(fs, moved, met);
 	return rc;
 }
 

@@ -594,7 +594,7 @@ G4_FN static void walk_file(struct g4_scrub_step *step)
 		g4_read_lock(&inode->lock);
 	const bool through = read_file(step, scrub->file, gives, &scrub->page);
 	if (gives)
-		g4_write_unlock(&inode->lock);
+		g4_icache_unlock(step->fs, inode);
 	else
 		g4_read_unlock(&inode->lock);
 	if (through)

@@ -79,7 +79,7 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 		for (uint32_t k = 0; k < count; k++) {
 			struct g4_inode_core *inode = g4_icache_at(fs, indices[k]);
 			const bool left = inode->dirty_count > 0 || g4_load32_rlx(&inode->times_dirty);
-			g4_write_unlock(&inode->lock);
+			g4_icache_unlock(fs, inode);
 			if (results[k] < 0) {
 				if (first == 0)
 					first = results[k];
@@ -109,7 +109,7 @@ G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	g4_write_lock(&inode->lock);
 	flush_inodes(wg, fs, &index, 1, &rc);
 	sequence = inode->logged;
-	g4_write_unlock(&inode->lock);
+	g4_icache_unlock(fs, inode);
 	return rc < 0 ? rc : g4_commit(wg, fs, sequence, false);
 }
 

@@ -189,7 +189,7 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 			inode->disk.ctime_ns = g4_now(fs);
 		rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, inode, &before, rc));
 	}
-	g4_write_unlock(&inode->lock);
+	g4_icache_unlock(fs, inode);
 	g4_icache_put(fs, index);
 	return g4_check(fs, rc);
 }

@@ -66,6 +66,7 @@ void g4_cuda_visit(struct g4_cuda_engine *engine, bool begin)
 #include "gpu/sharing_host.h"
 #include "gpu/teller_host.h"
 #include "ring/client_host.h"
+#include "ring/epochs_host.h"
 #include "simt/simt_host.h"
 
 #define IDLE_US 50000u /* then the kernel leaves the GPU */
@@ -103,6 +104,9 @@ struct cuda_engine {
 	struct g4_gpu_sharing *sharing; /* NULL: nobody to be warned of; the agent's, once it runs */
 	bool has_context;		/* this process computes there itself */
 	uint64_t sharing_looked_ns;
+
+	struct g4_shared_epochs epochs; /* what clients read; the counters themselves are on the device */
+	void *epoch_counts;
 
 	struct g4_session_host *own_session;
 
@@ -548,6 +552,27 @@ static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
 	return rc;
 }
 
+/* Counters on the device, and where clients read them. Before the state is copied there. */
+static int place_epochs(struct cuda_engine *e)
+{
+	void *shown;
+	int rc = g4_epochs_make(&e->epochs);
+
+	if (rc == 0)
+		rc = g4_gpu_register(e->gpu, e->epochs.memory, G4_EPOCHS_BYTES, &shown);
+	if (rc < 0)
+		return rc;
+	e->epoch_counts = g4_gpu_alloc(e->gpu, G4_EPOCHS_BYTES);
+	if (!e->epoch_counts) {
+		g4_gpu_unregister(e->gpu, e->epochs.memory);
+		return -G4_E_NOMEM;
+	}
+	e->host_fs->epochs = (uint64_t)(uintptr_t)e->epoch_counts;
+	e->host_fs->epochs_shown = shown;
+	e->shown.epochs = e->epochs.memory;
+	return 0;
+}
+
 static int move_there(struct cuda_engine *e)
 {
 	const uint64_t bytes = e->host_fs->memory_bytes;
@@ -562,6 +587,9 @@ static int move_there(struct cuda_engine *e)
 	if (rc < 0)
 		return rc;
 	g4_fs_moved(e->host_fs, (intptr_t)e->fs - (intptr_t)e->host_fs, (struct g4_dev *)(e->fs + bytes));
+	rc = place_epochs(e);
+	if (rc < 0)
+		return rc;
 	rc = put_resident(e, e->fs, (const uint8_t *)e->host_fs, bytes);
 	return rc < 0 ? rc : g4_gpu_put(e->gpu, e->fs + bytes, &on_gpu, sizeof(on_gpu));
 }
@@ -622,12 +650,16 @@ static void free_engine(struct cuda_engine *e)
 		munmap(e->host_fs, e->host_fs->memory_bytes);
 	if (e->image_registered)
 		g4_gpu_unregister(e->gpu, e->dev->map);
+	if (e->epoch_counts)
+		g4_gpu_unregister(e->gpu, e->epochs.memory);
 	g4_gpu_io_close(&e->io);
 	if (e->gpu) {
 		g4_gpu_free(e->gpu, e->fs_memory);
 		g4_gpu_free(e->gpu, e->image);
+		g4_gpu_free(e->gpu, e->epoch_counts);
 		g4_gpu_close(e->gpu);
 	}
+	g4_epochs_free(&e->epochs);
 	if (e->doorbell >= 0)
 		close(e->doorbell);
 	g4_gpu_sharing_close(e->sharing);
@@ -717,6 +749,13 @@ static int start_agent(struct cuda_engine *e)
 	return e->agent_runs ? 0 : -G4_E_NOMEM;
 }
 
+static int epochs_of(void *context)
+{
+	const struct cuda_engine *e = context;
+
+	return e->epochs.memory ? e->epochs.fd : -G4_E_NOTSUP;
+}
+
 /* This process's own way in. */
 static int open_own(struct cuda_engine *e)
 {
@@ -728,7 +767,7 @@ static int open_own(struct cuda_engine *e)
 	int rc;
 
 	e->shown.sessions = (struct g4_session_engine){
-		.context = e, .attach = attach, .detach = detach, .ring_doorbell = ring_doorbell};
+		.context = e, .attach = attach, .detach = detach, .epochs = epochs_of, .ring_doorbell = ring_doorbell};
 	rc = g4_session_open(&e->shown.sessions, &own, &e->own_session);
 	if (rc < 0)
 		return rc;
@@ -787,6 +826,7 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_cuda_options *options, str
 	}
 	e->dev = dev;
 	e->options = *options;
+	e->epochs.fd = -1;
 	e->doorbell = eventfd(0, EFD_CLOEXEC);
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->back, NULL);

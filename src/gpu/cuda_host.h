@@ -16,6 +16,7 @@ struct g4_cuda_engine {
 	void *fs;			   /* in device memory: where kernels of this process find the file system */
 	uint32_t scratch_bytes;		   /* that a workgroup of such a kernel needs */
 	struct g4_gpu_control *control;	   /* what host and kernel share, for benchmarks */
+	const uint64_t *epochs;		   /* for clients in this process (inode/trail.h); NULL: none */
 };
 
 struct g4_cuda_options {

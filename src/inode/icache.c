@@ -4,6 +4,7 @@
  * nothing that is not in its slab, so it can be dropped at any time.
  */
 #include "inode/icache.h"
+#include "inode/epoch.h"
 
 G4_FN static uint32_t bucket_of(const struct g4_icache *icache, uint64_t ino)
 {
@@ -141,7 +142,7 @@ G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index)
  * Of an in-core inode that is taken: the step that clears G4_ICACHE_TAKEN publishes all of this to lookups of the number, the second
  * version to optimistic readers.
  */
-G4_FN void g4_icache_reset(struct g4_inode_core *inode, uint64_t ino)
+G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, uint64_t ino)
 {
 	struct g4_lock dirty_lock = inode->dirty_lock;
 
@@ -155,6 +156,7 @@ G4_FN void g4_icache_reset(struct g4_inode_core *inode, uint64_t ino)
 	inode->size = inode->logged = 0;
 	inode->dirty_count = 0;
 	inode->dead = false;
+	inode->epoch = g4_epoch_of(fs, ino);
 	g4_store32_rlx(&inode->next, G4_NO_INODE); /* readers may still come by */
 	g4_store64_rlx(&inode->ino, ino);
 	inode->dirty_head = inode->dirty_tail = G4_NO_LINE;
@@ -333,7 +335,7 @@ G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t
 		g4_lock(bucket_lock(icache, bucket));
 		i = find_inode(icache, bucket, ino);
 		if (i == G4_NO_INODE) {
-			g4_icache_reset(&icache->inodes[fresh], ino);
+			g4_icache_reset(fs, &icache->inodes[fresh], ino);
 			g4_store32_rel(&icache->inodes[fresh].state, G4_ICACHE_LOADING);
 			insert_inode(icache, bucket, fresh);
 			g4_unlock(bucket_lock(icache, bucket));
@@ -411,11 +413,17 @@ G4_FN void g4_icache_lock_two(struct g4_inode_core *a, struct g4_inode_core *b)
 		g4_write_lock(first ? &b->lock : &a->lock);
 }
 
-G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b)
+G4_FN void g4_icache_unlock(struct g4_fs *fs, struct g4_inode_core *inode)
 {
-	g4_write_unlock(&a->lock);
+	g4_epoch_advance(fs, inode);
+	g4_write_unlock(&inode->lock);
+}
+
+G4_FN void g4_icache_unlock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b)
+{
+	g4_icache_unlock(fs, a);
 	if (b != NULL && a != b)
-		g4_write_unlock(&b->lock);
+		g4_icache_unlock(fs, b);
 }
 
 G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index)

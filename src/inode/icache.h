@@ -34,7 +34,9 @@ G4_FN G4_INLINE void g4_icache_put(struct g4_fs *fs, uint32_t index)
 G4_FN void g4_icache_ref(struct g4_fs *fs, uint32_t index);
 /* Write-locks inodes below their directories, the lower number first; b may be a, or NULL. The rule: src/fs/README.md. */
 G4_FN void g4_icache_lock_two(struct g4_inode_core *a, struct g4_inode_core *b);
-G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b);
+G4_FN void g4_icache_unlock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b);
+/* Gives back the write lock of an inode in which something may have changed that attributes, permissions or names tell. */
+G4_FN void g4_icache_unlock(struct g4_fs *fs, struct g4_inode_core *inode);
 /* Removes an in-core inode from the table when its inode never came to be. */
 G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index);
 
@@ -44,7 +46,7 @@ G4_FN uint32_t g4_icache_take(struct g4_icache *icache);
 /* Gives a taken in-core inode back that was not used. */
 G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index);
 /* A taken in-core inode becomes that of `ino`, empty. */
-G4_FN void g4_icache_reset(struct g4_inode_core *inode, uint64_t ino);
+G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, uint64_t ino);
 /* Puts it into the table, ready; from here on others find it. */
 G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index);
 /* Takes a referenced in-core inode out of its chain: nobody finds it any more. */

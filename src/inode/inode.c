@@ -26,7 +26,7 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 		return rc;
 	}
 	struct g4_inode_core *inode = &icache->inodes[i];
-	g4_icache_reset(inode, g4_ino_make(address));
+	g4_icache_reset(fs, inode, g4_ino_make(address));
 	inode->near = near;
 	inode->disk.mode = (uint16_t)mode;
 	inode->data_key = g4_icache_new_key(icache);

@@ -24,6 +24,7 @@ struct g4_inode_core {
 	uint64_t size;	       /* size as users see it */
 	uint32_t dirty_count;  /* lines on the dirty list */
 	bool dead;	       /* freed: the number may belong to another inode already */
+	uint16_t epoch;	       /* which of the epochs is its own; constant (inode/epoch.h) */
 
 	struct g4_inode disk;		   /* what the journal knows, kept exact; size: published size */
 	uint64_t logged;		   /* sequence of the last transaction that changed it */
@@ -51,7 +52,7 @@ struct g4_inode_core {
 	uint32_t dirty_height;	     /* how high that is: the most any of them needed; 0 without dirty pages */
 	uint32_t near;		     /* the cache line of its slab when it was logged last, a hint */
 	uint32_t leaf;		     /* of a directory of one page: the cache line of that, plus 1, a hint */
-	uint8_t unused[8];	     /* whole cache lines */
+	uint64_t shared_changes;     /* of attributes, with the lock shared: begun << 16 | under way (inode/epoch.h) */
 };
 
 /* What attributes are made of: from its beginning on, three cache lines. */

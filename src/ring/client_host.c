@@ -37,6 +37,7 @@
 #define LOOKS 4096	 /* at the words of a result, before one whether the engine is gone */
 #define POSTED_NS 50000L /* between two looks for the result of a posted command whose slot is wanted */
 #define GONE_NS 1000000000L /* and whether the engine is there, where a slot is wanted that a thread has */
+#define LIVES_MS 10u
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
 
 /* What is alike in how long it takes: operations, and reads and writes of up to 2^n bytes. */
@@ -66,6 +67,8 @@ struct g4_ring_client {
 	void *context;
 	struct g4_cred own;
 	uint32_t stopped;
+	uint64_t
+		looked_ms; /* CLOCK_MONOTONIC: when it was asked last whether the engine is gone, by who does without it */
 
 	pthread_mutex_t submit_lock; /* tail, taken[], the slots */
 	pthread_cond_t slot_free;
@@ -228,6 +231,20 @@ static bool is_gone(struct g4_ring_client *client)
 	     (watched.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))))
 		g4_ring_client_stop(client);
 	return g4_load32_acq(&client->stopped);
+}
+
+bool g4_ring_client_lives(struct g4_ring_client *client)
+{
+	struct timespec now;
+
+	if (g4_ring_client_is_stopped(client))
+		return false;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	const uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	if (ms - g4_load64_rlx(&client->looked_ms) < LIVES_MS)
+		return true;
+	g4_store64_rlx(&client->looked_ms, ms);
+	return !is_gone(client);
 }
 
 /*
@@ -532,6 +549,9 @@ static bool unmarshal(struct g4_ring_client *client, uint32_t number, uint64_t w
 	cmd->offset = result.offset;
 	if (cmd->attr && (result.tops & G4_RING_HAS_ATTR))
 		*cmd->attr = result.attr;
+	if ((result.tops & G4_RING_HAS_TRAIL) && g4_command_is(cmd->op, G4_LOOKS_UP | G4_GIVES_ATTR) &&
+	    g4_trail_of(cmd))
+		*g4_trail_of(cmd) = result.trail;
 	return true;
 }
 

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "ring/client_host.h"
+#include "ring/epochs_host.h"
 #include "ring/serve_host.h"
 
 #define ANSWER_MS 10000
+#define FDS 3 /* that come with an answer, at most */
 
 struct g4_connection {
 	pthread_mutex_t asking; /* one question at a time: an answer does not say to which it belongs */
@@ -22,6 +24,7 @@ struct g4_connection {
 	void *ring, *data;
 	uint64_t ring_bytes, data_bytes;
 	struct g4_ring_client *client;
+	const uint64_t *epochs; /* NULL: the server tells none */
 };
 
 void g4_connection_close(struct g4_connection *connection)
@@ -31,6 +34,7 @@ void g4_connection_close(struct g4_connection *connection)
 		munmap(connection->ring, connection->ring_bytes);
 	if (connection->data)
 		munmap(connection->data, connection->data_bytes);
+	g4_epochs_unmap(connection->epochs);
 	if (connection->fd >= 0)
 		close(connection->fd);
 	pthread_mutex_destroy(&connection->asking);
@@ -58,6 +62,8 @@ void g4_connection_forsake(struct g4_connection *connection, bool shared)
 {
 	munmap(connection->ring, connection->ring_bytes);
 	munmap(connection->data, connection->data_bytes);
+	g4_epochs_unmap(connection->epochs);
+	connection->epochs = NULL;
 	if (!shared)
 		close(connection->fd);
 }
@@ -77,6 +83,11 @@ void g4_connection_end(struct g4_connection *connection)
 struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection)
 {
 	return connection->client;
+}
+
+const uint64_t *g4_connection_epochs(const struct g4_connection *connection)
+{
+	return connection->epochs;
 }
 
 /* ------------------------------------------------------------------ connecting */
@@ -105,11 +116,11 @@ static int reach(const char *path, int *fd, char *message, size_t message_bytes)
 		    errno == ECONNREFUSED ? "no server listens there" : strerror(errno));
 }
 
-/* Waits for an answer of `bytes` bytes and takes up to two descriptors out of it; those that are not there are -1. */
-static int receive(int fd, void *answer_bytes, size_t wanted, int fds[2])
+/* Waits for an answer of `bytes` bytes and takes its descriptors out of it; those that are not there are -1. */
+static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS])
 {
 	union {
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		char bytes[CMSG_SPACE(FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec part = {.iov_base = answer_bytes, .iov_len = wanted};
@@ -119,7 +130,7 @@ static int receive(int fd, void *answer_bytes, size_t wanted, int fds[2])
 				 .msg_controllen = sizeof(control.bytes)};
 	struct pollfd answer = {.fd = fd, .events = POLLIN};
 
-	fds[0] = fds[1] = -1;
+	fds[0] = fds[1] = fds[2] = -1;
 	if (poll(&answer, 1, ANSWER_MS) != 1)
 		return -G4_E_IO;
 	ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
@@ -128,12 +139,12 @@ static int receive(int fd, void *answer_bytes, size_t wanted, int fds[2])
 		bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 	struct cmsghdr *head = bytes >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
 	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-	    head->cmsg_len <= CMSG_LEN(2 * sizeof(int)))
+	    head->cmsg_len <= CMSG_LEN(FDS * sizeof(int)))
 		memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
 	return bytes == (ssize_t)wanted ? 0 : -G4_E_IO;
 }
 
-static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[2])
+static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[FDS])
 {
 	int rc = receive(fd, welcome, sizeof(*welcome), fds);
 
@@ -155,9 +166,9 @@ static void *map(int fd, uint64_t bytes)
 
 static int greet(struct g4_connection *c, uint32_t umask, uint64_t data_bytes, struct g4_cred *own)
 {
-	const struct g4_hello hello = {G4_HELLO_MAGIC, G4_HELLO_VERSION, umask, data_bytes};
+	const struct g4_hello hello = {G4_HELLO_MAGIC, G4_HELLO_VERSION, (umask & 0777u) | G4_HELLO_EPOCHS, data_bytes};
 	struct g4_welcome welcome;
-	int fds[2];
+	int fds[FDS];
 	int rc;
 
 	/* one that does not want us may have answered and hung up already */
@@ -170,11 +181,13 @@ static int greet(struct g4_connection *c, uint32_t umask, uint64_t data_bytes, s
 		c->ring = map(fds[0], c->ring_bytes);
 		c->data = map(fds[1], c->data_bytes);
 		rc = c->ring && c->data ? 0 : -G4_E_NOMEM;
+		if ((welcome.features & G4_WELCOME_EPOCHS) && fds[2] >= 0)
+			c->epochs = g4_epochs_map(fds[2]);
 		*own = (struct g4_cred){
 			.uid = welcome.uid, .gid = welcome.gid, .umask = umask, .group_count = welcome.group_count};
 		memcpy(own->groups, welcome.groups, sizeof(own->groups));
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < FDS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	return rc;
@@ -212,7 +225,7 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 
 /* ------------------------------------------------------------------ a descriptor of the kernel */
 
-static int ask(int fd, const struct g4_hand_over_ask *question, int fds[2])
+static int ask(int fd, const struct g4_hand_over_ask *question, int fds[FDS])
 {
 	struct g4_hand_over_answer answer = {0};
 	int rc;
@@ -230,7 +243,7 @@ static int ask(int fd, const struct g4_hand_over_ask *question, int fds[2])
 int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags)
 {
 	const struct g4_hand_over_ask question = {G4_HELLO_MAGIC, handle, flags & G4_HAND_OVER_FLAGS, 0};
-	int fds[2] = {-1, -1};
+	int fds[FDS] = {-1, -1, -1};
 	int rc;
 
 	pthread_mutex_lock(&connection->asking);
@@ -239,7 +252,8 @@ int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, u
 	pthread_mutex_unlock(&connection->asking);
 	if (rc < 0 && fds[0] >= 0)
 		close(fds[0]);
-	if (fds[1] >= 0)
-		close(fds[1]);
+	for (int i = 1; i < FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	return rc < 0 ? rc : fds[0];
 }

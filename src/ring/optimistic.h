@@ -64,12 +64,15 @@ G4_FN G4_INLINE uint32_t g4_session_look_up_optimistically(struct g4_wg *wg, str
 	cmd.name_bytes = c->name_bytes;
 	cmd.cred = &session->cred;
 	cmd.attr = attr ? &stage->result.attr : NULL;
+	cmd.data = &stage->result.trail;
 	if (!g4_optimistic_lookup(true, wg, memory, fs, &cmd, view.root))
 		return G4_SESSION_NOT_PLAIN;
 	if (g4_wg_lane(wg) == 0) {
 		const uint64_t words[G4_RING_FEW_WORDS] = {0, c->handle, c->offset};
 		if (attr) {
-			bytes = g4_session_full_result(session, view.in_core, number, words, true, &stage->result);
+			const bool trail = room->epochs && g4_trail_of(&cmd) && g4_trail_is_good(&stage->result.trail);
+			bytes = g4_session_full_result(session, view.in_core, number, words, true, trail,
+						       &stage->result);
 		} else {
 			stage->result.word = number & G4_RING_NUMBER_MASK;
 			g4_session_publish(session, number, stage);

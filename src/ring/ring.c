@@ -234,6 +234,12 @@ G4_FN static int check_untrusted(struct g4_wg *wg, struct g4_fs *fs, const struc
 	return cmd->op == G4_CMD_READDIR ? check_listing(wg, fs, cmd) : 0;
 }
 
+/* Whether the client wants to know what the answer depends on. */
+G4_FN static bool tells_trail(const struct g4_cmd *cmd)
+{
+	return g4_command_is(cmd->op, G4_LOOKS_UP | G4_GIVES_ATTR) && (cmd->flags & G4_LOOK_TRAIL) && cmd->attr != NULL;
+}
+
 /* Where the command's data is. */
 G4_FN static int place_data(struct g4_wg *wg, const struct g4_session *session, struct g4_session_stage *stage)
 {
@@ -243,6 +249,11 @@ G4_FN static int place_data(struct g4_wg *wg, const struct g4_session *session, 
 	if (g4_command_is(c->op, G4_DATA_IN_PLACE)) {
 		cmd->data = session->data + c->data;
 		return in_data(session, c->data, c->length) ? 0 : -G4_E_INVAL;
+	}
+	if (tells_trail(cmd)) {
+		cmd->data = &stage->result.trail;
+		g4_trail_begin(&stage->result.trail);
+		return 0;
 	}
 	cmd->data = stage->data;
 	if (g4_command_is_in(STAGED_IN, c->op)) {
@@ -487,14 +498,19 @@ G4_FN static uint32_t make_result(const struct g4_session *session, uint32_t num
 						   cmd->offset};
 	uint64_t small = rc < 0 ? (uint64_t)(uint32_t)rc : cmd->value;
 	bool attr = rc == 0 && cmd->attr != NULL;
+	const bool trail = tells_trail(cmd) && (rc == 0 || rc == -G4_E_NOENT || rc == -G4_E_ACCES) &&
+			   g4_trail_is_good(&stage->result.trail);
 	bool moved = rc == 0 && cmd->op == G4_CMD_WRITE && cmd->offset != stage->slot.command.offset;
 
-	if (rc < 0 || !(attr || moved || makes_handle || cmd->value > INT32_MAX)) {
+	if (!trail && (rc < 0 || !(attr || moved || makes_handle || cmd->value > INT32_MAX))) {
 		stage->result.word = (number & G4_RING_NUMBER_MASK) | small << 32;
 		return 0;
 	}
-	return g4_session_full_result(session, session->flags & G4_SESSION_IN_PROCESS, number, words, attr,
-				      &stage->result);
+	const uint32_t bytes = g4_session_full_result(session, session->flags & G4_SESSION_IN_PROCESS, number, words,
+						      attr, trail, &stage->result);
+	if (rc < 0)
+		stage->result.word |= small << 32;
+	return bytes;
 }
 
 /*

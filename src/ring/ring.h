@@ -25,7 +25,8 @@
  *      | status, or value where it is small  |R | number of the command, low 31 bits  |
  *      +-------------------------------------+--+-------------------------------------+
  *
- * R says that there is more: `tops`, value, handle, offset, and attributes if bit 62 of `tops` says so; without R, value is the
+ * R says that there is more: `tops`, value, handle, offset, attributes if bit 62 of `tops` says so, and a trail (inode/trail.h), also with
+ * an error, if bit 61 does; without R, value is the
  * number in the word (or 0 with an error) and handle and offset are unchanged. These words are stored in any order, also
  * behind the word above, since across PCIe keeping two stores in order is a wait of 1.5 us. So bit 63 of each says that it is
  * there, and bit i of `tops` is what bit 63 of word i would be. A client that takes such a result clears its words
@@ -49,6 +50,7 @@
 #define G4_RING_H
 
 #include "fs/command.h"
+#include "inode/trail.h"
 #include "simt/simt.h"
 
 #define G4_RING_MAGIC UINT64_C(0x676e697273346667) /* "gf4sring" */
@@ -178,7 +180,7 @@ struct g4_ring_result {
 	uint64_t offset;
 	uint64_t padding;
 	struct g4_attr attr;
-	uint8_t reserved[32];
+	struct g4_trail trail;
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_result) == 192, "ring result");
 
@@ -186,10 +188,12 @@ G4_STATIC_ASSERT(sizeof(struct g4_ring_result) == 192, "ring result");
 #define G4_RING_NUMBER_MASK UINT64_C(0x7fffffff)
 #define G4_RING_IS_THERE (UINT64_C(1) << 63)
 #define G4_RING_HAS_ATTR (UINT64_C(1) << 62)
+#define G4_RING_HAS_TRAIL (UINT64_C(1) << 61) /* and then all words are there, those of attributes, too */
 /* Words behind `tops`. */
 #define G4_RING_FEW_WORDS 3u
 #define G4_RING_ALL_WORDS                                                                                              \
-	((uint32_t)((offsetof(struct g4_ring_result, reserved) - offsetof(struct g4_ring_result, value)) / 8))
+	((uint32_t)((offsetof(struct g4_ring_result, trail) - offsetof(struct g4_ring_result, value)) / 8))
+#define G4_RING_TRAIL_WORDS (G4_RING_ALL_WORDS + (uint32_t)(sizeof(struct g4_trail) / 8))
 
 G4_HD G4_INLINE uint64_t g4_ring_bytes(uint32_t entries)
 {
@@ -289,20 +293,20 @@ G4_FN G4_INLINE bool g4_session_names(const struct g4_session *session, uint64_t
  * not: execute.h.
  */
 G4_FN G4_INLINE uint32_t g4_session_full_result(const struct g4_session *session, bool in_core, uint32_t number,
-						const uint64_t words[G4_RING_FEW_WORDS], bool attr,
+						const uint64_t words[G4_RING_FEW_WORDS], bool attr, bool trail,
 						struct g4_ring_result *result)
 {
 	result->word = (number & G4_RING_NUMBER_MASK) | G4_RING_WORD_FULL;
-	result->tops = attr ? G4_RING_HAS_ATTR : 0;
+	result->tops = (attr ? G4_RING_HAS_ATTR : 0) | (trail ? G4_RING_HAS_TRAIL : 0);
 	result->value = words[0];
 	result->handle = words[1];
 	result->offset = words[2];
 	result->padding = 0;
-	if (!attr)
+	if (!attr && !trail)
 		return (1 + G4_RING_FEW_WORDS) * sizeof(uint64_t);
-	if (!in_core && result->attr.ino != 0)
+	if (attr && !in_core && result->attr.ino != 0)
 		result->attr.token = g4_session_token(session, result->attr.ino, result->attr.generation);
-	return (1 + G4_RING_ALL_WORDS) * sizeof(uint64_t);
+	return (1 + (trail ? G4_RING_TRAIL_WORDS : G4_RING_ALL_WORDS)) * sizeof(uint64_t);
 }
 /*
  * The engine's handle behind one of the client's, until g4_session_unuse_handle(), which closes it if the client has meanwhile. 0 or

@@ -125,21 +125,23 @@ static int identify(int fd, struct g4_cred *cred)
 	return 0;
 }
 
-static int send_welcome(int fd, const struct g4_session_host *session, const struct g4_welcome *welcome)
+/* epochs: their descriptor, or -1. */
+static int send_welcome(int fd, const struct g4_session_host *session, int epochs, const struct g4_welcome *welcome)
 {
-	char control[CMSG_SPACE(2 * sizeof(int))] = {0};
+	char control[CMSG_SPACE(3 * sizeof(int))] = {0};
 	struct iovec part = {.iov_base = (void *)(uintptr_t)welcome, .iov_len = sizeof(*welcome)};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
 	if (session) {
 		message.msg_control = control;
-		message.msg_controllen = sizeof(control);
+		const int fds[3] = {g4_session_ring_fd(session), g4_session_data_fd(session), epochs};
+		const size_t bytes = (epochs < 0 ? 2 : 3) * sizeof(int);
+		message.msg_controllen = CMSG_SPACE(bytes);
 		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-		const int fds[2] = {g4_session_ring_fd(session), g4_session_data_fd(session)};
 		head->cmsg_level = SOL_SOCKET;
 		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(fds));
-		memcpy(CMSG_DATA(head), fds, sizeof(fds));
+		head->cmsg_len = CMSG_LEN(bytes);
+		memcpy(CMSG_DATA(head), fds, bytes);
 	}
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*welcome) ? 0 : -G4_E_IO;
 }
@@ -174,9 +176,13 @@ static int open_session(struct g4_server *server, struct client *client, const s
 static bool greet(struct g4_server *server, struct client *client, const struct g4_hello *hello)
 {
 	struct g4_welcome welcome = {.magic = G4_HELLO_MAGIC, .version = G4_HELLO_VERSION};
+	int epochs = -1;
 
 	welcome.status = open_session(server, client, hello, &welcome);
-	return send_welcome(client->fd, client->session, &welcome) == 0 && welcome.status == 0;
+	if (welcome.status == 0 && (hello->umask & G4_HELLO_EPOCHS) && server->engine->epochs)
+		epochs = server->engine->epochs(server->engine->context);
+	welcome.features = epochs < 0 ? 0 : G4_WELCOME_EPOCHS;
+	return send_welcome(client->fd, client->session, epochs, &welcome) == 0 && welcome.status == 0;
 }
 
 /* ------------------------------------------------------------------ handing descriptors over */
@@ -321,7 +327,7 @@ static void accept_client(struct g4_server *server)
 	}
 	refusal.status = seat_client(server, fd);
 	if (refusal.status < 0) {
-		send_welcome(fd, NULL, &refusal);
+		send_welcome(fd, NULL, -1, &refusal);
 		close(fd);
 	}
 }

@@ -3,7 +3,7 @@
  * Serving an engine to other processes over a Unix socket, and connecting to one that is served. Host only.
  *
  * The socket is of type SOCK_SEQPACKET. A client sends one struct g4_hello; the answer is one struct g4_welcome, with the
- * descriptors of ring and data area (SCM_RIGHTS) where status is 0. A server without a place for it answers -G4_E_BUSY at
+ * descriptors of ring and data area (SCM_RIGHTS) where status is 0, and of the epochs if it says so. A server without a place for it answers -G4_E_BUSY at
  * once and hangs up. After a welcome the client sends 8 bytes of anything when it finds G4_RING_DOORBELL in its ring, and the
  * connection's end is the session's end, for both sides. It may also send a struct g4_hand_over_ask: where the server has
  * a mount of the same file system, the answer is a struct g4_hand_over_answer with the kernel's descriptor of what the client
@@ -22,12 +22,16 @@ struct g4_server;
 
 #define G4_HELLO_MAGIC UINT64_C(0x6f6c6c6568736667) /* "gfshello" */
 #define G4_HELLO_VERSION 2u
+/* Of hello.umask: the client would like to see the engine's epochs (inode/trail.h). A server that does not know of it does nothing. */
+#define G4_HELLO_EPOCHS (1u << 31)
+/* Of welcome.features: a third descriptor has them, to be mapped for reading. */
+#define G4_WELCOME_EPOCHS 1u
 #define G4_HAND_OVER_FLAGS (O_APPEND | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_NONBLOCK)
 
 struct g4_hello {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t umask;	     /* for new files, where a command brings no credentials */
+	uint32_t umask;	     /* for new files, where a command brings no credentials; and G4_HELLO_EPOCHS */
 	uint64_t data_bytes; /* wanted; 0: the server's choice */
 };
 
@@ -40,7 +44,7 @@ struct g4_welcome {
 	uint32_t uid, gid; /* as the server knows the client */
 	uint32_t group_count;
 	uint32_t groups[64];
-	uint32_t reserved;
+	uint32_t features; /* G4_WELCOME_*; 0 of servers that do not know of any */
 };
 
 struct g4_hand_over_ask {
@@ -93,6 +97,8 @@ struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection
  * the server has none to give. flags: of open(2). Thread-safe.
  */
 int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags);
+/* The epochs of its server's engine, until the connection is closed or forsaken; NULL: it tells none. */
+const uint64_t *g4_connection_epochs(const struct g4_connection *connection);
 /* Its socket, which only the connection may use and close. */
 int g4_connection_socket(const struct g4_connection *connection);
 /* Goes on with a copy at `least` or above. The old number is the caller's to close or to replace; -1: there is no copy. */

@@ -22,6 +22,11 @@ struct g4_session_engine {
 	/* Serves one more session, until `detach` returns: then no command of it runs and its handles are closed. */
 	int (*attach)(void *context, const struct g4_session *session, uint64_t ring_bytes, uint32_t *id);
 	void (*detach)(void *context, uint32_t id);
+	/*
+	 * The memory of its epochs, made when the first one asks: a descriptor, the engine's, or a negative code. NULL: it has none.
+	 * Thread-safe.
+	 */
+	int (*epochs)(void *context);
 	/* A client rang the doorbell. NULL: it has none. */
 	void (*ring_doorbell)(void *context);
 };

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Epochs: counters that clients of other processes read, to see that what they were told of an inode has become old
+ * (docs/design/mirror.md, which has the rules' proof). Leader, thread-safe; nothing waits.
+ *
+ *     1. Who changes what attributes, permissions or names of an inode tell, under its write lock, has its epoch grow before it
+ *        gives the lock back: g4_icache_unlock().
+ *     2. Who changes a name under the lock of its leaf: behind g4_name_forget(), before g4_name_remember() and before the leaf's unlock.
+ *     3. Who changes attributes with the inode locked shared does so between g4_shared_change_begin() and g4_shared_change_end().
+ */
+#ifndef G4_EPOCH_H
+#define G4_EPOCH_H
+
+#include "hash/siphash.h"
+#include "inode/mounted.h"
+#include "inode/trail.h"
+
+G4_FN G4_INLINE uint64_t *g4_epochs(const struct g4_fs *fs)
+{
+	return (uint64_t *)(uintptr_t)g4_load64_acq(&fs->epochs);
+}
+
+/* Which one is an inode's. */
+G4_FN G4_INLINE uint16_t g4_epoch_of(const struct g4_fs *fs, uint64_t ino)
+{
+	const uint64_t key[2] = {~fs->hash_key[0], fs->hash_key[1]}; /* other hashes than those of names */
+
+	return (uint16_t)(g4_siphash13(key, &ino, sizeof(ino)) % G4_EPOCHS);
+}
+
+G4_FN G4_INLINE void g4_epoch_advance(struct g4_fs *fs, const struct g4_inode_core *inode)
+{
+	uint64_t *epochs = g4_epochs(fs);
+
+	if (!epochs)
+		return;
+	const uint64_t now = g4_add64(&epochs[inode->epoch], 1) + 1;
+#if G4_CUDA
+	g4_store64_rlx_sys(&fs->epochs_shown[inode->epoch], now);
+#else
+	(void)now;
+#endif
+}
+
+#define G4_SHARED_CHANGE_BEGUN (UINT64_C(1) << 16)
+G4_FN G4_INLINE void g4_shared_change_begin(struct g4_inode_core *inode)
+{
+	g4_add64(&inode->shared_changes, G4_SHARED_CHANGE_BEGUN + 1);
+}
+
+G4_FN G4_INLINE void g4_shared_change_end(struct g4_inode_core *inode)
+{
+	g4_sub64_rel(&inode->shared_changes, 1);
+}
+
+G4_FN G4_INLINE bool g4_shared_change_is_under_way(uint64_t shared_changes)
+{
+	return (shared_changes & (G4_SHARED_CHANGE_BEGUN - 1)) != 0;
+}
+
+/* An inode that the answer will depend on, locked; before anything of it is looked at. trail: NULL: nobody asks. */
+G4_FN G4_INLINE void g4_trail_note(const struct g4_fs *fs, struct g4_trail *trail, const struct g4_inode_core *inode)
+{
+	const uint64_t *epochs = trail ? g4_epochs(fs) : NULL;
+
+	if (epochs)
+		g4_trail_add(trail, inode->epoch, g4_load64_acq(&epochs[inode->epoch]));
+}
+
+/* The same of one whose attributes are told. */
+G4_FN G4_INLINE void g4_trail_note_attr(const struct g4_fs *fs, struct g4_trail *trail,
+					const struct g4_inode_core *inode)
+{
+	g4_trail_note(fs, trail, inode);
+	if (trail && g4_shared_change_is_under_way(g4_load64_acq(&inode->shared_changes)))
+		trail->count = G4_TRAIL_LOST;
+}
+
+#endif
