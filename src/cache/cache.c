@@ -10,11 +10,17 @@ G4_FN static uint32_t set_of(const struct g4_cache *cache, uint64_t owner, uint6
 	return (uint32_t)(x % cache->set_count);
 }
 
+G4_FN static void note(struct g4_cache *cache, uint32_t set, enum g4_cache_event event)
+{
+	g4_add64_rlx(&cache->events[set % G4_CACHE_EVENT_TALLIES].counts[event], 1);
+}
+
 /* Counts a reference in and keeps it if the line is valid and still (owner, index). Waits while it is being filled. */
 G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, uint64_t index)
 {
 	struct g4_line *line = &cache->lines[i];
 	uint32_t state = g4_add32_acq(&line->state, 1) + 1;
+	bool waited = false;
 
 	for (;;) {
 		if (!g4_line_is(line, owner, index))
@@ -26,6 +32,9 @@ G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, ui
 				g4_or32(&line->state, G4_LINE_ACCESSED);
 			return true;
 		}
+		if (!waited)
+			note(cache, i / G4_CACHE_WAYS, G4_CACHE_WAITED_HIT);
+		waited = true;
 		if (!(state & G4_LINE_WAITERS)) {
 			state = g4_or32(&line->state, G4_LINE_WAITERS) | G4_LINE_WAITERS;
 			continue;
@@ -103,6 +112,8 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
 	/* our first reference keeps the line in the chain; try_ref takes the one we return */
 	bool valid = try_ref(cache, i, owner, index);
 	g4_cache_put(cache, i);
+	if (valid)
+		note(cache, set, G4_CACHE_LOCKED_HIT);
 	return valid ? i : G4_NO_LINE;
 }
 
@@ -156,8 +167,10 @@ G4_FN static uint32_t take_victim(struct g4_cache *cache, uint32_t set)
 			g4_and32(&line->state, ~G4_LINE_ACCESSED);
 			continue;
 		}
-		if (g4_cas32(&line->state, state, G4_LINE_BUSY | 1))
+		if (g4_cas32(&line->state, state, G4_LINE_BUSY | 1)) {
+			note(cache, set, state & G4_LINE_VALID ? G4_CACHE_CLEAN_MISS : G4_CACHE_COLD_MISS);
 			return i;
+		}
 	}
 	return G4_NO_LINE;
 }
@@ -216,8 +229,10 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 			continue;
 		}
 		i = take_victim(cache, set);
-		if (i == G4_NO_LINE)
+		if (i == G4_NO_LINE) {
 			i = take_overflow(cache, set);
+			note(cache, set, i == G4_NO_LINE ? G4_CACHE_NO_LINE : G4_CACHE_BORROWED);
+		}
 		if (i != G4_NO_LINE) {
 			struct g4_line *line = &cache->lines[i];
 			give_frame(cache, i, alone);
@@ -396,4 +411,18 @@ G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, u
 	const uint64_t absent = probe->absent;
 	g4_scratch_release(wg, mark);
 	return absent;
+}
+
+G4_FN void g4_cache_count_all(const struct g4_cache *cache, struct g4_cache_counts *counts)
+{
+	memset(counts, 0, sizeof(*counts));
+	for (uint32_t t = 0; t < G4_CACHE_TALLIES; t++) {
+		for (uint32_t kind = 0; kind < G4_CACHE_KINDS; kind++) {
+			counts->hits[kind] += g4_load64_rlx(&cache->tallies[t].hits[kind]);
+			counts->misses[kind] += g4_load64_rlx(&cache->tallies[t].misses[kind]);
+		}
+	}
+	for (uint32_t t = 0; t < G4_CACHE_EVENT_TALLIES; t++)
+		for (uint32_t event = 0; event < G4_CACHE_EVENTS; event++)
+			counts->events[event] += g4_load64_rlx(&cache->events[t].counts[event]);
 }

@@ -53,6 +53,41 @@ struct g4_cache_set {
 	uint32_t overflow; /* first overflow line of this set */
 };
 
+/*
+ * What became of pages that somebody wanted, in the classes of the document's 4.2.3, since the mount. Pages that were found or not
+ * are counted by who wants them, in a place of each workgroup's own (its index modulo G4_CACHE_TALLIES): without an atomic on a
+ * CPU, where the engine's workgroups have different places. The rest is counted where a set's lock is held or somebody waits.
+ * Lanes that find a page by themselves (g4_cache_peek()) count nothing.
+ */
+#define G4_CACHE_TALLIES 256u
+enum g4_cache_kind { G4_CACHE_DATA, G4_CACHE_METADATA, G4_CACHE_KINDS };
+struct g4_cache_tally {
+	uint64_t hits[G4_CACHE_KINDS];
+	uint64_t misses[G4_CACHE_KINDS];
+	uint64_t padding[4];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_cache_tally) == 64, "a line of a processor's cache");
+
+#define G4_CACHE_EVENT_TALLIES 16u
+enum g4_cache_event {
+	G4_CACHE_LOCKED_HIT, /* it was found under the set's lock: borrowed from the pool, or somebody else just brought it in */
+	G4_CACHE_WAITED_HIT, /* somebody else was filling it */
+	G4_CACHE_COLD_MISS,  /* it came into a line that had no page */
+	G4_CACHE_CLEAN_MISS, /* it replaced another one */
+	G4_CACHE_BORROWED,   /* all lines of its set were in use: it came into one of the pool */
+	G4_CACHE_NO_LINE,    /* and the pool was empty: to be tried again, when pages are written back */
+	G4_CACHE_EVENTS
+};
+struct g4_cache_events {
+	uint64_t counts[8]; /* by enum g4_cache_event */
+};
+G4_STATIC_ASSERT(G4_CACHE_EVENTS <= 8, "a line of a processor's cache");
+
+struct g4_cache_counts {
+	uint64_t hits[G4_CACHE_KINDS], misses[G4_CACHE_KINDS];
+	uint64_t events[G4_CACHE_EVENTS];
+};
+
 struct g4_cache {
 	struct g4_line *lines;
 	uint8_t *frames;	 /* the pages, see g4_line_data() */
@@ -68,7 +103,8 @@ struct g4_cache {
 	uint32_t pool; /* first free overflow line */
 	uint32_t pins; /* references that outlive an operation */
 	uint32_t pin_limit;
-	uint64_t hits, misses;
+	struct g4_cache_tally tallies[G4_CACHE_TALLIES];
+	struct g4_cache_events events[G4_CACHE_EVENT_TALLIES];
 };
 
 /* ---- host (cache_host.c) ---- */
@@ -175,6 +211,29 @@ G4_FN bool g4_cache_pin(struct g4_cache *cache, uint32_t count);
 G4_FN void g4_cache_unpin_none(struct g4_cache *cache, uint32_t count);
 /* Leader. Counts a pin out and puts its line back. */
 G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t line);
+
+/* Adds to a number that others only read: on a GPU without waiting for its value, and correctly where they add as well. */
+G4_FN G4_INLINE void g4_cache_count_up(uint64_t *count, uint64_t by)
+{
+#if G4_CUDA
+	g4_add64_rlx(count, by);
+#else
+	g4_store64_rlx(count, g4_load64_rlx(count) + by);
+#endif
+}
+/* Leader. Counts pages that were wanted and found, or not. */
+G4_FN G4_INLINE void g4_cache_count(const struct g4_wg *wg, struct g4_cache *cache, enum g4_cache_kind kind,
+				    uint64_t hits, uint64_t misses)
+{
+	struct g4_cache_tally *tally = &cache->tallies[g4_wg_index(wg) % G4_CACHE_TALLIES];
+
+	if (hits > 0)
+		g4_cache_count_up(&tally->hits[kind], hits);
+	if (misses > 0)
+		g4_cache_count_up(&tally->misses[kind], misses);
+}
+/* Thread-safe: what has been counted so far. */
+G4_FN void g4_cache_count_all(const struct g4_cache *cache, struct g4_cache_counts *counts);
 
 /*
  * Leader. Pages from `first` on, at most `count`, of which no line is there, neither valid nor being filled; lines that

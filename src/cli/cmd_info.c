@@ -250,6 +250,28 @@ static void show_disks(struct g4_report *report, const struct g4_dev *dev, const
 	g4_report_end(report);
 }
 
+/* What a mount's cache was asked for since then. */
+static void show_cache(struct g4_report *report, const struct g4_cache_use *cache)
+{
+	const uint64_t wanted = cache->data_hits + cache->data_misses;
+
+	g4_report_object(report, "cache");
+	g4_report_size(report, "size_bytes", cache->bytes);
+	g4_report_count(report, "data_hits", cache->data_hits);
+	g4_report_count(report, "data_misses", cache->data_misses);
+	if (wanted > 0)
+		g4_report_real(report, "data_hit_ratio", (double)cache->data_hits / (double)wanted);
+	g4_report_count(report, "metadata_hits", cache->metadata_hits);
+	g4_report_count(report, "metadata_misses", cache->metadata_misses);
+	g4_report_count(report, "locked_hits", cache->locked_hits);
+	g4_report_count(report, "waited_hits", cache->waited_hits);
+	g4_report_count(report, "cold_misses", cache->cold_misses);
+	g4_report_count(report, "clean_misses", cache->clean_misses);
+	g4_report_count(report, "borrowed_lines", cache->borrowed_lines);
+	g4_report_count(report, "no_lines", cache->no_lines);
+	g4_report_end(report);
+}
+
 static void print_info(struct g4_image *image, const struct g4_journal_state *journal, const char *directory, bool json)
 {
 	struct g4_health of_mount;
@@ -278,6 +300,8 @@ static void print_info(struct g4_image *image, const struct g4_journal_state *jo
 	g4_report_count(&report, "journal_transactions", journal->records);
 	if (count_damage(image, health, &damaged))
 		g4_report_count(&report, "damaged_pages_met", damaged);
+	if (health != NULL)
+		show_cache(&report, &health->cache);
 	g4_report_finish(&report);
 }
 

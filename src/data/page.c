@@ -24,6 +24,8 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	bool fresh;
 	int rc = g4_page_line(fs, inode, page, line, &fresh);
 
+	if (rc == 0)
+		g4_cache_count(wg, &fs->cache, G4_CACHE_DATA, !fresh, fresh);
 	if (rc < 0 || !fresh)
 		return rc;
 	void *data = g4_line_data(&fs->cache, *line);

@@ -20,10 +20,12 @@ struct reader {
 	uint64_t offset;
 	uint8_t *to;
 	uint64_t left;
-	uint64_t window; /* pages to read at least */
-	bool direct;	 /* large aligned pieces bypass the cache */
-	bool stream;	 /* pages of a file that does not fit the cache are used once */
-	uint64_t large;	 /* pages of a large piece */
+	uint64_t window;  /* pages to read at least */
+	bool direct;	  /* large aligned pieces bypass the cache */
+	bool stream;	  /* pages of a file that does not fit the cache are used once */
+	uint64_t large;	  /* pages of a large piece */
+	uint64_t brought; /* pages before this one that are behind a miss of this reader's came with it */
+	uint64_t hits, misses;
 };
 
 G4_FN static void advance(struct reader *reader, uint64_t bytes)
@@ -63,6 +65,7 @@ G4_FN static int read_around(struct g4_wg *wg, struct g4_fs *fs, struct reader *
 	if (rc == 0) {
 		g4_copy(wg, reader->to, page + inside, bytes);
 		advance(reader, bytes);
+		reader->misses++;
 	}
 	g4_scratch_release(wg, mark);
 	return rc;
@@ -81,7 +84,7 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 
 	*line = G4_NO_LINE;
 	if (inode->disk.flags & G4_INODE_INLINE)
-		return g4_page_get(wg, fs, inode, page, line);
+		return g4_page_get(wg, fs, inode, page, line); /* which counts */
 	rc = g4_map_lookup(wg, fs, inode, page, g4_min64(last, g4_max64(asked, reader->window)), &run);
 	if (rc < 0)
 		return g4_check(fs, rc);
@@ -98,8 +101,10 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 		whole = g4_pages_absent(wg, fs, inode, page, whole);
 		if (whole >= g4_min64(reader->large, MIN_WINDOW)) {
 			rc = read_direct(wg, fs, reader, run.address, whole);
-			if (rc == 0)
+			if (rc == 0) {
 				advance(reader, whole * G4_PAGE_BYTES);
+				reader->misses += whole;
+			}
 			if (!g4_fetch_is_damage(rc)) /* some page is damaged: those before it are read one by one */
 				return rc;
 			run.pages = 1;
@@ -110,7 +115,14 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 		run.pages = 1;
 		rc = g4_fill_run(wg, fs, inode, page, &run, line, &filled);
 	}
-	return rc == 0 && *line == G4_NO_LINE ? read_around(wg, fs, reader, run.address) : rc;
+	if (rc < 0)
+		return rc;
+	if (*line == G4_NO_LINE)
+		return read_around(wg, fs, reader, run.address);
+	reader->brought = page + filled;
+	reader->hits += filled == 0; /* it came in meanwhile */
+	reader->misses += filled > 0;
+	return 0;
 }
 
 /* Sequential readers get a window that doubles up to G4_FILL_MAX_PAGES. */
@@ -140,6 +152,10 @@ G4_FN static int read_all(struct g4_wg *wg, struct g4_fs *fs, struct reader *rea
 		uint32_t line = g4_cache_find(&fs->cache, reader->inode->data_key, reader->offset >> G4_PAGE_SHIFT);
 		if (line == G4_NO_LINE)
 			rc = read_miss(wg, fs, reader, &line);
+		else if (reader->offset >> G4_PAGE_SHIFT < reader->brought)
+			reader->misses++;
+		else
+			reader->hits++;
 		if (rc < 0 || line == G4_NO_LINE)
 			continue;
 		uint64_t n = g4_min64(reader->left, G4_PAGE_BYTES - inside);
@@ -150,6 +166,7 @@ G4_FN static int read_all(struct g4_wg *wg, struct g4_fs *fs, struct reader *rea
 			g4_cache_put(&fs->cache, line);
 		advance(reader, n);
 	}
+	g4_cache_count(wg, &fs->cache, G4_CACHE_DATA, reader->hits, reader->misses);
 	return rc;
 }
 
@@ -166,6 +183,9 @@ G4_FN static struct reader reader_of(struct g4_fs *fs, const struct g4_split_wor
 	reader.direct = work->direct;
 	reader.stream = work->stream;
 	reader.large = G4_DIRECT_PAGES;
+	reader.brought = 0;
+	reader.hits = 0;
+	reader.misses = 0;
 	return reader;
 }
 

@@ -228,6 +228,8 @@ G4_FN static int map(struct g4_caller *caller, struct g4_inode_core *inode, uint
 	*line = g4_cache_find(&fs->cache, inode->data_key, page);
 	if (*line == G4_NO_LINE)
 		rc = load(caller, inode, page, line);
+	else
+		g4_cache_count(caller->wg, &fs->cache, G4_CACHE_DATA, 1, 0);
 	if (rc < 0)
 		return rc;
 	/* what a write that is under way brought in is not the file's yet */

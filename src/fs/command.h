@@ -89,6 +89,15 @@ struct g4_dirent {
 };
 
 /* JOB_LIST: background jobs, what the last scrub found, and how much damage was met since mkfs and since the mount. */
+struct g4_cache_use { /* since the mount; the classes are those of cache/cache.h */
+	uint64_t bytes;
+	uint64_t data_hits, data_misses; /* pages that reads, and writes of parts of pages, found in it or not */
+	uint64_t metadata_hits, metadata_misses; /* pages of metadata */
+	uint64_t locked_hits, waited_hits;	 /* of those: behind a lock; while somebody else brought them in */
+	uint64_t cold_misses, clean_misses;	 /* pages that came into a line without one, or in place of another */
+	uint64_t borrowed_lines, no_lines;	 /* that came where a set was in use as a whole; that had to wait */
+};
+
 struct g4_health {
 	uint64_t damaged_pages;
 	uint64_t damaged_since_mount;
@@ -101,6 +110,7 @@ struct g4_health {
 	uint64_t findings_lost;		     /* that there was no room for */
 	struct g4_job_record jobs[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS];
+	struct g4_cache_use cache;
 };
 
 /* DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time. */

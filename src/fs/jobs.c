@@ -449,6 +449,24 @@ G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	return rc < 0 ? rc : logged;
 }
 
+G4_FN static void tell_cache(const struct g4_cache *cache, struct g4_cache_use *use)
+{
+	struct g4_cache_counts counts;
+
+	g4_cache_count_all(cache, &counts);
+	use->bytes = (uint64_t)cache->line_count * G4_PAGE_BYTES;
+	use->data_hits = counts.hits[G4_CACHE_DATA];
+	use->data_misses = counts.misses[G4_CACHE_DATA];
+	use->metadata_hits = counts.hits[G4_CACHE_METADATA];
+	use->metadata_misses = counts.misses[G4_CACHE_METADATA];
+	use->locked_hits = counts.events[G4_CACHE_LOCKED_HIT];
+	use->waited_hits = counts.events[G4_CACHE_WAITED_HIT];
+	use->cold_misses = counts.events[G4_CACHE_COLD_MISS];
+	use->clean_misses = counts.events[G4_CACHE_CLEAN_MISS];
+	use->borrowed_lines = counts.events[G4_CACHE_BORROWED];
+	use->no_lines = counts.events[G4_CACHE_NO_LINE];
+}
+
 G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_health *health = (struct g4_health *)cmd->data;
@@ -479,6 +497,7 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	memcpy(health->jobs, jobs->records, sizeof(health->jobs));
 	memcpy(health->findings, jobs->findings, sizeof(health->findings));
 	g4_unlock(&jobs->lock);
+	tell_cache(&fs->cache, &health->cache);
 	cmd->value = sizeof(*health);
 	return 0;
 }

@@ -180,6 +180,7 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 	i = g4_cache_get(meta->cache, 0, g4_address_page(address), false, &fresh);
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;
+	g4_cache_count(wg, meta->cache, G4_CACHE_METADATA, !fresh, fresh);
 	if (fresh) {
 		int rc = fill(wg, meta, address, type, i);
 		if (rc < 0)
@@ -193,6 +194,7 @@ G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_add
 {
 	if (!g4_cache_peek_near(meta->cache, 0, g4_address_page(address), near))
 		return g4_meta_get(wg, meta, address, type, line);
+	g4_cache_count(wg, meta->cache, G4_CACHE_METADATA, 1, 0);
 	return check_type(meta, near, type, line);
 }
 

@@ -463,6 +463,96 @@ static void random_reads_of_who_caches_itself_leave_the_cache_alone(void **state
 	rig_close(&rig);
 }
 
+static void counted(struct rig *rig, struct g4_cache_use *before, uint64_t hits, uint64_t misses)
+{
+	static struct g4_health health;
+	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .length = sizeof(health), .data = &health};
+
+	assert_int_equal(g4_engine_execute(rig->engine, &list), 0);
+	assert_int_equal(health.cache.data_hits - before->data_hits, hits);
+	assert_int_equal(health.cache.data_misses - before->data_misses, misses);
+	*before = health.cache;
+}
+
+static uint64_t happened(const struct g4_cache_counts *counts, const struct g4_cache_counts *before,
+			 enum g4_cache_event event)
+{
+	return counts->events[event] - before->events[event];
+}
+
+static void what_becomes_of_misses_is_counted(void **state)
+{
+	struct g4_cache_counts counts, before;
+	uint32_t held[LINES], n;
+
+	(void)state;
+	g4_cache_put(&cache, fill(1, 0));
+	g4_cache_count_all(&cache, &before);
+	assert_int_equal(before.events[G4_CACHE_COLD_MISS], 1);
+	for (uint64_t index = 0; index < 4 * LINES; index++)
+		g4_cache_put(&cache, fill(2, index));
+	g4_cache_count_all(&cache, &counts);
+	assert_int_equal(happened(&counts, &before, G4_CACHE_COLD_MISS), cache.overflow_first - 1);
+	assert_int_equal(happened(&counts, &before, G4_CACHE_CLEAN_MISS), 4 * LINES - (cache.overflow_first - 1));
+	assert_int_equal(happened(&counts, &before, G4_CACHE_BORROWED), 0);
+	/* one set's lines and then the pool's, until there are none */
+	before = counts;
+	for (n = 0; (held[n] = fill(3, (uint64_t)n * cache.set_count)) != G4_NO_LINE; n++)
+		;
+	g4_cache_count_all(&cache, &counts);
+	assert_int_equal(n, G4_CACHE_WAYS + LINES - cache.overflow_first);
+	assert_int_equal(happened(&counts, &before, G4_CACHE_CLEAN_MISS), G4_CACHE_WAYS);
+	assert_int_equal(happened(&counts, &before, G4_CACHE_BORROWED), LINES - cache.overflow_first);
+	assert_int_equal(happened(&counts, &before, G4_CACHE_NO_LINE), 1);
+	assert_int_equal(happened(&counts, &before, G4_CACHE_LOCKED_HIT), 0);
+	/* what was borrowed is found behind the lock */
+	const uint32_t borrowed = g4_cache_find(&cache, 3, (uint64_t)(n - 1) * cache.set_count);
+	assert_int_equal(borrowed, held[n - 1]);
+	g4_cache_put(&cache, borrowed);
+	before = counts;
+	g4_cache_count_all(&cache, &counts);
+	assert_int_equal(happened(&counts, &before, G4_CACHE_LOCKED_HIT), 1);
+	while (n-- > 0)
+		g4_cache_put(&cache, held[n]);
+}
+
+/* By those who want pages of a file, and not by what was read with them. */
+static void pages_that_reads_want_are_counted(void **state)
+{
+	enum { PAGES = 64 };
+	static uint8_t data[PAGES * 4096] __attribute__((aligned(4096)));
+	const struct g4_fault none = {0};
+	struct g4_cache_use counts = {0};
+	uint64_t ino, handle, done;
+	struct rig rig;
+
+	(void)state;
+	ino = open_with_file(&rig, data, sizeof(data));
+	assert_int_equal(rig_unmount(&rig), 0);
+	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_NOATIME, &none), 0);
+	assert_int_equal(op_open(&rig, ino, G4_OPEN_READ, &handle), 0);
+	counted(&rig, &counts, 0, 0);
+	assert_int_equal(op_read(&rig, ino, handle, 8 * 4096, data, 4 * 4096, &done), 0);
+	counted(&rig, &counts, 0, 4); /* by one request */
+	assert_int_equal(op_read(&rig, ino, handle, 9 * 4096 + 1, data, 4096, &done), 0);
+	counted(&rig, &counts, 2, 0);
+	assert_int_equal(op_read(&rig, ino, handle, 10 * 4096, data, 4 * 4096, &done), 0);
+	counted(&rig, &counts, 2, 2);
+	assert_int_equal(op_read(&rig, ino, handle, 14 * 4096, data, 100, &done), 0); /* sequential: more comes in */
+	counted(&rig, &counts, 0, 1);
+	assert_int_equal(op_read(&rig, ino, handle, 15 * 4096, data, 100, &done), 0);
+	counted(&rig, &counts, 1, 0);
+	assert_int_equal(op_read(&rig, ino, handle, PAGES * 4096, data, 100, &done), 0); /* behind the end */
+	counted(&rig, &counts, 0, 0);
+	assert_true(counts.metadata_hits > 0);
+	assert_true(counts.metadata_misses > 0);
+	assert_true(counts.cold_misses > 0);
+	assert_int_equal(counts.clean_misses, 0);
+	assert_int_equal(counts.bytes % G4_PAGE_BYTES, 0);
+	assert_int_equal(op_release(&rig, handle), 0);
+	rig_close(&rig);
+}
+
 #define cache_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -479,6 +569,8 @@ int main(void)
 		cache_test(metadata_in_use_is_not_dropped),
 		cache_test(a_peek_finds_what_is_whole_and_waits_for_nothing),
 		cache_test(pins_leave_half_of_the_pool),
+		cache_test(what_becomes_of_misses_is_counted),
+		cmocka_unit_test(pages_that_reads_want_are_counted),
 		cache_test(threads_see_each_page_filled_once_and_whole),
 		cmocka_unit_test(concurrent_readers_of_a_page_read_the_device_once),
 		cmocka_unit_test(random_reads_of_who_caches_itself_leave_the_cache_alone),

@@ -35,6 +35,12 @@ same "its link count is 2" 2 "$(stat -c %h source/a/file2)"
 same "a symbolic link gives its target" ../a/file1 "$(readlink source/a/link)"
 same "readdir finds every name once" 200 "$(find copy/a -maxdepth 1 -name 'file*' | sort -u | wc -l)"
 
+# the kernel keeps what was read and written, so pages that the server found are those of directories and inodes
+same "info says what the cache has done" True "$("$gpu4fs" info --json "$mnt" | python3 -c '
+import json, sys
+cache = json.load(sys.stdin)["cache"]
+print(cache["size_bytes"] > 0 and cache["metadata_hits"] > 200 and cache["cold_misses"] > 0)')"
+
 # rename
 check "mv renames a directory" mv copy moved
 check "mv replaces a file" mv moved/a/file3 moved/a/file4
