@@ -490,7 +490,7 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 	walk.fs = fs;
 	walk.cmd = cmd;
 	walk.root = root;
-	walk.trail = room->epochs ? g4_trail_of(cmd) : NULL;
+	walk.trail = memory->epochs ? g4_trail_of(cmd) : NULL;
 	if (walk.trail && (!together || g4_wg_lane(wg) == 0))
 		g4_trail_begin(walk.trail);
 	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PATH_MAX || !g4_optimistic_start(&walk))

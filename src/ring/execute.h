@@ -122,7 +122,7 @@ G4_FN G4_INLINE void g4_session_execute_as(bool together, struct g4_wg *wg, stru
 		return;
 	g4_session_mark(together, wg, &stage->result, bytes);
 	/* who was told of a change by this answer reads its epoch in the host's memory next: that comes before it */
-	g4_session_give(together, wg, session, number, stage, bytes, looked_up && !(together && room->epochs));
+	g4_session_give(together, wg, session, number, stage, bytes, looked_up && !(together && memory->epochs));
 }
 
 /*
