@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/units_host.h"
@@ -66,6 +67,9 @@ static int resize_mount(const char *directory, const char *device, uint64_t byte
 		return failed(directory, strerror(errno));
 	const int rc = ioctl(fd, G4_IOC_RESIZE, &resize);
 	const int error = errno;
+	struct statvfs now;
+	if (resize.bytes == 0 && fstatvfs(fd, &now) == 0) /* of several devices: as large as they are */
+		resize.bytes = (uint64_t)now.f_blocks * now.f_frsize;
 	close(fd);
 	if (rc != 0)
 		return failed(directory, error == ENOTTY ? "its server is too old to resize it" : strerror(error));

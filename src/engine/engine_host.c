@@ -213,6 +213,10 @@ int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit)
 	if (engine->ring)
 		return -G4_E_NOTSUP; /* what it runs on has memory for the groups that there were, and no more */
 	const uint64_t old = g4_dev_props(engine->dev)->size_bytes;
+	if (g4_dev_props(engine->dev)->disks) { /* as large as they are: a disk was added, and the growth interrupted */
+		cmd.bytes = old;
+		return bytes != 0 && bytes != old ? -G4_E_NOTSUP : g4_engine_execute(engine, &cmd);
+	}
 	if (bytes < engine->fs->super.size_bytes)
 		return -G4_E_BUSY;
 	if (engine->fs->flags & G4_FS_READ_ONLY)

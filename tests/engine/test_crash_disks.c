@@ -2,13 +2,17 @@
 /*
  * Power cuts of file systems of several disks. Each operation of the crash explorer runs with copies on two disks, or on three; the
  * power fails at any request to any of them, each keeps some of what it had not flushed, and any disks but one are lost with it.
- * What is found then is judged as on one disk (test_crash.c). G4_CRASH_SEED varies it; the power fails at each G4_CRASH_EVERY-th
- * request from a random one on.
+ * And with files whose level is another one than that of what leads to them, on three disks of which one is lost. What is found
+ * then is judged as on one disk (test_crash.c). G4_CRASH_SEED varies it; the power fails at each G4_CRASH_EVERY-th request from a
+ * random one on.
  */
 #include "crash.h"
 #include "disks.h"
 
+#include "fs/resize_host.h"
+
 #define SMALL_BYTES (11 * G4_MIB)
+#define LEVELS_BYTES (26 * G4_MIB) /* of which half are of copies, and there is a log */
 #define MOST_MARKS 16u
 
 struct run {
@@ -20,7 +24,7 @@ struct run {
 		uint32_t at; /* requests */
 		struct progress progress;
 	} marks[MOST_MARKS];
-	uint32_t mark_count;
+	uint32_t mark_count, lost; /* disks that may be, at a time */
 	uint64_t states;
 };
 
@@ -58,8 +62,10 @@ static void judge(struct run *run, const struct workload *w, uint32_t at, uint32
 		bad(w, &fault, "with disks %u it does not mount: %s", which, run->crashed.message);
 	crash_check(&run->crashed.rig, w, &fault, &progress);
 	disks_unmount(&run->crashed);
+	if (run->lost + 1 < run->d.count)
+		disks_expect_clean(&run->crashed, which);
 	/* whichever was there has all of it by itself */
-	for (uint32_t n = 0; n < run->d.count; n++)
+	for (uint32_t n = 0; n < run->d.count && run->lost + 1 == run->d.count; n++)
 		if (which >> n & 1)
 			disks_expect_clean(&run->crashed, 1u << n);
 	run->states++;
@@ -91,6 +97,8 @@ static void explore(struct run *run, struct workload *w, uint64_t seed, uint32_t
 	const uint32_t total = run->order->count;
 	for (uint32_t at = (uint32_t)(seed % every); at <= total; at += every)
 		for (uint32_t which = 1; which < 1u << run->d.count; which++) {
+			if (run->d.count - (uint32_t)__builtin_popcount(which) > run->lost)
+				continue;
 			disks_crash(&run->crashed, run->base, &run->f, run->order, at, &seed);
 			judge(run, w, at, which);
 		}
@@ -99,9 +107,26 @@ static void explore(struct run *run, struct workload *w, uint64_t seed, uint32_t
 		crash_forget(&w->states[s]);
 }
 
-static void explore_all(uint32_t disks, uint32_t every_operation, uint32_t every_request)
+/* Two copies, and all files in chunks of RAID 5. */
+static void format_levels(struct disks *d)
 {
-	static const uint64_t bytes[MOST_DISKS] = {SMALL_BYTES, SMALL_BYTES, SMALL_BYTES};
+	const struct g4_set_plan plan = {.raid = G4_RAID_1, .copies = 2, .leave_percent = 50};
+	struct g4_dev *set;
+	uint64_t bytes;
+
+	disks_format_plan(d, &plan, G4_CHECKSUM_NONE);
+	assert_int_equal(disks_try_open(d, (1u << d->count) - 1, false, 0, &set), 0);
+	assert_int_equal(g4_set_assign_to(set, G4_LEVEL_PARITY, 0, d->message, sizeof(d->message)), 0);
+	assert_int_equal(g4_resize_device(set, 0, &bytes, d->message, sizeof(d->message)), 0);
+	g4_dev_close(set);
+	disks_mount(d, (1u << d->count) - 1);
+	assert_int_equal(op_setxattr(&d->rig, G4_NODE_ROOT, "gpu4fs.raid", "5", 1, 0), 0);
+	disks_unmount(d);
+}
+
+static void explore_all(uint32_t disks, bool levels, uint32_t every_operation, uint32_t every_request)
+{
+	const uint64_t size = levels ? LEVELS_BYTES : SMALL_BYTES, bytes[MOST_DISKS] = {size, size, size};
 	struct run *run = (struct run *)calloc(1, sizeof(*run));
 	struct workload *w = (struct workload *)malloc(sizeof(*w));
 	uint64_t seed = rig_setting("G4_CRASH_SEED", 1);
@@ -111,7 +136,11 @@ static void explore_all(uint32_t disks, uint32_t every_operation, uint32_t every
 	run->order = (struct disks_order *)calloc(1, sizeof(*run->order));
 	disks_make(&run->d, disks, bytes);
 	disks_make(&run->crashed, disks, bytes);
-	disks_format_copies(&run->d, G4_RAID_1, disks, G4_CHECKSUM_NONE);
+	run->lost = levels ? 1 : disks - 1;
+	if (levels)
+		format_levels(&run->d);
+	else
+		disks_format_copies(&run->d, G4_RAID_1, disks, G4_CHECKSUM_NONE);
 	disks_mount(&run->d, (1u << disks) - 1);
 	crash_populate(&run->d.rig);
 	disks_unmount(&run->d);
@@ -142,13 +171,19 @@ static void explore_all(uint32_t disks, uint32_t every_operation, uint32_t every
 static void every_operation_survives_on_either_of_two_disks(void **state)
 {
 	(void)state;
-	explore_all(2, 1, (uint32_t)rig_setting("G4_CRASH_EVERY", 3 * rig_every(4)));
+	explore_all(2, false, 1, (uint32_t)rig_setting("G4_CRASH_EVERY", 3 * rig_every(4)));
 }
 
 static void operations_survive_on_any_of_three_disks(void **state)
 {
 	(void)state;
-	explore_all(3, 4, (uint32_t)rig_setting("G4_CRASH_EVERY", 5 * rig_every(4)));
+	explore_all(3, false, 4, (uint32_t)rig_setting("G4_CRASH_EVERY", 5 * rig_every(4)));
+}
+
+static void files_of_another_level_survive_on_any_two_of_three_disks(void **state)
+{
+	(void)state;
+	explore_all(3, true, 5, (uint32_t)rig_setting("G4_CRASH_EVERY", 9 * rig_every(4)));
 }
 
 int main(void)
@@ -156,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_survives_on_either_of_two_disks),
 		cmocka_unit_test(operations_survive_on_any_of_three_disks),
+		cmocka_unit_test(files_of_another_level_survive_on_any_two_of_three_disks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,6 +167,51 @@ static void one_is_added_while_users_write(void **state)
 	}
 }
 
+/* A crash between both leaves that. */
+static void a_set_that_is_longer_is_used_and_grown_over_later(void **state)
+{
+	(void)state;
+	for (uint32_t mounted = 0; mounted < 2; mounted++) {
+		struct disks d;
+		struct g4_dev *set;
+		uint64_t limit, bytes, ino;
+		format(&d, &levels[1]);
+		disks_mount(&d, (1u << d.count) - 1);
+		fill(&d, 1);
+		const uint64_t before = blocks_of(&d);
+		disks_unmount(&d);
+		assert_int_equal(disks_try_open(&d, (1u << d.count) - 1, false, 0, &set), 0);
+		assert_int_equal(g4_set_add_to(set, NULL, d.names[d.count], d.message, sizeof(d.message)), 0);
+		g4_dev_close(set);
+		d.count++;
+		disks_expect_clean(&d, (1u << d.count) - 1);
+		disks_mount(&d, (1u << d.count) - 1);
+		assert_int_equal(blocks_of(&d), before);
+		fill(&d, 2);
+		if (mounted) {
+			assert_int_equal(g4_engine_resize(d.rig.engine, 12345, &limit), -G4_E_NOTSUP);
+			assert_int_equal(g4_engine_resize(d.rig.engine, 0, &limit), 0);
+		}
+		disks_unmount(&d);
+		if (!mounted) {
+			assert_int_equal(disks_try_open(&d, (1u << d.count) - 1, false, 0, &set), 0);
+			assert_int_equal(g4_resize_device(set, 8 * G4_MIB, &bytes, d.message, sizeof(d.message)),
+					 -G4_E_NOTSUP);
+			assert_int_equal(g4_resize_device(set, 0, &bytes, d.message, sizeof(d.message)), 0);
+			assert_int_equal(bytes, g4_dev_props(set)->size_bytes);
+			g4_dev_close(set);
+		}
+		disks_mount(&d, (1u << d.count) - 1);
+		assert_true(blocks_of(&d) > before + before / 4);
+		disks_expect_files(&d, FILES, 2);
+		bytes = disks_fill(&d, &ino);
+		disks_expect_filled(&d, ino, bytes);
+		disks_unmount(&d);
+		disks_expect_clean(&d, (1u << d.count) - 1);
+		release(&d, &levels[1]);
+	}
+}
+
 static void keep(struct disks *d, uint32_t count, uint8_t **before)
 {
 	for (uint32_t n = 0; n < count; n++) {
@@ -449,6 +494,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_level_grows_when_enough_disks_are_there),
 		cmocka_unit_test(one_is_added_while_users_write),
+		cmocka_unit_test(a_set_that_is_longer_is_used_and_grown_over_later),
 		cmocka_unit_test(a_power_cut_leaves_the_old_set_or_the_new_one),
 		cmocka_unit_test(chunks_of_another_level_bear_the_same),
 		cmocka_unit_test(a_power_cut_leaves_the_chunks_that_were_or_the_new_ones),

@@ -28,33 +28,45 @@ static void mount_world(struct world *w)
 	disks_mount_fs(&w->d, all(w), &w->set);
 }
 
-/* Copies on four disks, 60 % of which are of RAID 5, and a directory that asks for it. */
-static void begin_world(struct world *w, uint32_t checksum)
+/* Copies on four disks, 60 % of which are for RAID 5, as far as so many bytes go; and a directory that asks for it. */
+static void begin_part(struct world *w, uint32_t checksum, uint64_t most)
 {
 	const struct g4_set_plan plan = {.raid = G4_RAID_1, .copies = 2, .leave_percent = 60};
 	uint64_t sizes[MOST_DISKS], bytes;
 
 	for (uint32_t n = 0; n < MOST_DISKS; n++)
 		sizes[n] = BYTES;
-	disks_make(&w->d, 4, sizes);
+	disks_make(&w->d, 5, sizes);
+	w->d.count = 4;
 	disks_format_plan(&w->d, &plan, checksum);
 	assert_int_equal(disks_try_open(&w->d, all(w), false, 0, &w->set), 0);
-	if (g4_set_assign_to(w->set, LEVEL, 0, w->d.message, sizeof(w->d.message)) < 0 ||
+	if (g4_set_assign_to(w->set, LEVEL, most, w->d.message, sizeof(w->d.message)) < 0 ||
 	    g4_resize_device(w->set, 0, &bytes, w->d.message, sizeof(w->d.message)) < 0)
 		fail_msg("%s", w->d.message);
 	g4_dev_close(w->set);
 	mount_world(w);
 	w->free_at_first = g4_alloc_free_in(&w->d.rig.fs->alloc, LEVEL);
-	assert_true(w->free_at_first * G4_PAGE_BYTES > 32 * G4_MIB);
+	assert_true(w->free_at_first * G4_PAGE_BYTES > (most ? most - 2 * G4_MIB : 32 * G4_MIB));
 	assert_int_equal(op_mkdir(&w->d.rig, G4_NODE_ROOT, "level", 0755, &w->dir), 0);
 	assert_int_equal(op_setxattr(&w->d.rig, w->dir, "gpu4fs.raid", "5", 1, 0), 0);
+}
+
+static void begin_world(struct world *w, uint32_t checksum)
+{
+	begin_part(w, checksum, 0);
+}
+
+static void free_world(struct world *w)
+{
+	w->d.count = 5;
+	disks_free(&w->d);
 }
 
 static void end_world(struct world *w)
 {
 	disks_unmount_fs(&w->d, w->set, true);
 	disks_expect_clean(&w->d, all(w));
-	disks_free(&w->d);
+	free_world(w);
 }
 
 static uint32_t level_at(const struct world *w, uint64_t address)
@@ -145,7 +157,7 @@ static void files_lie_where_their_directory_says(void **state)
 		assert_int_equal(op_unlink(&w.d.rig, w.dir, "room"), 0);
 		expect_free(&w, 0);
 		disks_unmount_fs(&w.d, w.set, true);
-		disks_free(&w.d);
+		free_world(&w);
 	}
 	free(data);
 	free(found);
@@ -249,6 +261,60 @@ static void files_of_both_survive_any_disk(void **state)
 	end_world(&w);
 }
 
+/* Its own level and the other one, by turns; what is left of the old disks is there for both. */
+static void a_disk_and_more_of_a_level_are_added_while_it_is_used(void **state)
+{
+	struct world w;
+	uint8_t *data = rig_memory(G4_MIB, 5), *found = rig_memory(G4_MIB, 6);
+	const struct g4_mount_options options = {.commit_ms = 1000000, .cache_bytes = 16 * G4_MIB};
+	uint64_t done = 0, inos[8];
+	uint32_t files = 0;
+	char name[16];
+
+	(void)state;
+	begin_part(&w, G4_CHECKSUM_NONE, 8 * G4_MIB);
+	disks_unmount_fs(&w.d, w.set, true);
+	assert_int_equal(disks_try_open(&w.d, all(&w), false, 0, &w.set), 0);
+	memset(&w.d.rig, 0, sizeof(w.d.rig));
+	assert_int_equal(g4_engine_mount_device(w.set, &options, &w.d.rig.engine, w.d.message, sizeof(w.d.message)), 0);
+	for (uint32_t step = 0; step < 4; step++) {
+		struct g4_cmd more = {.op = G4_CMD_DISK,
+				      .mask = G4_DISK_ASSIGN,
+				      .number = LEVEL,
+				      .name = "6291456",
+				      .name_bytes = 7,
+				      .data = w.d.message,
+				      .length = sizeof(w.d.message)};
+		for (uint32_t k = 0; k < 2; k++, files++) {
+			snprintf(name, sizeof(name), "f%u", files);
+			inos[files] = make_file(&w, k ? w.dir : G4_NODE_ROOT, name);
+			assert_int_equal(op_write(&w.d.rig, inos[files], 0, 0, data, G4_MIB, &done), 0);
+		}
+		if (step == 1) {
+			begin(&w.d, G4_DISK_ADD, w.d.count);
+			w.d.count++;
+		} else if (step < 3 && g4_engine_execute(w.d.rig.engine, &more) < 0) {
+			fail_msg("%s", w.d.message);
+		}
+		for (uint32_t n = 0; n < files; n++)
+			expect_level(&w, inos[n], n % 2 ? LEVEL : G4_LEVEL_OWN);
+	}
+	disks_unmount(&w.d);
+	disks_expect_clean(&w.d, all(&w));
+	for (uint32_t lost = 0; lost < w.d.count; lost++) {
+		assert_int_equal(disks_try_open(&w.d, all(&w) & ~(1u << lost), false, G4_DEV_READ_ONLY, &w.set), 0);
+		disks_begin_fs(&w.d, w.set, G4_FS_READ_ONLY);
+		for (uint32_t n = 0; n < files; n++) {
+			assert_int_equal(op_read(&w.d.rig, inos[n], 0, 0, found, G4_MIB, &done), 0);
+			assert_memory_equal(found, data, G4_MIB);
+		}
+		disks_unmount_fs(&w.d, w.set, true);
+	}
+	free(data);
+	free(found);
+	free_world(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +322,7 @@ int main(void)
 		cmocka_unit_test(a_level_is_full_for_its_files_alone),
 		cmocka_unit_test(what_there_is_none_of_is_refused),
 		cmocka_unit_test(files_of_both_survive_any_disk),
+		cmocka_unit_test(a_disk_and_more_of_a_level_are_added_while_it_is_used),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,7 @@ before=$(stat -f -c %b "$mnt")
 check "a third is added" "$gpu4fs" disk add "$mnt" "$three"
 [ "$(stat -f -c %b "$mnt")" -gt $((before + before / 4)) ]
 check "and used" test $? = 0
+same "which is told" "whole ['active', 'active', 'active']" "$(states)"
 refuses "not twice" "already" "$gpu4fs" disk add -f "$mnt" "$three"
 cp -r "$here/../../docs" "$mnt"
 written=$(there)
