@@ -90,6 +90,10 @@ foreach(source ${test_programs})
 		# The same where names are made, looked up, removed and renamed by batches.
 		g4_test_variant(batch G4_TEST_BATCH=1)
 	endif()
+	if(name MATCHES "^engine\\.(model|linear)$")
+		# The same for who keeps what it is told (tests/engine/mirrored.h).
+		g4_test_variant(mirror G4_TEST_MIRROR=1)
+	endif()
 	if(name MATCHES "^engine\\.recovery$")
 		# The same through the NVMe driver, on an emulated controller.
 		g4_test_variant(nvme G4_TEST_NVME=1)

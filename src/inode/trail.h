@@ -26,8 +26,7 @@ G4_FN G4_INLINE uint64_t g4_trail_sum(uint64_t sum, uint64_t value)
 
 G4_FN G4_INLINE void g4_trail_begin(struct g4_trail *trail)
 {
-	trail->sum = 0;
-	trail->count = 0;
+	memset(trail, 0, sizeof(*trail)); /* what was told to another client is not for this one */
 }
 
 G4_FN G4_INLINE bool g4_trail_is_good(const struct g4_trail *trail)

@@ -5,6 +5,7 @@
  * at rig->image.
  */
 #include "rig.h"
+#include "mirrored.h"
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -87,6 +88,8 @@ int rig_try_mount(struct rig *rig, uint32_t flags, const struct g4_fault *fault)
 		rig->fault = NULL;
 		if (!fault)
 			print_message("mount: %s\n", message);
+	} else if (rig_setting("G4_TEST_MIRROR", 0)) {
+		mirrored_begin(rig);
 	}
 	return rc;
 }
@@ -98,6 +101,7 @@ void rig_mount(struct rig *rig)
 
 int rig_unmount(struct rig *rig)
 {
+	mirrored_end(rig);
 	int rc = g4_engine_unmount(rig->engine);
 
 	rig->engine = NULL;
@@ -107,6 +111,7 @@ int rig_unmount(struct rig *rig)
 
 void rig_abandon(struct rig *rig)
 {
+	mirrored_end(rig);
 	g4_engine_abandon(rig->engine);
 	rig->engine = NULL;
 	rig->fault = NULL;
@@ -456,17 +461,23 @@ static int run_for_value(struct rig *rig, struct g4_cmd *cmd, uint64_t *value)
 	return rc;
 }
 
+/* Whether the mirror answers, where the rig has one. */
+static bool is_kept(const struct rig *rig, const struct g4_cmd *cmd)
+{
+	return rig->mirror && rig->engine && !rig->cred && cmd->attr;
+}
+
 int op_lookup(struct rig *rig, uint64_t dir, const char *name, struct g4_attr *attr)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_LOOKUP, .node = dir, .attr = attr};
 	set_name(&cmd, name);
-	return run(rig, &cmd);
+	return is_kept(rig, &cmd) ? mirrored_ask(rig, &cmd, NULL) : run(rig, &cmd);
 }
 
 int op_getattr(struct rig *rig, uint64_t node, struct g4_attr *attr)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = node, .attr = attr};
-	return run(rig, &cmd);
+	return is_kept(rig, &cmd) ? mirrored_ask(rig, &cmd, NULL) : run(rig, &cmd);
 }
 
 int op_setattr(struct rig *rig, uint64_t node, uint32_t mask, struct g4_attr *attr)

@@ -23,6 +23,7 @@
 
 struct g4_fs;
 struct g4_run;
+struct g4c_mirror;
 
 struct rig {
 	int fd; /* the memory behind the device */
@@ -38,6 +39,8 @@ struct rig {
 	struct g4_fs *fs;
 	struct g4_wg *wg;
 	const struct g4_cred *cred; /* who asks, NULL: root */
+	struct g4c_mirror *mirror;  /* of what root was told; NULL: none (mirrored.h) */
+	const uint64_t *epochs;
 };
 
 /* Each fails the test when it cannot do its work, unless it returns a code. */
