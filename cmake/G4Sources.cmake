@@ -10,7 +10,7 @@ endfunction()
 
 # g4_engine_sources(OUT): the engine for the host, cpu or lanes by G4_LANES.
 function(g4_engine_sources out)
-	set(patterns src/simt/*.c)
+	set(patterns src/simt/*.c src/trace/trace.c)
 	foreach(module ${G4_MODULES})
 		list(APPEND patterns src/${module}/*.c src/${module}/*/*.c)
 	endforeach()

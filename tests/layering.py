@@ -23,7 +23,7 @@ SRC = {
     "format": ["base"],
     "hash": ["simt"],
     "parity": ["simt"],
-    "dev": ["simt"],
+    "dev": ["simt", "trace"],
     "task": ["simt"],
     "space": ["dev", "parity", "format", "hash"],
     "cache": ["space"],

@@ -221,7 +221,7 @@ G4_FN G4_INLINE void g4_cache_count_up(uint64_t *count, uint64_t by)
 	g4_store64_rlx(count, g4_load64_rlx(count) + by);
 #endif
 }
-/* Leader. Counts pages that were wanted and found, or not. */
+/* Leader. Counts pages that were wanted and found, or had to come from a device: holes and new pages do not. */
 G4_FN G4_INLINE void g4_cache_count(const struct g4_wg *wg, struct g4_cache *cache, enum g4_cache_kind kind,
 				    uint64_t hits, uint64_t misses)
 {

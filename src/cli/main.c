@@ -57,7 +57,8 @@ static void print_overview(FILE *out)
 	      "'gpu4fs COMMAND --help' tells more. A device is an image file, a block device,\n"
 	      "dax:PATH for memory that is mapped, or mem:SIZE for memory that is not kept;\n"
 	      "nvme:ADDRESS is a drive that 'gpu4fs nvme bind' has taken from the kernel;\n"
-	      "emu: before one of these is an emulated NVMe controller over it, for tests.\n",
+	      "emu: before one of these is an emulated NVMe controller over it, for tests;\n"
+	      "trace:FILE: before one records its reads and writes for 'gpu4fs trace'.\n",
 	      out);
 }
 

@@ -24,12 +24,13 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	bool fresh;
 	int rc = g4_page_line(fs, inode, page, line, &fresh);
 
-	if (rc == 0)
-		g4_cache_count(wg, &fs->cache, G4_CACHE_DATA, !fresh, fresh);
-	if (rc < 0 || !fresh)
+	if (rc < 0 || !fresh) {
+		g4_cache_count(wg, &fs->cache, G4_CACHE_DATA, rc == 0, 0);
 		return rc;
+	}
 	void *data = g4_line_data(&fs->cache, *line);
 	rc = g4_map_lookup(wg, fs, inode, page, 1, &run);
+	g4_cache_count(wg, &fs->cache, G4_CACHE_DATA, 0, rc == 0 && run.kind == G4_WRITTEN);
 	if (rc == 0 && run.kind == G4_WRITTEN)
 		rc = g4_fetch_page(wg, fs, inode, page, run.address, data);
 	else if (rc == 0)

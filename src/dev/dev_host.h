@@ -23,8 +23,8 @@ struct g4_dev_open_options {
 };
 
 /*
- * Opens `name`: "mem:SIZE" (SIZE with K, M, G, T suffix), "dax:PATH", a regular file, a block device, "nvme:ADDRESS[/NAMESPACE]", or "emu:" and one
- * of the others. On failure
+ * Opens `name`: "mem:SIZE" (SIZE with K, M, G, T suffix), "dax:PATH", a regular file, a block device, "nvme:ADDRESS[/NAMESPACE]", or "emu:"
+ * or "trace:FILE:" and one of the others. On failure
  * returns a negative code and writes one clear sentence (with the name in it) to message[message_bytes].
  */
 int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
@@ -33,7 +33,7 @@ int g4_dev_open(const char *name, const struct g4_dev_open_options *options, str
 const char *g4_dev_name(const struct g4_dev *dev);
 /* Whether a device's name has a path in it: not that of memory or of a controller. */
 bool g4_dev_has_path(const char *name);
-/* The path in a device's name: what is behind "dax:" and "emu:". */
+/* The path in a device's name: what is behind "dax:", "emu:" and "trace:FILE:". */
 const char *g4_dev_path(const char *name);
 /*
  * Makes a regular file longer or shorter, and asks a block device for its size, which may have changed. Others may use the device, but

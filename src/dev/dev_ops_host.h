@@ -122,6 +122,11 @@ void g4_queued_register(struct g4_dev *dev, uint32_t index, void *base, uint64_t
 /* Submitted requests wait until this is over, to be given to the kernel together. */
 void g4_queued_hold(struct g4_dev *dev, bool hold);
 
+/* ---- the tracing device (traced_host.c) ---- */
+/* Over `inner`, which is the new device's, or closed on failure; the trace goes to the end of the file at `path`. */
+int g4_traced_open(const char *name, struct g4_dev *inner, const char *path, struct g4_dev **out,
+		   struct g4_dev_message message);
+
 /* ---- mapped devices (mapped_host.c) ---- */
 int g4_mem_open(const char *name, uint64_t size_bytes, const struct g4_dev_open_options *options, struct g4_dev **out,
 		struct g4_dev_message message);

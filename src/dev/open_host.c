@@ -3,6 +3,7 @@
 #define _GNU_SOURCE 1
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/units_host.h"
 #include "dev/dev_ops_host.h"
@@ -50,6 +51,38 @@ static int open_emulated(const char *name, const char *inner, const struct g4_de
 				       message);
 }
 
+/* "FILE:" and the name of another device: where the trace's file ends; NULL when there is none. */
+static const char *traced_device(const char *rest)
+{
+	const char *colon = strchr(rest, ':');
+
+	return colon && colon > rest && colon[1] ? colon + 1 : NULL;
+}
+
+/* Who only reads it leaves no trace: that is how a device is looked at that somebody else uses, and traces. */
+static int open_traced(const char *name, const char *rest, const struct g4_dev_open_options *options,
+		       struct g4_dev **out, struct g4_dev_message message)
+{
+	const char *inner_name = traced_device(rest);
+	char sentence[512] = "";
+	struct g4_dev *inner;
+
+	if (!inner_name || after(inner_name, "trace:"))
+		return g4_dev_fail(message, -G4_E_DEV_NAME,
+				   "%s: trace: takes a file and another device: trace:FILE:DEVICE", name);
+	const int code = g4_dev_open(inner_name, options, &inner, sentence, sizeof(sentence));
+	if (code != 0) /* it begins with the inner name */
+		return g4_dev_fail(message, code, "%.*s%s", (int)(inner_name - name), name, sentence);
+	if (options->flags & G4_DEV_READ_ONLY) {
+		*out = inner;
+		return 0;
+	}
+	char *path = strndup(rest, (size_t)(inner_name - rest) - 1);
+	const int rc = path ? g4_traced_open(name, inner, path, out, message) : -G4_E_NOMEM;
+	free(path);
+	return rc;
+}
+
 /* A drive's controller, without the kernel's driver. */
 static int open_nvme(const char *name, const char *address, const struct g4_dev_open_options *options,
 		     struct g4_dev **out, struct g4_dev_message message)
@@ -65,8 +98,17 @@ static int open_nvme(const char *name, const char *address, const struct g4_dev_
 	return g4_nvme_drive_open(name, pci, nsid, options->flags, out, message);
 }
 
+/* The name of the device that a tracing one wraps, or the name itself. */
+static const char *without_trace(const char *name)
+{
+	const char *rest = after(name, "trace:"), *inner = rest ? traced_device(rest) : NULL;
+
+	return inner ? inner : name;
+}
+
 bool g4_dev_has_path(const char *name)
 {
+	name = without_trace(name);
 	return !after(name, "mem:") && !after(name, "nvme:");
 }
 
@@ -74,6 +116,7 @@ const char *g4_dev_path(const char *name)
 {
 	static const char *const kinds[] = {"emu:", "dax:"};
 
+	name = without_trace(name);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		name = after(name, kinds[i]) ? after(name, kinds[i]) : name;
 	return name;
@@ -93,6 +136,8 @@ static int open_kind(const char *name, const struct g4_dev_open_options *options
 	}
 	if ((rest = after(name, "emu:")))
 		return open_emulated(name, rest, options, out, sentence);
+	if ((rest = after(name, "trace:")))
+		return open_traced(name, rest, options, out, sentence);
 	if ((rest = after(name, "nvme:")))
 		return open_nvme(name, rest, options, out, sentence);
 	if (*name == '\0')

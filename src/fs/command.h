@@ -91,7 +91,8 @@ struct g4_dirent {
 /* JOB_LIST: background jobs, what the last scrub found, and how much damage was met since mkfs and since the mount. */
 struct g4_cache_use { /* since the mount; the classes are those of cache/cache.h */
 	uint64_t bytes;
-	uint64_t data_hits, data_misses; /* pages that reads, and writes of parts of pages, found in it or not */
+	uint64_t data_hits,
+		data_misses; /* pages that reads, and writes of parts of pages, found in it, or not and on the device */
 	uint64_t metadata_hits, metadata_misses; /* pages of metadata */
 	uint64_t locked_hits, waited_hits;	 /* of those: behind a lock; while somebody else brought them in */
 	uint64_t cold_misses, clean_misses;	 /* pages that came into a line without one, or in place of another */

@@ -2,7 +2,7 @@
 /*
  * A call stops when it begins (the filter) and when it ends. In between its arguments are kept; at the end its result says how
  * much was moved, and /proc/PID/fdinfo where the file's offset is then. Mapped files count as read, all that is mapped of them.
- * A file is what has its device, inode number and birth: numbers are given again.
+ * A file is what has its device, inode number and birth, or where there is none (FUSE) its handle: numbers are given again.
  */
 #include "trace/record.h"
 
@@ -40,7 +40,7 @@ struct call { /* of a process, under way */
 };
 
 struct file {
-	uint64_t dev, ino, birth; /* ns */
+	uint64_t dev, ino, birth;
 };
 
 struct recorder {
@@ -86,6 +86,24 @@ static bool grow_files(struct recorder *recorder)
 	return true;
 }
 
+/* Something else for each file that had an inode number: its birth in ns, or what open_by_handle_at(2) would know it by. */
+static uint64_t birth_of(const char *path, const struct statx *st)
+{
+	union {
+		struct file_handle handle;
+		uint8_t room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} found = {.handle = {.handle_bytes = MAX_HANDLE_SZ}};
+	uint64_t birth = 0;
+	int mount;
+
+	if (st->stx_mask & STATX_BTIME)
+		return (uint64_t)st->stx_btime.tv_sec * 1000000000 + st->stx_btime.tv_nsec;
+	if (name_to_handle_at(AT_FDCWD, path, &found.handle, &mount, AT_SYMLINK_FOLLOW) == 0)
+		for (unsigned i = 0; i < found.handle.handle_bytes; i++)
+			birth = (birth ^ found.handle.f_handle[i]) * UINT64_C(0x100000001b3);
+	return birth;
+}
+
 /* 0: it is not to be recorded. */
 static uint64_t file_number(struct recorder *recorder, const char *path, uint64_t *size)
 {
@@ -108,9 +126,7 @@ static uint64_t file_number(struct recorder *recorder, const char *path, uint64_
 	const struct file file = {
 		.dev = dev,
 		.ino = device ? UINT64_MAX : st.stx_ino,
-		.birth = device || !(st.stx_mask & STATX_BTIME) ?
-				 0 :
-				 (uint64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec,
+		.birth = device ? 0 : birth_of(path, &st),
 	};
 	uint32_t *number = &recorder->table[find_file(recorder, &file)];
 	if (*number == 0) {

@@ -224,6 +224,34 @@ void g4_trace_write_begin(struct g4_trace_writer *writer, FILE *out, bool text)
 	fputs(text ? "# r or w, file, offset, bytes\n" : G4_TRACE_MAGIC, out);
 }
 
+int g4_trace_write_on(struct g4_trace_writer *writer, FILE *file, char message[G4_TRACE_MESSAGE_BYTES])
+{
+	struct g4_trace trace = {0};
+	int rc = 0;
+
+	rewind(file);
+	const int first = getc(file);
+	rewind(file);
+	if (first == EOF) {
+		g4_trace_write_begin(writer, file, false);
+		return 0;
+	}
+	if (first == G4_TRACE_MAGIC[0]) {
+		rc = g4_trace_read(file, &trace, message);
+	} else {
+		snprintf(message, G4_TRACE_MESSAGE_BYTES, "is no binary trace, and was not overwritten");
+		rc = -G4_E_INVAL;
+	}
+	*writer = (struct g4_trace_writer){.out = file};
+	if (trace.count > 0) {
+		writer->file = trace.accesses[trace.count - 1].file;
+		writer->page = trace.accesses[trace.count - 1].page + trace.accesses[trace.count - 1].pages;
+	}
+	g4_trace_free(&trace);
+	fseek(file, 0, SEEK_END); /* between reading and writing */
+	return rc;
+}
+
 void g4_trace_write(struct g4_trace_writer *writer, const struct g4_trace_access *access)
 {
 	const uint64_t distance = access->page - writer->page;

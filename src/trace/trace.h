@@ -51,6 +51,11 @@ struct g4_trace_writer {
 	uint64_t file, page; /* behind the last access */
 };
 void g4_trace_write_begin(struct g4_trace_writer *writer, FILE *out, bool text);
+/*
+ * Goes on at the end of the binary trace in `file`, which is open for reading and appending; an empty file becomes one. Returns
+ * as g4_trace_read() does: what is no such trace stays as it is.
+ */
+int g4_trace_write_on(struct g4_trace_writer *writer, FILE *file, char message[G4_TRACE_MESSAGE_BYTES]);
 void g4_trace_write(struct g4_trace_writer *writer, const struct g4_trace_access *access);
 
 #endif

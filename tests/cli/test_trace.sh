@@ -64,6 +64,15 @@ recorded "another file of the same name is another file" "r0+1" \
 	'os.pread(fd, 1, 0); os.unlink("data/b"); f = os.open("data/b", 66); os.write(f, b"1"); os.pread(f, 1, 0)'
 recorded "threads" "r3+1" 'import threading; t = threading.Thread(target=os.pread, args=(fd, 1, 12288)); t.start(); t.join()'
 
+"$gpu4fs" mkfs -q --size 64M a.img
+exits 0 "what reaches a device is recorded" "$gpu4fs" bench --size 4M --files 50 --dirs 1 --random-ops 50 --fsyncs 5 --cached-reads 5 \
+	trace:device.trace:a.img
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck -n trace:device.trace:a.img
+exits 0 "... which leaves the trace alone" "$gpu4fs" trace replay --json --policy lru,min device.trace
+equals "... with reads and writes" True "$(json_value "d['page_accesses'] > d['page_writes'] > 1000")"
+exits 1 "memory has no requests" "$gpu4fs" mkfs -q trace:x.trace:mem:64M
+one_sentence "... which is told"
+
 cat >small.trace <<'TRACE'
 # file, offset, length
 r 1 0 8192

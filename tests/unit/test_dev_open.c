@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "dev_util.h"
+#include "trace/trace.h"
 
 #define IMAGE_BYTES G4_MIB
 
@@ -75,6 +76,13 @@ static void names_without_a_device_are_refused(void **state)
 	refuses("emu:emu:mem:4M", 0, 0, -G4_E_DEV_NAME, "another device");
 	refuses("emu:/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
 	refuses("emu:mem:1000", 0, 0, -G4_E_DEV_NAME, "multiple of 4096");
+	refuses("trace:", 0, 0, -G4_E_DEV_NAME, "trace:FILE:DEVICE");
+	refuses("trace:/tmp/x", 0, 0, -G4_E_DEV_NAME, "trace:FILE:DEVICE");
+	refuses("trace::/tmp/x", 0, 0, -G4_E_DEV_NAME, "trace:FILE:DEVICE");
+	refuses("trace:/tmp/x:", 0, 0, -G4_E_DEV_NAME, "trace:FILE:DEVICE");
+	refuses("trace:/tmp/x:trace:/tmp/y:/tmp/z", 0, 0, -G4_E_DEV_NAME, "trace:FILE:DEVICE");
+	refuses("trace:/tmp/x:/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
+	refuses("trace:/no/such/folder/x:mem:4M", 0, 0, -G4_E_NOTSUP, "memory");
 	refuses("nvme:", 0, 0, -G4_E_DEV_NAME, "PCI address");
 	refuses("nvme:0000:03:00.0/0", 0, 0, -G4_E_DEV_NAME, "PCI address");
 	refuses("nvme:0000:03:00.0/1/2", 0, 0, -G4_E_DEV_NAME, "PCI address");
@@ -86,6 +94,70 @@ static void names_without_a_device_are_refused(void **state)
 	refuses("/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
 	refuses("dax:/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
 	refuses("/no/such/file", G4_DEV_CREATE, IMAGE_BYTES, -G4_E_NOENT, "directory does not exist");
+}
+
+static void a_traced_device_records_what_reaches_it(void **state)
+{
+	static uint8_t data[4 * G4_PAGE_BYTES] __attribute__((aligned(4096)));
+	char path[512], trace_path[520], name[1100], wrong[1100], text[G4_TRACE_MESSAGE_BYTES];
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_trace trace = {0};
+	struct g4_dev *dev;
+
+	(void)state;
+	assert_non_null(wg);
+	make_file(path, sizeof(path), IMAGE_BYTES);
+	snprintf(trace_path, sizeof(trace_path), "%s.trace", path);
+	snprintf(name, sizeof(name), "trace:%s:%s", trace_path, path);
+	assert_string_equal(g4_dev_path(name), path);
+	assert_true(g4_dev_has_path(name));
+	assert_false(g4_dev_has_path("trace:x:mem:4M"));
+	snprintf(wrong, sizeof(wrong), "trace:/no/such/folder/x:%s", path);
+	refuses(wrong, 0, 0, -G4_E_IO, "cannot be written");
+	snprintf(wrong, sizeof(wrong), "trace:%s:%s", path, path); /* in the wrong order, an image would be gone */
+	refuses(wrong, 0, 0, -G4_E_INVAL, "not overwritten");
+
+	assert_int_equal(try_open(name, G4_DEV_EXCLUSIVE, 0, &dev), 0);
+	assert_int_equal(g4_dev_props(dev)->size_bytes, IMAGE_BYTES);
+	memset(data, 7, sizeof(data));
+	assert_int_equal(g4_dev_write(wg, dev, 2 * G4_PAGE_BYTES, data, sizeof(data), G4_IO_FUA), 0);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	memset(data, 0, sizeof(data));
+	struct g4_iov parts[2] = {{data + G4_PAGE_BYTES, G4_PAGE_BYTES}, {data, G4_PAGE_BYTES}};
+	struct g4_io second = {.op = G4_IO_READ, .offset_bytes = 0, .iov = parts, .iov_count = 1};
+	struct g4_io first = {
+		.op = G4_IO_READ, .offset_bytes = 4 * G4_PAGE_BYTES, .iov = parts, .iov_count = 2, .next = &second};
+	g4_dev_submit(wg, dev, &first);
+	assert_int_equal(g4_dev_wait(wg, dev, &first), 0);
+	assert_int_equal(g4_dev_wait(wg, dev, &second), 0);
+	assert_int_equal(data[0], 7);
+	assert_int_equal(g4_dev_set_size(dev, 2 * IMAGE_BYTES), 0);
+	assert_int_equal(g4_dev_props(dev)->size_bytes, 2 * IMAGE_BYTES);
+	/* who only looks at it meanwhile leaves the trace alone */
+	struct g4_dev *other;
+	assert_int_equal(try_open(name, G4_DEV_READ_ONLY, 0, &other), 0);
+	assert_int_equal(g4_dev_read(wg, other, 0, data, G4_PAGE_BYTES), 0);
+	g4_dev_close(other);
+	g4_dev_close(dev);
+	/* a program that opens it more than once, such as one that mounts again, records everything */
+	assert_int_equal(try_open(name, 0, 0, &dev), 0);
+	assert_int_equal(g4_dev_read(wg, dev, G4_PAGE_BYTES, data, G4_PAGE_BYTES), 0);
+	g4_dev_close(dev);
+
+	FILE *in = fopen(trace_path, "r");
+	assert_non_null(in);
+	assert_int_equal(g4_trace_read(in, &trace, text), 0);
+	fclose(in);
+	assert_int_equal(trace.count, 4);
+	const struct g4_trace_access *a = trace.accesses;
+	assert_true(a[0].write && a[0].page == 2 && a[0].pages == 4);
+	assert_true(!a[1].write && a[1].page == 4 && a[1].pages == 2);
+	assert_true(!a[2].write && a[2].page == 0 && a[2].pages == 1);
+	assert_true(!a[3].write && a[3].page == 1 && a[3].pages == 1);
+	g4_trace_free(&trace);
+	g4_wg_destroy(wg);
+	unlink(trace_path);
+	unlink(path);
 }
 
 static void small_files_are_refused(void **state)
@@ -319,6 +391,7 @@ int main(void)
 		cmocka_unit_test(memory_sizes_are_understood),
 		cmocka_unit_test(bad_memory_sizes_are_refused),
 		cmocka_unit_test(names_without_a_device_are_refused),
+		cmocka_unit_test(a_traced_device_records_what_reaches_it),
 		cmocka_unit_test(small_files_are_refused),
 		cmocka_unit_test(a_file_that_cannot_be_created_leaves_nothing_behind),
 		cmocka_unit_test(create_leaves_an_existing_file_as_it_is),
