@@ -313,19 +313,14 @@ static int make_room(struct g4_dedup *dedup, struct pass *pass)
 	return 0;
 }
 
-static bool has_sum(const struct gpu4fs_page_sum *page)
-{
-	return page->algorithm >= 1 && page->algorithm <= 3;
-}
-
 /* What has the same key may be the same; a page without a sum is like no other. */
 static uint64_t key_of(const struct gpu4fs_page_sum *page)
 {
 	uint64_t word = page->address;
 
-	if (has_sum(page))
+	if (g4_dedup_has_sum(page))
 		memcpy(&word, page->sum, sizeof(word));
-	return mix(word, has_sum(page) ? page->algorithm : 0);
+	return mix(word, g4_dedup_has_sum(page) ? page->algorithm : 0);
 }
 
 static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number, const struct gpu4fs_page_sum *page)
@@ -356,7 +351,7 @@ static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number
 		for (int64_t i = 0; i < count; i++) {
 			if (sums[i].offset / G4_DEDUP_PAGE_BYTES >= NO_PAGE)
 				return -EFBIG;
-			dedup->without_sums += first && !has_sum(&sums[i]);
+			dedup->without_sums += first && !g4_dedup_has_sum(&sums[i]);
 			const int rc = take_page(dedup, pass, number, &sums[i]);
 			if (rc < 0)
 				return rc;

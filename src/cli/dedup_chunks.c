@@ -51,7 +51,8 @@ struct cutter {
 	uint32_t *places;     /* which of them are not, in any order */
 	uint32_t places_count;
 	struct gpu4fs_page_sum *listed, *to_sums, *from_sums;
-	uint8_t *pages; /* two, to compare */
+	uint8_t *pages;	   /* two, to compare */
+	uint8_t *contents; /* of `listed`, as they were read */
 };
 
 /* ------------------------------------------------------------------ what is the same */
@@ -140,20 +141,27 @@ static uint64_t plan_key(struct cutter *cutter, const struct record *group, uint
 
 /* ------------------------------------------------------------------ rows */
 
-/* A page of an open file, zeros behind the end. False: it can not be read. */
-static bool read_page(struct cutter *cutter, uint32_t file, uint64_t page, uint8_t *out)
+/* Bytes of an open file, zeros behind its end. */
+static int read_all(const struct g4_dedup_handle *handle, uint64_t offset, uint8_t *to, uint64_t bytes)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		const int64_t got = g4_dedup_read(handle, offset + done, to + done, bytes - done);
+		if (got < 0)
+			return (int)got;
+		if (got == 0)
+			memset(to + done, 0, bytes - done);
+		done += got == 0 ? bytes - done : (uint64_t)got;
+	}
+	return 0;
+}
+
+/* False: it can not be read. */
+static bool read_page(struct cutter *cutter, uint32_t file, uint64_t offset, uint8_t *to)
 {
 	struct g4_dedup_handle *handle;
-	uint64_t done = 0;
-	int64_t got = g4_dedup_handles_get(cutter->dedup, cutter->handles, file, false, &handle);
 
-	while (got >= 0 && done < G4_DEDUP_PAGE_BYTES) {
-		got = g4_dedup_read(handle, page * G4_DEDUP_PAGE_BYTES + done, out + done, G4_DEDUP_PAGE_BYTES - done);
-		if (got == 0)
-			memset(out + done, 0, G4_DEDUP_PAGE_BYTES - done);
-		done += got == 0 ? G4_DEDUP_PAGE_BYTES - done : (uint64_t)g4_max64(got, 0);
-	}
-	return got >= 0;
+	return g4_dedup_handles_get(cutter->dedup, cutter->handles, file, false, &handle) == 0 &&
+	       read_all(handle, offset, to, G4_DEDUP_PAGE_BYTES) == 0;
 }
 
 /* Whether two pages are the same, by their sums, or by what is in them. */
@@ -162,10 +170,9 @@ static bool same_pages(struct cutter *cutter, uint32_t file, const struct gpu4fs
 {
 	uint8_t *a = cutter->pages, *b = a + G4_DEDUP_PAGE_BYTES;
 
-	if (to->algorithm >= 1 && to->algorithm <= 3 && to->algorithm == from->algorithm)
+	if (g4_dedup_has_sum(to) && to->algorithm == from->algorithm)
 		return memcmp(to->sum, from->sum, sizeof(to->sum)) == 0;
-	return read_page(cutter, file, to->offset / G4_DEDUP_PAGE_BYTES, a) &&
-	       read_page(cutter, from_file, from->offset / G4_DEDUP_PAGE_BYTES, b) &&
+	return read_page(cutter, file, to->offset, a) && read_page(cutter, from_file, from->offset, b) &&
 	       memcmp(a, b, G4_DEDUP_PAGE_BYTES) == 0;
 }
 
@@ -386,29 +393,70 @@ static int cut(struct cutter *cutter, bool ends)
 	return result;
 }
 
-/* Stored pages that follow each other, in the file and in the buffer. Behind the end of a file are zeros, as in its last page. */
-static int take_pages(struct cutter *cutter, const struct g4_dedup_handle *handle, const struct gpu4fs_page_sum *pages,
-		      uint32_t count)
+/* Pages that follow each other in the file, behind those of the buffer or, where others lie between, instead of them. */
+static int add_pages(struct cutter *cutter, const struct gpu4fs_page_sum *pages, const uint8_t *contents,
+		     uint32_t count)
 {
-	const uint64_t bytes = count * G4_DEDUP_PAGE_BYTES, offset = pages->offset;
-	const uint64_t at = offset / G4_DEDUP_PAGE_BYTES - cutter->begin / G4_DEDUP_PAGE_BYTES;
+	const uint64_t bytes = count * G4_DEDUP_PAGE_BYTES;
+	const bool follows = pages->offset == cutter->begin + cutter->bytes;
+	int rc = 0;
 
-	for (uint64_t done = 0; done < bytes;) {
-		uint8_t *to = cutter->buffer + cutter->bytes + done;
-		const int64_t got = g4_dedup_read(handle, offset + done, to, bytes - done);
-		if (got < 0)
-			return (int)got;
-		if (got == 0)
-			memset(to, 0, bytes - done);
-		done += got == 0 ? bytes - done : (uint64_t)got;
-	}
+	if (!follows || cutter->bytes + bytes > BUFFER_PAGES * G4_DEDUP_PAGE_BYTES)
+		rc = g4_cli_interrupted() ? -EINTR : cut(cutter, !follows);
+	if (!follows)
+		cutter->begin = pages->offset;
+	const uint64_t at = pages->offset / G4_DEDUP_PAGE_BYTES - cutter->begin / G4_DEDUP_PAGE_BYTES;
+	if (rc < 0)
+		return rc;
+	memcpy(cutter->buffer + cutter->bytes, contents, bytes);
 	for (uint32_t i = 0; i < count; i++)
 		cutter->addresses[at + i] = pages[i].address;
 	cutter->bytes += bytes;
 	return 0;
 }
 
-/* All stored pages of an open file; holes end what is cut. */
+/* Pages of zeros in a row. Those that have sums were found by them before. */
+static int take_zeros(struct cutter *cutter, const struct gpu4fs_page_sum *pages, uint32_t count)
+{
+	struct g4_dedup *dedup = cutter->dedup;
+	int rc = 0;
+
+	for (uint32_t i = 0, n; i < count && rc == 0 && cutter->low == 0; i += n) {
+		const bool known = g4_dedup_has_sum(&pages[i]);
+		const uint32_t page = (uint32_t)(pages[i].offset / G4_DEDUP_PAGE_BYTES);
+		for (n = 1; i + n < count && g4_dedup_has_sum(&pages[i + n]) == known; n++)
+			;
+		const struct g4_dedup_row row = {G4_DEDUP_ZEROS, page, cutter->file, page, n};
+		dedup->zeros += known ? 0 : n;
+		if (!known && dedup->share)
+			rc = g4_dedup_share(dedup, cutter->handles, &row);
+	}
+	return rc;
+}
+
+static bool is_zeros(const uint8_t *page)
+{
+	return page[0] == 0 && memcmp(page, page + 1, G4_DEDUP_PAGE_BYTES - 1) == 0;
+}
+
+/* Stored pages that follow each other. Behind the end of a file are zeros, as in its last page. */
+static int take_pages(struct cutter *cutter, const struct g4_dedup_handle *handle, const struct gpu4fs_page_sum *pages,
+		      uint32_t count)
+{
+	const uint64_t bytes = count * G4_DEDUP_PAGE_BYTES;
+	int rc = read_all(handle, pages->offset, cutter->contents, bytes);
+
+	for (uint32_t i = 0, n; i < count && rc == 0; i += n) {
+		const uint8_t *contents = cutter->contents + i * G4_DEDUP_PAGE_BYTES;
+		const bool zeros = is_zeros(contents);
+		for (n = 1; i + n < count && is_zeros(contents + n * G4_DEDUP_PAGE_BYTES) == zeros; n++)
+			;
+		rc = zeros ? take_zeros(cutter, &pages[i], n) : add_pages(cutter, &pages[i], contents, n);
+	}
+	return rc;
+}
+
+/* All stored pages of an open file. Holes end what is cut, and so do pages of zeros, which may become holes. */
 static int take_contents(struct cutter *cutter, const struct g4_dedup_handle *handle)
 {
 	int64_t offset = 0, count = 0;
@@ -422,13 +470,7 @@ static int take_contents(struct cutter *cutter, const struct g4_dedup_handle *ha
 				    pages[i + n].offset == pages[i].offset + n * G4_DEDUP_PAGE_BYTES;
 			     n++)
 				;
-			const bool follows = pages[i].offset == cutter->begin + cutter->bytes;
-			if (!follows || cutter->bytes + n * G4_DEDUP_PAGE_BYTES > BUFFER_PAGES * G4_DEDUP_PAGE_BYTES)
-				rc = g4_cli_interrupted() ? -EINTR : cut(cutter, !follows);
-			if (!follows)
-				cutter->begin = pages[i].offset;
-			if (rc == 0)
-				rc = take_pages(cutter, handle, &pages[i], n);
+			rc = take_pages(cutter, handle, &pages[i], n);
 		}
 		offset = (int64_t)(pages[count - 1].offset + G4_DEDUP_PAGE_BYTES);
 	}
@@ -501,13 +543,14 @@ static int allocate(struct cutter *cutter)
 	cutter->records = malloc(cutter->room * sizeof(*cutter->records));
 	cutter->stays = calloc(PLACES, sizeof(*cutter->stays));
 	cutter->places = malloc(PLACES * sizeof(*cutter->places));
-	cutter->buffer = malloc((BUFFER_PAGES + 2) * G4_DEDUP_PAGE_BYTES);
+	cutter->buffer = malloc((BUFFER_PAGES + 2 + SUMS_AT_ONCE) * G4_DEDUP_PAGE_BYTES);
 	cutter->addresses = malloc((BUFFER_PAGES + 1) * sizeof(*cutter->addresses));
 	cutter->listed = malloc(3 * SUMS_AT_ONCE * sizeof(*cutter->listed));
 	if (cutter->handles == NULL || cutter->records == NULL || cutter->stays == NULL || cutter->places == NULL ||
 	    cutter->buffer == NULL || cutter->addresses == NULL || cutter->listed == NULL)
 		return -ENOMEM;
 	cutter->pages = cutter->buffer + BUFFER_PAGES * G4_DEDUP_PAGE_BYTES;
+	cutter->contents = cutter->pages + 2 * G4_DEDUP_PAGE_BYTES;
 	cutter->to_sums = cutter->listed + SUMS_AT_ONCE;
 	cutter->from_sums = cutter->to_sums + SUMS_AT_ONCE;
 	return 0;

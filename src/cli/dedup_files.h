@@ -59,6 +59,11 @@ void g4_dedup_close(struct g4_dedup_handle *handle);
 /* gpu4fs_page_sums() */
 int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, struct gpu4fs_page_sum *out,
 		      uint32_t count);
+/* Whether there is one to go by. */
+static inline bool g4_dedup_has_sum(const struct gpu4fs_page_sum *page)
+{
+	return page->algorithm >= 1 && page->algorithm <= 3;
+}
 /* Contents, as gpu4fs_pread(). Where it is allowed they do not count as read (O_NOATIME). */
 int64_t g4_dedup_read(const struct g4_dedup_handle *handle, uint64_t offset, void *to, uint64_t bytes);
 /* gpu4fs_dedupe_range(), of which a mount does a part at a time. `from` NULL: zeros, and from_offset is not used. */

@@ -75,6 +75,21 @@ for sum in blake3 none; do
 	is_whole
 done
 
+# Zeros are no chunks, and become holes also where nothing but reading tells of them
+head -c 4096000 /dev/zero >tree/zeros
+head -c 5000 /dev/urandom >>tree/zeros
+for sum in blake3 none; do
+	begin $sum
+	is_json "an estimate of zeros with $sum" "$gpu4fs" dedup estimate --json --chunks --image disk.img /zeros
+	equals "... knows them" "4096000 0 8192" \
+		"$(json_value 'd["zero_bytes"], d["chunks"]["duplicate_bytes"], d["chunks"]["cut_bytes"]' | tr -d "(),")"
+	is_json "a run" "$gpu4fs" dedup run --json --chunks --memory 256K --image disk.img
+	equals "... makes holes of them" "4096000 0" "$(json_value 'd["hole_bytes"], d["failed_bytes"]' | tr -d "(),")"
+	is_json "... which take no space" "$gpu4fs" dedup stats --json --image disk.img /zeros
+	equals "... any more" 8192 "$(json_value 'd["stored_bytes"]')"
+	is_whole
+done
+
 # Copies by reference are one copy: neither they nor what is unaligned to them counts again
 exits 0 "a copy by reference" "$gpu4fs" cp --reflink --image disk.img /unaligned /again
 equals "... is no other copy" "$unaligned" "$(chunk duplicate_bytes estimate --chunks --image disk.img /a /unaligned /again)"
