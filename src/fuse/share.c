@@ -196,6 +196,13 @@ static int unuse_shared(void *context, struct g4_session *session, uint64_t numb
 	return share->engine->unuse_handle(share->engine->context, session, number);
 }
 
+static int epochs_shared(void *context)
+{
+	struct g4_fuse_share *share = context;
+
+	return share->engine->epochs(share->engine->context);
+}
+
 /* ------------------------------------------------------------------ descriptors of the kernel */
 
 /* How open(2) would have opened what the handle allows; a negative code if it is of no use. */
@@ -265,7 +272,7 @@ int g4_fuse_share_prepare(struct g4_fuse_host *host, char *message, size_t messa
 	const struct g4_session_engine *engine = g4_engine_sessions(host->engine);
 	struct g4_fuse_share *share;
 
-	if (!engine->run || !engine->unuse_handle) {
+	if (!engine->run || !engine->unuse_handle || !engine->epochs) {
 		snprintf(message, message_bytes, "a mount with socket= needs the engine cpu");
 		return -G4_E_NOTSUP;
 	}
@@ -276,8 +283,11 @@ int g4_fuse_share_prepare(struct g4_fuse_host *host, char *message, size_t messa
 	}
 	share->host = host;
 	share->engine = engine;
-	share->shown = (struct g4_session_engine){
-		.context = share, .run = run_shared, .close = close_shared, .unuse_handle = unuse_shared};
+	share->shown = (struct g4_session_engine){.context = share,
+						  .run = run_shared,
+						  .close = close_shared,
+						  .unuse_handle = unuse_shared,
+						  .epochs = epochs_shared};
 	for (uint32_t i = 0; i < SHARDS; i++)
 		pthread_mutex_init(&share->shards[i].lock, NULL);
 	host->share = share;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions over a socket, and clients that die, are silent, or talk nonsense. */
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 #include "api_fixture.h"
 #include "client/beneath.h"
 #include "client/client.h"
+#include "inode/trail.h"
 #include "ring/serve_host.h"
 #include "simt/simt.h"
 
@@ -188,6 +190,87 @@ static void nonsense_on_the_socket_ends_that_connection_alone(void **state)
 	ok(gpu4fs_stat(good, NULL, "/", &stat));
 	ok(gpu4fs_unmount(good));
 	await_clients(0);
+}
+
+/* What a client gets that does or does not know of epochs: descriptors, and what it may do with the third one. */
+static uint32_t greet_raw(int fd, uint32_t umask, int fds[4])
+{
+	const struct g4_hello hello = {.magic = G4_HELLO_MAGIC, .version = G4_HELLO_VERSION, .umask = umask};
+	union {
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct g4_welcome welcome;
+	struct iovec part = {.iov_base = &welcome, .iov_len = sizeof(welcome)};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+
+	gives(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
+	gives(recvmsg(fd, &message, MSG_CMSG_CLOEXEC), sizeof(welcome));
+	ok(welcome.status);
+	const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	assert_non_null(head);
+	const uint32_t count = (uint32_t)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	assert_int_equal(welcome.features, count == 3 ? G4_WELCOME_EPOCHS : 0);
+	memcpy(fds, CMSG_DATA(head), count * sizeof(int));
+	return count;
+}
+
+static void epochs_are_for_who_asks_and_for_reading(void **state)
+{
+	int fds[4];
+	int fd = raw_socket();
+
+	(void)state;
+	assert_int_equal(greet_raw(fd, 022, fds), 2); /* as clients did that know of no epochs */
+	close(fds[0]);
+	close(fds[1]);
+	close(fd);
+	fd = raw_socket();
+	assert_int_equal(greet_raw(fd, 022 | G4_HELLO_EPOCHS, fds), 3);
+	const uint64_t *epochs = mmap(NULL, G4_EPOCHS_BYTES, PROT_READ, MAP_SHARED, fds[2], 0);
+	assert_ptr_not_equal(epochs, MAP_FAILED);
+	assert_int_equal(mprotect((void *)(uintptr_t)epochs, G4_EPOCHS_BYTES, PROT_READ | PROT_WRITE), -1);
+	assert_ptr_equal(mmap(NULL, G4_EPOCHS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[2], 0), MAP_FAILED);
+	assert_int_equal(write(fds[2], "x", 1), -1);
+	assert_int_equal(ftruncate(fds[2], 0), -1);
+	ok(munmap((void *)(uintptr_t)epochs, G4_EPOCHS_BYTES));
+	for (int k = 0; k < 3; k++)
+		close(fds[k]);
+	close(fd);
+	await_clients(0);
+}
+
+/* What one client was told shows what others do, and nothing once its server has ended. */
+static void what_is_kept_ends_with_the_server(void **state)
+{
+	gpu4fs *one = connect_here(), *two = connect_here();
+	struct gpu4fs_stat stat;
+	char message[256];
+
+	(void)state;
+	ok(gpu4fs_mkdir(one, NULL, "/kept", 0755));
+	for (uint32_t round = 0; round < 100; round++) {
+		const uint32_t mode = round % 2 ? 0700 : 0755;
+		ok(gpu4fs_chmod(two, NULL, "/kept", mode));
+		ok(gpu4fs_stat(one, NULL, "/kept", &stat));
+		assert_int_equal(stat.mode & 07777, mode);
+		fails(gpu4fs_stat(one, NULL, "/kept/new", &stat), ENOENT);
+		ok(gpu4fs_mkdir(two, NULL, "/kept/new", 0755));
+		ok(gpu4fs_access(one, NULL, "/kept/new", R_OK | X_OK));
+		ok(gpu4fs_rmdir(two, NULL, "/kept/new"));
+		fails(gpu4fs_access(one, NULL, "/kept/new", R_OK), ENOENT);
+	}
+	ok(gpu4fs_rmdir(two, NULL, "/kept"));
+	ok(gpu4fs_stat(one, NULL, "/", &stat));
+	g4_server_stop(server);
+	fails(gpu4fs_stat(one, NULL, "/", &stat), EIO);
+	ok(gpu4fs_unmount(one));
+	ok(gpu4fs_unmount(two));
+	ok(g4_server_start(g4_engine_sessions(fs->mount->engine), &(struct g4_server_options){.path = path}, &server,
+			   message, sizeof(message)));
 }
 
 static void silent_clients_do_not_stand_in_the_way(void **state)
@@ -392,6 +475,8 @@ int main(void)
 		serve_test(a_killed_client_leaves_nothing_behind),
 		serve_test(nonsense_on_the_socket_ends_that_connection_alone),
 		serve_test(silent_clients_do_not_stand_in_the_way),
+		serve_test(epochs_are_for_who_asks_and_for_reading),
+		serve_test(what_is_kept_ends_with_the_server),
 		serve_test(calls_on_a_server_that_ended_fail),
 		serve_test(two_servers_do_not_share_a_socket),
 		serve_test(a_path_that_leaves_is_said_to_leave),
