@@ -144,6 +144,62 @@ bool g4_policy_s3fifo(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page,
 	return false;
 }
 
+/* ------------------------------------------------------------------ RRIP */
+
+/*
+ * Four lists, from cold to warm (the paper's RRPV 3 to 0), and which of them is the coldest: to cool all pages down is to go on to
+ * the next, which an empty list of cold pages allows. The page that was cold first goes.
+ */
+enum { COLD, LUKEWARM, WARM = 3 };
+
+static uint32_t rrip_list(const struct g4_sim_set *set, uint32_t warmth)
+{
+	return (set->coldest + warmth) % G4_SIM_LISTS;
+}
+
+static bool rrip(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page, uint32_t warmth)
+{
+	uint32_t count = 0;
+
+	if (sim->pages[page].list) {
+		g4_sim_move(sim, set, rrip_list(set, WARM), page);
+		return true;
+	}
+	for (uint32_t i = 0; i < G4_SIM_LISTS; i++)
+		count += set->lists[i].count;
+	if (count == sim->ways) {
+		while (set->lists[set->coldest].count == 0)
+			set->coldest = (set->coldest + 1) % G4_SIM_LISTS;
+		g4_sim_remove(sim, set, set->lists[set->coldest].oldest);
+	}
+	g4_sim_push(sim, set, rrip_list(set, warmth), page);
+	return false;
+}
+
+bool g4_policy_srrip(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page, uint64_t at)
+{
+	(void)at;
+	return rrip(sim, set, page, LUKEWARM);
+}
+
+/* Of 32 sets one always takes new pages as lukewarm, another one as cold, all but each 32nd; the others follow the better one. */
+bool g4_policy_drrip(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page, uint64_t at)
+{
+	const uint32_t place = (uint32_t)(set - sim->sets) % 32;
+	const bool missed = !sim->pages[page].list;
+	bool cold = sim->duel > G4_DUEL_MIDDLE;
+
+	(void)at;
+	if (sim->set_count > 1 && place == 0) {
+		cold = false;
+		sim->duel += missed && sim->duel < 2 * G4_DUEL_MIDDLE - 1;
+	} else if (sim->set_count > 1 && place == 1) {
+		cold = true;
+		sim->duel -= missed && sim->duel > 0;
+	}
+	return rrip(sim, set, page, cold && missed && ++sim->turn % 32 != 0 ? COLD : LUKEWARM);
+}
+
 /* ------------------------------------------------------------------ Belady's bound */
 
 /* The root of a set's heap is what is used last; list 0 counts its pages and is not ordered. */

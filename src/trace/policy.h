@@ -11,6 +11,7 @@
 #define G4_NO_PAGE UINT32_MAX
 #define G4_SIM_LISTS 4u
 #define G4_SIM_HANDS 3u
+#define G4_DUEL_MIDDLE 512u /* of 0 .. 1023 */
 
 struct g4_sim_page {
 	uint32_t newer, older; /* on its list, G4_NO_PAGE at the ends */
@@ -27,11 +28,15 @@ struct g4_sim_set {
 	uint32_t hands[G4_SIM_HANDS]; /* pages where hands of clocks stand */
 	uint32_t target;	      /* ARC: pages of T1; CLOCK-Pro: cold pages */
 	uint32_t kinds[4];	      /* CLOCK-Pro: pages of each kind */
+	uint32_t coldest;	      /* RRIP: the list of cold pages */
 };
 
 struct g4_sim {
 	const struct g4_pages *trace;
 	uint32_t ways; /* pages of a set */
+	uint32_t set_count;
+	uint32_t duel; /* DRRIP: above its middle, cold new pages miss less */
+	uint32_t turn; /* DRRIP: cold new pages so far */
 	struct g4_sim_page *pages;
 	struct g4_sim_set *sets;
 	uint32_t *heap;	 /* MIN: ways pages a set, the one that is used last first */

@@ -166,6 +166,8 @@ int g4_replay(const struct g4_pages *pages, enum g4_policy policy, uint32_t capa
 		return 0;
 	sets = capacity / sim.ways;
 	*out = (struct g4_replay){.capacity = sets * sim.ways, .sets = sets};
+	sim.set_count = sets;
+	sim.duel = G4_DUEL_MIDDLE;
 	const bool ready = set_up(&sim, sets, policy == G4_POLICY_MIN);
 	for (uint32_t i = 0; ready && policy == G4_POLICY_CLOCKPRO && i < sets; i++)
 		sim.sets[i].target = sim.ways;

@@ -11,7 +11,8 @@
 
 /*
  * X(NAME, name, function, what it is). Sources: S3-FIFO, Yang et al., SOSP 2023; SIEVE, Zhang et al., NSDI 2024; ARC, Megiddo
- * and Modha, FAST 2003; CLOCK-Pro, Jiang et al., USENIX ATC 2005; MIN, Belady, IBM Systems Journal 5(2), 1966.
+ * and Modha, FAST 2003; CLOCK-Pro, Jiang et al., USENIX ATC 2005; MIN, Belady, IBM Systems Journal 5(2), 1966;
+ * RRIP, Jaleel et al., ISCA 2010.
  */
 #define G4_POLICIES(X)                                                                                                 \
 	X(FIFO, "fifo", fifo, "the page that came in first goes")                                                      \
@@ -22,6 +23,9 @@
 	X(S3FIFO, "s3-fifo", s3fifo, "new pages pass a small FIFO before a large one")                                 \
 	X(ARC, "arc", arc, "recency and frequency, balanced by what was missed")                                       \
 	X(CLOCKPRO, "clock-pro", clockpro, "hot and cold pages by their reuse distance")                               \
+	X(SRRIP, "srrip", srrip,                                                                                       \
+	  "2 bits: hits warm a page up, new ones are lukewarm, when all are warm all cool down")                       \
+	X(DRRIP, "drrip", drrip, "the same, or new pages come in cold, whichever misses less in some sets")            \
 	X(MIN, "min", min, "Belady's bound: the page goes that is used again last")
 
 enum g4_policy {

@@ -348,6 +348,61 @@ static uint64_t min(const uint32_t *pages, uint32_t count, uint32_t ways)
 	return hits;
 }
 
+/* As the paper has it, a value for each page: 3 is next to go. What has been there longest with its value goes first. */
+struct rrip_set {
+	struct queue q; /* in the order in which pages got the values that they have */
+};
+
+static bool rrip(struct rrip_set *set, uint32_t page, uint32_t ways, uint32_t value)
+{
+	struct queue *q = &set->q;
+	const bool hit = forget(q, page);
+
+	for (uint32_t victim = MOST; !hit && q->count == ways && victim == MOST;) {
+		for (uint32_t k = q->count; k-- > 0;)
+			victim = q->mark[k] == 3 ? k : victim;
+		for (uint32_t k = 0; victim == MOST && k < q->count; k++)
+			q->mark[k]++;
+		if (victim != MOST)
+			(void)take(q, victim);
+	}
+	append(q, page, hit ? 0 : value);
+	return hit;
+}
+
+static uint64_t srrip(const uint32_t *pages, uint32_t count, uint32_t ways)
+{
+	struct rrip_set set = {.q = {.count = 0}};
+	uint64_t hits = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		hits += rrip(&set, pages[i], ways, 2);
+	return hits;
+}
+
+uint64_t naive_drrip(const uint32_t *pages, const uint32_t *set_of, uint32_t count, uint32_t ways)
+{
+	static struct rrip_set sets[64];
+	int selector = 0;
+	uint32_t cold_ones = 0;
+	uint64_t hits = 0;
+
+	memset(sets, 0, sizeof(sets));
+	for (uint32_t i = 0; i < count; i++) {
+		struct queue *q = &sets[set_of[i]].q;
+		const bool miss = find(q, pages[i]) < 0;
+		if (miss && set_of[i] % 32 == 0 && selector < 511)
+			selector++;
+		if (miss && set_of[i] % 32 == 1 && selector > -512)
+			selector--;
+		/* a leader's own miss counts before others look, and leaders look at nothing */
+		const bool bimodal = set_of[i] % 32 == 0 ? false : set_of[i] % 32 == 1 ? true : selector > 0;
+		const bool distant = miss && bimodal && ++cold_ones % 32 != 0;
+		hits += rrip(&sets[set_of[i]], pages[i], ways, distant ? 3 : 2);
+	}
+	return hits;
+}
+
 uint64_t naive_hits(enum g4_policy policy, const uint32_t *pages, uint32_t count, uint32_t ways)
 {
 	switch (policy) {
@@ -367,6 +422,9 @@ uint64_t naive_hits(enum g4_policy policy, const uint32_t *pages, uint32_t count
 		return arc(pages, count, ways);
 	case G4_POLICY_CLOCKPRO:
 		return clockpro(pages, count, ways);
+	case G4_POLICY_SRRIP:
+	case G4_POLICY_DRRIP: /* of one set */
+		return srrip(pages, count, ways);
 	case G4_POLICY_MIN:
 		return min(pages, count, ways);
 	default:

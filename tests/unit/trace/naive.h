@@ -8,4 +8,7 @@
 /* Hits of one fully associative cache of `ways` pages, at most 64, on accesses to pages below 256. */
 uint64_t naive_hits(enum g4_policy policy, const uint32_t *pages, uint32_t count, uint32_t ways);
 
+/* The same of DRRIP, of up to 64 sets, at least two. */
+uint64_t naive_drrip(const uint32_t *pages, const uint32_t *set_of, uint32_t count, uint32_t ways);
+
 #endif
