@@ -70,7 +70,8 @@ G4_FN G4_INLINE uint32_t g4_session_look_up_optimistically(struct g4_wg *wg, str
 	if (g4_wg_lane(wg) == 0) {
 		const uint64_t words[G4_RING_FEW_WORDS] = {0, c->handle, c->offset};
 		if (attr) {
-			const bool trail = memory->epochs && g4_trail_of(&cmd) && g4_trail_is_good(&stage->result.trail);
+			const bool trail =
+				memory->epochs && g4_trail_of(&cmd) && g4_trail_is_good(&stage->result.trail);
 			bytes = g4_session_full_result(session, view.in_core, number, words, true, trail,
 						       &stage->result);
 		} else {
