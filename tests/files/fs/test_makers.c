@@ -80,7 +80,7 @@ static int change(enum change what, const char *name, const char *name2, uint32_
 		}
 	}
 	assert_int_equal(g4_end(fs, &txn, rc), rc);
-	g4_icache_unlock_two(inode, other);
+	g4_icache_unlock_two(fs, inode, other);
 	g4_read_unlock(&m.inode->lock);
 	return rc;
 }
