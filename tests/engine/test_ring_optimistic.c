@@ -774,12 +774,86 @@ static void a_lookup_tells_what_was_true_at_some_moment(void **state)
 	}
 }
 
+/* ------------------------------------------------------------------ trails */
+
+static struct g4_trail trail_by_ring(struct asker *a, const char *path, uint32_t flags, int wanted)
+{
+	const struct question q = {.op = G4_CMD_RESOLVE, .flags = flags | G4_LOOK_TRAIL, .text = path};
+	struct g4_ring_slot slot = slot_asking(&a->s, &q);
+	const struct g4_trail none = {0};
+	struct g4_ring_result taken;
+
+	slot.command.wants_attr = 1;
+	agree(&q, ask(&a->s, &slot, &taken) == wanted, "status");
+	agree(&q, !(taken.tops & G4_RING_HAS_ATTR) == (wanted != 0), "attributes");
+	agree(&q, !(taken.tops & G4_RING_HAS_TRAIL) == (taken.trail.count == 0), "trail");
+	return taken.tops & G4_RING_HAS_TRAIL ? taken.trail : none;
+}
+
+static struct g4_trail trail_without_ring(const struct asker *a, const char *path, int wanted)
+{
+	struct g4_trail trail = {0};
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE,
+			     .flags = G4_LOOK_TRAIL,
+			     .node = G4_NODE_ROOT,
+			     .name = path,
+			     .name_bytes = (uint16_t)strlen(path),
+			     .data = &trail,
+			     .attr = &attr,
+			     .cred = &a->cred};
+
+	assert_int_equal(g4_engine_execute(engine, &cmd), wanted);
+	return trail;
+}
+
+/* Names that no cache knows, and the same names again; a workgroup of lanes looks for those together. */
+static void a_trail_is_the_same_however_the_answer_was_found(void **state)
+{
+	const uint32_t most = G4_TRAIL_PLACES + 1;
+	char path[64] = "";
+	struct asker a;
+
+	(void)state;
+	for (uint32_t names = 1; names <= most; names++) {
+		strcat(path, "/d");
+		ok(gpu4fs_mkdir(fs, NULL, path, 0755));
+	}
+	asker_enter(&a, 1000, 1000, 0);
+	assert_int_equal(trail_by_ring(&a, "/d", 0, 0).count, 0); /* nobody has asked for epochs */
+	untrusted_leave(&a.s);
+	mount_again();
+	asker_enter(&a, 1000, 1000, 0);
+	const struct g4_session_engine *sessions = g4_engine_sessions(engine);
+	assert_true(sessions->epochs(sessions->context) >= 0);
+	for (uint32_t names = 1; names <= most; names++) {
+		const uint32_t places = names + 1;
+		path[2 * names] = 0;
+		const struct g4_trail first = trail_by_ring(&a, path, 0, 0), again = trail_by_ring(&a, path, 0, 0);
+		const struct g4_trail bare = trail_without_ring(&a, path, 0);
+		path[2 * names] = '/';
+		assert_int_equal(first.count, places <= G4_TRAIL_PLACES ? places : 0);
+		assert_memory_equal(&first, &again, sizeof(first));
+		if (first.count)
+			assert_memory_equal(&first, &bare, sizeof(first));
+		else
+			assert_false(g4_trail_is_good(&bare));
+	}
+	const struct g4_trail missing = trail_by_ring(&a, "/d/missing", 0, -G4_E_NOENT);
+	assert_int_equal(missing.count, 2);
+	const struct g4_trail bare = trail_without_ring(&a, "/d/missing", -G4_E_NOENT);
+	assert_memory_equal(&missing, &bare, sizeof(bare));
+	assert_int_equal(trail_by_ring(&a, "/d/d/../d", 0, 0).count, 5);
+	untrusted_leave(&a.s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		image_test(a_lookup_gives_what_it_gives_without_a_ring),
 		image_test(paths_up_to_the_longest_are_found),
 		image_test(a_lookup_passes_where_its_client_may),
+		image_test(a_trail_is_the_same_however_the_answer_was_found),
 		cmocka_unit_test_setup_teardown(a_lookup_tells_what_was_true_at_some_moment, setup, api_teardown),
 	};
 
