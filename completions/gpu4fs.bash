@@ -120,7 +120,7 @@ _gpu4fs() {
 	trace:*)
 		case $previous in
 		--size) ;;
-		--policy) _gpu4fs_words "$current" "fifo clock second-chance lru sieve s3-fifo arc clock-pro srrip drrip min" ;;
+		--policy) _gpu4fs_words "$current" "fifo clock second-chance lru sieve s3-fifo s3-fifo-1 arc clock-pro srrip drrip min" ;;
 		--ways) _gpu4fs_words "$current" "8 16 full" ;;
 		*)
 			if [[ $place -eq 0 ]]; then

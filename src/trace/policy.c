@@ -103,8 +103,8 @@ static void s3_evict_main(struct g4_sim *sim, struct g4_sim_set *set)
 	}
 }
 
-/* One page leaves, or those of the small queue that were used twice have moved to the main one. */
-static void s3_evict(struct g4_sim *sim, struct g4_sim_set *set, uint32_t small)
+/* One page leaves, or those of the small queue that were used `often` have moved to the main one. */
+static void s3_evict(struct g4_sim *sim, struct g4_sim_set *set, uint32_t small, uint32_t often)
 {
 	if (set->lists[SMALL].count < small && set->lists[MAIN].count > 0) {
 		s3_evict_main(sim, set);
@@ -112,7 +112,7 @@ static void s3_evict(struct g4_sim *sim, struct g4_sim_set *set, uint32_t small)
 	}
 	while (set->lists[SMALL].count > 0) {
 		const uint32_t page = set->lists[SMALL].oldest;
-		if (sim->pages[page].mark <= 1) {
+		if (sim->pages[page].mark < often) {
 			s3_to_ghost(sim, set, page, small);
 			return;
 		}
@@ -125,12 +125,11 @@ static void s3_evict(struct g4_sim *sim, struct g4_sim_set *set, uint32_t small)
 	}
 }
 
-bool g4_policy_s3fifo(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page, uint64_t at)
+static bool s3_access(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page, uint32_t often)
 {
 	const uint32_t small = sim->ways >= 10 ? sim->ways / 10 : 1;
 	const bool missed = g4_sim_on(sim, page, GHOST);
 
-	(void)at;
 	if (sim->pages[page].list && !missed) {
 		sim->pages[page].mark = sim->pages[page].mark < 3 ? sim->pages[page].mark + 1 : 3;
 		return true;
@@ -138,10 +137,22 @@ bool g4_policy_s3fifo(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page,
 	if (missed)
 		g4_sim_remove(sim, set, page);
 	while (set->lists[SMALL].count + set->lists[MAIN].count >= sim->ways)
-		s3_evict(sim, set, small);
+		s3_evict(sim, set, small, often);
 	sim->pages[page].mark = 0;
 	g4_sim_push(sim, set, missed ? MAIN : SMALL, page);
 	return false;
+}
+
+bool g4_policy_s3fifo(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page, uint64_t at)
+{
+	(void)at;
+	return s3_access(sim, set, page, 2);
+}
+
+bool g4_policy_s3fifo1(struct g4_sim *sim, struct g4_sim_set *set, uint32_t page, uint64_t at)
+{
+	(void)at;
+	return s3_access(sim, set, page, 1);
 }
 
 /* ------------------------------------------------------------------ RRIP */

@@ -21,6 +21,7 @@
 	X(LRU, "lru", lru, "the page goes that was not used for the longest time")                                     \
 	X(SIEVE, "sieve", sieve, "second chance with a hand that leaves spared pages where they are")                  \
 	X(S3FIFO, "s3-fifo", s3fifo, "new pages pass a small FIFO before a large one")                                 \
+	X(S3FIFO1, "s3-fifo-1", s3fifo1, "the same; the large one has what was used once more, not twice")             \
 	X(ARC, "arc", arc, "recency and frequency, balanced by what was missed")                                       \
 	X(CLOCKPRO, "clock-pro", clockpro, "hot and cold pages by their reuse distance")                               \
 	X(SRRIP, "srrip", srrip,                                                                                       \

@@ -85,7 +85,7 @@ value() { # value POLICY SIZE WAYS KEY
 	"$gpu4fs" trace replay --json --policy "$1" --size "$2" --ways "$3" small.trace >.out && json_value "d['results'][0]['$4']"
 }
 is_json "a replay is JSON" "$gpu4fs" trace replay --json small.trace
-equals "... with all policies, sizes and ways" 154 "$(json_value "len(d['results'])")"
+equals "... with all policies, sizes and ways" 168 "$(json_value "len(d['results'])")"
 equals "... which counts pages" "5 6 1 16384" \
 	"$(json_value "d['accesses'], d['page_accesses'], d['page_writes'], d['distinct_bytes']" | tr -d '(),')"
 equals "two pages, least recently used" 0 "$(value lru 8K full hits)"

@@ -137,7 +137,7 @@ static void s3_push_main(struct queue *main_queue, uint32_t page, uint32_t room)
 	}
 }
 
-static uint64_t s3fifo(const uint32_t *pages, uint32_t count, uint32_t ways)
+static uint64_t s3fifo(const uint32_t *pages, uint32_t count, uint32_t ways, uint32_t often)
 {
 	struct queue small = {.count = 0}, large = {.count = 0}, ghost = {.count = 0};
 	const uint32_t tenth = ways < 10 ? 1 : ways / 10;
@@ -162,7 +162,7 @@ static uint64_t s3fifo(const uint32_t *pages, uint32_t count, uint32_t ways)
 				continue;
 			}
 			const uint32_t mark = small.mark[0], page = take(&small, 0);
-			if (mark > 1) {
+			if (mark >= often) {
 				s3_push_main(&large, page, ways - tenth);
 				continue;
 			}
@@ -417,7 +417,9 @@ uint64_t naive_hits(enum g4_policy policy, const uint32_t *pages, uint32_t count
 	case G4_POLICY_SIEVE:
 		return sieve(pages, count, ways);
 	case G4_POLICY_S3FIFO:
-		return s3fifo(pages, count, ways);
+		return s3fifo(pages, count, ways, 2);
+	case G4_POLICY_S3FIFO1:
+		return s3fifo(pages, count, ways, 1);
 	case G4_POLICY_ARC:
 		return arc(pages, count, ways);
 	case G4_POLICY_CLOCKPRO:
