@@ -41,12 +41,13 @@ if(test_support)
 	target_link_libraries(g4_test_support PUBLIC gpu4fs_static PkgConfig::cmocka)
 endif()
 
-# The program keeps the memory of a mount for the next one (tests/engine/recycled.c). A GPU's driver has it pinned.
+# The program keeps the memory of a mount, and its mappings of devices, for the next one (tests/engine/recycled.c). A GPU's driver has
+# memory pinned.
 function(g4_recycle_memory program)
 	if(TARGET g4_cuda)
 		return()
 	endif()
-	target_link_options(${program} PRIVATE "LINKER:--undefined=__wrap_g4_memory_map,--wrap=g4_memory_map,--wrap=g4_memory_unmap")
+	target_link_options(${program} PRIVATE "LINKER:--undefined=__wrap_g4_memory_map,--wrap=g4_memory_map,--wrap=g4_memory_unmap,--wrap=mmap64,--wrap=munmap")
 endfunction()
 
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")

@@ -18,6 +18,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory_host.h"
 #include "space/set_rows_host.h"
 
 #define ROWS 512u
@@ -40,6 +41,11 @@ struct g4_set_held {
 	struct held_row rows[ROWS];
 };
 
+static uint64_t pages_bytes(const struct g4_set_held *h)
+{
+	return ROWS * (uint64_t)h->columns * G4_PAGE_BYTES;
+}
+
 int g4_set_held_begin(struct g4_set *set, uint64_t columns)
 {
 	struct g4_set_held *h = calloc(1, sizeof(*h));
@@ -54,7 +60,11 @@ int g4_set_held_begin(struct g4_set *set, uint64_t columns)
 		h->buckets[n] = NONE;
 	for (uint32_t n = 0; n < ROWS; n++)
 		h->rows[n].next = n + 1 < ROWS ? n + 1 : NONE;
-	return posix_memalign((void **)&h->pages, G4_PAGE_BYTES, ROWS * columns * G4_PAGE_BYTES) == 0 ? 0 : -G4_E_NOMEM;
+	h->pages = (uint8_t *)g4_memory_map(pages_bytes(h));
+	if (!h->pages)
+		return -G4_E_NOMEM;
+	g4_memory_small_pages(h->pages, pages_bytes(h)); /* most are never touched */
+	return 0;
 }
 
 void g4_set_held_end(struct g4_set *set)
@@ -64,7 +74,7 @@ void g4_set_held_end(struct g4_set *set)
 	if (!h)
 		return;
 	pthread_mutex_destroy(&h->lock);
-	free(h->pages);
+	g4_memory_unmap(h->pages, pages_bytes(h));
 	free(h);
 }
 

@@ -91,31 +91,13 @@ struct batch { /* rows of one entry */
 	struct g4_row rows[BATCH_ROWS];
 	uint64_t given[BATCH_ROWS];
 	uint8_t *now[BATCH_ROWS][G4_ROW_COLUMNS]; /* those that are active in the memory of the entry */
-	uint8_t *old[BATCH_ROWS]
-		    [G4_ROW_COLUMNS]; /* what is given, in `buffer`; parity is read to where it is changed */
+	uint8_t *old
+		[BATCH_ROWS]
+		[G4_ROW_COLUMNS]; /* what is given, in set->parity->replaced; parity is read to where it is changed */
 	struct g4_row_io transfers[BATCH_ROWS];
 	uint64_t places[G4_PARITY_LOG_SLOTS];
-	uint32_t count, pages, buffer_pages;
-	uint8_t *buffer;
+	uint32_t count, pages, replaced;
 };
-
-static struct batch *make_batch(void)
-{
-	struct batch *b = malloc(sizeof(*b));
-
-	if (b && posix_memalign((void **)&b->buffer, G4_PAGE_BYTES, G4_PARITY_LOG_SLOTS * G4_PAGE_BYTES) != 0) {
-		free(b);
-		return NULL;
-	}
-	return b;
-}
-
-static void free_batch(struct batch *b)
-{
-	if (b)
-		free(b->buffer);
-	free(b);
-}
 
 static uint64_t parities_of(const struct g4_row *row)
 {
@@ -144,7 +126,7 @@ static void add_row(struct g4_wg *wg, struct g4_set *set, struct batch *b, const
 		} else if (given & bit) {
 			now[c] = held[c];
 		}
-		old[c] = given & bit ? b->buffer + b->buffer_pages++ * G4_PAGE_BYTES : now[c];
+		old[c] = given & bit ? set->parity->replaced + b->replaced++ * G4_PAGE_BYTES : now[c];
 		if ((given & bit) && now[c] != held[c])
 			memcpy(now[c], held[c], G4_PAGE_BYTES);
 	}
@@ -160,7 +142,7 @@ static void take_rows(struct g4_wg *wg, struct g4_set *set, struct batch *b, uin
 	struct g4_row row;
 	uint64_t given;
 
-	b->count = b->pages = b->buffer_pages = 0;
+	b->count = b->pages = b->replaced = 0;
 	while (b->count < BATCH_ROWS && g4_set_held_next(set, &next, &row, &given, held)) {
 		if (b->pages + (uint32_t)__builtin_popcountll(given) + row.chunk->parity > room)
 			break;
@@ -209,7 +191,7 @@ static int write_batch(struct g4_wg *wg, struct g4_set *set, struct batch *b)
 /* Lock held. All of it; flush: and what was written before is durable. */
 static int drain(struct g4_wg *wg, struct g4_set *set, bool flush)
 {
-	struct batch *b = make_batch();
+	struct batch *b = malloc(sizeof(*b));
 	uint32_t at = 0;
 	int rc = b ? 0 : -G4_E_NOMEM;
 
@@ -222,7 +204,7 @@ static int drain(struct g4_wg *wg, struct g4_set *set, bool flush)
 		if (rc == 0)
 			rc = write_batch(wg, set, b);
 	}
-	free_batch(b);
+	free(b);
 	return rc;
 }
 

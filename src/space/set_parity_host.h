@@ -50,7 +50,9 @@ struct g4_set_parity {
 	uint8_t *entry;			 /* a descriptor and its pages */
 	uint8_t *kept;			 /* a page */
 	uint8_t *columns[2 * G4_CHUNK_PLACES];
-	uint8_t *memory;
+	uint8_t *replaced; /* G4_PARITY_LOG_SLOTS pages: what the rows of an entry have on disks */
+	uint8_t *memory;   /* of spare, entry, kept, columns and replaced */
+	uint64_t memory_bytes;
 	uint8_t *made; /* the map: a bit for each region of chunks with parity, in their order, whose rows are right */
 	uint64_t regions;  /* of them */
 	bool made_changed; /* since it was written */

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory_host.h"
 #include "space/set_rows_host.h"
 
 /* ---- memory ---- */
@@ -61,9 +62,9 @@ int g4_set_parity_begin(struct g4_set *set)
 	p->made = calloc(1, p->regions / 8 + 1);
 	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
 	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
-	if (!p->rows || !p->made ||
-	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES,
-			   2 * columns * stripe + entry + (1 + columns) * G4_PAGE_BYTES) != 0)
+	p->memory_bytes = 2 * columns * stripe + entry + (1 + columns + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
+	p->memory = (uint8_t *)g4_memory_map(p->memory_bytes);
+	if (!p->rows || !p->made || !p->memory)
 		return -G4_E_NOMEM;
 	p->entry = p->memory;
 	p->kept = p->entry + entry;
@@ -73,6 +74,7 @@ int g4_set_parity_begin(struct g4_set *set)
 		p->columns[c % columns + (c < columns ? 0 : G4_ROW_COLUMNS)] = p->kept + G4_PAGE_BYTES + c * stripe;
 	for (uint32_t c = 0; c < columns; c++)
 		p->spare[c] = p->kept + (1 + c) * G4_PAGE_BYTES + 2 * columns * stripe;
+	p->replaced = p->kept + (1 + columns) * G4_PAGE_BYTES + 2 * columns * stripe;
 	return 0;
 }
 
@@ -109,7 +111,7 @@ void g4_set_parity_end(struct g4_set *set)
 		return;
 	g4_set_held_end(set);
 	pthread_rwlock_destroy(&p->lock);
-	free(p->memory);
+	g4_memory_unmap(p->memory, p->memory_bytes);
 	free(p->rows);
 	free(p->made);
 	free(p->old);

@@ -6,6 +6,11 @@
  * Some pieces that are given back are kept, and handed out again as g4_memory_map() promises: zeroed. Only pages that were touched are
  * there, mincore(2) says which, and those are cleared. A piece's first page, through which all else is found, can not be touched while
  * it is kept. What free(3) gives back is kept as well, as far as glibc does that.
+ *
+ * A device that is a file and is mapped, "dax:", is mapped anew by each mount and each check, and every page of it faults anew, under a
+ * sanitizer its shadow as well. Where the test has the same file mapped all the while, mappings that are given up are kept for the next
+ * one that wants the same: a shared mapping has what the file has. They can not be touched while they are kept, and go with the last one
+ * in use. ThreadSanitizer takes the lock here for what orders the old holder's accesses and the next one's.
  */
 #include "base/memory_host.h"
 
@@ -14,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIECES 4u
@@ -22,6 +29,7 @@
 #define MOST_THERE 512u			/* more of its pages take longer to clear than new ones to get */
 #define PAGE_BYTES UINT64_C(4096)
 #define ONES UINT64_C(0x0101010101010101)
+#define MAPPINGS 128u
 
 void *__real_g4_memory_map(uint64_t bytes);
 void __real_g4_memory_unmap(void *memory, uint64_t bytes);
@@ -34,7 +42,20 @@ static struct piece {
 } kept[PIECES];
 static uint32_t turn;		       /* whose place is taken where none is free */
 static uint64_t there[MOST_PAGES / 8]; /* a byte a page, whose lowest bit counts */
+static struct mapping {		       /* of a whole file, shared */
+	void *memory;		       /* NULL: none */
+	size_t bytes;
+	dev_t dev;
+	ino_t ino;
+	int protection;
+	bool used; /* else it is kept */
+} mappings[MAPPINGS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void *__real_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void *memory, size_t bytes);
+int __wrap_munmap(void *memory, size_t bytes);
 
 /* False: it was not worth it, and the piece is as it was. */
 static bool clear(uint8_t *memory, uint64_t bytes)
@@ -93,8 +114,87 @@ void __wrap_g4_memory_unmap(void *memory, uint64_t bytes)
 	__real_g4_memory_unmap(gone.memory, gone.bytes);
 }
 
-__attribute__((constructor)) static void keep_what_is_freed(void)
+static bool same_file(const struct mapping *a, const struct mapping *b)
+{
+	return a->memory && b->memory && a->dev == b->dev && a->ino == b->ino;
+}
+
+/* A kept one that is as this one is to be, which is used from here on. */
+static void *take_kept(const struct mapping *wanted)
+{
+	for (struct mapping *m = mappings; m < mappings + MAPPINGS; m++)
+		if (m->memory && !m->used && m->bytes == wanted->bytes && m->dev == wanted->dev &&
+		    m->ino == wanted->ino && m->protection == wanted->protection &&
+		    mprotect(m->memory, m->bytes, m->protection) == 0) {
+			m->used = true;
+			return m->memory;
+		}
+	return MAP_FAILED;
+}
+
+/* Without a free place it is a mapping like any other. */
+static void enter(const struct mapping *mapping)
+{
+	for (struct mapping *m = mappings; m < mappings + MAPPINGS; m++)
+		if (!m->memory) {
+			*m = *mapping;
+			return;
+		}
+}
+
+void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	struct mapping wanted = {.bytes = bytes, .protection = protection, .used = true};
+	struct stat st;
+
+	if (at || flags != MAP_SHARED || offset != 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return __real_mmap64(at, bytes, protection, flags, fd, offset);
+	wanted.dev = st.st_dev;
+	wanted.ino = st.st_ino;
+	pthread_mutex_lock(&lock);
+	wanted.memory = take_kept(&wanted);
+	if (wanted.memory == MAP_FAILED) {
+		wanted.memory = __real_mmap64(NULL, bytes, protection, flags, fd, 0);
+		if (wanted.memory != MAP_FAILED)
+			enter(&wanted);
+	}
+	pthread_mutex_unlock(&lock);
+	return wanted.memory;
+}
+
+int __wrap_munmap(void *memory, size_t bytes)
+{
+	struct mapping *gone = NULL;
+	bool others = false;
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	for (struct mapping *m = mappings; m < mappings + MAPPINGS && !gone; m++)
+		if (m->memory == memory && m->used)
+			gone = m;
+	for (struct mapping *m = mappings; m < mappings + MAPPINGS && gone; m++)
+		others = others || (m != gone && m->used && same_file(m, gone));
+	if (!gone) {
+		rc = __real_munmap(memory, bytes);
+	} else if (others && bytes == gone->bytes && mprotect(memory, bytes, PROT_NONE) == 0) {
+		gone->used = false;
+	} else {
+		const struct mapping last = *gone;
+		for (struct mapping *m = mappings; m < mappings + MAPPINGS && !others; m++)
+			if (m != gone && same_file(m, &last)) {
+				__real_munmap(m->memory, m->bytes);
+				m->memory = NULL;
+			}
+		gone->memory = NULL;
+		rc = __real_munmap(memory, bytes);
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+__attribute__((constructor)) static void begin(void)
 {
 	mallopt(M_MMAP_THRESHOLD, MALLOC_KEEPS);
 	mallopt(M_TRIM_THRESHOLD, 8 * MALLOC_KEEPS);
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* a huge page is there as a whole, and is not worth clearing */
 }

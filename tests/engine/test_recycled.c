@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What recycled.c hands out again is zeroed, and can not be touched before. */
+/* What recycled.c hands out again is zeroed, or has what its file has, and can not be touched before. */
 #include "rig.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,15 +50,10 @@ static void memory_is_zeroed_whoever_had_it(void **state)
 	}
 }
 
-static void what_was_given_back_can_not_be_touched(void **state)
+static void expect_untouchable(const volatile uint8_t *memory)
 {
-	volatile uint8_t *memory = (volatile uint8_t *)g4_memory_map(BYTES);
 	int status;
 
-	(void)state;
-	assert_non_null(memory);
-	memory[0] = 1;
-	g4_memory_unmap((void *)(uintptr_t)memory, BYTES);
 	const pid_t child = fork();
 	if (child == 0) {
 		signal(SIGSEGV, SIG_DFL);
@@ -68,11 +64,79 @@ static void what_was_given_back_can_not_be_touched(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
+static void what_was_given_back_can_not_be_touched(void **state)
+{
+	volatile uint8_t *memory = (volatile uint8_t *)g4_memory_map(BYTES);
+
+	(void)state;
+	assert_non_null(memory);
+	memory[0] = 1;
+	g4_memory_unmap((void *)(uintptr_t)memory, BYTES);
+	expect_untouchable(memory);
+}
+
+/* Of all of a file. */
+static volatile uint8_t *map_file(int fd, int protection)
+{
+	void *memory = mmap(NULL, BYTES, protection, MAP_SHARED, fd, 0);
+
+	assert_true(memory != MAP_FAILED);
+	return (volatile uint8_t *)memory;
+}
+
+static void unmap_file(volatile uint8_t *memory)
+{
+	assert_int_equal(munmap((void *)(uintptr_t)memory, BYTES), 0);
+}
+
+static int make_file(void)
+{
+	const int fd = memfd_create("gpu4fs-test", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_return_code(ftruncate(fd, BYTES), 0);
+	return fd;
+}
+
+static void a_mapping_is_kept_while_its_file_has_another(void **state)
+{
+	const int fd = make_file(), other = make_file();
+	volatile uint8_t *all_the_while = map_file(fd, PROT_READ | PROT_WRITE),
+			 *first = map_file(fd, PROT_READ | PROT_WRITE);
+
+	(void)state;
+	assert_ptr_not_equal(first, all_the_while); /* it is in use */
+	first[BYTES / 2] = 7;
+	unmap_file(first);
+	expect_untouchable(first);
+	assert_int_equal(all_the_while[BYTES / 2], 7);
+	all_the_while[BYTES / 2] = 8;
+	volatile uint8_t *elsewhere = map_file(other, PROT_READ | PROT_WRITE), *reader = map_file(fd, PROT_READ);
+	assert_ptr_not_equal(elsewhere, first);
+	assert_ptr_not_equal(reader, first);
+	assert_int_equal(elsewhere[BYTES / 2], 0);
+	assert_int_equal(reader[BYTES / 2], 8);
+	volatile uint8_t *again = map_file(fd, PROT_READ | PROT_WRITE);
+	assert_ptr_equal(again, first);
+	assert_int_equal(again[BYTES / 2], 8);
+	again[0] = 9;
+	assert_int_equal(reader[0], 9);
+	unmap_file(again);
+	unmap_file(reader);
+	unmap_file(all_the_while);
+	for (volatile uint8_t *gone = again; gone; gone = gone == again ? reader : NULL)
+		assert_true(msync((void *)(uintptr_t)gone, BYTES, MS_ASYNC) != 0); /* nothing is mapped there */
+	unmap_file(elsewhere);
+	close(fd);
+	close(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_zeroed_whoever_had_it),
 		cmocka_unit_test(what_was_given_back_can_not_be_touched),
+		cmocka_unit_test(a_mapping_is_kept_while_its_file_has_another),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
