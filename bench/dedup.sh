@@ -313,7 +313,7 @@ ratio() {
 		[[ $1 != gpu4fs-run ]] || timed "$build/bin/gpu4fs" dedup run --image "$image" || return 1
 		ratio_of "$1" "$("$build/bin/gpu4fs" dedup stats --json --image "$image" | json '["stored_bytes"]')"
 		"$build/bin/gpu4fs" dedup estimate --chunks --json --image "$image" >"$work/chunks" || return 1
-		result ratio.left_unaligned_mib "$1" "$(($(json '["chunks"]["unaligned_bytes"]' <"$work/chunks") >> 20))"
+		result ratio.left_unaligned_mib "$1" "$(json '["chunks"]["unaligned_bytes"] / 1048576' <"$work/chunks")"
 		;;
 	restic)
 		needs restic || return 0
@@ -380,7 +380,11 @@ for part in "${list[@]}"; do
 		rounds=1 in_turns amplification "${peers[@]}"
 		;;
 	table)
-		cmake --build "$build" --target ddt_bench >>"$work/log" 2>&1
+		if ! cmake --build "$build" --target ddt_bench >>"$work/log" 2>&1; then
+			say "ddt_bench can not be built; the last lines that were written:"
+			tail -n 10 "$work/log" >&2
+			exit 1
+		fi
 		"$build/bin/ddt_bench" "$entries" | tee -a "$work/log" | sed -n 's/^\(.*[^ ]\)  *\([0-9.]*\) M\/s.*/\2 \1/p' |
 			while read -r rate what; do result "table.million_s" "${what// /_}" "$rate"; done
 		;;

@@ -38,11 +38,11 @@ struct g4_dedup_handles *g4_dedup_handles_new(void)
 	return calloc(1, sizeof(struct g4_dedup_handles));
 }
 
-static void close_all(struct handles *handles)
+static void close_all(struct handles *side)
 {
 	for (uint32_t k = 0; k < HANDLES; k++)
-		if (handles->open[k].is_open)
-			g4_dedup_close(&handles->open[k]);
+		if (side->open[k].is_open)
+			g4_dedup_close(&side->open[k]);
 }
 
 void g4_dedup_handles_free(struct g4_dedup_handles *handles)
@@ -54,17 +54,17 @@ void g4_dedup_handles_free(struct g4_dedup_handles *handles)
 	free(handles);
 }
 
-int64_t g4_dedup_handles_get(struct g4_dedup *dedup, struct g4_dedup_handles *both, uint32_t number, bool change,
+int64_t g4_dedup_handles_get(struct g4_dedup *dedup, struct g4_dedup_handles *handles, uint32_t number, bool change,
 			     struct g4_dedup_handle **out)
 {
-	struct handles *handles = change ? &both->to : &both->from;
+	struct handles *side = change ? &handles->to : &handles->from;
 	struct g4_dedup_file *file = &dedup->file_list[number];
-	struct g4_dedup_handle *handle = &handles->open[number % HANDLES];
+	struct g4_dedup_handle *handle = &side->open[number % HANDLES];
 
-	if (!handle->is_open || handles->number[number % HANDLES] != number) {
+	if (!handle->is_open || side->number[number % HANDLES] != number) {
 		if (handle->is_open)
 			g4_dedup_close(handle);
-		handles->number[number % HANDLES] = number;
+		side->number[number % HANDLES] = number;
 		const int64_t rc = g4_dedup_open(&dedup->place, file->path, change, handle);
 		if (rc < 0) {
 			if (!file->told && !g4_dedup_has_gone(rc))
