@@ -20,7 +20,7 @@ struct disks {
 	uint32_t count;
 	int fds[MOST_DISKS];
 	char names[MOST_DISKS][64];
-	uint8_t *memory[MOST_DISKS];
+	uint8_t *memory[MOST_DISKS]; /* a mapping of the same number's file, which others may get later */
 	uint64_t bytes[MOST_DISKS];
 	char all[MOST_DISKS * 64];
 	char message[1024];   /* why it could not be done */

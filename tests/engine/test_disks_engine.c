@@ -239,8 +239,11 @@ static void disks_are_taken_out_and_rebuilt(void **state)
 		rebuild(&d, G4_DISK_REPLACE, name);
 		disks_expect_all(&d);
 		disks_unmount(&d);
+		munmap(d.memory[1], d.bytes[1]);
 		close(d.fds[1]);
 		d.fds[1] = fd;
+		d.memory[1] = (uint8_t *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		assert_true(d.memory[1] != MAP_FAILED);
 		memcpy(d.names[1], name, sizeof(name));
 		disks_mount(&d, all_of(&levels[l]) & ~1u);
 		disks_expect_all(&d);

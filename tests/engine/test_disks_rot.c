@@ -9,7 +9,9 @@
 #include "space/sealed.h"
 
 #define PAGES 96u
-#define BASE (16 * G4_MIB) /* behind the front, which has copies */
+#define BASE (12 * G4_MIB)	 /* behind the front, which has copies */
+#define ROWS_BYTES (16 * G4_MIB) /* of a disk */
+#define ROWS_DISKS 7u
 
 struct rows { /* an open set, of which pages are written without a file system */
 	struct disks d;
@@ -37,11 +39,25 @@ static void make_rows(struct rows *r, uint32_t count, uint32_t parity)
 
 	memset(r, 0, sizeof(*r));
 	for (uint32_t n = 0; n < count; n++)
-		sizes[n] = 24 * G4_MIB;
+		sizes[n] = ROWS_BYTES;
 	disks_make(&r->d, count, sizes);
 	disks_format_plan(&r->d, &plan, G4_CHECKSUM_NONE);
 	r->wg = g4_wg_create(0);
 	open_rows(r);
+}
+
+static uint8_t kept[ROWS_DISKS][ROWS_BYTES]; /* once for all: memory that is new at each turn is what takes time */
+
+static void keep_disks(struct rows *r)
+{
+	for (uint32_t n = 0; n < r->d.count; n++)
+		rig_copy(kept[n], r->d.memory[n], ROWS_BYTES);
+}
+
+static void restore_disks(struct rows *r)
+{
+	for (uint32_t n = 0; n < r->d.count; n++)
+		rig_copy(r->d.memory[n], kept[n], ROWS_BYTES);
 }
 
 static void free_rows(struct rows *r)
@@ -156,17 +172,9 @@ static void a_write_beside_a_rotten_page_keeps_what_parity_has_of_it(void **stat
 /* What the disks have now, as after a crash in which all that was written arrived. */
 static void crash_rows(struct rows *r)
 {
-	uint8_t *before[MOST_DISKS];
-
-	for (uint32_t n = 0; n < r->d.count; n++) {
-		before[n] = (uint8_t *)malloc(r->d.bytes[n]);
-		rig_copy(before[n], r->d.memory[n], r->d.bytes[n]);
-	}
+	keep_disks(r);
 	g4_dev_close(r->dev);
-	for (uint32_t n = 0; n < r->d.count; n++) {
-		rig_copy(r->d.memory[n], before[n], r->d.bytes[n]);
-		free(before[n]);
-	}
+	restore_disks(r);
 }
 
 static void put_large(struct rows *r, uint64_t at, uint64_t bytes, uint32_t seed)
@@ -246,7 +254,7 @@ static void parity_is_right_whatever_the_disks_had(void **state)
 		g4_dev_close(r.dev);
 		for (uint32_t n = 0; n < r.d.count; n++) {
 			rig_pattern(r.d.memory[n] + 2 * G4_MIB - G4_PAGE_BYTES, n, G4_PAGE_BYTES); /* the map */
-			rig_pattern(r.d.memory[n] + 10 * G4_MIB, 77 + n, 13 * G4_MIB);
+			rig_pattern(r.d.memory[n] + 4 * G4_MIB, 77 + n, ROWS_BYTES - 5 * G4_MIB);
 		}
 		open_rows(&r);
 		for (uint32_t n = 0; n < PAGES; n += 3)
@@ -266,17 +274,14 @@ static void parity_is_right_whatever_the_disks_had(void **state)
 /* All pages have version 1, and those that are given version 2 in the log alone. How many of the log's pages are used. */
 static uint32_t leave_log(struct rows *r, uint32_t every)
 {
-	uint8_t *log[MOST_DISKS], *before[MOST_DISKS];
+	uint8_t *log[MOST_DISKS];
 	uint32_t used = 0;
 
 	for (uint32_t n = 0; n < PAGES; n++)
 		put_page(r, n, 1);
 	g4_dev_close(r->dev);
 	open_rows(r);
-	for (uint32_t n = 0; n < r->d.count; n++) {
-		before[n] = (uint8_t *)malloc(r->d.bytes[n]);
-		rig_copy(before[n], r->d.memory[n], r->d.bytes[n]);
-	}
+	keep_disks(r);
 	for (uint32_t n = 0; n < PAGES; n += every) {
 		put_page(r, n, 2);
 		flush_rows(r);
@@ -286,10 +291,9 @@ static uint32_t leave_log(struct rows *r, uint32_t every)
 		rig_copy(log[n], r->d.memory[n] + LOG_AT, LOG_BYTES);
 	}
 	g4_dev_close(r->dev);
+	restore_disks(r);
 	for (uint32_t n = 0; n < r->d.count; n++) {
-		rig_copy(r->d.memory[n], before[n], r->d.bytes[n]);
 		rig_copy(r->d.memory[n] + LOG_AT, log[n], LOG_BYTES);
-		free(before[n]);
 		free(log[n]);
 	}
 	/* an entry is a descriptor, the page and its parities */
@@ -360,16 +364,12 @@ static void any_read_of_the_log_may_fail(void **state)
 	(void)state;
 	make_rows(&r, 4, 1);
 	leave_log(&r, 11);
+	keep_disks(&r);
 	for (uint32_t at = 1; at < 12; at++)
 		for (uint32_t disk = 0; disk < 4; disk++) {
 			struct g4_fault faults[MOST_DISKS] = {{.cut_after_writes = 0}};
 			struct g4_dev *fault[MOST_DISKS];
 			faults[disk].fail_read_at = at;
-			uint8_t *before[4];
-			for (uint32_t n = 0; n < 4; n++) {
-				before[n] = (uint8_t *)malloc(r.d.bytes[n]);
-				rig_copy(before[n], r.d.memory[n], r.d.bytes[n]);
-			}
 			if (assemble_rows(&r, 0, fault, faults) == 0) { /* else it was a superblock */
 				faults[disk].fail_read_at = 0;
 				g4_dev_fault_set(fault[disk], &faults[disk]);
@@ -377,10 +377,7 @@ static void any_read_of_the_log_may_fail(void **state)
 				g4_dev_close(r.dev);
 				opened++;
 			}
-			for (uint32_t n = 0; n < 4; n++) {
-				rig_copy(r.d.memory[n], before[n], r.d.bytes[n]);
-				free(before[n]);
-			}
+			restore_disks(&r);
 		}
 	assert_true(opened > 20);
 	open_rows(&r);
