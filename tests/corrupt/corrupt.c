@@ -17,7 +17,8 @@
  * Each step runs in a process of its own, with an alarm: a crash or a hang is a failure of one case. Settings:
  * CORRUPT_ROUNDS (how often each combination is tried), CORRUPT_SEED, CORRUPT_CASE (one case, by its number),
  * CORRUPT_SHARE (n: one case of n, drawn by lot), CORRUPT_SLICES and CORRUPT_SLICE (n, and which: every n-th case, so that
- * processes beside each other do all of them), CORRUPT_MANY (a directory with two levels of index pages).
+ * processes beside each other do all of them), CORRUPT_LEFT (without those that a build with
+ * a sanitizer takes), CORRUPT_MANY (a directory with two levels of index pages).
  *
  * The images are the same in every run, and so is each case by its number; only the engine's own threads, in "use" and when
  * a repaired image is mounted, are not.
@@ -813,10 +814,13 @@ static void run_case(uint64_t number, struct damage *damage)
 	const uint64_t only = rig_setting("CORRUPT_CASE", UINT64_MAX);
 
 	const uint64_t share = rig_setting("CORRUPT_SHARE", rig_slow() ? SLOW_SHARE : 1);
+	const uint64_t left = rig_setting("CORRUPT_LEFT", 0); /* all but what a build with a sanitizer takes */
 	const uint64_t slices = rig_setting("CORRUPT_SLICES", 1), slice = rig_setting("CORRUPT_SLICE", 0);
 	uint64_t lot = number;
 
-	if (only != UINT64_MAX ? only != number : rig_random(&lot) % share != 0 || number % slices != slice)
+	const uint64_t drawn = rig_random(&lot);
+	const bool taken = drawn % share == 0 && !(left && drawn % SLOW_SHARE == 0) && number % slices == slice;
+	if (only != UINT64_MAX ? only != number : !taken)
 		return;
 	total.cases++;
 	if (!prepare(damage)) {
