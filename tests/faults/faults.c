@@ -426,11 +426,11 @@ int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes)
 	return refuse() ? ENOMEM : __real_posix_memalign(memory, alignment, bytes);
 }
 
-void *__real_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+void *__real_mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
-	return refuse() ? MAP_FAILED : __real_mmap(address, bytes, protection, flags, fd, offset);
+	return refuse() ? MAP_FAILED : __real_mmap64(address, bytes, protection, flags, fd, offset);
 }
 
 static char image_name[64];
