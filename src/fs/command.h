@@ -101,6 +101,7 @@ struct g4_health {
 	uint64_t findings_lost;		     /* that there was no room for */
 	struct g4_job_record jobs[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS];
+	uint64_t level_free[G4_LEVELS]; /* pages, of a set: by enum g4_level, the file system's own by the first */
 };
 
 /* DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time. */
