@@ -95,8 +95,8 @@ enum g4_dev_order_op {
 	G4_ORDER_ASK,	  /* how far it is */
 	G4_ORDER_NAME,	  /* disk: its name into text, "": it is not used; -G4_E_NOENT: there is none of that number */
 	G4_ORDER_ADD,	  /* name: a new one becomes one more, and the device may be longer; what is on it is gone */
-	G4_ORDER_ASSIGN, /* disk: a level (enum g4_level); name: bytes, in decimal, 0 all: chunks of it, and the device is longer */
-	/* disk: the number of a chunk. Out: it is done to bytes, of level `all`, and what mkfs made of level disk. -G4_E_NOENT: there is none */
+	G4_ORDER_ASSIGN,  /* disk: a level; name: bytes in decimal, 0: all. Chunks of it, and the device is longer */
+	/* disk: a chunk's number. Out: it is done to bytes, of level `all`, mkfs's are of level disk. -G4_E_NOENT: none is */
 	G4_ORDER_CHUNK
 };
 struct g4_dev_order {

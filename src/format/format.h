@@ -248,7 +248,10 @@ G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock
 #define G4_CHUNKS_PER_PAGE 30u
 #define G4_CHUNKS_MAX 2048u
 #define G4_CHUNKS_ADDRESS UINT64_C(8192) /* of the first page of chunks, on each disk */
-/* With G4_FEATURE_INCOMPAT_CHUNKS the table is there or here, behind the longest that fits there: which, chunk_list_head says. */
+/*
+ * With G4_FEATURE_INCOMPAT_CHUNKS the table is there or here, behind the longest that fits there: which, chunk_list_head
+ * says.
+ */
 #define G4_CHUNKS_SECOND                                                                                               \
 	(G4_CHUNKS_ADDRESS + (G4_CHUNKS_MAX + G4_CHUNKS_PER_PAGE - 1) / G4_CHUNKS_PER_PAGE * UINT64_C(4096))
 #define G4_CHUNK_UNIT (UINT64_C(1) << 20) /* places begin at multiples of it, not at 0 */

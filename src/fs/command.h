@@ -112,6 +112,7 @@ struct g4_health {
 	struct g4_job_record jobs[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS];
 	struct g4_cache_use cache;
+	uint64_t level_free[G4_LEVELS]; /* pages, of a set: by enum g4_level, the file system's own by the first */
 };
 
 /* DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time. */

@@ -363,8 +363,8 @@ G4_FN static bool can_grow(const struct g4_fs *fs)
 }
 
 /*
- * A disk, or chunks of another level. A disk that brought nothing that its tables can use is one of the set all the same: the size is what it
- * was.
+ * A disk, or chunks of another level. A disk that brought nothing that its tables can use is one of the set all the same: the
+ * size is what it was.
  */
 G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
@@ -491,6 +491,12 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	health->disk_count = g4_space_disks(&fs->space);
 	for (uint32_t d = 0; d < health->disk_count; d++)
 		health->disk_damaged[d] = g4_load64_rlx(&fs->space.damaged[d]);
+	for (uint32_t level = 0; level < G4_LEVELS; level++) { /* what is reserved will be used */
+		const uint64_t pages = g4_alloc_free_in(&fs->alloc, level);
+		const uint64_t reserved =
+			g4_load64_acq(level == G4_LEVEL_OWN ? &fs->alloc.reserved : &fs->alloc.pool_reserved[level]);
+		health->level_free[level] = pages > reserved ? pages - reserved : 0;
+	}
 	g4_lock(&jobs->lock);
 	health->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
 	health->findings_lost = jobs->findings_lost;

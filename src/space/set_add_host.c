@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk more, or chunks of another level. The set gets as many chunks of its own level that lie on the new disk as the disks have room for that no chunk has yet, behind those that are there:
- * no address changes, and the file system grows over them as over a device that has become longer (src/fs/resize.c). What one disk more is
- * good for depends on the level: copies need as many disks with room as there are copies, rows one more than they have parities and two of
- * data at least. A disk that does not bring enough is one of the set nevertheless, and its room is there for the next one.
+ * A disk more, or chunks of another level. The set gets as many chunks of its own level that lie on the new disk as the disks
+ * have room for that no chunk has yet, behind those that are there: no address changes, and the file system grows over them
+ * as over a device that has become longer (src/fs/resize.c). What one disk more is good for depends on the level: copies need
+ * as many disks with room as there are copies, rows one more than they have parities and two of data at least. A disk that
+ * does not bring enough is one of the set nevertheless, and its room is there for the next one.
  *
  * Crashes: g4_set_switch_table(). Users: writes to rows wait meanwhile, for the map of regions gets longer; nobody else does.
  */
@@ -189,8 +190,8 @@ int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const c
 /* ---- chunks of another level ---- */
 
 /*
- * A level that bears the loss of more disks than the set would be of no use where the metadata is lost, one that bears fewer would leave chunks that a
- * disk takes with it.
+ * A level that bears the loss of more disks than the set would be of no use where the metadata is lost, one that bears fewer
+ * would leave chunks that a disk takes with it.
  */
 static int wish_for(const struct g4_set *set, uint32_t level, struct g4_chunk_wish *wish, struct g4_dev_message message)
 {

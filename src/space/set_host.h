@@ -58,14 +58,14 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struc
 		   char *message, size_t message_bytes);
 
 /*
- * A device, open or NULL, becomes a disk more of an open set, and is the set's from then on; it is closed on failure, and nothing was changed. What was on
- * it is gone. The set's device is longer then, by the chunks of its level that lie on this disk as well and that all have room for, or as long as before; the file
- * system is as large as it was (g4_resize()).
+ * A device, open or NULL, becomes a disk more of an open set, and is the set's from then on; it is closed on failure, and
+ * nothing was changed. What was on it is gone. The set's device is longer then, by the chunks of its level that lie on this
+ * disk as well and that all have room for, or as long as before; the file system is as large as it was (g4_resize()).
  */
 int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes);
 /*
- * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all. The level bears the loss of as
- * many disks as the set. As above.
+ * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all.
+ * The level bears the loss of as many disks as the set. As above.
  */
 int g4_set_assign_to(struct g4_dev *dev, uint32_t level, uint64_t bytes, char *message, size_t message_bytes);
 /* The word for a level, as users write it; NULL: there is none of that number. And the level; G4_LEVELS: none is called so. */

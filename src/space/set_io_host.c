@@ -70,7 +70,10 @@ static uint64_t second_super(const struct g4_set *set)
 	return g4_load64_acq(&set->fs_bytes) - G4_PAGE_BYTES;
 }
 
-/* The set's last page is one as well: who can not read the first looks there, and no file system that ends before it uses it. */
+/*
+ * The set's last page is one as well: who can not read the first looks there, and no file system that ends before it uses
+ * it.
+ */
 static bool is_super(const struct g4_set *set, uint64_t address)
 {
 	return address == G4_SUPERBLOCK_ADDRESS || address == second_super(set) ||

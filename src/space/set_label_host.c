@@ -422,9 +422,9 @@ static int write_first_labels(struct g4_wg *wg, struct g4_set *set, const struct
 }
 
 /*
- * The steps, each durable before the next: the new table, at the place that no superblock leads to, on all disks; the new disk's own word,
- * which makes it nobody's; the superblocks of the others, and its own last. A crash before the first of the others leaves the set as it was,
- * one after it the new one. Chunks behind those that count are in set->chunks already.
+ * The steps, each durable before the next: the new table, at the place that no superblock leads to, on all disks; the new
+ * disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before the first of the
+ * others leaves the set as it was, one after it the new one. Chunks behind those that count are in set->chunks already.
  */
 int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *next, uint32_t count)
 {

@@ -79,8 +79,9 @@ int g4_set_parity_begin(struct g4_set *set)
 }
 
 /*
- * The map of regions may be longer then, and begin elsewhere in the log. Pages of the old one are none of the new one there: each has its number.
- * In the last byte that the old one used there may be bits of regions that did not exist: they are cleared before they mean anything.
+ * The map of regions may be longer then, and begin elsewhere in the log. Pages of the old one are none of the new one there:
+ * each has its number. In the last byte that the old one used there may be bits of regions that did not exist: they are
+ * cleared before they mean anything.
  */
 int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, uint32_t chunk_count)
 {

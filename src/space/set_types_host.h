@@ -105,14 +105,15 @@ uint64_t g4_set_label_address(uint64_t disk_bytes, bool second);
 /* Reads the newest superblock of a disk of a set or of a single one, into a page. -G4_E_SB_MAGIC: it has none. */
 int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out);
 /*
- * One of the superblocks of the set, by its address in the set: at another than the first one's it is the second. `to` is a page. What is
- * written and is none goes to all disks as it is. Its size, in the first one, is where the second one is from then on.
+ * One of the superblocks of the set, by its address in the set: at another than the first one's it is the second. `to` is a
+ * page. What is written and is none goes to all disks as it is. Its size, in the first one, is where the second one is from
+ * then on.
  */
 int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, void *to);
 int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, const void *from);
 /*
- * Lock held. From now on the set has so many chunks, which lie in set->chunks, and what `next` says: its disk_count one more with a disk
- * that is there in set->disks, wiped. After an error of which the set is not stuck nothing was changed.
+ * Lock held. From now on the set has so many chunks, which lie in set->chunks, and what `next` says: its disk_count one more
+ * with a disk that is there in set->disks, wiped. After an error of which the set is not stuck nothing was changed.
  */
 int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *next, uint32_t count);
 /* Whether everything is on disks that are active and not `without`. */
@@ -172,8 +173,9 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 
 /* ---- adding (set_add_host.c) ---- */
 /*
- * A device, open or NULL, becomes a disk of the set, and the set has as many more chunks of its own level as there is room for; what was on it is gone. The device
- * is the set's from then on, and closed on failure. Others may use the set meanwhile. One order at a time.
+ * A device, open or NULL, becomes a disk of the set, and the set has as many more chunks of its own level as there is room
+ * for; what was on it is gone. The device is the set's from then on, and closed on failure. Others may use the set meanwhile.
+ * One order at a time.
  */
 int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
 	       struct g4_dev_message message);
