@@ -449,7 +449,8 @@ static void what_changes_nothing_leaves_answers_alone(void **state)
 	(void)state;
 	begin();
 	assert_int_equal(op_read(&plain, file, open_handle, 0, data, sizeof(data), NULL),
-			 0); /* and its time of access */
+			 0);		      /* and its time of access */
+	assert_int_equal(op_sync(&plain), 0); /* or the background would write that back at some time */
 	learn();
 	assert_int_equal(op_open(&plain, file, G4_OPEN_READ, &handle), 0);
 	assert_int_equal(op_read(&plain, file, handle, 0, data, sizeof(data), NULL), 0);
@@ -474,19 +475,19 @@ static void epochs_grow_with_the_lock(void **state)
 	g4_icache_lock_two(fs, a, b); /* nobody wants epochs */
 	g4_icache_unlock_two(a, b);
 	fs->epochs = (uint64_t)(uintptr_t)epochs;
-	assert_int_not_equal(a->epoch, b->epoch);
+	const uint64_t both = a->epoch == b->epoch ? 2 : 1;
 	g4_icache_lock_two(fs, a, b);
-	assert_int_equal(epochs[a->epoch], 1);
-	assert_int_equal(epochs[b->epoch], 1);
+	assert_int_equal(epochs[a->epoch], both);
+	assert_int_equal(epochs[b->epoch], both);
 	g4_icache_unlock_two(a, b);
 	g4_icache_lock(fs, a);
-	assert_int_equal(epochs[a->epoch], 2);
+	assert_int_equal(epochs[a->epoch], both + 1);
 	g4_write_unlock(&a->lock);
 	g4_dir_lock(fs, a, G4_LOCKED_ALONE);
-	assert_int_equal(epochs[a->epoch], 3);
+	assert_int_equal(epochs[a->epoch], both + 2);
 	g4_dir_unlock(a, G4_LOCKED_ALONE);
 	g4_dir_lock(fs, a, G4_LOCKED_SHARED);
-	assert_int_equal(epochs[a->epoch], 3);
+	assert_int_equal(epochs[a->epoch], both + 2);
 	g4_dir_unlock(a, G4_LOCKED_SHARED);
 	g4_icache_put(fs, a_index);
 	g4_icache_put(fs, b_index);
