@@ -14,6 +14,9 @@ set(cuda_flags -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} ${G4_CUDA_OPTIMIZE}
 	-diag-suppress 177 # unused static functions: gcc and clang judge them
 	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-unused-function
 	"-I${CMAKE_CURRENT_SOURCE_DIR}/src" "-I${CMAKE_CURRENT_SOURCE_DIR}/include")
+if(G4_CACHE_POLICY STREQUAL s3-fifo) # as in g4_flags: the host and the GPU share what is in memory
+	list(APPEND cuda_flags -DG4_CACHE_S3FIFO=1)
+endif()
 
 g4_gpu_subset(engine_sources)
 g4_units(sources src/cuda ${engine_sources})

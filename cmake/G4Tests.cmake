@@ -110,6 +110,18 @@ foreach(source ${test_programs})
 	endif()
 endforeach()
 
+# The engine's cache alone, with the policy that it was not built with, beside its model.
+if(G4_CACHE_POLICY STREQUAL clock)
+	set(name unit.trace.replay)
+	set(target test_unit_trace_replay_s3fifo)
+	add_executable(${target} tests/unit/trace/test_replay.c src/cache/cache.c src/cache/cache_host.c)
+	target_compile_definitions(${target} PRIVATE G4_CACHE_S3FIFO=1)
+	target_include_directories(${target} PRIVATE tests/unit/trace)
+	target_link_libraries(${target} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	g4_test_variant(s3fifo "G4_CACHE_POLICY=s3-fifo")
+endif()
+
 g4_sources(file_tests tests/files/*/*.c)
 foreach(source ${file_tests})
 	get_filename_component(folder "${source}" DIRECTORY)

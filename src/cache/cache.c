@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acquire, release and evict-and-replace (NVMe document 4.2.3, 4.2.4). */
 #include "cache/cache.h"
+#include "cache/victim.h"
 
 /* Neighbouring pages fall into different sets; different owners start at unrelated places. */
 G4_FN static uint32_t set_of(const struct g4_cache *cache, uint64_t owner, uint64_t index)
@@ -28,8 +29,7 @@ G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, ui
 		if (!(state & G4_LINE_BUSY)) {
 			if (!(state & G4_LINE_VALID))
 				break;
-			if (!(state & G4_LINE_ACCESSED))
-				g4_or32(&line->state, G4_LINE_ACCESSED);
+			g4_line_touch(line, state);
 			return true;
 		}
 		if (!waited)
@@ -154,25 +154,12 @@ G4_FN bool g4_cache_put_way(struct g4_cache *cache, uint32_t i)
 /* Makes an unreferenced way busy with a reference of ours; G4_NO_LINE when all are in use. Set lock held. */
 G4_FN static uint32_t take_victim(struct g4_cache *cache, uint32_t set)
 {
-	struct g4_cache_set *s = &cache->sets[set];
+	const uint32_t i = g4_victim_find(cache, set);
 
-	for (uint32_t step = 0; step < 2 * G4_CACHE_WAYS; step++) {
-		uint32_t i = set * G4_CACHE_WAYS + (s->hand++ % G4_CACHE_WAYS);
-		struct g4_line *line = &cache->lines[i];
-		uint32_t state = g4_load32_acq(&line->state);
-
-		if (state & (G4_LINE_REFS | G4_LINE_BUSY))
-			continue;
-		if (state & G4_LINE_ACCESSED) {
-			g4_and32(&line->state, ~G4_LINE_ACCESSED);
-			continue;
-		}
-		if (g4_cas32(&line->state, state, G4_LINE_BUSY | 1)) {
-			note(cache, set, state & G4_LINE_VALID ? G4_CACHE_CLEAN_MISS : G4_CACHE_COLD_MISS);
-			return i;
-		}
-	}
-	return G4_NO_LINE;
+	/* only whoever holds the set's lock gives a line another tag: a line that has none had no page */
+	if (i != G4_NO_LINE)
+		note(cache, set, cache->lines[i].owner == UINT64_MAX ? G4_CACHE_COLD_MISS : G4_CACHE_CLEAN_MISS);
+	return i;
 }
 
 /* The same from the overflow pool, linked into the set's chain. Set lock held. */
@@ -228,6 +215,7 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 			g4_unlock(&cache->sets[set].lock);
 			continue;
 		}
+		const uint32_t queue = g4_victim_queue(cache, set, owner, index);
 		i = take_victim(cache, set);
 		if (i == G4_NO_LINE) {
 			i = take_overflow(cache, set);
@@ -236,6 +224,7 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 		if (i != G4_NO_LINE) {
 			struct g4_line *line = &cache->lines[i];
 			give_frame(cache, i, alone);
+			g4_victim_comes(cache, set, i, queue);
 			set_tag(line, owner, index);
 			for (uint32_t w = 0; w < sizeof(line->kept) / 8;
 			     w++) /* somebody may be looking, without a reference */
@@ -251,9 +240,16 @@ G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line)
 {
 	struct g4_line *about = &cache->lines[line];
 
-	g4_or32(&about->state, G4_LINE_VALID | G4_LINE_ACCESSED);
+	g4_or32(&about->state, G4_LINE_VALID | G4_LINE_FILLED);
 	if (g4_and32(&about->state, ~(G4_LINE_BUSY | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
 		g4_wake(&about->state);
+}
+
+G4_FN void g4_cache_filled_ahead(struct g4_cache *cache, uint32_t line)
+{
+	if (G4_LINE_NEW != 0)
+		g4_or32(&cache->lines[line].state, G4_LINE_NEW);
+	g4_cache_filled(cache, line);
 }
 
 G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t line)

@@ -17,6 +17,9 @@
 
 #include "space/space.h"
 
+#ifndef G4_CACHE_S3FIFO
+#define G4_CACHE_S3FIFO 0 /* the policy is the clock: victim.h */
+#endif
 #define G4_CACHE_WAYS 8u
 #define G4_NO_LINE UINT32_MAX
 
@@ -24,7 +27,15 @@
 #define G4_LINE_BUSY (1u << 30)
 #define G4_LINE_ACCESSED (1u << 29)
 #define G4_LINE_WAITERS (1u << 28)
+#if G4_CACHE_S3FIFO
+#define G4_LINE_NEW (1u << 27) /* nobody asked for it yet: it came beside another page */
+#define G4_LINE_REFS (G4_LINE_NEW - 1)
+#define G4_LINE_FILLED 0u /* to come in is no access */
+#else
+#define G4_LINE_NEW 0u
 #define G4_LINE_REFS (G4_LINE_WAITERS - 1)
+#define G4_LINE_FILLED G4_LINE_ACCESSED
+#endif
 
 struct g4_line {
 	uint64_t owner;
@@ -32,7 +43,7 @@ struct g4_line {
 	uint32_t state;
 	uint32_t chain; /* overflow lines: next in the set's chain or in the free pool */
 	uint32_t set;	/* overflow lines: the set that borrowed it */
-	uint32_t padding;
+	uint32_t queue; /* G4_CACHE_MAIN, or 0; the set's lock; victim.h */
 	/*
 	 * What the owner of the page keeps with it: struct g4_meta_line (journal/block.h) with metadata, struct g4_data_line (data/dirty.h)
 	 * with a file's page. All zero when a page comes in; otherwise the cache does not look at it.
@@ -47,11 +58,17 @@ struct g4_note {
 	uint64_t word[4];
 };
 
+#define G4_CACHE_GHOSTS 7u /* names of pages that a set remembers */
 struct g4_cache_set {
 	struct g4_lock lock;
 	uint32_t hand;
 	uint32_t overflow; /* first overflow line of this set */
+#if G4_CACHE_S3FIFO
+	uint32_t order;
+	uint16_t ghost_count, ghosts[G4_CACHE_GHOSTS]; /* the first left first */
+#endif
 };
+#define G4_CACHE_MAIN 1u
 
 /*
  * What became of pages that somebody wanted, in the classes of the document's 4.2.3, since the mount. Pages that were found or not
@@ -143,6 +160,17 @@ G4_FN G4_INLINE bool g4_line_is(const struct g4_line *line, uint64_t owner, uint
 	return g4_load64_rlx(&line->index) == index && g4_load64_rlx(&line->owner) == owner;
 }
 
+/* Somebody asked for the page. */
+G4_FN G4_INLINE void g4_line_touch(struct g4_line *line, uint32_t state)
+{
+	if (state & G4_LINE_ACCESSED)
+		return;
+	if (state & G4_LINE_NEW)
+		g4_and32(&line->state, ~G4_LINE_NEW);
+	else
+		g4_or32(&line->state, G4_LINE_ACCESSED);
+}
+
 /* Appends a line's page to the `count` parts of a transfer: a part of its own, or the end of the last one. */
 G4_FN G4_INLINE void g4_iov_add_line(const struct g4_cache *cache, uint32_t line, struct g4_iov *iov, uint32_t *count)
 {
@@ -166,6 +194,8 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
  */
 G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone, bool *fresh);
 G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line);
+/* The same of a page that nobody has asked for yet: the first who does finds what he would have brought in. */
+G4_FN void g4_cache_filled_ahead(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t line); /* drops the reference, too */
 G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t line);
@@ -193,8 +223,7 @@ G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, 
 	struct g4_line *line = &cache->lines[near];
 	uint32_t state = g4_add32_acq(&line->state, 1);
 	if (g4_line_is(line, owner, index) && (state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID) {
-		if (!(state & G4_LINE_ACCESSED))
-			g4_or32(&line->state, G4_LINE_ACCESSED);
+		g4_line_touch(line, state);
 		return true;
 	}
 	g4_sub32_rel(&line->state, 1);

@@ -27,8 +27,12 @@ void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frame
 	cache->line_count = line_count;
 	cache->set_count = g4_cache_sets_for(line_count);
 	cache->overflow_first = cache->set_count * G4_CACHE_WAYS;
-	for (uint32_t i = 0; i < cache->set_count; i++)
+	for (uint32_t i = 0; i < cache->set_count; i++) {
 		sets[i].overflow = G4_NO_LINE;
+#if G4_CACHE_S3FIFO
+		sets[i].order = 0x76543210;
+#endif
+	}
 	cache->pool = G4_NO_LINE;
 	cache->alone_first = line_count - line_count / 4;
 	cache->pin_limit = (line_count - cache->overflow_first) / 2;

@@ -74,7 +74,10 @@ G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 		if (rc < 0) {
 			g4_cache_abort(&fs->cache, lines[k]);
 		} else {
-			g4_cache_filled(&fs->cache, lines[k]);
+			if (k == 0)
+				g4_cache_filled(&fs->cache, lines[k]);
+			else
+				g4_cache_filled_ahead(&fs->cache, lines[k]);
 			if (k > 0)
 				g4_cache_put(&fs->cache, lines[k]);
 		}

@@ -137,7 +137,7 @@ static void s3_push_main(struct queue *main_queue, uint32_t page, uint32_t room)
 	}
 }
 
-static uint64_t s3fifo(const uint32_t *pages, uint32_t count, uint32_t ways, uint32_t often)
+uint64_t naive_s3fifo(const uint32_t *pages, uint32_t count, uint32_t ways, uint32_t often, uint32_t most)
 {
 	struct queue small = {.count = 0}, large = {.count = 0}, ghost = {.count = 0};
 	const uint32_t tenth = ways < 10 ? 1 : ways / 10;
@@ -149,7 +149,7 @@ static uint64_t s3fifo(const uint32_t *pages, uint32_t count, uint32_t ways, uin
 		if (at < 0)
 			at = find(&large, pages[i]);
 		if (at >= 0) {
-			in->mark[at] = in->mark[at] == 3 ? 3 : in->mark[at] + 1;
+			in->mark[at] = in->mark[at] == most ? most : in->mark[at] + 1;
 			hits++;
 			continue;
 		}
@@ -417,9 +417,9 @@ uint64_t naive_hits(enum g4_policy policy, const uint32_t *pages, uint32_t count
 	case G4_POLICY_SIEVE:
 		return sieve(pages, count, ways);
 	case G4_POLICY_S3FIFO:
-		return s3fifo(pages, count, ways, 2);
+		return naive_s3fifo(pages, count, ways, 2, 3);
 	case G4_POLICY_S3FIFO1:
-		return s3fifo(pages, count, ways, 1);
+		return naive_s3fifo(pages, count, ways, 1, 3);
 	case G4_POLICY_ARC:
 		return arc(pages, count, ways);
 	case G4_POLICY_CLOCKPRO:

@@ -169,8 +169,27 @@ static void pages_of_many_files_are_told_apart(void **state)
 	g4_trace_free(&trace);
 }
 
-/* What is simulated as the engine's policy is that. */
-static void the_clock_is_the_engines(void **state)
+/* The engine's policy: the clock as it is simulated, or S3-FIFO with one bit a page. */
+static uint64_t policy_hits(const struct g4_pages *pages, uint32_t sets)
+{
+#if G4_CACHE_S3FIFO
+	static uint32_t part[30000];
+	uint64_t sum = 0;
+
+	for (uint32_t set = 0; set < sets; set++) {
+		uint32_t n = 0;
+		for (uint64_t at = 0; at < pages->count; at++)
+			if (pages->spread[pages->page[at]] % sets == set)
+				part[n++] = pages->page[at];
+		sum += naive_s3fifo(part, n, G4_CACHE_WAYS, 1, 1);
+	}
+	return sum;
+#else
+	return hits_of(pages, G4_POLICY_CLOCK, sets * G4_CACHE_WAYS, G4_CACHE_WAYS);
+#endif
+}
+
+static void what_is_simulated_is_the_engines(void **state)
 {
 	enum { LINES = 1024, ACCESSES = 30000 };
 	static struct g4_cache cache;
@@ -179,7 +198,6 @@ static void the_clock_is_the_engines(void **state)
 	struct g4_note *notes = calloc(LINES, sizeof(*notes));
 	uint8_t *frames = aligned_alloc(G4_PAGE_BYTES, (size_t)LINES * G4_PAGE_BYTES);
 	struct g4_trace trace = {0};
-	struct g4_replay replay;
 	struct g4_pages pages;
 	uint64_t hits = 0;
 
@@ -199,9 +217,7 @@ static void the_clock_is_the_engines(void **state)
 		assert_int_equal(g4_trace_append(&trace, &access), 0);
 	}
 	assert_int_equal(g4_pages_of(&trace, &pages), 0);
-	assert_int_equal(g4_replay(&pages, G4_POLICY_CLOCK, cache.overflow_first, G4_CACHE_WAYS, &replay), 0);
-	assert_int_equal(replay.sets, cache.set_count);
-	assert_int_equal(replay.hits, hits);
+	assert_int_equal(policy_hits(&pages, cache.set_count), hits);
 	assert_true(hits > ACCESSES / 4 && hits < ACCESSES * 3 / 4);
 	g4_pages_free(&pages);
 	g4_trace_free(&trace);
@@ -219,7 +235,7 @@ int main(void)
 		cmocka_unit_test(sets_follow_those_that_miss_less),
 		cmocka_unit_test(nothing_has_more_hits_than_the_bound),
 		cmocka_unit_test(pages_of_many_files_are_told_apart),
-		cmocka_unit_test(the_clock_is_the_engines),
+		cmocka_unit_test(what_is_simulated_is_the_engines),
 	};
 
 	return cmocka_run_group_tests_name("replay", tests, NULL, NULL);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which page of a set goes. The policy is chosen when gpu4fs is built (G4_CACHE_POLICY, CMakeLists.txt). Private to cache.c. All of it
+ * with the set's lock held.
+ */
+#ifndef G4_CACHE_VICTIM_H
+#define G4_CACHE_VICTIM_H
+
+#include "cache/cache.h"
+
+/* Makes a line busy with one reference if it is as it was seen, without references. */
+G4_FN G4_INLINE bool g4_victim_take(struct g4_line *line, uint32_t state)
+{
+	return !(state & (G4_LINE_REFS | G4_LINE_BUSY)) && g4_cas32(&line->state, state, G4_LINE_BUSY | 1);
+}
+
+#if G4_CACHE_S3FIFO
+
+/*
+ * S3-FIFO (Yang et al., SOSP 2023) of 8 pages with one bit: pages that come in are in the small queue, which has one; who was asked
+ * for again there, or is known to have left a short time ago, is in the main queue, whose pages are spared once after each access.
+ * `order` of a set has its ways, four bits each, the one that is longest in its queue at the bottom.
+ */
+#define G4_VICTIM_TRIES (3u * G4_CACHE_WAYS)
+
+G4_FN G4_INLINE void g4_victim_newest(struct g4_cache_set *s, uint32_t way)
+{
+	uint32_t at = 0;
+
+	while (((s->order >> (4 * at)) & 15) != way)
+		at++;
+	const uint32_t below = s->order & (((uint32_t)1 << (4 * at)) - 1);
+	const uint32_t above = at == G4_CACHE_WAYS - 1 ? 0 : s->order >> (4 * (at + 1));
+	s->order = below | above << (4 * at) | way << (4 * (G4_CACHE_WAYS - 1));
+}
+
+/* 16 bits that stand for a page. */
+G4_FN G4_INLINE uint16_t g4_victim_name(uint64_t owner, uint64_t index)
+{
+	const uint64_t x = (owner * UINT64_C(0x9e3779b97f4a7c15) ^ index) * UINT64_C(0xd6e8feb86659fd93);
+
+	return (uint16_t)(x >> 48);
+}
+
+G4_FN G4_INLINE void g4_victim_forget(struct g4_cache_set *s, uint32_t at)
+{
+	s->ghost_count--;
+	for (; at < s->ghost_count; at++)
+		s->ghosts[at] = s->ghosts[at + 1];
+}
+
+/* The page of a line leaves the small queue. */
+G4_FN G4_INLINE void g4_victim_leaves(struct g4_cache_set *s, const struct g4_line *line)
+{
+	if (s->ghost_count == G4_CACHE_GHOSTS)
+		g4_victim_forget(s, 0);
+	s->ghosts[s->ghost_count++] = g4_victim_name(line->owner, line->index);
+}
+
+/* The queue of a page that is about to come, before a victim is looked for. */
+G4_FN G4_INLINE uint32_t g4_victim_queue(struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
+{
+	struct g4_cache_set *s = &cache->sets[set];
+	const uint16_t name = g4_victim_name(owner, index);
+
+	for (uint32_t k = 0; k < s->ghost_count; k++) {
+		if (s->ghosts[k] != name)
+			continue;
+		g4_victim_forget(s, k);
+		return G4_CACHE_MAIN;
+	}
+	return 0;
+}
+
+/* The page comes into this line. */
+G4_FN G4_INLINE void g4_victim_comes(struct g4_cache *cache, uint32_t set, uint32_t i, uint32_t queue)
+{
+	cache->lines[i].queue = queue;
+	if (i < cache->overflow_first)
+		g4_victim_newest(&cache->sets[set], i % G4_CACHE_WAYS);
+}
+
+G4_FN G4_INLINE uint32_t g4_victim_find(struct g4_cache *cache, uint32_t set)
+{
+	struct g4_cache_set *s = &cache->sets[set];
+	struct g4_line *lines = &cache->lines[set * G4_CACHE_WAYS];
+
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++) { /* one without a page */
+		const uint32_t state = g4_load32_acq(&lines[way].state);
+		if (!(state & G4_LINE_VALID) && g4_victim_take(&lines[way], state))
+			return set * G4_CACHE_WAYS + way;
+	}
+	for (uint32_t tries = 0; tries < G4_VICTIM_TRIES; tries++) {
+		uint32_t small = 0, chosen = G4_CACHE_WAYS;
+		for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
+			small += lines[way].queue != G4_CACHE_MAIN;
+		/* the oldest of its queue that nobody uses; where the queue has none, of the other */
+		for (uint32_t pass = 0; pass < 2 && chosen == G4_CACHE_WAYS; pass++) {
+			const uint32_t queue = (small > 0) == (pass == 0) ? 0 : G4_CACHE_MAIN;
+			for (uint32_t at = G4_CACHE_WAYS; at-- > 0;) {
+				const uint32_t way = (s->order >> (4 * at)) & 15;
+				if (lines[way].queue == queue &&
+				    !(g4_load32_acq(&lines[way].state) & (G4_LINE_REFS | G4_LINE_BUSY)))
+					chosen = way;
+			}
+		}
+		if (chosen == G4_CACHE_WAYS)
+			return G4_NO_LINE;
+		struct g4_line *line = &lines[chosen];
+		const uint32_t state = g4_load32_acq(&line->state);
+		if (state & G4_LINE_ACCESSED) {
+			g4_and32(&line->state, ~G4_LINE_ACCESSED);
+			line->queue = G4_CACHE_MAIN;
+			g4_victim_newest(s, chosen);
+		} else if (g4_victim_take(line, state)) {
+			if (line->queue != G4_CACHE_MAIN)
+				g4_victim_leaves(s, line);
+			return set * G4_CACHE_WAYS + chosen;
+		}
+	}
+	return G4_NO_LINE;
+}
+
+#else
+
+G4_FN G4_INLINE uint32_t g4_victim_queue(struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
+{
+	(void)cache, (void)set, (void)owner, (void)index;
+	return 0;
+}
+
+G4_FN G4_INLINE void g4_victim_comes(struct g4_cache *cache, uint32_t set, uint32_t i, uint32_t queue)
+{
+	(void)cache, (void)set, (void)i, (void)queue;
+}
+
+/* A clock. */
+G4_FN G4_INLINE uint32_t g4_victim_find(struct g4_cache *cache, uint32_t set)
+{
+	struct g4_cache_set *s = &cache->sets[set];
+
+	for (uint32_t step = 0; step < 2 * G4_CACHE_WAYS; step++) {
+		uint32_t i = set * G4_CACHE_WAYS + (s->hand++ % G4_CACHE_WAYS);
+		struct g4_line *line = &cache->lines[i];
+		uint32_t state = g4_load32_acq(&line->state);
+
+		if (state & (G4_LINE_REFS | G4_LINE_BUSY))
+			continue;
+		if (state & G4_LINE_ACCESSED) {
+			g4_and32(&line->state, ~G4_LINE_ACCESSED);
+			continue;
+		}
+		if (g4_victim_take(line, state))
+			return i;
+	}
+	return G4_NO_LINE;
+}
+
+#endif
+#endif
