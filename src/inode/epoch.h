@@ -55,7 +55,7 @@ G4_FN G4_INLINE bool g4_shared_change_is_under_way(uint64_t shared_changes)
 	return (shared_changes & (G4_SHARED_CHANGE_BEGUN - 1)) != 0;
 }
 
-/* An inode that the answer will depend on, locked; before anything of it is looked at. trail: NULL: nobody asks. */
+/* An inode that the answer will depend on, referenced; before anything of it is looked at under its lock. trail: NULL: nobody asks. */
 G4_FN G4_INLINE void g4_trail_note(const struct g4_fs *fs, struct g4_trail *trail, const struct g4_inode_core *inode)
 {
 	const uint64_t *epochs = trail ? g4_epochs(fs) : NULL;

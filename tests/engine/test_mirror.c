@@ -439,6 +439,43 @@ static void links_are_part_of_the_way_and_long_ways_are_not_kept(void **state)
 	end();
 }
 
+/* In a directory with the sticky bit that all may write to, a link is followed by its owner, and if the directory's has made it. */
+static void the_owner_of_a_link_counts(void **state)
+{
+	const struct g4_cred someone = {.uid = 77, .gid = 77};
+	struct g4_attr attr, set;
+	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE,
+			     .node = G4_NODE_ROOT,
+			     .name = "tmp/way/deep",
+			     .name_bytes = 12,
+			     .attr = &attr,
+			     .cred = &someone};
+	uint64_t tmp, ino;
+	bool kept;
+
+	(void)state;
+	begin();
+	assert_int_equal(op_mkdir(&plain, G4_NODE_ROOT, "tmp", 0755, &tmp), 0);
+	set = (struct g4_attr){.mode = 01777};
+	assert_int_equal(op_setattr(&plain, tmp, G4_SET_MODE, &set), 0);
+	assert_int_equal(op_symlink(&plain, tmp, "way", "../dir/sub", &ino), 0);
+	for (uint32_t round = 0; round < 3; round++) {
+		set = (struct g4_attr){.uid = 88};
+		assert_int_equal(op_setattr(&plain, ino, G4_SET_UID, &set), 0);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), -G4_E_ACCES);
+		assert_false(kept);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), -G4_E_ACCES);
+		assert_true(kept);
+		set = (struct g4_attr){.uid = someone.uid};
+		assert_int_equal(op_setattr(&plain, ino, G4_SET_UID, &set), 0);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), 0);
+		assert_false(kept);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), 0);
+		assert_true(kept);
+	}
+	end();
+}
+
 /* A file that is only looked at keeps its answers. */
 static void what_changes_nothing_leaves_answers_alone(void **state)
 {
@@ -466,6 +503,7 @@ int main(void)
 		cmocka_unit_test(every_command_that_changes_something_has_a_row),
 		cmocka_unit_test(permissions_of_directories_above_count),
 		cmocka_unit_test(links_are_part_of_the_way_and_long_ways_are_not_kept),
+		cmocka_unit_test(the_owner_of_a_link_counts),
 		cmocka_unit_test(what_changes_nothing_leaves_answers_alone),
 	};
 
