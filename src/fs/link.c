@@ -6,6 +6,7 @@
 #include "fs/names.h"
 #include "fs/node.h"
 #include "fs/scrub.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/orphan.h"
@@ -68,6 +69,7 @@ G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 		return rc;
 	g4_scrub_moved(fs, index); /* before a scrub may find it there */
 	const uint64_t now = g4_now(fs);
+	g4_epoch_advance(fs, inode); /* before its name is seen */
 	rc = how == G4_LOCKED_ALONE ? enter_alone(wg, fs, &txn, parent, inode, &name, now) :
 				      g4_makers_insert(wg, fs, &txn, parent, &name, index, now);
 	if (rc == 0 && inode->disk.nlink == 0)
@@ -104,6 +106,7 @@ G4_FN static int link_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	if (rc == 0) {
 		g4_write_lock(&inode->lock);
 		rc = link_locked(wg, fs, parent, how, index, &slot, cmd);
+		g4_dir_advance(fs, parent, how);
 		g4_icache_unlock(fs, inode);
 	}
 	g4_dir_unlock(fs, parent, how);

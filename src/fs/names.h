@@ -18,6 +18,7 @@
 #include "fs/command.h"
 #include "fs/cred.h"
 #include "fs/perm.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/mounted.h"
 
@@ -72,6 +73,13 @@ G4_FN G4_INLINE void g4_dir_unlock(struct g4_fs *fs, struct g4_inode_core *dir, 
 		g4_icache_unlock(fs, dir);
 	else
 		g4_read_unlock(&dir->lock);
+}
+
+/* Before another inode of the same change is unlocked: inode/epoch.h. What changed in a directory that is shared, its leaf's unlock told. */
+G4_FN G4_INLINE void g4_dir_advance(struct g4_fs *fs, const struct g4_inode_core *dir, enum g4_locked how)
+{
+	if (how == G4_LOCKED_ALONE)
+		g4_epoch_advance(fs, dir);
 }
 
 G4_FN G4_INLINE struct g4_dir g4_dir_locked(struct g4_fs *fs, const struct g4_inode_core *inode, enum g4_locked how)

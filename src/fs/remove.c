@@ -7,6 +7,7 @@
 #include "fs/makers.h"
 #include "fs/names.h"
 #include "fs/node.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/orphan.h"
@@ -95,6 +96,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	if (rc < 0)
 		return rc;
 	const uint64_t now = g4_now(fs);
+	g4_epoch_advance(fs, inode); /* before its name is seen to be gone */
 	rc = how == G4_LOCKED_ALONE ? take_alone(wg, fs, &txn, parent, &name, inode, shrinking > 0, now) :
 				      g4_makers_remove(wg, fs, &txn, parent, &name, inode, now);
 	if (rc == 0)
@@ -129,6 +131,7 @@ G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 		rc = leads < 0	? leads :
 		     leads == 0 ? G4_ALONE :
 				  remove_locked(wg, fs, parent, how, *index, &slot, cmd, unused);
+		g4_dir_advance(fs, parent, how);
 		g4_icache_unlock(fs, inode);
 	}
 	g4_dir_unlock(fs, parent, how);

@@ -13,6 +13,7 @@
 #include "fs/node.h"
 #include "fs/remove.h"
 #include "fs/scrub.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/times.h"
@@ -362,6 +363,9 @@ G4_FN static int rename_shared(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc < 0)
 		return rc;
 	const uint64_t now = g4_now(fs);
+	g4_epoch_advance(fs, moved); /* before the names are seen to have changed */
+	if (replaces)
+		g4_epoch_advance(fs, g4_icache_at(fs, r->met));
 	rc = g4_makers_rename(wg, fs, &txn, dir, &from, &to, moved, replaces ? g4_icache_at(fs, r->met) : NULL, now);
 	if (rc == 0) {
 		moved->disk.ctime_ns = now;
@@ -454,6 +458,9 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 		return -G4_E_INVAL;
 	g4_icache_lock_two(moved, met);
 	rc = rename_locked(wg, fs, r);
+	g4_dir_advance(fs, g4_icache_at(fs, r->from), r->how);
+	if (r->from != r->to)
+		g4_dir_advance(fs, g4_icache_at(fs, r->to), r->how);
 	g4_icache_unlock_two(fs, moved, met);
 	return rc;
 }

@@ -421,9 +421,14 @@ G4_FN void g4_icache_unlock(struct g4_fs *fs, struct g4_inode_core *inode)
 
 G4_FN void g4_icache_unlock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b)
 {
-	g4_icache_unlock(fs, a);
-	if (b != NULL && a != b)
-		g4_icache_unlock(fs, b);
+	const bool two = b != NULL && a != b;
+
+	g4_epoch_advance(fs, a);
+	if (two)
+		g4_epoch_advance(fs, b);
+	g4_write_unlock(&a->lock);
+	if (two)
+		g4_write_unlock(&b->lock);
 }
 
 G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index)
