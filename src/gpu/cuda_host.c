@@ -552,7 +552,7 @@ static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
 	return rc;
 }
 
-/* Counters on the device, and where clients read them. Before the state is copied there. */
+/* Counters on the device, twice as many as epochs (inode/epoch.h), and where clients read them. Before the state is copied there. */
 static int place_epochs(struct cuda_engine *e)
 {
 	void *shown;
@@ -562,7 +562,7 @@ static int place_epochs(struct cuda_engine *e)
 		rc = g4_gpu_register(e->gpu, e->epochs.memory, G4_EPOCHS_BYTES, &shown);
 	if (rc < 0)
 		return rc;
-	e->epoch_counts = g4_gpu_alloc(e->gpu, G4_EPOCHS_BYTES);
+	e->epoch_counts = g4_gpu_alloc(e->gpu, 2 * G4_EPOCHS_BYTES);
 	if (!e->epoch_counts) {
 		g4_gpu_unregister(e->gpu, e->epochs.memory);
 		return -G4_E_NOMEM;
