@@ -293,7 +293,7 @@ G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 	struct g4_dir_slot slot;
 
 	*child = G4_NO_INODE;
-	g4_dir_lock(parent, how);
+	g4_dir_lock(fs, parent, how);
 	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
 	if (rc == 0)
 		rc = g4_name_find(wg, fs, parent, how, cmd->name, cmd->name_bytes, &slot);
@@ -306,7 +306,7 @@ G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 		rc = -G4_E_EXIST;
 	else if (exists)
 		rc = find_made(wg, fs, parent, cmd, how, &slot, child);
-	g4_dir_unlock(fs, parent, how);
+	g4_dir_unlock(parent, how);
 	return rc;
 }
 
@@ -320,7 +320,7 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4
 	const uint32_t hash = g4_dir_hash(fs->hash_key, cmd->name, cmd->name_bytes);
 	struct g4_txn txn;
 
-	g4_write_lock(&parent->lock);
+	g4_icache_lock(fs, parent);
 	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, G4_NAME_CREDITS + G4_DIR_CREDITS, &txn);
@@ -331,7 +331,7 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4
 		const int logged = txn.changed ? g4_inode_log(wg, fs, &txn, parent) : 0;
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 	}
-	g4_icache_unlock(fs, parent);
+	g4_write_unlock(&parent->lock);
 	return rc;
 }
 

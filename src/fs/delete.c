@@ -37,7 +37,7 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	struct g4_txn txn;
 	int rc = 0;
 
-	g4_write_lock(&inode->lock);
+	g4_icache_lock(fs, inode);
 	if (inode->dead || inode->disk.nlink != 0 || inode->opens != 0 || inode->held) {
 		g4_write_unlock(&inode->lock);
 		return 0;
@@ -60,6 +60,6 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 			rc = g4_inode_free(wg, fs, &txn, index);
 		g4_end(fs, &txn, rc);
 	}
-	g4_icache_unlock(fs, inode);
+	g4_write_unlock(&inode->lock);
 	return g4_check(fs, rc);
 }

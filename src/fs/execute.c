@@ -155,7 +155,7 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		return g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, i);
-	g4_write_lock(&inode->lock);
+	g4_icache_lock(fs, inode);
 	rc = check_setattr(wg, fs, inode, cmd);
 	if (rc == 0 && inode->disk.xattr && (cmd->mask & (G4_SET_UID | G4_SET_GID | G4_SET_KILL_SUIDGID)))
 		rc = g4_drop_capability(wg, fs, inode);
@@ -175,7 +175,7 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	}
 	if (rc == 0)
 		g4_fill_attr(inode, cmd->attr);
-	g4_icache_unlock(fs, inode);
+	g4_write_unlock(&inode->lock);
 	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
@@ -262,7 +262,7 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t flags = g4_handle_flags(cmd->handle);
 
-	g4_write_lock(&inode->lock);
+	g4_icache_lock(fs, inode);
 	int rc = check_regular(inode);
 	/* handles from before it was; of an append-only one they may write what they like, as in Linux */
 	if (rc == 0 && (inode->disk.flags & G4_INODE_IMMUTABLE) && !(cmd->flags & G4_WRITE_TAKEN))
@@ -275,7 +275,7 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 		wish = grant_wish(wg, fs, inode, wish);
 	if (rc == 0)
 		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, wish, &cmd->value);
-	g4_icache_unlock(fs, inode);
+	g4_write_unlock(&inode->lock);
 	return rc;
 }
 
@@ -350,16 +350,16 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	if (rc < 0)
 		return g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, i);
-	g4_write_lock(&inode->lock);
+	if (cmd->op == G4_CMD_SEEK)
+		g4_write_lock(&inode->lock);
+	else
+		g4_icache_lock(fs, inode);
 	rc = check_regular(inode);
 	if (rc == 0 && cmd->op == G4_CMD_SEEK)
 		rc = g4_file_seek(wg, fs, i, cmd->offset, cmd->flags, &cmd->value);
 	else if (rc == 0)
 		rc = allocate_locked(wg, fs, i, cmd);
-	if (cmd->op == G4_CMD_SEEK)
-		g4_write_unlock(&inode->lock);
-	else
-		g4_icache_unlock(fs, inode);
+	g4_write_unlock(&inode->lock);
 	if (rc == 0 && cmd->op == G4_CMD_FALLOCATE && (g4_handle_flags(cmd->handle) & (G4_OPEN_SYNC | G4_OPEN_DSYNC)))
 		rc = g4_fsync(wg, fs, i);
 	g4_icache_put(fs, i);
@@ -381,7 +381,7 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	uint64_t pages, shared = 0;
 	int rc;
 
-	g4_icache_lock_two(source, target);
+	g4_icache_lock_two(fs, source, target);
 	rc = check_regular(source);
 	if (rc == 0)
 		rc = check_regular(target);
@@ -405,7 +405,7 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			rc = 0;
 	}
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
-	g4_icache_unlock_two(fs, source, target);
+	g4_icache_unlock_two(source, target);
 	return rc;
 }
 
@@ -419,7 +419,7 @@ G4_FN static int share_same_pages(struct g4_wg *wg, struct g4_fs *fs, const stru
 	struct g4_inode_core *source = g4_icache_at(fs, from), *target = g4_icache_at(fs, to);
 	uint64_t shared = 0;
 
-	g4_icache_lock_two(source, target);
+	g4_icache_lock_two(fs, source, target);
 	int rc = check_regular(source);
 	if (rc == 0)
 		rc = check_regular(target);
@@ -440,7 +440,7 @@ G4_FN static int share_same_pages(struct g4_wg *wg, struct g4_fs *fs, const stru
 		rc = g4_file_dedupe(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to, cmd->offset2 >> G4_PAGE_SHIFT,
 				    g4_pages_for(length), compare, &shared);
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
-	g4_icache_unlock_two(fs, source, target);
+	g4_icache_unlock_two(source, target);
 	return rc;
 }
 

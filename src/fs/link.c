@@ -6,7 +6,6 @@
 #include "fs/names.h"
 #include "fs/node.h"
 #include "fs/scrub.h"
-#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/orphan.h"
@@ -69,7 +68,6 @@ G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 		return rc;
 	g4_scrub_moved(fs, index); /* before a scrub may find it there */
 	const uint64_t now = g4_now(fs);
-	g4_epoch_advance(fs, inode); /* before its name is seen */
 	rc = how == G4_LOCKED_ALONE ? enter_alone(wg, fs, &txn, parent, inode, &name, now) :
 				      g4_makers_insert(wg, fs, &txn, parent, &name, index, now);
 	if (rc == 0 && inode->disk.nlink == 0)
@@ -93,7 +91,7 @@ G4_FN static int link_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_dir_slot slot;
 
-	g4_dir_lock(parent, how);
+	g4_dir_lock(fs, parent, how);
 	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
 	if (rc == 0) {
 		rc = g4_name_find(wg, fs, parent, how, cmd->name2, cmd->name2_bytes, &slot);
@@ -104,12 +102,11 @@ G4_FN static int link_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	if (rc == 0 && g4_is_dir(g4_inode_core_type(inode)))
 		rc = -G4_E_PERM;
 	if (rc == 0) {
-		g4_write_lock(&inode->lock);
+		g4_icache_lock(fs, inode);
 		rc = link_locked(wg, fs, parent, how, index, &slot, cmd);
-		g4_dir_advance(fs, parent, how);
-		g4_icache_unlock(fs, inode);
+		g4_write_unlock(&inode->lock);
 	}
-	g4_dir_unlock(fs, parent, how);
+	g4_dir_unlock(parent, how);
 	return rc;
 }
 

@@ -18,7 +18,6 @@
 #include "fs/command.h"
 #include "fs/cred.h"
 #include "fs/perm.h"
-#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/mounted.h"
 
@@ -59,27 +58,20 @@ G4_FN G4_INLINE struct g4_dir g4_dir_shared(struct g4_fs *fs, const struct g4_in
 /* How a directory is locked. */
 enum g4_locked { G4_LOCKED_SHARED, G4_LOCKED_ALONE };
 
-G4_FN G4_INLINE void g4_dir_lock(struct g4_inode_core *dir, enum g4_locked how)
+G4_FN G4_INLINE void g4_dir_lock(struct g4_fs *fs, struct g4_inode_core *dir, enum g4_locked how)
 {
 	if (how == G4_LOCKED_ALONE)
-		g4_write_lock(&dir->lock);
+		g4_icache_lock(fs, dir);
 	else
 		g4_read_lock_at_gate(&dir->lock);
 }
 
-G4_FN G4_INLINE void g4_dir_unlock(struct g4_fs *fs, struct g4_inode_core *dir, enum g4_locked how)
+G4_FN G4_INLINE void g4_dir_unlock(struct g4_inode_core *dir, enum g4_locked how)
 {
 	if (how == G4_LOCKED_ALONE)
-		g4_icache_unlock(fs, dir);
+		g4_write_unlock(&dir->lock);
 	else
 		g4_read_unlock(&dir->lock);
-}
-
-/* Before another inode of the same change is unlocked: inode/epoch.h. What changed in a directory that is shared, its leaf's unlock told. */
-G4_FN G4_INLINE void g4_dir_advance(struct g4_fs *fs, const struct g4_inode_core *dir, enum g4_locked how)
-{
-	if (how == G4_LOCKED_ALONE)
-		g4_epoch_advance(fs, dir);
 }
 
 G4_FN G4_INLINE struct g4_dir g4_dir_locked(struct g4_fs *fs, const struct g4_inode_core *inode, enum g4_locked how)

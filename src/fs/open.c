@@ -17,7 +17,10 @@ G4_FN int g4_open_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, stru
 	uint32_t want = 0;
 	int rc = 0;
 
-	g4_write_lock(&inode->lock);
+	if (cmd->flags & G4_OPEN_TRUNC)
+		g4_icache_lock(fs, inode);
+	else
+		g4_write_lock(&inode->lock);
 	want |= cmd->flags & G4_OPEN_READ ? G4_ACCESS_READ : 0;
 	want |= cmd->flags & (G4_OPEN_WRITE | G4_OPEN_TRUNC) ? G4_ACCESS_WRITE : 0;
 	if (inode->dead)
@@ -49,10 +52,7 @@ G4_FN int g4_open_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, stru
 		if (cmd->attr)
 			g4_fill_attr(inode, cmd->attr);
 	}
-	if (cmd->flags & G4_OPEN_TRUNC)
-		g4_icache_unlock(fs, inode);
-	else
-		g4_write_unlock(&inode->lock);
+	g4_write_unlock(&inode->lock);
 	if (rc < 0)
 		g4_icache_put(fs, index); /* else the handle keeps the reference */
 	return g4_check(fs, rc);

@@ -7,7 +7,6 @@
 #include "fs/makers.h"
 #include "fs/names.h"
 #include "fs/node.h"
-#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/orphan.h"
@@ -96,7 +95,6 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	if (rc < 0)
 		return rc;
 	const uint64_t now = g4_now(fs);
-	g4_epoch_advance(fs, inode); /* before its name is seen to be gone */
 	rc = how == G4_LOCKED_ALONE ? take_alone(wg, fs, &txn, parent, &name, inode, shrinking > 0, now) :
 				      g4_makers_remove(wg, fs, &txn, parent, &name, inode, now);
 	if (rc == 0)
@@ -112,7 +110,7 @@ G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 	struct g4_dir_slot slot;
 
 	*index = G4_NO_INODE;
-	g4_dir_lock(parent, how);
+	g4_dir_lock(fs, parent, how);
 	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
 	if (rc == 0)
 		rc = g4_name_get(wg, fs, parent, how, cmd->name, cmd->name_bytes, false, &slot, index);
@@ -124,17 +122,16 @@ G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 		rc = g4_check_child(fs, parent, *index);
 	if (rc == 0) {
 		struct g4_inode_core *inode = g4_icache_at(fs, *index);
-		g4_write_lock(&inode->lock);
+		g4_icache_lock(fs, inode);
 		const int leads = how == G4_LOCKED_ALONE ?
 					  1 :
 					  g4_name_leads_to(wg, fs, parent, how, cmd->name, cmd->name_bytes, inode);
 		rc = leads < 0	? leads :
 		     leads == 0 ? G4_ALONE :
 				  remove_locked(wg, fs, parent, how, *index, &slot, cmd, unused);
-		g4_dir_advance(fs, parent, how);
-		g4_icache_unlock(fs, inode);
+		g4_write_unlock(&inode->lock);
 	}
-	g4_dir_unlock(fs, parent, how);
+	g4_dir_unlock(parent, how);
 	return rc;
 }
 

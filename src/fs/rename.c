@@ -13,7 +13,6 @@
 #include "fs/node.h"
 #include "fs/remove.h"
 #include "fs/scrub.h"
-#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/times.h"
@@ -58,7 +57,7 @@ G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct ren
 	struct g4_inode_core *from = g4_icache_at(fs, r->from), *to = g4_icache_at(fs, r->to);
 
 	if (r->from == r->to) {
-		g4_dir_lock(from, r->how);
+		g4_dir_lock(fs, from, r->how);
 		return 0;
 	}
 	g4_lock(&fs->rename_lock);
@@ -72,16 +71,16 @@ G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct ren
 		g4_unlock(&fs->rename_lock);
 		return rc;
 	}
-	g4_write_lock(first ? &from->lock : &to->lock);
-	g4_write_lock(first ? &to->lock : &from->lock);
+	g4_icache_lock(fs, first ? from : to);
+	g4_icache_lock(fs, first ? to : from);
 	return 0;
 }
 
 G4_FN static void unlock_directories(struct g4_fs *fs, struct rename *r)
 {
-	g4_dir_unlock(fs, g4_icache_at(fs, r->from), r->how);
+	g4_dir_unlock(g4_icache_at(fs, r->from), r->how);
 	if (r->from != r->to) {
-		g4_icache_unlock(fs, g4_icache_at(fs, r->to));
+		g4_write_unlock(&g4_icache_at(fs, r->to)->lock);
 		g4_unlock(&fs->rename_lock);
 	}
 }
@@ -363,9 +362,6 @@ G4_FN static int rename_shared(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc < 0)
 		return rc;
 	const uint64_t now = g4_now(fs);
-	g4_epoch_advance(fs, moved); /* before the names are seen to have changed */
-	if (replaces)
-		g4_epoch_advance(fs, g4_icache_at(fs, r->met));
 	rc = g4_makers_rename(wg, fs, &txn, dir, &from, &to, moved, replaces ? g4_icache_at(fs, r->met) : NULL, now);
 	if (rc == 0) {
 		moved->disk.ctime_ns = now;
@@ -456,12 +452,9 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 		return rename_to_itself(wg, fs, r);
 	if (met && (r->met == r->from || r->met == r->to || r->moved == r->to))
 		return -G4_E_INVAL;
-	g4_icache_lock_two(moved, met);
+	g4_icache_lock_two(fs, moved, met);
 	rc = rename_locked(wg, fs, r);
-	g4_dir_advance(fs, g4_icache_at(fs, r->from), r->how);
-	if (r->from != r->to)
-		g4_dir_advance(fs, g4_icache_at(fs, r->to), r->how);
-	g4_icache_unlock_two(fs, moved, met);
+	g4_icache_unlock_two(moved, met);
 	return rc;
 }
 

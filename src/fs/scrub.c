@@ -589,12 +589,12 @@ G4_FN static void walk_file(struct g4_scrub_step *step)
 
 	step->dir = scrub->extra ? 0 : g4_icache_at(step->fs, scrub->dir)->ino;
 	if (gives)
-		g4_write_lock(&inode->lock);
+		g4_icache_lock(step->fs, inode);
 	else
 		g4_read_lock(&inode->lock);
 	const bool through = read_file(step, scrub->file, gives, &scrub->page);
 	if (gives)
-		g4_icache_unlock(step->fs, inode);
+		g4_write_unlock(&inode->lock);
 	else
 		g4_read_unlock(&inode->lock);
 	if (through)

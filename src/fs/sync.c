@@ -2,6 +2,7 @@
 /* fsync, sync, and write-back of everything. */
 #include "fs/sync.h"
 #include "data/writeback.h"
+#include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/queue.h"
@@ -32,6 +33,8 @@ G4_FN static int flush_size_and_times(struct g4_wg *wg, struct g4_fs *fs, uint32
 G4_FN static void flush_inodes(struct g4_wg *wg, struct g4_fs *fs, const uint32_t *indices, uint32_t count,
 			       int *results)
 {
+	for (uint32_t k = 0; k < count; k++)
+		g4_epoch_advance(fs, g4_icache_at(fs, indices[k]));
 	g4_writeback_together(wg, fs, indices, count, results);
 	for (uint32_t k = 0; k < count; k++)
 		if (results[k] == 0 && !g4_icache_at(fs, indices[k])->dead)
@@ -79,7 +82,7 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 		for (uint32_t k = 0; k < count; k++) {
 			struct g4_inode_core *inode = g4_icache_at(fs, indices[k]);
 			const bool left = inode->dirty_count > 0 || g4_load32_rlx(&inode->times_dirty);
-			g4_icache_unlock(fs, inode);
+			g4_write_unlock(&inode->lock);
 			if (results[k] < 0) {
 				if (first == 0)
 					first = results[k];
@@ -109,7 +112,7 @@ G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	g4_write_lock(&inode->lock);
 	flush_inodes(wg, fs, &index, 1, &rc);
 	sequence = inode->logged;
-	g4_icache_unlock(fs, inode);
+	g4_write_unlock(&inode->lock);
 	return rc < 0 ? rc : g4_commit(wg, fs, sequence, false);
 }
 

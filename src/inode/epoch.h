@@ -3,9 +3,8 @@
  * Epochs: counters that clients of other processes read, to see that what they were told of an inode has become old
  * (docs/design/mirror.md, which has the rules' proof). Leader, thread-safe; nothing waits.
  *
- *     1. Who changes what attributes, permissions or names of an inode tell, under its write lock, has its epoch grow before it
- *        gives the lock back: g4_icache_unlock().
- *        Of a change of several inodes all epochs grow before anything of it can be seen: before the first lock, or leaf, is given back.
+ *     1. Who changes what attributes, permissions or names of an inode tell, under its write lock, has its epoch grow when it has the
+ *        lock: g4_icache_lock(). An operation locks all inodes before anything of it is to be seen: so then all their epochs have grown.
  *     2. Who changes a name under the lock of its leaf: behind g4_name_forget(), before g4_name_remember() and before the leaf's unlock.
  *     3. Who changes attributes with the inode locked shared does so between g4_shared_change_begin() and g4_shared_change_end().
  */

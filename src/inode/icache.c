@@ -404,30 +404,25 @@ G4_FN void g4_icache_ref(struct g4_fs *fs, uint32_t index)
 	g4_add32(&g4_icache_at(fs, index)->refs, 1);
 }
 
-G4_FN void g4_icache_lock_two(struct g4_inode_core *a, struct g4_inode_core *b)
+G4_FN void g4_icache_lock(struct g4_fs *fs, struct g4_inode_core *inode)
+{
+	g4_write_lock(&inode->lock);
+	g4_epoch_advance(fs, inode);
+}
+
+G4_FN void g4_icache_lock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b)
 {
 	const bool two = b != NULL && a != b, first = !two || a->ino < b->ino;
 
-	g4_write_lock(first ? &a->lock : &b->lock);
+	g4_icache_lock(fs, first ? a : b);
 	if (two)
-		g4_write_lock(first ? &b->lock : &a->lock);
+		g4_icache_lock(fs, first ? b : a);
 }
 
-G4_FN void g4_icache_unlock(struct g4_fs *fs, struct g4_inode_core *inode)
+G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b)
 {
-	g4_epoch_advance(fs, inode);
-	g4_write_unlock(&inode->lock);
-}
-
-G4_FN void g4_icache_unlock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b)
-{
-	const bool two = b != NULL && a != b;
-
-	g4_epoch_advance(fs, a);
-	if (two)
-		g4_epoch_advance(fs, b);
 	g4_write_unlock(&a->lock);
-	if (two)
+	if (b != NULL && a != b)
 		g4_write_unlock(&b->lock);
 }
 

@@ -32,11 +32,14 @@ G4_FN G4_INLINE void g4_icache_put(struct g4_fs *fs, uint32_t index)
 
 /* Another reference to an in-core inode that the caller has referenced or locked. */
 G4_FN void g4_icache_ref(struct g4_fs *fs, uint32_t index);
-/* Write-locks inodes below their directories, the lower number first; b may be a, or NULL. The rule: src/fs/README.md. */
-G4_FN void g4_icache_lock_two(struct g4_inode_core *a, struct g4_inode_core *b);
-G4_FN void g4_icache_unlock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b);
-/* Gives back the write lock of an inode in which something may have changed that attributes, permissions or names tell. */
-G4_FN void g4_icache_unlock(struct g4_fs *fs, struct g4_inode_core *inode);
+/*
+ * Write-locks an inode in which something may change that attributes, permissions or names tell: its epoch grows (epoch.h). Who changes
+ * nothing of that takes the lock itself, as g4_write_lock() does.
+ */
+G4_FN void g4_icache_lock(struct g4_fs *fs, struct g4_inode_core *inode);
+/* The same of inodes below their directories, the lower number first; b may be a, or NULL. The rule: src/fs/README.md. */
+G4_FN void g4_icache_lock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b);
+G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b);
 /* Removes an in-core inode from the table when its inode never came to be. */
 G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index);
 

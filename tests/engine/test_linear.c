@@ -25,9 +25,25 @@
 #define ENOUGH 100u	   /* rounds in which operations overlap */
 #define STATES 64u	   /* in which a round may end */
 
-enum verb { MAKE, MAKE_DIR, UNLINK, RMDIR, RENAME, NOREPLACE, EXCHANGE, LINK, LOOKUP, LIST, WRITE, READ, CUT, VERBS };
+enum verb {
+	MAKE,
+	MAKE_DIR,
+	UNLINK,
+	RMDIR,
+	RENAME,
+	NOREPLACE,
+	EXCHANGE,
+	LINK,
+	LOOKUP,
+	STAT,
+	LIST,
+	WRITE,
+	READ,
+	CUT,
+	VERBS
+};
 static const char *const verb_names[] = {"mknod", "mkdir",  "unlink", "rmdir", "rename", "noreplace", "exchange",
-					 "link",  "lookup", "list",   "write", "read",	 "truncate"};
+					 "link",  "lookup", "stat",   "list",  "write",	 "read",      "truncate"};
 
 struct step {
 	enum verb verb;
@@ -35,8 +51,8 @@ struct step {
 	uint8_t byte;	    /* WRITE */
 	/* what came of it */
 	int code;
-	uint64_t ino;	/* MAKE, LOOKUP: found; LINK: what was to be linked */
-	uint64_t value; /* LOOKUP: links; LIST: names found, a bit a place; READ: byte, 256 for an empty file */
+	uint64_t ino;	/* MAKE, LOOKUP: found; LINK, STAT: what was to be linked, or looked at by its number */
+	uint64_t value; /* LOOKUP, STAT: links; LIST: names found, a bit a place; READ: byte, 256 for an empty file */
 	uint64_t begun, ended;
 };
 
@@ -162,6 +178,11 @@ static void perform(struct thread *thread, struct step *step)
 		step->ino = attr.ino;
 		step->value = attr.nlink;
 		break;
+	case STAT:
+		step->ino = thread->known;
+		step->code = op_getattr(r, step->ino, &attr);
+		step->value = attr.nlink;
+		break;
 	case LIST:
 		step->value = list(r, step);
 		break;
@@ -195,7 +216,7 @@ static void *thread_main(void *argument)
 			choose(thread, step);
 			if (step->verb == LIST && many_leaves)
 				step->verb = LOOKUP;
-			if (step->verb == LINK && thread->known == 0)
+			if ((step->verb == LINK || step->verb == STAT) && thread->known == 0)
 				step->verb = LOOKUP;
 			step->begun = g4_add64(&now, 1);
 			perform(thread, step);
@@ -225,6 +246,15 @@ static uint64_t links(const struct state *state, uint64_t ino)
 	for (uint32_t p = 0; p < PLACES; p++)
 		count += state->at[p] == ino;
 	return count;
+}
+
+/* The links that a stat tells. */
+static uint64_t names_of(const struct state *state, uint64_t ino)
+{
+	for (uint32_t p = 0; p < PLACES; p++)
+		if (state->at[p] == ino && is_directory(state, p))
+			return 2;
+	return links(state, ino);
 }
 
 static int expect_rename(struct state *state, const struct step *step)
@@ -301,6 +331,10 @@ static bool fits(struct state *state, const struct step *step)
 	case LOOKUP:
 		code = at ? 0 : -G4_E_NOENT;
 		if (at && (step->ino != at || step->value != (directory ? 2 : links(state, at))))
+			return false;
+		break;
+	case STAT: /* it is held without names, too */
+		if (step->value != names_of(state, step->ino))
 			return false;
 		break;
 	case LIST:

@@ -427,9 +427,10 @@ static void check_result(struct running *run)
 	fuzz_expect((word & G4_RING_NUMBER_MASK) == (run->number & G4_RING_NUMBER_MASK), "each command has a result",
 		    NULL);
 	expect_same(c->session.ring, c->ring, place);
-	const uint64_t changes = full ? sizeof(*result) : offsetof(struct g4_ring_result, trail);
-	expect_same((const uint8_t *)result + changes, c->ring + place + changes,
-		    g4_ring_bytes(ENTRIES) - place - changes);
+	const uint64_t behind = full && (g4_load64_rlx(&result->tops) & G4_RING_HAS_TRAIL) ?
+					place + sizeof(*result) :
+					place + offsetof(struct g4_ring_result, trail);
+	expect_same(c->session.ring + behind, c->ring + behind, g4_ring_bytes(ENTRIES) - behind);
 	fuzz_expect(!full || g4_ring_result_take(result, &taken), "all words of a result are there", NULL);
 	memcpy(c->ring + place, result, sizeof(*result));
 	check_data(run, small < 0 ? small : 0, full ? taken.value : small < 0 ? 0 : (uint64_t)small);

@@ -63,7 +63,7 @@ static int change(enum change what, const char *name, const char *name2, uint32_
 	int rc;
 
 	g4_read_lock(&m.inode->lock);
-	g4_icache_lock_two(inode, other);
+	g4_icache_lock_two(fs, inode, other);
 	assert_int_equal(g4_begin(wg, fs, G4_NAME_CREDITS + 2, &txn), 0);
 	rc = what == INSERT ? g4_makers_insert(wg, fs, &txn, m.inode, &from, index, g4_now(fs)) :
 	     what == REMOVE ? g4_makers_remove(wg, fs, &txn, m.inode, &from, inode, g4_now(fs)) :
@@ -80,7 +80,7 @@ static int change(enum change what, const char *name, const char *name2, uint32_
 		}
 	}
 	assert_int_equal(g4_end(fs, &txn, rc), rc);
-	g4_icache_unlock_two(fs, inode, other);
+	g4_icache_unlock_two(inode, other);
 	g4_read_unlock(&m.inode->lock);
 	return rc;
 }
