@@ -397,6 +397,8 @@ G4_FN G4_INLINE uint32_t g4_optimistic_dir_word(uint32_t i)
 	const uint64_t high = WORD(disk.parent, 0) | WORD(disk.xattr, 1);
 #undef WORD
 
+	G4_STATIC_ASSERT(offsetof(struct g4_inode_core, epoch) / 8 == offsetof(struct g4_inode_core, dead) / 8,
+			 "neighbours");
 	G4_STATIC_ASSERT(offsetof(struct g4_inode, uid) / 8 == offsetof(struct g4_inode, gid) / 8 &&
 				 offsetof(struct g4_inode, nlink) / 8 == offsetof(struct g4_inode, generation) / 8,
 			 "neighbours");
