@@ -170,7 +170,7 @@ struct walk {
 G4_STATIC_ASSERT(sizeof(struct walk) <= G4_FS_SCRATCH_BYTES, "its room in scratch memory");
 
 /* Puts a link's target in front of what is left of the path. */
-G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, struct g4_trail *trail, uint32_t link)
+G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, uint32_t link)
 {
 	uint32_t bytes, left = walk->bytes - walk->at;
 	struct g4_inode_core *inode = g4_icache_at(fs, link);
@@ -178,7 +178,6 @@ G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, s
 	if (++walk->links > MAX_LINKS)
 		return -G4_E_LOOP;
 	g4_read_lock(&inode->lock);
-	g4_trail_note(fs, trail, inode);
 	int rc = g4_link_read(wg, fs, link, walk->target, G4_PATH_MAX - 1, &bytes);
 	g4_read_unlock(&inode->lock);
 	if (rc < 0)
@@ -247,10 +246,12 @@ G4_FN static int follow(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd 
 			uint32_t *index, uint32_t link)
 {
 	uint32_t root;
-	int rc = check_follow(fs, *index, link, cmd->cred);
 
+	/* who may not follow it depends on its owner, too */
+	g4_trail_note(fs, g4_trail_of(cmd), g4_icache_at(fs, link));
+	int rc = check_follow(fs, *index, link, cmd->cred);
 	if (rc == 0)
-		rc = expand(wg, fs, walk, g4_trail_of(cmd), link);
+		rc = expand(wg, fs, walk, link);
 	if (rc == 0 && walk->path[0] == '/' && (cmd->flags & G4_RESOLVE_BENEATH))
 		rc = -G4_E_LEAVES;
 	g4_icache_put(fs, link);

@@ -51,7 +51,8 @@ struct g4_optimistic_memory {
 	uint64_t root_key; /* its data_key */
 	struct g4_lookup lookup;
 	uint64_t hash_key[2];
-	const uint64_t *epochs; /* NULL: nobody wants trails, or nobody did when the room was furnished */
+	const uint64_t *epochs;	       /* NULL: nobody wants trails, or nobody did when the room was furnished */
+	const uint64_t *epochs_stored; /* g4_epochs_stored() */
 	/* what is looked at */
 	struct g4_inode_core inode; /* the attributes */
 	struct g4_lookup_entry entries[G4_LOOKUP_WAYS];
@@ -68,6 +69,7 @@ G4_FN G4_INLINE void g4_optimistic_furnish(struct g4_optimistic_memory *memory, 
 	memory->hash_key[0] = fs->hash_key[0];
 	memory->hash_key[1] = fs->hash_key[1];
 	memory->epochs = g4_epochs(fs);
+	memory->epochs_stored = g4_epochs_stored(fs);
 }
 
 /* What was read, and must still be so in the end. */
@@ -105,8 +107,12 @@ struct g4_optimistic_lookup {
 /* Together: the notes' epochs, one a lane. They are read before it is asked whether what was seen has changed. */
 G4_FN G4_INLINE void g4_optimistic_add_epochs(const struct g4_optimistic_lookup *walk)
 {
-	const uint64_t value = g4_load64_acq(&walk->memory->epochs[walk->mine.epoch % G4_EPOCHS]);
+	const struct g4_optimistic_memory *memory = walk->memory;
+	uint64_t value;
+	const bool read = g4_epoch_read(memory->epochs, memory->epochs_stored, walk->mine.epoch % G4_EPOCHS, &value);
 
+	if (!g4_all(walk->wg, read) && g4_wg_lane(walk->wg) == 0)
+		walk->trail->count = G4_TRAIL_LOST;
 	for (uint32_t k = 0; k < walk->seen; k++) {
 		const uint64_t epoch = g4_broadcast(walk->wg, walk->mine.epoch, k);
 		const uint64_t its_value = g4_broadcast(walk->wg, value, k);
@@ -114,6 +120,18 @@ G4_FN G4_INLINE void g4_optimistic_add_epochs(const struct g4_optimistic_lookup 
 		if (g4_wg_lane(walk->wg) == 0)
 			g4_trail_add(walk->trail, (uint16_t)epoch, its_value);
 	}
+}
+
+/* Alone: before it is asked whether the copy has changed. */
+G4_FN G4_INLINE void g4_optimistic_add_epoch(const struct g4_optimistic_lookup *walk, uint16_t epoch)
+{
+	const struct g4_optimistic_memory *memory = walk->memory;
+	uint64_t value;
+
+	if (g4_epoch_read(memory->epochs, memory->epochs_stored, epoch % G4_EPOCHS, &value))
+		g4_trail_add(walk->trail, epoch, value);
+	else
+		walk->trail->count = G4_TRAIL_LOST;
 }
 
 G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *walk)
@@ -155,7 +173,7 @@ G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const
 			if (k >= walk->seen)
 				walk->notes[k] = noted;
 		if (walk->trail)
-			g4_trail_add(walk->trail, epoch, g4_load64_acq(&walk->memory->epochs[epoch % G4_EPOCHS]));
+			g4_optimistic_add_epoch(walk, epoch);
 	}
 	walk->seen++;
 	return true;
@@ -379,6 +397,8 @@ G4_FN G4_INLINE uint32_t g4_optimistic_dir_word(uint32_t i)
 	const uint64_t high = WORD(disk.parent, 0) | WORD(disk.xattr, 1);
 #undef WORD
 
+	G4_STATIC_ASSERT(offsetof(struct g4_inode_core, epoch) / 8 == offsetof(struct g4_inode_core, dead) / 8,
+			 "neighbours");
 	G4_STATIC_ASSERT(offsetof(struct g4_inode, uid) / 8 == offsetof(struct g4_inode, gid) / 8 &&
 				 offsetof(struct g4_inode, nlink) / 8 == offsetof(struct g4_inode, generation) / 8,
 			 "neighbours");

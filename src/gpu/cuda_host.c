@@ -552,25 +552,28 @@ static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
 	return rc;
 }
 
-/* Counters on the device, and where clients read them. Before the state is copied there. */
-static int place_epochs(struct cuda_engine *e)
+/*
+ * Counters on the device, twice as many as epochs (inode/epoch.h), and where clients read them. Before the state is copied there. Where
+ * they can not be had, clients ask for everything.
+ */
+static void place_epochs(struct cuda_engine *e)
 {
 	void *shown;
-	int rc = g4_epochs_make(&e->epochs);
 
-	if (rc == 0)
-		rc = g4_gpu_register(e->gpu, e->epochs.memory, G4_EPOCHS_BYTES, &shown);
-	if (rc < 0)
-		return rc;
-	e->epoch_counts = g4_gpu_alloc(e->gpu, G4_EPOCHS_BYTES);
+	if (g4_epochs_make(&e->epochs) < 0)
+		return;
+	if (g4_gpu_register(e->gpu, e->epochs.memory, G4_EPOCHS_BYTES, &shown) == 0) {
+		e->epoch_counts = g4_gpu_alloc(e->gpu, 2 * G4_EPOCHS_BYTES);
+		if (!e->epoch_counts)
+			g4_gpu_unregister(e->gpu, e->epochs.memory);
+	}
 	if (!e->epoch_counts) {
-		g4_gpu_unregister(e->gpu, e->epochs.memory);
-		return -G4_E_NOMEM;
+		g4_epochs_free(&e->epochs);
+		return;
 	}
 	e->host_fs->epochs = (uint64_t)(uintptr_t)e->epoch_counts;
 	e->host_fs->epochs_shown = shown;
 	e->shown.epochs = e->epochs.memory;
-	return 0;
 }
 
 static int move_there(struct cuda_engine *e)
@@ -587,9 +590,7 @@ static int move_there(struct cuda_engine *e)
 	if (rc < 0)
 		return rc;
 	g4_fs_moved(e->host_fs, (intptr_t)e->fs - (intptr_t)e->host_fs, (struct g4_dev *)(e->fs + bytes));
-	rc = place_epochs(e);
-	if (rc < 0)
-		return rc;
+	place_epochs(e);
 	rc = put_resident(e, e->fs, (const uint8_t *)e->host_fs, bytes);
 	return rc < 0 ? rc : g4_gpu_put(e->gpu, e->fs + bytes, &on_gpu, sizeof(on_gpu));
 }

@@ -20,6 +20,29 @@ G4_FN G4_INLINE uint64_t *g4_epochs(const struct g4_fs *fs)
 	return (uint64_t *)(uintptr_t)g4_load64_acq(&fs->epochs);
 }
 
+/*
+ * Where clients read another memory than the counters': as many counters behind them, of the additions whose store there has been made.
+ * NULL: clients read the counters themselves.
+ */
+G4_FN G4_INLINE uint64_t *g4_epochs_stored(const struct g4_fs *fs)
+{
+	uint64_t *epochs = g4_epochs(fs);
+
+	return epochs && fs->epochs_shown ? epochs + G4_EPOCHS : NULL;
+}
+
+/*
+ * An epoch's value. stored: g4_epochs_stored(). False: somebody is between an addition and its store, which could show clients that
+ * value again behind a later one.
+ */
+G4_FN G4_INLINE bool g4_epoch_read(const uint64_t *epochs, const uint64_t *stored, uint16_t epoch, uint64_t *value)
+{
+	const uint64_t done = stored ? g4_load64_acq(&stored[epoch]) : 0; /* first: it is never more than the counter */
+
+	*value = g4_load64_acq(&epochs[epoch]);
+	return !stored || done == *value;
+}
+
 /* Which one is an inode's. */
 G4_FN G4_INLINE uint16_t g4_epoch_of(const struct g4_fs *fs, uint64_t ino)
 {
@@ -35,8 +58,10 @@ G4_FN G4_INLINE void g4_epoch_advance(struct g4_fs *fs, const struct g4_inode_co
 	if (!epochs)
 		return;
 	const uint64_t now = g4_add64(&epochs[inode->epoch], 1) + 1;
-	if (fs->epochs_shown) /* each value once, in whatever order */
+	if (fs->epochs_shown) { /* of several at once in whatever order: g4_epoch_read() */
 		g4_store64_rlx_sys(&fs->epochs_shown[inode->epoch], now);
+		g4_add64_rel(&epochs[G4_EPOCHS + inode->epoch], 1);
+	}
 }
 
 #define G4_SHARED_CHANGE_BEGUN (UINT64_C(1) << 16)
@@ -55,13 +80,18 @@ G4_FN G4_INLINE bool g4_shared_change_is_under_way(uint64_t shared_changes)
 	return (shared_changes & (G4_SHARED_CHANGE_BEGUN - 1)) != 0;
 }
 
-/* An inode that the answer will depend on, locked; before anything of it is looked at. trail: NULL: nobody asks. */
+/* An inode that the answer will depend on, referenced; before anything of it is looked at under its lock. trail: NULL: nobody asks. */
 G4_FN G4_INLINE void g4_trail_note(const struct g4_fs *fs, struct g4_trail *trail, const struct g4_inode_core *inode)
 {
 	const uint64_t *epochs = trail ? g4_epochs(fs) : NULL;
+	uint64_t value;
 
-	if (epochs)
-		g4_trail_add(trail, inode->epoch, g4_load64_acq(&epochs[inode->epoch]));
+	if (!epochs)
+		return;
+	if (g4_epoch_read(epochs, g4_epochs_stored(fs), inode->epoch, &value))
+		g4_trail_add(trail, inode->epoch, value);
+	else
+		trail->count = G4_TRAIL_LOST;
 }
 
 /* The same of one whose attributes are told. */

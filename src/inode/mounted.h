@@ -183,7 +183,8 @@ struct g4_fs {
 	uint32_t first_generation; /* a new inode's is this and its key: another one than the number had before */
 	uint64_t seen_stamp;	   /* the latest of the kernel's that we know, 0: none */
 	uint64_t epochs; /* address of G4_EPOCHS counters, once a client wants them: inode/epoch.h; 0: nobody does */
-	uint64_t *epochs_shown; /* where clients read them, in host memory; NULL: at `epochs` itself */
+	/* where clients read them, in host memory; there are twice as many counters then. NULL: at `epochs` itself */
+	uint64_t *epochs_shown;
 
 	struct g4_lock rename_lock; /* one cross-directory rename at a time */
 	struct g4_lock orphan_lock;

@@ -506,6 +506,9 @@ G4_FN static uint32_t make_result(const struct g4_session *session, uint32_t num
 		stage->result.word = (number & G4_RING_NUMBER_MASK) | small << 32;
 		return 0;
 	}
+	if (!attr &&
+	    trail) /* the words of attributes go there, too, and the walk may have come by an inode that has some */
+		g4_zero16(&stage->result.attr, sizeof(stage->result.attr));
 	const uint32_t bytes = g4_session_full_result(session, session->flags & G4_SESSION_IN_PROCESS, number, words,
 						      attr, trail, &stage->result);
 	if (rc < 0)

@@ -9,6 +9,10 @@
 #include "fs/fs.h"
 #include "inode/trail.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #define NAMES 12u
 #define DATA_BYTES (3 * G4_PAGE_BYTES)
 
@@ -440,6 +444,43 @@ static void links_are_part_of_the_way_and_long_ways_are_not_kept(void **state)
 	end();
 }
 
+/* In a directory with the sticky bit that all may write to, a link is followed by its owner, and if the directory's has made it. */
+static void the_owner_of_a_link_counts(void **state)
+{
+	const struct g4_cred someone = {.uid = 77, .gid = 77};
+	struct g4_attr attr, set;
+	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE,
+			     .node = G4_NODE_ROOT,
+			     .name = "tmp/way/deep",
+			     .name_bytes = 12,
+			     .attr = &attr,
+			     .cred = &someone};
+	uint64_t tmp, ino;
+	bool kept;
+
+	(void)state;
+	begin();
+	assert_int_equal(op_mkdir(&plain, G4_NODE_ROOT, "tmp", 0755, &tmp), 0);
+	set = (struct g4_attr){.mode = 01777};
+	assert_int_equal(op_setattr(&plain, tmp, G4_SET_MODE, &set), 0);
+	assert_int_equal(op_symlink(&plain, tmp, "way", "../dir/sub", &ino), 0);
+	for (uint32_t round = 0; round < 3; round++) {
+		set = (struct g4_attr){.uid = 88};
+		assert_int_equal(op_setattr(&plain, ino, G4_SET_UID, &set), 0);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), -G4_E_ACCES);
+		assert_false(kept);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), -G4_E_ACCES);
+		assert_true(kept);
+		set = (struct g4_attr){.uid = someone.uid};
+		assert_int_equal(op_setattr(&plain, ino, G4_SET_UID, &set), 0);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), 0);
+		assert_false(kept);
+		assert_int_equal(mirrored_ask(&rig, &cmd, &kept), 0);
+		assert_true(kept);
+	}
+	end();
+}
+
 /* A file that is only looked at keeps its answers. */
 static void what_changes_nothing_leaves_answers_alone(void **state)
 {
@@ -458,6 +499,151 @@ static void what_changes_nothing_leaves_answers_alone(void **state)
 	assert_int_equal(op_statfs(&plain, &statfs), 0);
 	assert_int_equal(op_release(&plain, handle), 0);
 	assert_int_equal(compare("nothing"), QUESTIONS);
+	end();
+}
+
+/*
+ * A change of several inodes is seen at once: whoever has seen a part of it from the engine is told nothing else by what was kept. Another
+ * thread makes the change, over and over again; this one waits for its first sign.
+ */
+#define ROUNDS 4000u
+
+struct change {
+	int (*make)(void);
+	int (*take_back)(void);
+	uint64_t *sign_dir; /* a name that goes with the change; NULL: the directory's times change */
+	const char *sign;
+	uint64_t *kept_dir; /* what was kept of this one is old then */
+	const char *kept;
+	_Atomic uint32_t asked, made; /* rounds */
+};
+
+static int rename_away(void)
+{
+	return op_rename(&plain, dir, "x", sub, "x", 0);
+}
+
+static int rename_back(void)
+{
+	return op_rename(&plain, sub, "x", dir, "x", 0);
+}
+
+static int rename_beside(void)
+{
+	return op_rename(&plain, dir, "x", dir, "y", 0);
+}
+
+static int rename_beside_back(void)
+{
+	return op_rename(&plain, dir, "y", dir, "x", 0);
+}
+
+static int unlink_second(void)
+{
+	return op_unlink(&plain, sub, "second");
+}
+
+static int link_second(void)
+{
+	return op_link(&plain, other, sub, "second");
+}
+
+static void *make_changes(void *context)
+{
+	struct change *change = context;
+	intptr_t failed = 0;
+
+	for (uint32_t k = 1; k <= ROUNDS; k++) {
+		while (atomic_load(&change->asked) != k)
+			sched_yield();
+		failed += change->make() != 0;
+		atomic_store(&change->made, k);
+	}
+	return (void *)failed;
+}
+
+static struct g4_cmd lookup_of(const uint64_t *where, const char *name, struct g4_attr *attr)
+{
+	return (struct g4_cmd){.op = G4_CMD_LOOKUP,
+			       .node = number_of(where),
+			       .name = name,
+			       .name_bytes = (uint16_t)strlen(name),
+			       .attr = attr};
+}
+
+static struct g4_cmd sign_of(const struct change *change, struct g4_attr *attr)
+{
+	if (change->sign)
+		return lookup_of(change->sign_dir, change->sign, attr);
+	return (struct g4_cmd){.op = G4_CMD_GETATTR, .node = number_of(change->sign_dir), .attr = attr};
+}
+
+/* How often what was kept contradicted what had been seen. */
+static uint32_t contradictions_of(struct change *change)
+{
+	struct g4_attr before, after, unchanged, attr;
+	uint32_t contradictions = 0;
+	pthread_t thread;
+	void *failed;
+	bool kept;
+
+	assert_int_equal(pthread_create(&thread, NULL, make_changes, change), 0);
+	for (uint32_t k = 1; k <= ROUNDS; k++) {
+		struct g4_cmd cmd;
+		int rc = 0, rc_before = 0;
+
+		for (uint32_t turn = 0; turn < 2; turn++) {
+			cmd = lookup_of(change->kept_dir, change->kept, &before);
+			rc_before = mirrored_ask(&rig, &cmd, &kept);
+		}
+		cmd = sign_of(change, &unchanged);
+		assert_int_equal(g4_engine_execute(rig.engine, &cmd), 0);
+		atomic_store(&change->asked, k);
+		do {
+			cmd = sign_of(change, &attr);
+		} while (g4_engine_execute(rig.engine, &cmd) == 0 && attr.ctime_ns == unchanged.ctime_ns &&
+			 atomic_load(&change->made) != k);
+		cmd = lookup_of(change->kept_dir, change->kept, &after);
+		rc = mirrored_ask(&rig, &cmd, &kept);
+		contradictions += rc == rc_before && (rc < 0 || after.nlink == before.nlink);
+		while (atomic_load(&change->made) != k)
+			sched_yield();
+		assert_int_equal(change->take_back(), 0);
+	}
+	assert_int_equal(pthread_join(thread, &failed), 0);
+	assert_null(failed);
+	return contradictions;
+}
+
+static void changes_of_several_inodes_are_seen_as_one(void **state)
+{
+	struct change changes[] = {
+		{.make = rename_away,
+		 .take_back = rename_back,
+		 .sign_dir = &dir,
+		 .sign = "x",
+		 .kept_dir = &sub,
+		 .kept = "x"},
+		{.make = rename_beside,
+		 .take_back = rename_beside_back,
+		 .sign_dir = &dir,
+		 .sign = "x",
+		 .kept_dir = &dir,
+		 .kept = "y"},
+		{.make = unlink_second, .take_back = link_second, .sign_dir = &sub, .kept_dir = NULL, .kept = "other"},
+	};
+	uint64_t ino;
+
+	(void)state;
+	begin();
+	assert_int_equal(op_mknod(&plain, dir, "x", G4_S_IFREG | 0644, &ino), 0);
+	assert_int_equal(link_second(), 0);
+	for (uint32_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++) {
+		const uint32_t contradictions = contradictions_of(&changes[k]);
+
+		if (contradictions)
+			fail_msg("change %u: %u contradictions", k, contradictions);
+	}
 	end();
 }
 
@@ -503,6 +689,8 @@ int main(void)
 		cmocka_unit_test(epochs_grow_with_the_lock),
 		cmocka_unit_test(permissions_of_directories_above_count),
 		cmocka_unit_test(links_are_part_of_the_way_and_long_ways_are_not_kept),
+		cmocka_unit_test(the_owner_of_a_link_counts),
+		cmocka_unit_test(changes_of_several_inodes_are_seen_as_one),
 		cmocka_unit_test(what_changes_nothing_leaves_answers_alone),
 	};
 

@@ -781,12 +781,15 @@ static struct g4_trail trail_by_ring(struct asker *a, const char *path, uint32_t
 	const struct question q = {.op = G4_CMD_RESOLVE, .flags = flags | G4_LOOK_TRAIL, .text = path};
 	struct g4_ring_slot slot = slot_asking(&a->s, &q);
 	const struct g4_trail none = {0};
+	const struct g4_attr no_attr = {0};
 	struct g4_ring_result taken;
 
 	slot.command.wants_attr = 1;
 	agree(&q, ask(&a->s, &slot, &taken) == wanted, "status");
 	agree(&q, !(taken.tops & G4_RING_HAS_ATTR) == (wanted != 0), "attributes");
 	agree(&q, !(taken.tops & G4_RING_HAS_TRAIL) == (taken.trail.count == 0), "trail");
+	if (wanted != 0 && (taken.tops & G4_RING_HAS_TRAIL)) /* nothing of what was on the way */
+		assert_memory_equal(&taken.attr, &no_attr, sizeof(no_attr));
 	return taken.tops & G4_RING_HAS_TRAIL ? taken.trail : none;
 }
 
@@ -819,6 +822,7 @@ static void a_trail_is_the_same_however_the_answer_was_found(void **state)
 		strcat(path, "/d");
 		ok(gpu4fs_mkdir(fs, NULL, path, 0755));
 	}
+	ok(gpu4fs_symlink(fs, "nowhere", NULL, "dangling"));
 	asker_enter(&a, 1000, 1000, 0);
 	assert_int_equal(trail_by_ring(&a, "/d", 0, 0).count, 0); /* nobody has asked for epochs */
 	untrusted_leave(&a.s);
@@ -844,6 +848,8 @@ static void a_trail_is_the_same_however_the_answer_was_found(void **state)
 	const struct g4_trail bare = trail_without_ring(&a, "/d/missing", -G4_E_NOENT);
 	assert_memory_equal(&missing, &bare, sizeof(bare));
 	assert_int_equal(trail_by_ring(&a, "/d/d/../d", 0, 0).count, 5);
+	const struct g4_trail dangling = trail_by_ring(&a, "/dangling", 0, -G4_E_NOENT);
+	assert_true(g4_trail_is_good(&dangling));
 	untrusted_leave(&a.s);
 }
 

@@ -329,6 +329,8 @@ void g4_gpu_abort(struct g4_gpu *gpu)
 
 void *g4_gpu_alloc(struct g4_gpu *gpu, uint64_t bytes)
 {
+	if (bytes == g4_load32_acq(&stand_in.refuse_bytes))
+		return NULL;
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (memory == MAP_FAILED)

@@ -11,6 +11,7 @@
 #include "dev/dev_types.h"
 #include "engine/engine.h"
 #include "gpu/cuda_host.h"
+#include "inode/trail.h"
 #include "ring/client_host.h"
 #include "ring/session_host.h"
 #include "standin/stand_in_gpu.h"
@@ -498,6 +499,23 @@ static void what_is_met_last_is_told_before_the_end(void **state)
 	release_log();
 }
 
+/* What clients can do without does not fail a mount, and nothing of it is left. */
+static void a_mount_does_without_epochs(void **state)
+{
+	const struct g4_session_engine *sessions;
+
+	(void)state;
+	memset(&stand_in, 0, sizeof(stand_in));
+	stand_in.refuse_bytes = 2 * G4_EPOCHS_BYTES;
+	fs = api_mount("mem:64M", true);
+	sessions = g4_engine_sessions(engine());
+	assert_int_equal(sessions->epochs(sessions->context), -G4_E_NOTSUP);
+	assert_null(g4_engine_epochs(engine()));
+	ok(gpu4fs_mkdir(fs, NULL, "/d", 0755));
+	ok(gpu4fs_rmdir(fs, NULL, "/d"));
+	ok(gpu4fs_unmount(fs));
+}
+
 #define standin_test(f) cmocka_unit_test_setup_teardown(f, mount_it, nothing_is_left)
 
 int main(void)
@@ -514,6 +532,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_controllers_queue_needs_no_agent, nothing_is_left),
 		standin_test(damage_that_the_kernel_met_is_told),
 		standin_test(what_is_met_last_is_told_before_the_end),
+		cmocka_unit_test_teardown(a_mount_does_without_epochs, nothing_is_left),
 	};
 
 	if (setenv("G4_TEST_ENGINE", "cuda", 1) != 0 || unsetenv("G4_TEST_CONNECTED") != 0)

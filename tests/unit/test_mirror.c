@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "client/mirror.h"
+#include "inode/epoch.h"
 #include "simt/simt.h"
 
 static uint64_t epochs[G4_EPOCHS];
@@ -233,6 +234,56 @@ static void threads_see_whole_answers_and_no_old_ones(void **state)
 	}
 }
 
+/*
+ * Counters in one memory that clients read in another one: what an engine told while somebody was between an addition and its store is
+ * not kept, for that store may arrive behind that of a later addition, and show clients a value again.
+ */
+static void an_addition_that_is_not_stored_yet_loses_the_trail(void **state)
+{
+	enum { EPOCH = 7 };
+	static struct g4_fs fs;
+	static uint64_t counters[2 * G4_EPOCHS];
+	struct g4_inode_core inode = {.epoch = EPOCH};
+	struct g4_trail trail;
+
+	(void)state;
+	fs.epochs = (uint64_t)(uintptr_t)counters;
+	fs.epochs_shown = epochs;
+	g4_epoch_advance(&fs, &inode);
+	assert_int_equal(epochs[EPOCH], 1);
+	g4_trail_begin(&trail);
+	g4_trail_note(&fs, &trail, &inode);
+	assert_true(g4_trail_is_good(&trail));
+	put("path", 0, 5, trail);
+	assert_int_equal(find_path("path"), 5);
+
+	counters[EPOCH]++; /* by one who is interrupted then */
+	g4_trail_begin(&trail);
+	g4_trail_note(&fs, &trail, &inode);
+	assert_false(g4_trail_is_good(&trail));
+	g4_epoch_advance(&fs, &inode); /* by another one */
+	assert_int_equal(epochs[EPOCH], 3);
+	assert_int_equal(find_path("path"), 0);
+	g4_trail_begin(&trail);
+	g4_trail_note(&fs, &trail, &inode);
+	assert_int_equal(trail.count, G4_TRAIL_LOST);
+	g4_trail_note(&fs, &trail, &inode); /* for good */
+	assert_int_equal(trail.count, G4_TRAIL_LOST);
+
+	epochs[EPOCH] = 2; /* the first one goes on */
+	counters[G4_EPOCHS + EPOCH]++;
+	g4_trail_begin(&trail);
+	g4_trail_note(&fs, &trail, &inode);
+	assert_true(g4_trail_is_good(&trail));
+	put("path", 0, 6, trail); /* clients do not see the value that the engine has */
+	assert_int_equal(find_path("path"), 0);
+	g4_epoch_advance(&fs, &inode);
+	g4_trail_begin(&trail);
+	g4_trail_note(&fs, &trail, &inode);
+	put("path", 0, 8, trail);
+	assert_int_equal(find_path("path"), 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +291,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_epoch_of_the_trail_makes_it_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_changed_on_its_way_is_not_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(trails_that_say_nothing_are_not_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_addition_that_is_not_stored_yet_loses_the_trail, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_answers_push_others_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(threads_see_whole_answers_and_no_old_ones, setup, teardown),
 	};
