@@ -517,6 +517,7 @@ void g4_set_free(struct g4_set *set, bool disks)
 	g4_set_parity_end(set);
 	g4_set_window_end(&set->window);
 	pthread_mutex_destroy(&set->lock);
+	pthread_mutex_destroy(&set->orders);
 	free(set->chunks);
 	free(set->super);
 	free(set->page);

@@ -193,7 +193,11 @@ static struct g4_set *make_set(uint32_t count)
 		set->page = NULL;
 	set->target = G4_MAX_DISKS;
 	const bool has_window = g4_set_window_begin(&set->window) == 0;
-	if (!set->super || !set->chunks || !set->page || !has_window || pthread_mutex_init(&set->lock, NULL) != 0) {
+	const bool has_orders = pthread_mutex_init(&set->orders, NULL) == 0;
+	if (!set->super || !set->chunks || !set->page || !has_window || !has_orders ||
+	    pthread_mutex_init(&set->lock, NULL) != 0) {
+		if (has_orders)
+			pthread_mutex_destroy(&set->orders);
 		if (has_window)
 			g4_set_window_end(&set->window);
 		free(set->super);
@@ -587,6 +591,7 @@ int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, cha
 {
 	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
 	struct g4_wg *wg = g4_set_is(dev) ? g4_wg_create(0) : NULL;
+	uint32_t number;
 	int rc;
 
 	if (!wg) {
@@ -596,7 +601,7 @@ int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, cha
 		g4_dev_close(disk);
 		return rc;
 	}
-	rc = g4_set_add(wg, (struct g4_set *)dev->host, disk, name, sentence);
+	rc = g4_set_add(wg, (struct g4_set *)dev->host, disk, name, &number, sentence);
 	g4_wg_destroy(wg);
 	return rc;
 }

@@ -496,7 +496,9 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 	switch (order->op) {
 	case G4_ORDER_REBUILD:
 	case G4_ORDER_REPLACE:
+		pthread_mutex_lock(&set->orders);
 		rc = order_begin(wg, set, order, order->op == G4_ORDER_REPLACE);
+		pthread_mutex_unlock(&set->orders);
 		break;
 	case G4_ORDER_STEP:
 		rc = g4_set_rebuild_step(wg, set, &order->bytes);
@@ -512,11 +514,12 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		rc = target == G4_MAX_DISKS ? -G4_E_NO_TARGET : 0;
 		break;
 	case G4_ORDER_OFFLINE:
+		pthread_mutex_lock(&set->orders);
 		rc = order_offline(wg, set, order);
+		pthread_mutex_unlock(&set->orders);
 		break;
 	case G4_ORDER_ADD:
-		order->disk = set->count;
-		rc = g4_set_add(wg, set, NULL, order->name,
+		rc = g4_set_add(wg, set, NULL, order->name, &order->disk,
 				(struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
 		break;
 	case G4_ORDER_NAME:
