@@ -364,19 +364,25 @@ G4_FN static bool can_grow(const struct g4_fs *fs)
 
 /*
  * A disk, or chunks of another level. A disk that brought nothing that its tables can use is one of the set all the same: the size is what it
- * was.
+ * was. Who changes the size or the superblocks just now is waited for: the order is carried out, and is not to be given again.
  */
 G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
+	struct g4_jobs *jobs = &fs->jobs;
 	struct g4_job_record unused;
 	uint64_t limit;
 
 	if (!can_grow(fs))
 		return -G4_E_NOTSUP;
-	const int rc = g4_rebuild_order(wg, fs, cmd, &unused);
-	if (rc == 0) /* what the set says of itself */
+	take_over(jobs); /* one order at a time, with its growth, and no rebuild begins meanwhile */
+	int rc = g4_rebuild_order(wg, fs, cmd, &unused);
+	if (rc == 0) { /* what the set says of itself */
 		g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_CHUNKS);
-	return rc < 0 ? rc : g4_resize(wg, fs, g4_space_bytes(&fs->space), false, &limit);
+		while ((rc = g4_resize(wg, fs, g4_space_bytes(&fs->space), false, &limit)) == -G4_E_BUSY)
+			g4_pause();
+	}
+	give_back(jobs);
+	return rc;
 }
 
 G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
