@@ -224,6 +224,8 @@ static int wish_for(const struct g4_set *set, uint32_t level, struct g4_chunk_wi
 	const uint32_t lost = set->super->copies - 1;
 
 	g4_chunk_wish_like(&set->map, set->super->parity_log_bytes, wish);
+	if (level == g4_set_own_level(set)) /* more of what mkfs made */
+		return 0;
 	if (wish->raid != G4_RAID_PARITY && wish->raid != G4_RAID_0)
 		wish->stripe_bytes = G4_STRIPE_DEFAULT;
 	wish->level = level;
@@ -256,7 +258,7 @@ static int assign(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk_wi
 
 	if (rc == 0 && growth.chunk_count == set->map.count)
 		rc = g4_dev_fail(message, -G4_E_NOSPC, "the disks have no room left for chunks of level %s",
-				 g4_level_name(wish->level));
+				 g4_level_name(wish->level == G4_LEVEL_OWN ? g4_set_own_level(set) : wish->level));
 	else if (rc == 0)
 		rc = grow(wg, set, NULL, NULL, &growth);
 	if (rc < 0 && rc != -G4_E_NOSPC)

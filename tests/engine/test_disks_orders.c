@@ -8,6 +8,8 @@
 
 #include "rebuilding.h"
 
+#include "fs/resize_host.h"
+
 #define BYTES (48 * G4_MIB)
 #define PIECE (2 * G4_MIB)
 #define ORDERS 8u
@@ -317,6 +319,114 @@ static void a_new_disk_that_dies_is_withdrawn(void **state)
 	assert_true(failed > 10);
 }
 
+static uint64_t available(struct disks *d)
+{
+	struct g4_statfs s;
+	struct g4_cmd cmd = {.op = G4_CMD_STATFS, .data = &s, .length = sizeof(s)};
+
+	assert_int_equal(g4_engine_execute(d->rig.engine, &cmd), 0);
+	return s.blocks_available;
+}
+
+/* Mounted or not, the level of what there was may be asked for by its name. */
+static void more_of_the_own_level_is_for_all(void **state)
+{
+	static const struct {
+		struct g4_set_plan plan;
+		uint32_t level;
+	} own[] = {{{.raid = G4_RAID_NONE, .leave_percent = 60}, G4_LEVEL_NONE},
+		   {{.raid = G4_RAID_0, .leave_percent = 60}, G4_LEVEL_STRIPED},
+		   {{.raid = G4_RAID_1, .copies = 2, .leave_percent = 60}, G4_LEVEL_COPIES},
+		   {{.raid = G4_RAID_PARITY, .parity = 1, .stripe_bytes = ROWS_STRIPE, .leave_percent = 60},
+		    G4_LEVEL_PARITY}};
+
+	(void)state;
+	for (uint32_t k = 0; k < sizeof(own) / sizeof(own[0]); k++) {
+		struct disks d;
+		struct g4_dev *set;
+		struct g4_chunk chunk;
+		uint64_t bytes, ino;
+		format(&d, 4, &own[k].plan);
+		disks_mount(&d, 15);
+		const uint64_t before = available(&d);
+		disks_unmount(&d);
+		assert_int_equal(disks_try_open(&d, 15, false, 0, &set), 0);
+		const uint32_t chunks = chunks_of(set);
+		const uint64_t old = g4_dev_props(set)->size_bytes;
+		if (g4_set_assign_to(set, own[k].level, 8 * G4_MIB, d.message, sizeof(d.message)) < 0 ||
+		    g4_resize_device(set, 0, &bytes, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		for (uint32_t n = chunks; g4_set_chunk(set, n, &chunk); n++)
+			assert_int_equal(chunk.level, G4_LEVEL_OWN);
+		const uint64_t more = g4_dev_props(set)->size_bytes - old;
+		assert_true(more > 0);
+		g4_dev_close(set);
+		disks_mount(&d, 15);
+		assert_true(available(&d) + 16 >= before + more / G4_PAGE_BYTES);
+		bytes = disks_fill(&d, &ino);
+		assert_true(bytes / G4_PAGE_BYTES > before);
+		disks_expect_filled(&d, ino, bytes);
+		disks_unmount(&d);
+		disks_expect_clean(&d, 15);
+		release(&d);
+	}
+}
+
+struct commander {
+	struct disks *d;
+	uint32_t done, busy;
+};
+
+static void *command(void *argument)
+{
+	struct commander *c = (struct commander *)argument;
+	char message[1024];
+
+	for (uint32_t k = 0; k < ORDERS; k++) {
+		struct g4_cmd more = {.op = G4_CMD_DISK,
+				      .mask = G4_DISK_ASSIGN,
+				      .number = G4_LEVEL_STRIPED,
+				      .name = "2097152",
+				      .name_bytes = 7,
+				      .data = message,
+				      .length = sizeof(message)};
+		const int rc = g4_engine_execute(c->d->rig.engine, &more);
+		c->done += rc == 0;
+		c->busy += rc == -G4_E_BUSY;
+	}
+	return NULL;
+}
+
+static void mounted_two_orders_at_once_are_carried_out_both(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_NONE, .leave_percent = 50};
+	struct commander commanders[2];
+	pthread_t threads[2];
+	struct disks d;
+	struct faulty f;
+
+	(void)state;
+	format(&d, 3, &plan);
+	disks_open_faulty(&d, &f);
+	disks_mount_faulty(&d, &f);
+	delay_all(&d, &f);
+	const uint32_t before = chunks_of(f.set);
+	for (uint32_t k = 0; k < 2; k++) {
+		commanders[k] = (struct commander){.d = &d};
+		assert_int_equal(pthread_create(&threads[k], NULL, command, &commanders[k]), 0);
+	}
+	for (uint32_t k = 0; k < 2; k++) {
+		pthread_join(threads[k], NULL);
+		assert_true(commanders[k].done > 0);
+		assert_int_equal(commanders[k].busy, 0);
+	}
+	assert_int_equal(chunks_of(f.set), before + commanders[0].done + commanders[1].done);
+	disks_unmount(&d);
+	disks_expect_clean(&d, 7);
+	expect_opens(&d, 7);
+	release(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +436,8 @@ int main(void)
 		cmocka_unit_test(a_second_crash_and_a_lost_disk_leave_a_set),
 		cmocka_unit_test(a_disk_that_fails_before_the_switch_stops_it),
 		cmocka_unit_test(a_new_disk_that_dies_is_withdrawn),
+		cmocka_unit_test(more_of_the_own_level_is_for_all),
+		cmocka_unit_test(mounted_two_orders_at_once_are_carried_out_both),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
