@@ -158,7 +158,7 @@ G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 			    uint64_t groups, uint64_t word);
 /*
  * Regions that begin between two pages are of a pool from now on, with what is free of them: they were of OWN. Before anybody uses the memory view, or
- * of what is behind its end.
+ * of what is behind its end. After an error all are, and what is free of groups whose page could not be read counts as OWN's.
  */
 G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool);
 /* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */

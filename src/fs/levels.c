@@ -26,6 +26,8 @@ G4_FN int g4_levels_apply(struct g4_wg *wg, struct g4_fs *fs, uint64_t from)
 			continue;
 		rc = g4_alloc_set_pool(wg, &fs->alloc, g4_max64(order.done, from) / G4_PAGE_BYTES,
 				       order.bytes / G4_PAGE_BYTES, (uint32_t)order.all);
+		if (fs->flags & G4_FS_READ_ONLY)
+			rc = 0; /* nobody takes a page of it: what is free is told wrong, and all the rest can be read */
 	}
 	return rc;
 }
