@@ -156,7 +156,10 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 /* ---- place.c: where a data page gets its address; src/space chooses the disk by it ---- */
 /* Finds space for a batch, in segments; it ends where there is no room for more of them. */
 G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
-/* The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved. */
+/*
+ * The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved; of the own level where the
+ * policy's is full.
+ */
 G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
 			struct g4_batch *batch);
 /* 1..want pages in a row for space that is not written (fallocate), from a reservation, which shrinks by *got. */

@@ -170,11 +170,14 @@ G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *ino
 G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
 			struct g4_batch *batch)
 {
+	const uint32_t pool = g4_policy_pool(fs, policy);
 	struct g4_address address;
 	uint64_t got;
-	int rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_policy_pool(fs, policy), G4_ALLOC_DATA), goal, 1, false,
-				&address, &got);
+	int rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(pool, G4_ALLOC_DATA), goal, 1, false, &address, &got);
 
+	if (rc == -G4_E_NOSPC && pool != G4_LEVEL_OWN) /* which keeps some back, so that a full file can be cut */
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(G4_LEVEL_OWN, G4_ALLOC_DATA), G4_NO_ADDRESS, 1, false,
+				    &address, &got);
 	batch->segment_count = 0;
 	batch->claimed = 0;
 	if (rc == 0)
