@@ -356,6 +356,45 @@ static void a_disk_and_more_of_a_level_are_added_while_it_is_used(void **state)
 	free_world(&w);
 }
 
+static void note_largest(void *context, const struct g4_io *io)
+{
+	uint64_t *largest = (uint64_t *)context;
+
+	if (io->op == G4_IO_DISCARD)
+		*largest = g4_max64(*largest, io->discard_bytes);
+}
+
+/* What is being discarded nobody can have meanwhile: little of a level that has little. */
+static void discarding_leaves_room_at_each_level(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_NONE, .leave_percent = 40};
+	uint64_t sizes[MOST_DISKS], bytes, largest = 0, done = 0;
+	struct faulty f;
+	struct world w;
+
+	(void)state;
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		sizes[n] = 2 * BYTES;
+	disks_make(&w.d, 3, sizes);
+	disks_format_plan(&w.d, &plan, G4_CHECKSUM_NONE);
+	assert_int_equal(disks_try_open(&w.d, all(&w), false, 0, &w.set), 0);
+	if (g4_set_assign_to(w.set, G4_LEVEL_STRIPED, 8 * G4_MIB, w.d.message, sizeof(w.d.message)) < 0 ||
+	    g4_resize_device(w.set, 0, &bytes, w.d.message, sizeof(w.d.message)) < 0)
+		fail_msg("%s", w.d.message);
+	g4_dev_close(w.set);
+	mount_faulty(&w.d, &f, NULL);
+	for (uint32_t n = 0; n < w.d.count; n++)
+		g4_dev_fault_watch(f.fault[n], note_largest, &largest);
+	const uint64_t share = g4_alloc_free_in(&w.d.rig.fs->alloc, G4_LEVEL_STRIPED) / 16;
+	assert_true(share > 64 && share < w.d.rig.fs->alloc.free_pages / 32);
+	assert_int_equal(op_trim(&w.d.rig, 0, UINT64_MAX, 0, &done), 0);
+	assert_true(done > 16 * G4_MIB);
+	assert_true(largest > 0 && largest <= share * G4_PAGE_BYTES);
+	disks_unmount_fs(&w.d, f.set, true);
+	disks_expect_clean(&w.d, all(&w));
+	disks_free(&w.d);
+}
+
 /* Of the group in which the level begins: nobody needs it who does not write. */
 static void a_damaged_map_page_does_not_keep_files_from_being_read(void **state)
 {
@@ -398,6 +437,7 @@ int main(void)
 		cmocka_unit_test(files_lie_where_their_directory_says),
 		cmocka_unit_test(a_level_is_full_for_its_files_alone),
 		cmocka_unit_test(files_of_a_full_level_can_be_cut),
+		cmocka_unit_test(discarding_leaves_room_at_each_level),
 		cmocka_unit_test(what_there_is_none_of_is_refused),
 		cmocka_unit_test(a_damaged_map_page_does_not_keep_files_from_being_read),
 		cmocka_unit_test(files_of_both_survive_any_disk),
