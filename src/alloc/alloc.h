@@ -22,8 +22,8 @@
 #define G4_ALLOC_METADATA 1u
 #define G4_ALLOC_ALIGNED 2u /* data, at the start of an empty region if there is one */
 /*
- * Pools: pages in chunks that were assigned to a level (enum g4_level) are for data that is to go there, and for nothing else; they are
- * claimed and reserved apart. Pool OWN has all others, and all metadata.
+ * Pools: pages in chunks that were assigned to a level (enum g4_level) are for data that is to go there, and for nothing
+ * else; they are claimed and reserved apart. Pool OWN has all others, and all metadata.
  */
 #define G4_ALLOC_IN(pool, class_) ((class_) | (uint32_t)(pool) << 8)
 /* metadata blocks (transaction credits) that publishing or freeing one run changes at most */
@@ -92,7 +92,10 @@ G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
 /* The same with `kept` more for what maps them, which may be of those that are never reserved for data. */
 G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept);
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
-/* The same of a pool; with `again` what was claimed of a reservation and is given back counts as reserved, whatever there is. */
+/*
+ * The same of a pool; with `again` what was claimed of a reservation and is given back counts as reserved, whatever there
+ * is.
+ */
 G4_FN bool g4_alloc_reserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
 G4_FN void g4_alloc_reserve_again(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
 G4_FN void g4_alloc_unreserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
@@ -101,8 +104,8 @@ G4_FN uint64_t g4_alloc_free_in(const struct g4_alloc *alloc, uint32_t pool);
 G4_FN uint64_t g4_alloc_free_all(const struct g4_alloc *alloc);
 /*
  * Claims 1..want contiguous pages, near `goal` (which may be none). *got pages at *address. From the reservation when
- * `reserved` (the reservation shrinks by *got), else -G4_E_NOSPC when only reserved pages are left. class_: one of the above, of pool OWN if not
- * by G4_ALLOC_IN().
+ * `reserved` (the reservation shrinks by *got), else -G4_E_NOSPC when only reserved pages are left. class_: one of the above,
+ * of pool OWN if not by G4_ALLOC_IN().
  */
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
 			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got);
@@ -157,8 +160,9 @@ G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
 			    uint64_t groups, uint64_t word);
 /*
- * Regions that begin between two pages are of a pool from now on, with what is free of them: they were of OWN. Before anybody uses the memory view, or
- * of what is behind its end. After an error all are, and what is free of groups whose page could not be read counts as OWN's.
+ * Regions that begin between two pages are of a pool from now on, with what is free of them: they were of OWN. Before anybody
+ * uses the memory view, or of what is behind its end. After an error all are, and what is free of groups whose page could not
+ * be read counts as OWN's.
  */
 G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool);
 /* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */
@@ -174,8 +178,8 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 			struct g4_address *address, uint32_t *near);
 G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
 /*
- * Copies what begins at a slot of a slab whose page is in this line of the cache; false: nothing of this kind does. Whose number a
- * caller has may be removed meanwhile, and the slot given to another: what comes is one or the other.
+ * Copies what begins at a slot of a slab whose page is in this line of the cache; false: nothing of this kind does. Whose
+ * number a caller has may be removed meanwhile, and the slot given to another: what comes is one or the other.
  */
 G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, struct g4_address address, void *to,
 			uint32_t bytes);

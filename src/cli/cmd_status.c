@@ -82,7 +82,7 @@ static const char *advice_on(const struct g4_set_status *status)
 }
 
 /* What is there of each level, the file system's own first; and what could become more. */
-static void show_levels(struct g4_report *report, const struct g4_set_status *status)
+static void show_levels(struct g4_report *report, const struct g4_set_status *status, const struct g4_health *health)
 {
 	g4_report_list(report, "levels");
 	for (uint32_t level = 0; level < G4_LEVELS; level++) {
@@ -91,6 +91,8 @@ static void show_levels(struct g4_report *report, const struct g4_set_status *st
 		g4_report_object(report, NULL);
 		g4_report_text(report, "level", g4_level_name(level == G4_LEVEL_OWN ? status->own_level : level));
 		g4_report_size(report, "size_bytes", status->level_bytes[level]);
+		if (health != NULL)
+			g4_report_size(report, "free_bytes", health->level_free[level] * G4_PAGE_BYTES);
 		g4_report_end(report);
 	}
 	g4_report_end(report);
@@ -119,7 +121,7 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	if (advice != NULL)
 		g4_report_text(&report, "advice", advice);
 	if (status->usable && status->count > 0)
-		show_levels(&report, status);
+		show_levels(&report, status, health);
 	g4_report_list(&report, "disks");
 	for (uint32_t d = 0; d < status->count; d++)
 		show_disk(&report, d, &status->disks[d], health);

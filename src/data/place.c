@@ -35,8 +35,9 @@ G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t p
 }
 
 /*
- * What is known of a page: zeros, or an address; or nothing. One that is like another in the lists has that one's place, which is nothing
- * if its batch could not be placed. Where it was given back nobody shares it: the table of contents does not have it.
+ * What is known of a page: zeros, or an address; or nothing. One that is like another in the lists has that one's place, which
+ * is nothing if its batch could not be placed. Where it was given back nobody shares it: the table of contents does not have
+ * it.
  */
 G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
 {
@@ -72,8 +73,8 @@ G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t pag
 }
 
 /*
- * The pages from `first` on, at most `most`, were found where they lie already, from `address` on. What is there may have rotted since, and
- * is not read: they are stored, and later writers of the same find the new ones.
+ * The pages from `first` on, at most `most`, were found where they lie already, from `address` on. What is there may have
+ * rotted since, and is not read: they are stored, and later writers of the same find the new ones.
  */
 G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t first, uint64_t most,
 			     struct g4_address address)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Background jobs: their records, in memory and in the root block; their steps; commands. While mounted the records in memory
- * count. What the jobs that there are do twice does no harm, so what is logged may be older: a crash costs them work, and nothing else.
+ * count. What the jobs that there are do twice does no harm, so what is logged may be older: a crash costs them work, and
+ * nothing else.
  *
- * One workgroup at a time does a step (jobs.owner). It works on a copy of the record and puts cursor and counters back when it has
- * ended; state and limits are those of the commands, which wait for the step where they must.
+ * One workgroup at a time does a step (jobs.owner). It works on a copy of the record and puts cursor and counters back when it
+ * has ended; state and limits are those of the commands, which wait for the step where they must.
  */
 #include "fs/jobs.h"
 
@@ -363,8 +364,9 @@ G4_FN static bool can_grow(const struct g4_fs *fs)
 }
 
 /*
- * A disk, or chunks of another level. A disk that brought nothing that its tables can use is one of the set all the same: the size is what it
- * was. Who changes the size or the superblocks just now is waited for: the order is carried out, and is not to be given again.
+ * A disk, or chunks of another level. A disk that brought nothing that its tables can use is one of the set all the same: the
+ * size is what it was. Who changes the size or the superblocks just now is waited for: the order is carried out, and is not to
+ * be given again.
  */
 G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
@@ -497,6 +499,12 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	health->disk_count = g4_space_disks(&fs->space);
 	for (uint32_t d = 0; d < health->disk_count; d++)
 		health->disk_damaged[d] = g4_load64_rlx(&fs->space.damaged[d]);
+	for (uint32_t level = 0; level < G4_LEVELS; level++) { /* what is reserved will be used */
+		const uint64_t pages = g4_alloc_free_in(&fs->alloc, level);
+		const uint64_t reserved =
+			g4_load64_acq(level == G4_LEVEL_OWN ? &fs->alloc.reserved : &fs->alloc.pool_reserved[level]);
+		health->level_free[level] = pages > reserved ? pages - reserved : 0;
+	}
 	g4_lock(&jobs->lock);
 	health->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
 	health->findings_lost = jobs->findings_lost;

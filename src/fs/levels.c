@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels of chunks. The set knows chunks, the allocator pools of pages; here one becomes the other, when a file system is mounted and when it grows. A
- * region that lies in two chunks is of the first: all chunks of a set bear the loss of the same number of disks, so that costs nobody anything.
+ * Levels of chunks. The set knows chunks, the allocator pools of pages; here one becomes the other, when a file system is
+ * mounted and when it grows. A region that lies in two chunks is of the first: all chunks of a set bear the loss of the same
+ * number of disks, so that costs nobody anything.
  */
 #include "fs/levels.h"
 

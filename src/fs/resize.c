@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Another size. What follows from the size lies in three places: the superblocks, which no transaction writes; the map and
- * the descriptors of the groups at the end; and the second superblock's own place. The root block, which transactions
- * write, decides:
+ * the descriptors of the groups at the end; and the second superblock's own place. The root block, which transactions write,
+ * decides:
  *
  *   1. The superblocks get the feature RESIZING: the next mount asks the root block for the size. A growing device has
  *      one at its new end by now, so that there is one at its end at any time.
@@ -11,14 +11,14 @@
  *   4. The superblocks get the new size and lose RESIZING, the one at the new end first.
  *   5. Only now anybody may use what is new: a journal that has pages beyond the old end could not be replayed before 4.
  *
- * Of a set the second superblock has no place of its own: it is the second one of each disk, whatever the size is, and the set knows its
- * address from the first. So there 1 writes both where they are, and 4 the first one first.
+ * Of a set the second superblock has no place of its own: it is the second one of each disk, whatever the size is, and the
+ * set knows its address from the first. So there 1 writes both where they are, and 4 the first one first.
  *
  * A crash before the commit of 3 leaves the old size, behind it the new one: a mount that finds RESIZING does 4 or takes 1
  * back. Old versions refuse such an image.
  *
- * A file system grows while it is in use, as far as its tables have room. It shrinks while nobody uses it, where nothing
- * lies beyond the new end: an inode's number is its address, so what lies there can not be moved by itself.
+ * A file system grows while it is in use, as far as its tables have room. It shrinks while nobody uses it, where nothing lies
+ * beyond the new end: an inode's number is its address, so what lies there can not be moved by itself.
  */
 #include "fs/resize.h"
 

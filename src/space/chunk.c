@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planning, checking and looking up chunks (the document on RAID, chapter 4.1.4). A chunk is columns times copies: one column and one
- * copy is a disk as it is, several columns are RAID 0 or with parity RAID 5 and 6, several copies RAID 1.
+ * Planning, checking and looking up chunks (the document on RAID, chapter 4.1.4). A chunk is columns times copies: one column
+ * and one copy is a disk as it is, several columns are RAID 0 or with parity RAID 5 and 6, several copies RAID 1.
  */
 #include "space/chunk.h"
 
@@ -29,7 +29,10 @@ G4_FN uint64_t g4_chunk_usable(uint64_t disk_bytes)
 	return disk_bytes > G4_PAGE_BYTES && end > G4_CHUNK_UNIT ? end - G4_CHUNK_UNIT : 0;
 }
 
-/* The disk with the most room left that is not among the first `taken` of `disks`, but first the one that is to be there; G4_MAX_DISKS: none has any. */
+/*
+ * The disk with the most room left that is not among the first `taken` of `disks`, but first the one that is to be there;
+ * G4_MAX_DISKS: none has any.
+ */
 G4_FN static uint32_t roomiest(const struct plan *plan, const uint32_t *disks, uint32_t taken)
 {
 	uint32_t best = G4_MAX_DISKS;

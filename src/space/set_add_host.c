@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk more, or chunks of another level. The set gets as many chunks of its own level that lie on the new disk as the disks have room for that no chunk has yet, behind those that are there:
- * no address changes, and the file system grows over them as over a device that has become longer (src/fs/resize.c). What one disk more is
- * good for depends on the level: copies need as many disks with room as there are copies, rows one more than they have parities and two of
- * data at least. A disk that does not bring enough is one of the set nevertheless, and its room is there for the next one.
+ * A disk more, or chunks of another level. The set gets as many chunks of its own level that lie on the new disk as the disks
+ * have room for that no chunk has yet, behind those that are there: no address changes, and the file system grows over them
+ * as over a device that has become longer (src/fs/resize.c). What one disk more is good for depends on the level: copies need
+ * as many disks with room as there are copies, rows one more than they have parities and two of data at least. A disk that
+ * does not bring enough is one of the set nevertheless, and its room is there for the next one.
  *
  * Crashes: g4_set_switch_table(). Users: writes to rows wait meanwhile, for the map of regions gets longer; nobody else does.
  */
@@ -140,8 +141,8 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char
 }
 
 /*
- * Orders held. All that others have to be kept from: writers of rows wait, for the map of regions gets longer; it may be elsewhere then, where there is
- * none yet, so it is written. dev: NULL, or the new disk.
+ * Orders held. All that others have to be kept from: writers of rows wait, for the map of regions gets longer; it may be
+ * elsewhere then, where there is none yet, so it is written. dev: NULL, or the new disk.
  */
 static int grow(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name,
 		const struct g4_set_growth *growth)
@@ -216,8 +217,8 @@ int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const c
 /* ---- chunks of another level ---- */
 
 /*
- * A level that bears the loss of more disks than the set would be of no use where the metadata is lost, one that bears fewer would leave chunks that a
- * disk takes with it.
+ * A level that bears the loss of more disks than the set would be of no use where the metadata is lost, one that bears fewer
+ * would leave chunks that a disk takes with it.
  */
 static int wish_for(const struct g4_set *set, uint32_t level, struct g4_chunk_wish *wish, struct g4_dev_message message)
 {

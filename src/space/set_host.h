@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets: several disks that are one device. A set is opened in the place of a device and used as one: its address space is that of its
- * chunks (chunk.h), its superblocks are those of its disks (set_label_host.c). Host only.
+ * Sets: several disks that are one device. A set is opened in the place of a device and used as one: its address space is that
+ * of its chunks (chunk.h), its superblocks are those of its disks (set_label_host.c). Host only.
  */
 #ifndef G4_SET_HOST_H
 #define G4_SET_HOST_H
@@ -20,9 +20,10 @@ struct g4_set_options {
 };
 
 /*
- * Opens the disks of a set, or a device that is no part of one. A name is as for g4_dev_open(), or several of them with commas between
- * (a comma of a path is then written "\,", a backslash "\\"; a path that exists is always one name). All disks are needed; without one that others stand in
- * for a set can still be read, and with `degraded` be written. On failure a code and one sentence, and nothing was changed.
+ * Opens the disks of a set, or a device that is no part of one. A name is as for g4_dev_open(), or several of them with commas
+ * between (a comma of a path is then written "\,", a backslash "\\"; a path that exists is always one name). All disks are
+ * needed; without one that others stand in for a set can still be read, and with `degraded` be written. On failure a code and
+ * one sentence, and nothing was changed.
  */
 int g4_set_open(const char *const *names, uint32_t count, const struct g4_set_options *options, struct g4_dev **out,
 		char *message, size_t message_bytes);
@@ -49,23 +50,23 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 		struct g4_dev **out, char *message, size_t message_bytes);
 
 /*
- * Brings a disk up to date while nobody uses the set: all that the set has on it is copied from other disks. rebuild: the names are those
- * of the set, the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes the place of the
- * first that is missing; what is on it is gone. progress: a started bar, or NULL. *disk: its number. After a crash it goes on where it
- * was, here or while the set is mounted.
+ * Brings a disk up to date while nobody uses the set: all that the set has on it is copied from other disks. rebuild: the names
+ * are those of the set, the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes
+ * the place of the first that is missing; what is on it is gone. progress: a started bar, or NULL. *disk: its number. After a
+ * crash it goes on where it was, here or while the set is mounted.
  */
 int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struct g4_progress *progress, uint32_t *disk,
 		   char *message, size_t message_bytes);
 
 /*
- * A device, open or NULL, becomes a disk more of an open set, and is the set's from then on; it is closed on failure, and nothing was changed. What was on
- * it is gone. The set's device is longer then, by the chunks of its level that lie on this disk as well and that all have room for, or as long as before; the file
- * system is as large as it was (g4_resize()).
+ * A device, open or NULL, becomes a disk more of an open set, and is the set's from then on; it is closed on failure, and
+ * nothing was changed. What was on it is gone. The set's device is longer then, by the chunks of its level that lie on this
+ * disk as well and that all have room for, or as long as before; the file system is as large as it was (g4_resize()).
  */
 int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes);
 /*
- * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all. The level bears the loss of as
- * many disks as the set. As above.
+ * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all.
+ * The level bears the loss of as many disks as the set. As above.
  */
 int g4_set_assign_to(struct g4_dev *dev, uint32_t level, uint64_t bytes, char *message, size_t message_bytes);
 /* The word for a level, as users write it; NULL: there is none of that number. And the level; G4_LEVELS: none is called so. */
@@ -118,8 +119,8 @@ struct g4_set_status {
 	} others[G4_MAX_DISKS];
 };
 /*
- * Judges the disks of a set by their superblocks alone, and refuses none of them. The names in *status are those that were given. A
- * negative code and a sentence: none could be read.
+ * Judges the disks of a set by their superblocks alone, and refuses none of them. The names in *status are those that were
+ * given. A negative code and a sentence: none could be read.
  */
 int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
 		   size_t message_bytes);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The superblocks of a set. Each disk has two, as a disk that is alone; they say the same but for the disk's index and size, and for
- * their own address. Above, the set has one superblock in two copies, at 4 KiB and in the last page of its address space: what is
- * written there goes to that copy on all disks, and the newest of all disks is what is read.
+ * The superblocks of a set. Each disk has two, as a disk that is alone; they say the same but for the disk's index and size,
+ * and for their own address. Above, the set has one superblock in two copies, at 4 KiB and in the last page of its address
+ * space: what is written there goes to that copy on all disks, and the newest of all disks is what is read.
  *
- * Which disks have missed writes is the set's own: writers of superblocks neither set nor lose it. A disk is dropped, or found to be
- * missing at the first write, by writing that into both superblocks of all others, before the write that it misses is acknowledged.
- * A crash before the last of these says of a disk that has everything that it is stale, or nothing; never the other way round.
+ * Which disks have missed writes is the set's own: writers of superblocks neither set nor lose it. A disk is dropped, or found
+ * to be missing at the first write, by writing that into both superblocks of all others, before the write that it misses is
+ * acknowledged. A crash before the last of these says of a disk that has everything that it is stale, or nothing; never the
+ * other way round.
  */
 #define _GNU_SOURCE 1
 
@@ -130,9 +131,9 @@ bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superbl
 }
 
 /*
- * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with both: the
- * one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its UUID: a disk that
- * took the place of another has its number, and nothing of what was written with that.
+ * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with
+ * both: the one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its
+ * UUID: a disk that took the place of another has its number, and nothing of what was written with that.
  */
 bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
@@ -482,9 +483,10 @@ static int withdraw(struct g4_wg *wg, struct g4_set *set, const struct g4_superb
 }
 
 /*
- * The steps, each durable before the next: all superblocks lead to the table that counts; the new table, at the other place, on all disks;
- * the new disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before the first of the
- * others leaves the set as it was, one after it the new one. What others have written to the superblock meanwhile is kept.
+ * The steps, each durable before the next: all superblocks lead to the table that counts; the new table, at the other place, on
+ * all disks; the new disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before
+ * the first of the others leaves the set as it was, one after it the new one. What others have written to the superblock
+ * meanwhile is kept.
  */
 int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth)
 {
@@ -569,9 +571,9 @@ static int start_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, boo
 }
 
 /*
- * Disks that are not there miss something from now on, even if nothing is written: they may have been written with each other, of which
- * nobody here knows, and would be taken for as good as these. The disk itself does so by its own word as well until it has everything,
- * and never speaks for a set that others can speak for.
+ * Disks that are not there miss something from now on, even if nothing is written: they may have been written with each other,
+ * of which nobody here knows, and would be taken for as good as these. The disk itself does so by its own word as well until it
+ * has everything, and never speaks for a set that others can speak for.
  */
 int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows: the memory that they are read into, what is computed of them, and requests to all of their disks at once. What a crash has left in
- * the log is what a row has, for readers here. Locks of rows: set_parity_host.c.
+ * Rows: the memory that they are read into, what is computed of them, and requests to all of their disks at once. What a crash
+ * has left in the log is what a row has, for readers here. Locks of rows: set_parity_host.c.
  */
 #define _GNU_SOURCE 1
 
@@ -79,8 +79,9 @@ int g4_set_parity_begin(struct g4_set *set)
 }
 
 /*
- * The map of regions may be longer then, and begin elsewhere in the log. Pages of the old one are none of the new one there: each has its number.
- * In the last byte that the old one used there may be bits of regions that did not exist: they are cleared before they mean anything.
+ * The map of regions may be longer then, and begin elsewhere in the log. Pages of the old one are none of the new one there:
+ * each has its number. In the last byte that the old one used there may be bits of regions that did not exist: they are
+ * cleared before they mean anything.
  */
 int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunks, uint32_t chunk_count)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Power cuts of file systems of several disks. Each operation of the crash explorer runs with copies on two disks, or on three; the
- * power fails at any request to any of them, each keeps some of what it had not flushed, and any disks but one are lost with it.
- * And with files whose level is another one than that of what leads to them, on three disks of which one is lost. What is found
- * then is judged as on one disk (test_crash.c). G4_CRASH_SEED varies it; the power fails at each G4_CRASH_EVERY-th request from a
- * random one on.
+ * Power cuts of file systems of several disks. Each operation of the crash explorer runs with copies on two disks, or on
+ * three; the power fails at any request to any of them, each keeps some of what it had not flushed, and any disks but one are
+ * lost with it. And with files whose level is another one than that of what leads to them, on three disks of which one is
+ * lost. What is found then is judged as on one disk (test_crash.c). G4_CRASH_SEED varies it; the power fails at each
+ * G4_CRASH_EVERY-th request from a random one on.
  */
 #include "crash.h"
 #include "disks.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk is added to a file system of several: at every level it has what it is said to have, all that was there stays where it is, a power
- * cut at any request leaves the old set or the new one, and what can not be added is refused with nothing changed.
+ * A disk is added to a file system of several: at every level it has what it is said to have, all that was there stays where
+ * it is, a power cut at any request leaves the old set or the new one, and what can not be added is refused with nothing
+ * changed.
  */
 #include "rebuilding.h"
 
@@ -239,7 +240,7 @@ static bool judge_crash(struct disks *crashed, uint32_t old, uint32_t at, uint32
 	disks_expect_files(crashed, FILES, 1);
 	disks_unmount(crashed);
 	disks_expect_clean(crashed, ((1u << crashed->count) - 1) & ~gone);
-	if (is_old && !gone && at % 7 == 0) {
+	if (is_old && !gone && at % 5 == 0) {
 		add_next(crashed);
 		disks_expect_clean(crashed, (1u << crashed->count) - 1);
 	}
@@ -275,7 +276,7 @@ static void a_power_cut_leaves_the_old_set_or_the_new_one(void **state)
 			fail_msg("%s", d.message);
 		const uint64_t total = order.count;
 		disks_make(&crashed, old + 1, d.bytes);
-		for (uint32_t at = l % 2; at <= total; at += rig_every(2)) {
+		for (uint32_t at = l % 2; at <= total; at += 2 * rig_every(2)) {
 			crashed.count = old + 1;
 			disks_crash(&crashed, before, &f, &order, at, &random);
 			old_sets += judge_crash(&crashed, old, at, levels[l].parity + levels[l].copies);
@@ -396,7 +397,7 @@ static void a_power_cut_leaves_the_chunks_that_were_or_the_new_ones(void **state
 		const uint32_t lost = g4_dev_props(f.set)->copies - 1;
 		assign(&d, f.set, assigned[k].level);
 		disks_make(&crashed, d.count, d.bytes);
-		for (uint32_t at = k % 2; at <= order.count; at += rig_every(2)) {
+		for (uint32_t at = k % 2; at <= order.count; at += 2 * rig_every(2)) {
 			uint32_t which = (1u << d.count) - 1;
 			disks_crash(&crashed, before, &f, &order, at, &random);
 			for (uint32_t l = 0; l < lost; l++) /* with what may be lost */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders that change which disks and chunks a set has, where something else happens at the same time: another order, a superblock that
- * is written, a disk that fails, a crash after a crash.
+ * Orders that change which disks and chunks a set has, where something else happens at the same time: another order, a
+ * superblock that is written, a disk that fails, a crash after a crash.
  */
 #include <pthread.h>
 #include <time.h>

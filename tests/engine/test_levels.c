@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels by file: what a file's policy, or that of its directory, asks for is where its pages lie, however they are written; nothing else lies
- * there; a level that is full is full for its files alone; and what is reserved, claimed and freed of it adds up.
+ * Levels by file: what a file's policy, or that of its directory, asks for is where its pages lie, however they are written;
+ * nothing else lies there; a level that is full is full for its files alone; and what is reserved, claimed and freed of it
+ * adds up.
  */
 #include "rebuilding.h"
 

@@ -102,6 +102,9 @@ check "and asked for" "$gpu4fs" attr set raid=5 "$mnt/five"
 cp -r "$here/../../src" "$mnt/five"
 cp -r "$here/../../docs" "$mnt"
 same "by all that is in it" 5 "$(getfattr --only-values -n gpu4fs.raid "$mnt/five/src/fs")"
+sync -f "$mnt" # what the kernel has of it
+same "which takes what is free of it, as status says" "['1', '5'] True" "$(state "[x['level'] for x in d['levels']],
+	0 < d['levels'][1]['free_bytes'] < d['levels'][1]['size_bytes'] - 1000000" | sed "s/(\(.*\))/\1/; s/],/]/")"
 same "and by nothing else" default "$(getfattr --only-values -n gpu4fs.raid "$mnt/docs")"
 written=$(there)
 check "unmounted" goes
