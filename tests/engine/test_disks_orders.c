@@ -319,6 +319,51 @@ static void a_new_disk_that_dies_is_withdrawn(void **state)
 	assert_true(failed > 10);
 }
 
+/* A crash while the others say again what they said: some know of the new disk, which is no more. */
+static void a_crash_while_a_disk_is_withdrawn_leaves_the_set(void **state)
+{
+	static struct disks_order order;
+	const struct g4_set_plan plan = {.raid = G4_RAID_1, .copies = 2};
+	uint32_t withdrawn = 0;
+
+	(void)state;
+	for (uint32_t cut = 1; cut < 24; cut++) {
+		const struct g4_fault fault = {.cut_after_writes = cut, .keep_unflushed = true, .write_through = true};
+		struct disks d, crashed;
+		struct faulty f;
+		struct g4_dev *set, *disk;
+		uint8_t *before[MOST_DISKS];
+		uint64_t random = cut;
+		format(&d, 3, &plan);
+		for (uint32_t n = 0; n < d.count; n++) {
+			before[n] = (uint8_t *)malloc(d.bytes[n]);
+			rig_copy(before[n], d.memory[n], d.bytes[n]);
+		}
+		disks_open_faulty(&d, &f);
+		memset(&order, 0, sizeof(order));
+		disks_watch(&d, &f, &order);
+		assert_int_equal(g4_dev_fault_open(disks_open_one(d.names[3]), &disk), 0);
+		g4_dev_fault_set(disk, &fault);
+		const bool failed = g4_set_add_to(f.set, disk, d.names[3], d.message, sizeof(d.message)) < 0;
+		withdrawn += failed && order.count > 8;
+		disks_make(&crashed, d.count, d.bytes);
+		for (uint32_t at = 0; failed && at <= order.count; at++)
+			for (uint32_t lost = 0; lost <= d.count; lost++) {
+				disks_crash(&crashed, before, &f, &order, at, &random);
+				if (disks_try_open(&crashed, 7 & ~(1u << lost), true, 0, &set) < 0)
+					fail_msg("died after %u, crash after %u, without disk %u: %s", cut, at, lost,
+						 crashed.message);
+				g4_dev_close(set);
+			}
+		disks_free(&crashed);
+		g4_dev_close(f.set);
+		for (uint32_t n = 0; n < d.count; n++)
+			free(before[n]);
+		release(&d);
+	}
+	assert_true(withdrawn > 0);
+}
+
 static uint64_t available(struct disks *d)
 {
 	struct g4_statfs s;
@@ -436,6 +481,7 @@ int main(void)
 		cmocka_unit_test(a_second_crash_and_a_lost_disk_leave_a_set),
 		cmocka_unit_test(a_disk_that_fails_before_the_switch_stops_it),
 		cmocka_unit_test(a_new_disk_that_dies_is_withdrawn),
+		cmocka_unit_test(a_crash_while_a_disk_is_withdrawn_leaves_the_set),
 		cmocka_unit_test(more_of_the_own_level_is_for_all),
 		cmocka_unit_test(mounted_two_orders_at_once_are_carried_out_both),
 	};
