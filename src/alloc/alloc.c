@@ -748,19 +748,21 @@ G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t p
 	const uint64_t last =
 		g4_min64((end + G4_REGION_PAGES - 1) / G4_REGION_PAGES, alloc->most_groups * G4_GROUP_REGIONS);
 	uint64_t region = (page + G4_REGION_PAGES - 1) / G4_REGION_PAGES;
+	int failed = 0;
 
 	while (region < last) {
 		const uint64_t border = g4_min64((region / G4_GROUP_REGIONS + 1) * G4_GROUP_REGIONS, last);
 		uint64_t pages = 0;
 		int rc = region < alloc->region_count ? count_regions(wg, alloc, region, border, &pages) : 0;
 		if (rc < 0)
-			return rc;
+			pages = 0;
+		failed = failed < 0 ? failed : rc;
 		for (; region < border; region++)
 			*(volatile uint8_t *)&alloc->region_pool[region] = (uint8_t)pool;
 		g4_sub64(&alloc->free_pages, pages);
 		g4_add64(free_of(alloc, pool), pages);
 	}
-	return 0;
+	return failed;
 }
 
 /* New groups of which all is free but for what `free_pages` of the last one leave. */

@@ -161,7 +161,8 @@ G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 			    uint64_t groups, uint64_t word);
 /*
  * Regions that begin between two pages are of a pool from now on, with what is free of them: they were of OWN. Before anybody
- * uses the memory view, or of what is behind its end.
+ * uses the memory view, or of what is behind its end. After an error all are, and what is free of groups whose page could not
+ * be read counts as OWN's.
  */
 G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool);
 /* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */
@@ -177,8 +178,8 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 			struct g4_address *address, uint32_t *near);
 G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
 /*
- * Copies what begins at a slot of a slab whose page is in this line of the cache; false: nothing of this kind does. Whose number a
- * caller has may be removed meanwhile, and the slot given to another: what comes is one or the other.
+ * Copies what begins at a slot of a slab whose page is in this line of the cache; false: nothing of this kind does. Whose
+ * number a caller has may be removed meanwhile, and the slot given to another: what comes is one or the other.
  */
 G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, struct g4_address address, void *to,
 			uint32_t bytes);

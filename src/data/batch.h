@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The write pipeline (DESIGN.md "The way of a write"): everything that is stored of a file's contents goes through its stages, a
- * batch of pages at a time.
+ * The write pipeline (DESIGN.md "The way of a write"): everything that is stored of a file's contents goes through its stages,
+ * a batch of pages at a time.
  *
- *     gather -> hash -> dedup -> place -> store -> publish
+ * gather -> hash -> dedup -> place -> store -> publish
  *
- * A stage is a file that reads and extends the batch; parity is made below, by sets of disks. Data goes to space that nothing points
- * to yet; publish alone touches metadata: it makes the data reachable in a transaction, together with the size. Crash before publish: the old contents, and the space was never taken on disk. Crash
- * after: the new. An I/O error leaves dirty pages dirty and gives the claimed space back.
+ * A stage is a file that reads and extends the batch; parity is made below, by sets of disks. Data goes to space that nothing
+ * points to yet; publish alone touches metadata: it makes the data reachable in a transaction, together with the size. Crash
+ * before publish: the old contents, and the space was never taken on disk. Crash after: the new. An I/O error leaves dirty
+ * pages dirty and gives the claimed space back.
  *
  * Leader, in-core inode write-locked.
  */
@@ -43,8 +44,8 @@ G4_FN G4_INLINE bool g4_segment_is_stored(const struct g4_segment *segment)
 }
 
 /*
- * What is known of a page's contents before it has a place: nothing, that they are zeros, twice the index (and 1) of the first page in
- * the lists that is like it, or the address of a page like it, which is larger.
+ * What is known of a page's contents before it has a place: nothing, that they are zeros, twice the index (and 1) of the first
+ * page in the lists that is like it, or the address of a page like it, which is larger.
  */
 #define G4_KNOWN_NOT UINT64_C(0)
 #define G4_KNOWN_ZEROS UINT64_C(1)
@@ -142,8 +143,8 @@ G4_FN uint64_t g4_gathered_pooled(const struct g4_fs *fs, const struct g4_batch 
 
 /* ---- hash.c ---- */
 /*
- * The sums of a batch's pages, which nobody changes any more until they are stored, as the file's policy wants them. Foreign ones get
- * theirs when they are stored.
+ * The sums of a batch's pages, which nobody changes any more until they are stored, as the file's policy wants them. Foreign
+ * ones get theirs when they are stored.
  */
 G4_FN int g4_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_batch *batch);
 
@@ -156,7 +157,10 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 /* ---- place.c: where a data page gets its address; src/space chooses the disk by it ---- */
 /* Finds space for a batch, in segments; it ends where there is no room for more of them. */
 G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
-/* The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved. */
+/*
+ * The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved; of the own
+ * level where the policy's is full.
+ */
 G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
 			struct g4_batch *batch);
 /* 1..want pages in a row for space that is not written (fallocate), from a reservation, which shrinks by *got. */
@@ -176,8 +180,8 @@ G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 
 /* ---- publish.c ---- */
 /*
- * Makes a stored batch reachable; `size` is what the file is long when all of it is. *published: pages done, fewer than all of them
- * without an error where a page that was found is gone: the next batch looks for none.
+ * Makes a stored batch reachable; `size` is what the file is long when all of it is. *published: pages done, fewer than all of
+ * them without an error where a page that was found is gone: the next batch looks for none.
  */
 G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 		     uint64_t size, uint32_t *published);
@@ -187,7 +191,8 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 /* ---- pipeline.c: the stages one after the other ---- */
 /*
  * Hash, look up, place, store and publish one gathered batch. *published: pages that are reachable now, from the batch's start;
- * their reservation is used up, and so is all of a direct batch's. The others, also where there was no error, are for the next batch.
+ * their reservation is used up, and so is all of a direct batch's. The others, also where there was no error, are for the next
+ * batch.
  */
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published);

@@ -35,8 +35,9 @@ G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t p
 }
 
 /*
- * What is known of a page: zeros, or an address; or nothing. One that is like another in the lists has that one's place, which is nothing
- * if its batch could not be placed. Where it was given back nobody shares it: the table of contents does not have it.
+ * What is known of a page: zeros, or an address; or nothing. One that is like another in the lists has that one's place, which
+ * is nothing if its batch could not be placed. Where it was given back nobody shares it: the table of contents does not have
+ * it.
  */
 G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
 {
@@ -72,8 +73,8 @@ G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t pag
 }
 
 /*
- * The pages from `first` on, at most `most`, were found where they lie already, from `address` on. What is there may have rotted since, and
- * is not read: they are stored, and later writers of the same find the new ones.
+ * The pages from `first` on, at most `most`, were found where they lie already, from `address` on. What is there may have
+ * rotted since, and is not read: they are stored, and later writers of the same find the new ones.
  */
 G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t first, uint64_t most,
 			     struct g4_address address)
@@ -170,11 +171,14 @@ G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *ino
 G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
 			struct g4_batch *batch)
 {
+	const uint32_t pool = g4_policy_pool(fs, policy);
 	struct g4_address address;
 	uint64_t got;
-	int rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_policy_pool(fs, policy), G4_ALLOC_DATA), goal, 1, false,
-				&address, &got);
+	int rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(pool, G4_ALLOC_DATA), goal, 1, false, &address, &got);
 
+	if (rc == -G4_E_NOSPC && pool != G4_LEVEL_OWN) /* which keeps some back, so that a full file can be cut */
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(G4_LEVEL_OWN, G4_ALLOC_DATA), G4_NO_ADDRESS, 1, false,
+				    &address, &got);
 	batch->segment_count = 0;
 	batch->claimed = 0;
 	if (rc == 0)

@@ -18,8 +18,8 @@ struct g4_dev; /* one open device */
 enum g4_io_op { G4_IO_READ, G4_IO_WRITE, G4_IO_FLUSH, G4_IO_DISCARD, G4_IO_CHECK };
 #define G4_IO_FUA 1u /* WRITE: durable when complete */
 /*
- * READ and WRITE of a device that keeps several copies: of this one alone, counted from 0. Without it a read gives what any copy
- * holds, another one where one can not be read; a write goes to all.
+ * READ and WRITE of a device that keeps several copies: of this one alone, counted from 0. Without it a read gives what any
+ * copy holds, another one where one can not be read; a write goes to all.
  */
 #define G4_IO_COPY(copy) (((uint32_t)(copy) + 1) << 8)
 #define G4_IO_COPY_MASK UINT32_C(0xff00)
@@ -30,10 +30,10 @@ struct g4_iov {
 };
 
 /*
- * One request. The caller owns it and everything it points to until it is complete. offset and every iov length are
- * multiples of the sector size, every base aligned to it; at most G4_IO_MAX_IOV vectors. FLUSH uses no range; DISCARD and CHECK
- * take offset and discard_bytes. CHECK of a device with parity compares rows that begin in the range, and writes again what is known to be
- * wrong in them, where it can be written: -G4_E_CHECKSUM: something is wrong still. Of others nothing is done.
+ * One request. The caller owns it and everything it points to until it is complete. offset and every iov length are multiples
+ * of the sector size, every base aligned to it; at most G4_IO_MAX_IOV vectors. FLUSH uses no range; DISCARD and CHECK take
+ * offset and discard_bytes. CHECK of a device with parity compares rows that begin in the range, and writes again what is known
+ * to be wrong in them, where it can be written: -G4_E_CHECKSUM: something is wrong still. Of others nothing is done.
  */
 #define G4_IO_MAX_IOV 1024
 struct g4_io {
@@ -109,8 +109,8 @@ struct g4_dev_order {
 	uint64_t done, all; /* out: bytes of the disk that is being rebuilt */
 };
 /*
- * Leader, without requests under way. Orders about a rebuild come one at a time. 0 or a negative code: -G4_E_NOTSUP: it is no set, or nothing of that can be done
- * here; -G4_E_NO_TARGET: no disk is being rebuilt.
+ * Leader, without requests under way. Orders about a rebuild come one at a time. 0 or a negative code: -G4_E_NOTSUP: it is no
+ * set, or nothing of that can be done here; -G4_E_NO_TARGET: no disk is being rebuilt.
  */
 G4_FN int g4_dev_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
 /* The address of byte `offset` of a mapped device; NULL for a queued one and beyond the end. */

@@ -136,8 +136,8 @@ enum g4_checksum_algorithm {
 };
 
 /*
- * Policy: how the data of a file that is written from now on is kept; a word in each inode, inherited from the directory, and in
- * the superblock. A field of 0: as the superblock says; there: off. Bits 8 to 31 are for what version 1 does not have, 0.
+ * Policy: how the data of a file that is written from now on is kept; a word in each inode, inherited from the directory, and
+ * in the superblock. A field of 0: as the superblock says; there: off. Bits 8 to 31 are for what version 1 does not have, 0.
  */
 #define G4_POLICY_CHECKSUM UINT32_C(0xf) /* 1 + enum g4_checksum_algorithm */
 #define G4_POLICY_DEDUP UINT32_C(0xf0)	 /* whether pages that are there already are shared; of those with BLAKE3 */
@@ -259,9 +259,9 @@ G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock
 #define G4_STRIPE_MAX G4_CHUNK_UNIT
 
 /*
- * A piece of the address space: columns, each of which has `copies` places on as many disks. Its stripes go to the columns in turn.
- * Place c of column k is places[k * copies + c]. With parity the last `parity` columns are that, and copies is 1; column c of stripe s is
- * in places[(c + s) % columns] then.
+ * A piece of the address space: columns, each of which has `copies` places on as many disks. Its stripes go to the columns in
+ * turn. Place c of column k is places[k * copies + c]. With parity the last `parity` columns are that, and copies is 1; column
+ * c of stripe s is in places[(c + s) % columns] then.
  */
 struct g4_chunk {
 	g4_le64 address;
@@ -286,8 +286,8 @@ G4_FN G4_INLINE uint64_t g4_place_address(uint64_t place)
 }
 
 /*
- * Pages of the parity log: its header, page 0; descriptors of entries, behind which stand their pages; at its end the map, which has bits in
- * the place of slots.
+ * Pages of the parity log: its header, page 0; descriptors of entries, behind which stand their pages; at its end the map,
+ * which has bits in the place of slots.
  */
 enum g4_parity_log_kind {
 	G4_PARITY_LOG_HEADER = 1,

@@ -129,15 +129,14 @@ struct g4_dedup_counts {
 };
 
 /*
- * BATCH: entries, then an attribute structure for each if G4_BATCH_ATTR asks for them, then the paths, in any order; the data begins at
- * a multiple of 8. An entry is an operation on a path, relative to the command's node unless it begins with a slash, of any length.
- * Paths do not share text: together they are no longer than what is there for them. Where the host keeps inode numbers
- * (G4_FS_HOLD_UNLINKED) UNLINK, RMDIR and RENAME are NOTSUP: it has to hear of each inode that goes.
+ * BATCH: entries, then an attribute structure for each if G4_BATCH_ATTR asks for them, then the paths, in any order; the data
+ * begins at a multiple of 8. An entry is an operation on a path, relative to the command's node unless it begins with a slash,
+ * of any length. Paths do not share text: together they are no longer than what is there for them. Where the host keeps inode
+ * numbers (G4_FS_HOLD_UNLINKED) UNLINK, RMDIR and RENAME are NOTSUP: it has to hear of each inode that goes.
  *
- *      0         count * 32          [+ count * sizeof(struct g4_attr)]                length
- *     +---------+------------------------------------------------------+-----------------+
- *     | entries | attributes                                           | paths           |
- *     +---------+------------------------------------------------------+-----------------+
+ * 0         count * 32          [+ count * sizeof(struct g4_attr)]                length
+ * +---------+------------------------------------------------------+-----------------+ | entries | attributes
+ * | paths           | +---------+------------------------------------------------------+-----------------+
  */
 #define G4_BATCH_STOP 1u /* in order, and none behind the first that fails: they get CANCELED */
 #define G4_BATCH_ATTR 2u

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Background jobs: their records, in memory and in the root block; their steps; commands. While mounted the records in memory
- * count. What the jobs that there are do twice does no harm, so what is logged may be older: a crash costs them work, and nothing else.
+ * count. What the jobs that there are do twice does no harm, so what is logged may be older: a crash costs them work, and
+ * nothing else.
  *
- * One workgroup at a time does a step (jobs.owner). It works on a copy of the record and puts cursor and counters back when it has
- * ended; state and limits are those of the commands, which wait for the step where they must.
+ * One workgroup at a time does a step (jobs.owner). It works on a copy of the record and puts cursor and counters back when it
+ * has ended; state and limits are those of the commands, which wait for the step where they must.
  */
 #include "fs/jobs.h"
 
@@ -364,19 +365,26 @@ G4_FN static bool can_grow(const struct g4_fs *fs)
 
 /*
  * A disk, or chunks of another level. A disk that brought nothing that its tables can use is one of the set all the same: the
- * size is what it was.
+ * size is what it was. Who changes the size or the superblocks just now is waited for: the order is carried out, and is not to
+ * be given again.
  */
 G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
+	struct g4_jobs *jobs = &fs->jobs;
 	struct g4_job_record unused;
 	uint64_t limit;
 
 	if (!can_grow(fs))
 		return -G4_E_NOTSUP;
-	const int rc = g4_rebuild_order(wg, fs, cmd, &unused);
-	if (rc == 0) /* what the set says of itself */
+	take_over(jobs); /* one order at a time, with its growth, and no rebuild begins meanwhile */
+	int rc = g4_rebuild_order(wg, fs, cmd, &unused);
+	if (rc == 0) { /* what the set says of itself */
 		g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_CHUNKS);
-	return rc < 0 ? rc : g4_resize(wg, fs, g4_space_bytes(&fs->space), false, &limit);
+		while ((rc = g4_resize(wg, fs, g4_space_bytes(&fs->space), false, &limit)) == -G4_E_BUSY)
+			g4_pause();
+	}
+	give_back(jobs);
+	return rc;
 }
 
 G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)

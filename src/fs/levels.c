@@ -21,10 +21,14 @@ G4_FN int g4_levels_apply(struct g4_wg *wg, struct g4_fs *fs, uint64_t from)
 		if (rc < 0)
 			return rc == -G4_E_NOENT ? 0 : rc;
 		fs->own_level = order.disk < G4_LEVELS ? order.disk : (uint32_t)G4_LEVEL_OWN;
-		if (order.all == G4_LEVEL_OWN || order.all >= G4_LEVELS || order.bytes <= from)
+		/* what was assigned to the own level by that name is own: files that ask for that level lie there */
+		if (order.all == G4_LEVEL_OWN || order.all == fs->own_level || order.all >= G4_LEVELS ||
+		    order.bytes <= from)
 			continue;
 		rc = g4_alloc_set_pool(wg, &fs->alloc, g4_max64(order.done, from) / G4_PAGE_BYTES,
 				       order.bytes / G4_PAGE_BYTES, (uint32_t)order.all);
+		if (fs->flags & G4_FS_READ_ONLY)
+			rc = 0; /* nobody takes a page of it: what is free is told wrong, and all the rest can be read */
 	}
 	return rc;
 }

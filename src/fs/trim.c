@@ -13,6 +13,18 @@
 #define MOST_PAGES UINT64_C(8192)
 #define LEAST_PAGES UINT64_C(64)
 
+/* What is free of the level that has least: pages may be of any, and claims for space of it may have to wait. */
+G4_FN static uint64_t least_free(const struct g4_alloc *alloc)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t pool = 0; pool < G4_LEVELS; pool++) {
+		const uint64_t pages = g4_alloc_free_in(alloc, pool);
+		least = pages > 0 ? g4_min64(least, pages) : least;
+	}
+	return least == UINT64_MAX ? 0 : least;
+}
+
 G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t end, uint64_t least,
 			    uint64_t *done)
 {
@@ -20,7 +32,7 @@ G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, u
 	int rc = 0;
 
 	while (page < end && rc == 0) {
-		uint64_t share = g4_load64_rlx(&alloc->free_pages) / 16, pages;
+		uint64_t share = least_free(alloc) / 16, pages;
 		uint64_t most = g4_max64(g4_min64(g4_max64(share, LEAST_PAGES), MOST_PAGES), least);
 
 		rc = g4_alloc_hide(wg, alloc, &page, end, most, &pages);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planning, checking and looking up chunks (the document on RAID, chapter 4.1.4). A chunk is columns times copies: one column and one
- * copy is a disk as it is, several columns are RAID 0 or with parity RAID 5 and 6, several copies RAID 1.
+ * Planning, checking and looking up chunks (the document on RAID, chapter 4.1.4). A chunk is columns times copies: one column
+ * and one copy is a disk as it is, several columns are RAID 0 or with parity RAID 5 and 6, several copies RAID 1.
  */
 #include "space/chunk.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks: which part of an address space of several disks lies where. They are sorted, have no gap between them, and stay as they are
- * while a set is open, but for new ones at the end; so looking one up takes no lock.
+ * Chunks: which part of an address space of several disks lies where. They are sorted, have no gap between them, and stay as
+ * they are while a set is open, but for new ones at the end; so looking one up takes no lock.
  */
 #ifndef G4_CHUNK_H
 #define G4_CHUNK_H
@@ -39,8 +39,8 @@ struct g4_chunk_wish {
 	uint32_t with_disk;  /* each is on this one, too: 1 + its number; 0: on any */
 };
 /*
- * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). How many chunks, at most G4_CHUNKS_MAX;
- * 0: the level can not be had with these disks. Per-lane.
+ * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). How many chunks, at most
+ * G4_CHUNKS_MAX; 0: the level can not be had with these disks. Per-lane.
  */
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			     struct g4_chunk *chunks);

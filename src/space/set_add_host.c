@@ -21,13 +21,13 @@ static int check_set(const struct g4_set *set, struct g4_dev_message message)
 {
 	if (set->dev.props.read_only)
 		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", set->disks[0].name);
+	if (g4_load32_acq(&set->stuck))
+		return g4_dev_fail(message, -G4_E_IO, "a disk has failed that can not be done without");
 	if (g4_load32_acq(&set->target) != G4_MAX_DISKS)
 		return g4_dev_fail(message, -G4_E_BUSY, "a disk is being rebuilt; finish that first");
 	for (uint32_t d = 0; d < set->count; d++)
 		if (!g4_set_is_active(set, d))
 			return g4_dev_fail(message, -G4_E_BUSY, "disk %u is missing; rebuild or replace it first", d);
-	if (set->count == G4_MAX_DISKS)
-		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
 	return 0;
 }
 
@@ -41,15 +41,18 @@ static uint32_t find_name(const struct g4_set *set, const char *name)
 }
 
 /* The same of a device, also by what it says. */
-static uint32_t find_disk(struct g4_wg *wg, const struct g4_set *set, struct g4_dev *dev, const char *name)
+static uint32_t find_disk(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name)
 {
 	struct g4_superblock *sb = NULL;
 	uint32_t found = find_name(set, name);
 
 	if (posix_memalign((void **)&sb, G4_PAGE_BYTES, sizeof(*sb)) != 0)
 		return found;
-	if (g4_set_read_label(wg, dev, sb) == 0 && g4_set_is_label(sb) && g4_set_is_member(set->super, sb))
+	const bool is_label = g4_set_read_label(wg, dev, sb) == 0 && g4_set_is_label(sb);
+	pthread_mutex_lock(&set->lock);
+	if (is_label && g4_set_is_member(set->super, sb))
 		found = sb->disk_index;
+	pthread_mutex_unlock(&set->lock);
 	free(sb);
 	return found;
 }
@@ -59,7 +62,7 @@ static int tell_known(const char *name, uint32_t disk, struct g4_dev_message mes
 	return g4_dev_fail(message, -G4_E_SB_DISKS, "%s: is disk %u of this file system already", name, disk);
 }
 
-static int check_disk(struct g4_wg *wg, const struct g4_set *set, struct g4_dev *dev, const char *name,
+static int check_disk(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
 		      struct g4_dev_message message)
 {
 	const struct g4_dev_props *props = g4_dev_props(dev);
@@ -67,6 +70,8 @@ static int check_disk(struct g4_wg *wg, const struct g4_set *set, struct g4_dev 
 
 	if (known != G4_MAX_DISKS)
 		return tell_known(name, known, message);
+	if (set->count == G4_MAX_DISKS)
+		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
 	if (props->read_only)
 		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
 	if (props->size_bytes < G4_MIN_DEVICE_BYTES ||
@@ -80,36 +85,39 @@ static int check_disk(struct g4_wg *wg, const struct g4_set *set, struct g4_dev 
 	return 0;
 }
 
-/* The superblocks are to say that there are more chunks, as wished, behind those that there are. */
-static void plan_chunks(struct g4_set *set, const struct g4_chunk_wish *wish, struct g4_superblock *next)
+/* Orders held: nobody else changes what there is. Chunks as wished, behind those that there are; the memory is the caller's. */
+static int plan_chunks(struct g4_set *set, const struct g4_chunk_wish *wish, struct g4_set_growth *growth)
 {
 	uint64_t bytes[G4_MAX_DISKS];
 
-	for (uint32_t d = 0; d < next->disk_count; d++)
-		bytes[d] = next->disk_bytes[d];
-	next->chunk_count = g4_chunk_extend(wish, bytes, next->disk_count, set->chunks, set->map.count);
-	next->chunk_list_head = set->super->chunk_list_head == G4_CHUNKS_ADDRESS ? G4_CHUNKS_SECOND : G4_CHUNKS_ADDRESS;
-	next->features_incompat |= G4_FEATURE_INCOMPAT_CHUNKS;
+	growth->chunks = calloc(G4_CHUNKS_MAX, sizeof(*growth->chunks));
+	if (!growth->chunks)
+		return -G4_E_NOMEM;
+	memcpy(growth->chunks, set->chunks, set->map.count * sizeof(*growth->chunks));
+	pthread_mutex_lock(&set->lock);
+	for (uint32_t d = 0; d < growth->disk_count; d++)
+		bytes[d] = d < set->count ? (uint64_t)set->super->disk_bytes[d] : growth->disk_bytes;
+	pthread_mutex_unlock(&set->lock);
+	growth->chunk_count = g4_chunk_extend(wish, bytes, growth->disk_count, growth->chunks, set->map.count);
+	return 0;
 }
 
 /* And a disk more. */
-static int plan_disk(struct g4_set *set, const struct g4_dev *dev, struct g4_superblock *next)
+static int plan_disk(struct g4_set *set, const struct g4_dev *dev, struct g4_set_growth *growth)
 {
-	const uint32_t disk = set->count;
 	struct g4_chunk_wish wish;
 
-	*next = *set->super;
-	next->disk_count = disk + 1;
-	next->disk_bytes[disk] = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
-	next->disk_since[disk] = next->disk_mended[disk] = next->disk_damaged[disk] = 0;
-	g4_chunk_wish_like(&set->map, next->parity_log_bytes, &wish);
-	wish.with_disk = disk + 1; /* what is left of the others may be meant for another level */
-	plan_chunks(set, &wish, next);
-	return g4_uuid_random(next->disk_uuids[disk]);
+	growth->disk_count = set->count + 1;
+	growth->disk_bytes = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
+	g4_chunk_wish_like(&set->map, set->super->parity_log_bytes, &wish);
+	wish.with_disk = growth->disk_count; /* what is left of the others may be meant for another level */
+	const int rc = plan_chunks(set, &wish, growth);
+	return rc < 0 ? rc : g4_uuid_random(growth->uuid);
 }
 
 /* Lock held. The device is in its place, and counts from the switch on. */
-static int put_in(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name, struct g4_superblock *next)
+static int put_in(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name,
+		  const struct g4_set_growth *growth)
 {
 	const uint32_t disk = set->count;
 
@@ -117,73 +125,92 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char
 	set->disks[disk].dev = dev;
 	set->disks[disk].name = name;
 	set->disks[disk].state = G4_DISK_MISSING;
-	set->super->disk_bytes[disk] = next->disk_bytes[disk];
+	set->super->disk_bytes[disk] = growth->disk_bytes;
 	int rc = g4_set_wipe(wg, set, disk);
+	set->super->disk_bytes[disk] = 0;
 	if (rc == 0)
-		rc = g4_set_switch_table(wg, set, next, next->chunk_count);
+		rc = g4_set_switch_table(wg, set, growth);
 	if (set->count == disk) {
-		set->super->disk_bytes[disk] = 0;
 		memset(&set->disks[disk], 0, sizeof(set->disks[disk]));
 		return rc;
 	}
+	if (!g4_dev_props(dev)->discard)
+		set->dev.props.discard = false;
 	g4_store32_rel(&set->dev.props.disks, disk + 1);
 	return rc;
 }
 
-/* The lock of rows held, if there is any. */
-static void use_chunks(struct g4_set *set)
+/*
+ * Orders held. All that others have to be kept from: writers of rows wait, for the map of regions gets longer; it may be
+ * elsewhere then, where there is none yet, so it is written. dev: NULL, or the new disk.
+ */
+static int grow(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name,
+		const struct g4_set_growth *growth)
 {
-	g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
-	if (set->parity)
+	int rc = 0;
+
+	if (set->parity) {
+		pthread_rwlock_wrlock(&set->parity->lock);
+		rc = g4_set_parity_extend(wg, set, growth->chunks, growth->chunk_count);
+	}
+	if (rc == 0) {
+		pthread_mutex_lock(&set->lock);
+		rc = dev ? put_in(wg, set, dev, name, growth) : g4_set_switch_table(wg, set, growth);
+		pthread_mutex_unlock(&set->lock);
+		g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
+	}
+	if (set->parity) {
 		g4_set_parity_extended(set);
-}
-
-/* The same lock held. */
-static int add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name, struct g4_superblock *next)
-{
-	int rc = plan_disk(set, dev, next);
-
-	if (rc == 0 && set->parity)
-		rc = g4_set_parity_extend(wg, set, next->chunk_count);
-	if (rc < 0)
-		return rc;
-	pthread_mutex_lock(&set->lock);
-	rc = put_in(wg, set, dev, name, next);
-	pthread_mutex_unlock(&set->lock);
-	use_chunks(set);
+		(void)g4_set_log_empty(wg, set); /* else it is written later, as ever */
+		pthread_rwlock_unlock(&set->parity->lock);
+	}
 	return rc;
 }
 
-int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
-	       struct g4_dev_message message)
+/* Orders held. False: the device is the caller's still. */
+static bool add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name, struct g4_dev_message message,
+		int *result)
 {
-	const uint32_t disk = set->count, known = dev ? G4_MAX_DISKS : find_name(set, name);
-	int rc = known == G4_MAX_DISKS ? 0 : tell_known(name, known, message);
-
-	if (rc == 0 && !dev)
-		rc = g4_dev_open(name, &set->open, &dev, message.text, message.bytes);
-	if (rc < 0)
-		return rc;
-	struct g4_superblock *next = calloc(1, sizeof(*next));
-	char *kept = strdup(name);
-	rc = next && kept ? check_set(set, message) : g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+	const uint32_t disk = set->count;
+	struct g4_set_growth growth = {.chunks = NULL};
+	int rc = check_set(set, message);
 
 	if (rc == 0)
 		rc = check_disk(wg, set, dev, name, message);
 	if (rc == 0) {
-		if (set->parity)
-			pthread_rwlock_wrlock(&set->parity->lock);
-		rc = add(wg, set, dev, kept, next);
-		if (set->parity)
-			pthread_rwlock_unlock(&set->parity->lock);
+		rc = plan_disk(set, dev, &growth);
+		if (rc == 0)
+			rc = grow(wg, set, dev, name, &growth);
 		if (rc < 0)
 			g4_dev_fail(message, rc, "%s: can not be made a disk of the set: %s", name, g4_strerror(rc));
+		free(growth.chunks);
 	}
-	if (set->count == disk) {
+	*result = rc;
+	return set->count > disk;
+}
+
+int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name, uint32_t *disk,
+	       struct g4_dev_message message)
+{
+	char *kept = strdup(name);
+	bool is_in = false;
+
+	pthread_mutex_lock(&set->orders);
+	*disk = set->count;
+	/* before it is opened: it is open already */
+	const uint32_t known = dev ? G4_MAX_DISKS : find_name(set, name);
+	int rc = known == G4_MAX_DISKS ? 0 : tell_known(name, known, message);
+	if (rc == 0 && !kept)
+		rc = g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+	if (rc == 0 && !dev)
+		rc = g4_dev_open(name, &set->open, &dev, message.text, message.bytes);
+	if (rc == 0)
+		is_in = add(wg, set, dev, kept, message, &rc);
+	pthread_mutex_unlock(&set->orders);
+	if (!is_in) {
 		g4_dev_close(dev);
 		free(kept);
 	}
-	free(next);
 	return rc;
 }
 
@@ -198,6 +225,8 @@ static int wish_for(const struct g4_set *set, uint32_t level, struct g4_chunk_wi
 	const uint32_t lost = set->super->copies - 1;
 
 	g4_chunk_wish_like(&set->map, set->super->parity_log_bytes, wish);
+	if (level == g4_set_own_level(set)) /* more of what mkfs made */
+		return 0;
 	if (wish->raid != G4_RAID_PARITY && wish->raid != G4_RAID_0)
 		wish->stripe_bytes = G4_STRIPE_DEFAULT;
 	wish->level = level;
@@ -222,49 +251,38 @@ static int wish_for(const struct g4_set *set, uint32_t level, struct g4_chunk_wi
 	return 0;
 }
 
-static int assign(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk_wish *wish, struct g4_superblock *next)
+/* Orders held. */
+static int assign(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk_wish *wish, struct g4_dev_message message)
 {
-	int rc = 0;
+	struct g4_set_growth growth = {.disk_count = set->count};
+	int rc = plan_chunks(set, wish, &growth);
 
-	*next = *set->super;
-	plan_chunks(set, wish, next);
-	if (next->chunk_count == set->map.count)
-		return -G4_E_NOSPC;
-	if (set->parity)
-		rc = g4_set_parity_extend(wg, set, next->chunk_count);
-	if (rc < 0)
-		return rc;
-	pthread_mutex_lock(&set->lock);
-	rc = g4_set_switch_table(wg, set, next, next->chunk_count);
-	pthread_mutex_unlock(&set->lock);
-	use_chunks(set);
+	if (rc == 0 && growth.chunk_count == set->map.count)
+		rc = g4_dev_fail(message, -G4_E_NOSPC, "the disks have no room left for chunks of level %s",
+				 g4_level_name(wish->level == G4_LEVEL_OWN ? g4_set_own_level(set) : wish->level));
+	else if (rc == 0)
+		rc = grow(wg, set, NULL, NULL, &growth);
+	if (rc < 0 && rc != -G4_E_NOSPC)
+		g4_dev_fail(message, rc, "chunks can not be assigned: %s", g4_strerror(rc));
+	free(growth.chunks);
 	return rc;
 }
 
 int g4_set_assign(struct g4_wg *wg, struct g4_set *set, uint32_t level, uint64_t bytes, struct g4_dev_message message)
 {
-	struct g4_superblock *next = calloc(1, sizeof(*next));
 	struct g4_chunk_wish wish;
-	int rc = next ? check_set(set, message) : g4_dev_fail(message, -G4_E_NOMEM, "out of memory");
 
-	if (rc == 0 && (level == G4_LEVEL_OWN || level >= G4_LEVELS))
-		rc = g4_dev_fail(message, -G4_E_INVAL, "there is no such level");
+	if (level == G4_LEVEL_OWN || level >= G4_LEVELS)
+		return g4_dev_fail(message, -G4_E_INVAL, "there is no such level");
+	pthread_mutex_lock(&set->orders);
+	int rc = check_set(set, message);
 	if (rc == 0)
 		rc = wish_for(set, level, &wish, message);
 	if (rc == 0) {
 		wish.most_bytes = bytes;
-		if (set->parity)
-			pthread_rwlock_wrlock(&set->parity->lock);
-		rc = assign(wg, set, &wish, next);
-		if (set->parity)
-			pthread_rwlock_unlock(&set->parity->lock);
-		if (rc == -G4_E_NOSPC)
-			g4_dev_fail(message, rc, "the disks have no room left for chunks of level %s",
-				    g4_level_name(level));
-		else if (rc < 0)
-			g4_dev_fail(message, rc, "chunks can not be assigned: %s", g4_strerror(rc));
+		rc = assign(wg, set, &wish, message);
 	}
-	free(next);
+	pthread_mutex_unlock(&set->orders);
 	return rc;
 }
 

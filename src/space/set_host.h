@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets: several disks that are one device. A set is opened in the place of a device and used as one: its address space is that of its
- * chunks (chunk.h), its superblocks are those of its disks (set_label_host.c). Host only.
+ * Sets: several disks that are one device. A set is opened in the place of a device and used as one: its address space is that
+ * of its chunks (chunk.h), its superblocks are those of its disks (set_label_host.c). Host only.
  */
 #ifndef G4_SET_HOST_H
 #define G4_SET_HOST_H
@@ -20,9 +20,10 @@ struct g4_set_options {
 };
 
 /*
- * Opens the disks of a set, or a device that is no part of one. A name is as for g4_dev_open(), or several of them with commas between
- * (a comma of a path is then written "\,", a backslash "\\"; a path that exists is always one name). All disks are needed; without one that others stand in
- * for a set can still be read, and with `degraded` be written. On failure a code and one sentence, and nothing was changed.
+ * Opens the disks of a set, or a device that is no part of one. A name is as for g4_dev_open(), or several of them with commas
+ * between (a comma of a path is then written "\,", a backslash "\\"; a path that exists is always one name). All disks are
+ * needed; without one that others stand in for a set can still be read, and with `degraded` be written. On failure a code and
+ * one sentence, and nothing was changed.
  */
 int g4_set_open(const char *const *names, uint32_t count, const struct g4_set_options *options, struct g4_dev **out,
 		char *message, size_t message_bytes);
@@ -49,10 +50,10 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 		struct g4_dev **out, char *message, size_t message_bytes);
 
 /*
- * Brings a disk up to date while nobody uses the set: all that the set has on it is copied from other disks. rebuild: the names are those
- * of the set, the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes the place of the
- * first that is missing; what is on it is gone. progress: a started bar, or NULL. *disk: its number. After a crash it goes on where it
- * was, here or while the set is mounted.
+ * Brings a disk up to date while nobody uses the set: all that the set has on it is copied from other disks. rebuild: the names
+ * are those of the set, the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes
+ * the place of the first that is missing; what is on it is gone. progress: a started bar, or NULL. *disk: its number. After a
+ * crash it goes on where it was, here or while the set is mounted.
  */
 int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struct g4_progress *progress, uint32_t *disk,
 		   char *message, size_t message_bytes);
@@ -118,8 +119,8 @@ struct g4_set_status {
 	} others[G4_MAX_DISKS];
 };
 /*
- * Judges the disks of a set by their superblocks alone, and refuses none of them. The names in *status are those that were given. A
- * negative code and a sentence: none could be read.
+ * Judges the disks of a set by their superblocks alone, and refuses none of them. The names in *status are those that were
+ * given. A negative code and a sentence: none could be read.
  */
 int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
 		   size_t message_bytes);

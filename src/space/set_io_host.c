@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests to a set. A request is cut into pieces that lie together on a disk (pieces), each piece becomes a request to each disk that
- * has a copy of it (children), and the request is done when its children are. The memory of the children is one allocation, which
- * io->cookie leads to until the collector of the request has found them done.
+ * Requests to a set. A request is cut into pieces that lie together on a disk (pieces), each piece becomes a request to each
+ * disk that has a copy of it (children), and the request is done when its children are. The memory of the children is one
+ * allocation, which io->cookie leads to until the collector of the request has found them done.
  *
- * A read goes to one copy, which one its address says, and to the others where that fails. A write goes to all copies; a disk that
- * fails a write or a flush is dropped before the request is done, so that it never counts as having what it missed. A disk that is
- * full (a sparse file on a full file system) has not failed: that is an error as on one disk.
+ * A read goes to one copy, which one its address says, and to the others where that fails. A write goes to all copies; a disk
+ * that fails a write or a flush is dropped before the request is done, so that it never counts as having what it missed. A disk
+ * that is full (a sparse file on a full file system) has not failed: that is an error as on one disk.
  */
 #define _GNU_SOURCE 1
 
@@ -520,6 +520,7 @@ void g4_set_free(struct g4_set *set, bool disks)
 	g4_set_parity_end(set);
 	g4_set_window_end(&set->window);
 	pthread_mutex_destroy(&set->lock);
+	pthread_mutex_destroy(&set->orders);
 	free(set->chunks);
 	free(set->super);
 	free(set->page);
@@ -527,7 +528,8 @@ void g4_set_free(struct g4_set *set, bool disks)
 }
 
 /*
- * The log is left empty, and how far a rebuild has got is noted, so that the next open has nothing to do; where that fails, it has.
+ * The log is left empty, and how far a rebuild has got is noted, so that the next open has nothing to do; where that fails, it
+ * has.
  */
 static void leave(struct g4_set *set)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The superblocks of a set. Each disk has two, as a disk that is alone; they say the same but for the disk's index and size, and for
- * their own address. Above, the set has one superblock in two copies, at 4 KiB and in the last page of its address space: what is
- * written there goes to that copy on all disks, and the newest of all disks is what is read.
+ * The superblocks of a set. Each disk has two, as a disk that is alone; they say the same but for the disk's index and size,
+ * and for their own address. Above, the set has one superblock in two copies, at 4 KiB and in the last page of its address
+ * space: what is written there goes to that copy on all disks, and the newest of all disks is what is read.
  *
- * Which disks have missed writes is the set's own: writers of superblocks neither set nor lose it. A disk is dropped, or found to be
- * missing at the first write, by writing that into both superblocks of all others, before the write that it misses is acknowledged.
- * A crash before the last of these says of a disk that has everything that it is stale, or nothing; never the other way round.
+ * Which disks have missed writes is the set's own: writers of superblocks neither set nor lose it. A disk is dropped, or found
+ * to be missing at the first write, by writing that into both superblocks of all others, before the write that it misses is
+ * acknowledged. A crash before the last of these says of a disk that has everything that it is stale, or nothing; never the
+ * other way round.
  */
 #define _GNU_SOURCE 1
 
@@ -102,15 +103,16 @@ bool g4_set_is_label(const struct g4_superblock *sb)
 
 bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
-	/* one that was written before disks were added knows fewer */
-	return one->disk_index < lead->disk_count && one->disk_count <= lead->disk_count &&
+	/* one that was written before disks were added knows fewer; one before a disk was withdrawn that died, more */
+	return one->disk_index < lead->disk_count &&
+	       (one->disk_count <= lead->disk_count || one->set_generation < lead->set_generation) &&
 	       memcmp(one->disk_uuids[one->disk_index], lead->disk_uuids[one->disk_index], G4_UUID_BYTES) == 0;
 }
 
 bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
 	return one->disk_count > lead->disk_count && one->disk_index == lead->disk_count &&
-	       one->disk_since[one->disk_index] != 0 &&
+	       (one->disk_since[one->disk_index] != 0 || one->set_generation < lead->set_generation) &&
 	       memcmp(one->disk_uuids, lead->disk_uuids, lead->disk_count * sizeof(lead->disk_uuids[0])) == 0;
 }
 
@@ -129,9 +131,9 @@ bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superbl
 }
 
 /*
- * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with both: the
- * one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its UUID: a disk that
- * took the place of another has its number, and nothing of what was written with that.
+ * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with
+ * both: the one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its
+ * UUID: a disk that took the place of another has its number, and nothing of what was written with that.
  */
 bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
@@ -215,10 +217,12 @@ static int write_to(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_
 static void write_labels(struct g4_wg *wg, struct g4_set *set, bool second, uint64_t *failed)
 {
 	struct g4_superblock *sb = (struct g4_superblock *)(void *)set->page;
+	const uint32_t count =
+		set->super->disk_count; /* with one that is being added, which set->count does not count yet */
 
-	for (uint32_t k = 0; k <= set->count; k++) {
-		const uint32_t d = k < set->count ? k : set->target;
-		if (d == G4_MAX_DISKS || (k == set->target && k < set->count) || !g4_set_is_written(set, d))
+	for (uint32_t k = 0; k <= count; k++) {
+		const uint32_t d = k < count ? k : set->target;
+		if (d == G4_MAX_DISKS || (k == set->target && k < count) || !g4_set_is_written(set, d))
 			continue;
 		const uint64_t address = g4_set_label_address(set->super->disk_bytes[d], second);
 		*sb = *set->super;
@@ -377,8 +381,8 @@ static int write_page(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint6
 }
 
 /* The table, at its place for that. Lock held. */
-static int write_table(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint64_t head, uint32_t count,
-		       uint32_t fs_tag)
+static int write_table(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint64_t head,
+		       const struct g4_chunk *chunks, uint32_t count, uint32_t fs_tag)
 {
 	struct g4_chunks_page *page = (struct g4_chunks_page *)(void *)set->page;
 	int rc = 0;
@@ -388,7 +392,7 @@ static int write_table(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint
 		memset(page, 0, sizeof(*page));
 		page->first = first;
 		page->count = (uint32_t)g4_min64(count - first, G4_CHUNKS_PER_PAGE);
-		memcpy(page->chunks, &set->chunks[first], page->count * sizeof(struct g4_chunk));
+		memcpy(page->chunks, &chunks[first], page->count * sizeof(struct g4_chunk));
 		g4_block_seal(page, G4_BLOCK_CHUNKS, g4_address_from(address), 0, fs_tag);
 		rc = write_page(wg, set, only, address);
 	}
@@ -398,7 +402,7 @@ static int write_table(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint
 /* While the set is made, and where they were damaged: the chunks are on all disks before the first superblock is. Lock held. */
 static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint32_t fs_tag)
 {
-	return write_table(wg, set, only, set->super->chunk_list_head, set->map.count, fs_tag);
+	return write_table(wg, set, only, set->super->chunk_list_head, set->chunks, set->map.count, fs_tag);
 }
 
 /* ---- more chunks, and a disk more ---- */
@@ -421,37 +425,101 @@ static int write_first_labels(struct g4_wg *wg, struct g4_set *set, const struct
 	return rc;
 }
 
-/*
- * The steps, each durable before the next: the new table, at the place that no superblock leads to, on all disks; the new
- * disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before the first of the
- * others leaves the set as it was, one after it the new one. Chunks behind those that count are in set->chunks already.
- */
-int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *next, uint32_t count)
+/* Lock held. The superblocks are to say that; else they say what they said. */
+static void put_growth(const struct g4_set *set, const struct g4_set_growth *growth, struct g4_superblock *sb)
 {
-	const uint32_t tag = tag_of(next), disk = set->count;
-	const bool has_disk = next->disk_count > set->count;
-	int rc = write_table(wg, set, G4_MAX_DISKS, next->chunk_list_head, count, tag);
+	const uint32_t disk = set->count;
 
-	if (rc == 0 && has_disk)
-		rc = write_table(wg, set, disk, next->chunk_list_head, count, tag);
-	if (rc == 0 && has_disk)
-		rc = write_first_labels(wg, set, next, disk);
+	sb->chunk_count = growth->chunk_count;
+	sb->chunk_list_head = sb->chunk_list_head == G4_CHUNKS_ADDRESS ? G4_CHUNKS_SECOND : G4_CHUNKS_ADDRESS;
+	sb->features_incompat |= G4_FEATURE_INCOMPAT_CHUNKS;
+	sb->written_ns = (uint64_t)g4_realtime_ns();
+	if (growth->disk_count == disk)
+		return;
+	sb->disk_count = growth->disk_count;
+	sb->disk_bytes[disk] = growth->disk_bytes;
+	sb->disk_since[disk] = sb->disk_mended[disk] = sb->disk_damaged[disk] = 0;
+	memcpy(sb->disk_uuids[disk], growth->uuid, G4_UUID_BYTES);
+}
+
+static int tell_stuck(struct g4_set *set, int rc)
+{
+	g4_store32_rel(&set->stuck, 1);
+	g4_log(G4_LOG_ERROR, "%s: what was added may be there with the next mount, or not: %s", set->disks[0].name,
+	       g4_strerror(rc));
+	return rc;
+}
+
+/* Lock held. A crash before may have left superblocks that lead to either place: none leads to the one that is written next. */
+static int agree_on_table(struct g4_wg *wg, struct g4_set *set)
+{
+	for (uint32_t d = 0; d < set->count; d++)
+		if (!is_active(set, d))
+			return -G4_E_BUSY;
+	if (set->target != G4_MAX_DISKS)
+		return -G4_E_BUSY;
+	if (g4_load32_acq(&set->stuck))
+		return -G4_E_IO;
+	const uint64_t failed = write_states(wg, set);
+	if (!failed)
+		return 0;
+	const int rc = drop_failed(wg, set, failed);
+	if (rc < 0)
+		g4_store32_rel(&set->stuck, 1);
+	return rc < 0 ? rc : -G4_E_BUSY;
+}
+
+/* Lock held. The new disk did not take its superblocks, and has nothing: the others say again what they said, in a generation more. */
+static int withdraw(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *before)
+{
+	struct g4_superblock *super = set->super;
+	const uint64_t generation = super->set_generation;
+
+	g4_store32_rel(&set->disks[set->count].state, G4_DISK_MISSING);
+	*super = *before;
+	super->set_generation = generation;
+	const int rc = record_missing(wg, set);
+	return rc < 0 ? tell_stuck(set, rc) : -G4_E_IO;
+}
+
+/*
+ * The steps, each durable before the next: all superblocks lead to the table that counts; the new table, at the other place, on
+ * all disks; the new disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before
+ * the first of the others leaves the set as it was, one after it the new one. What others have written to the superblock
+ * meanwhile is kept.
+ */
+int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth)
+{
+	const uint32_t tag = tag_of(set->super), disk = set->count, count = growth->chunk_count;
+	const bool has_disk = growth->disk_count > disk;
+	const struct g4_superblock before = *set->super;
+	int rc = agree_on_table(wg, set);
+
 	if (rc < 0)
 		return rc;
-	*set->super = *next;
-	set->super->written_ns = (uint64_t)g4_realtime_ns();
-	if (has_disk) {
+	struct g4_superblock next = *set->super;
+	put_growth(set, growth, &next);
+	rc = write_table(wg, set, G4_MAX_DISKS, next.chunk_list_head, growth->chunks, count, tag);
+	if (rc == 0 && has_disk)
+		rc = write_table(wg, set, disk, next.chunk_list_head, growth->chunks, count, tag);
+	if (rc == 0 && has_disk)
+		rc = write_first_labels(wg, set, &next, disk);
+	if (rc < 0)
+		return rc;
+	*set->super = next;
+	if (has_disk)
 		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
+	begin_generation(set);
+	const uint64_t failed = write_states(wg, set);
+	if (has_disk && failed == UINT64_C(1) << disk)
+		return withdraw(wg, set, &before);
+	memcpy(&set->chunks[set->map.count], &growth->chunks[set->map.count],
+	       (count - set->map.count) * sizeof(*set->chunks));
+	if (has_disk)
 		g4_store32_rel(&set->count, disk + 1);
-	}
 	g4_store32_rel(&set->map.count, count);
-	rc = record_missing(wg, set);
-	if (rc < 0) { /* which of both counts is not known */
-		g4_store32_rel(&set->stuck, 1);
-		g4_log(G4_LOG_ERROR, "%s: what was added may be there with the next mount, or not: %s",
-		       set->disks[0].name, g4_strerror(rc));
-	}
-	return rc;
+	rc = drop_failed(wg, set, failed);
+	return rc < 0 ? tell_stuck(set, rc) : 0;
 }
 
 /* ---- a disk that is rebuilt ---- */
@@ -503,9 +571,9 @@ static int start_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, boo
 }
 
 /*
- * Disks that are not there miss something from now on, even if nothing is written: they may have been written with each other, of which
- * nobody here knows, and would be taken for as good as these. The disk itself does so by its own word as well until it has everything,
- * and never speaks for a set that others can speak for.
+ * Disks that are not there miss something from now on, even if nothing is written: they may have been written with each other,
+ * of which nobody here knows, and would be taken for as good as these. The disk itself does so by its own word as well until it
+ * has everything, and never speaks for a set that others can speak for.
  */
 int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new)
 {

@@ -2,16 +2,15 @@
 /*
  * Opening and making sets. What is opened is judged by the superblocks alone, before anything is written:
  *
- *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest. One that misses something
- *     by its own word was being rebuilt: it speaks only where all do.
- *   - A disk that it says has missed writes is stale, and refused, unless it is the one that is being rebuilt: that is used as far as it
- *     has got. Each new generation says so of all disks that were not there. A
- *     stale disk that says so of all that are not was written without them: the set was used in two halves, and nobody can say which
- *     of them counts. If it says so of some, those were brought up to date while it was away. Disks are compared by UUID: one that took
- *     the place of another was with nobody before. A disk that is not stale, and says so of the one that speaks, was written without
- *     it, too: that one alone has its generation since a crash.
- *   - Disks that nobody named are missing. Without one whose chunks others have as well a set can be read; it is written only when
- *     that was asked for, and then the others say first that it misses something (set_label_host.c).
+ * - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest. One that misses
+ * something by its own word was being rebuilt: it speaks only where all do. - A disk that it says has missed writes is stale,
+ * and refused, unless it is the one that is being rebuilt: that is used as far as it has got. Each new generation says so of
+ * all disks that were not there. A stale disk that says so of all that are not was written without them: the set was used in
+ * two halves, and nobody can say which of them counts. If it says so of some, those were brought up to date while it was away.
+ * Disks are compared by UUID: one that took the place of another was with nobody before. A disk that is not stale, and says so
+ * of the one that speaks, was written without it, too: that one alone has its generation since a crash. - Disks that nobody
+ * named are missing. Without one whose chunks others have as well a set can be read; it is written only when that was asked
+ * for, and then the others say first that it misses something (set_label_host.c).
  *
  * Making: page 0 and the superblocks of all disks are wiped and that is made durable; the chunks are written before the first
  * superblock. So an interrupted mkfs leaves disks that are no set, or one that lacks some of its disks.
@@ -193,7 +192,11 @@ static struct g4_set *make_set(uint32_t count)
 		set->page = NULL;
 	set->target = G4_MAX_DISKS;
 	const bool has_window = g4_set_window_begin(&set->window) == 0;
-	if (!set->super || !set->chunks || !set->page || !has_window || pthread_mutex_init(&set->lock, NULL) != 0) {
+	const bool has_orders = pthread_mutex_init(&set->orders, NULL) == 0;
+	if (!set->super || !set->chunks || !set->page || !has_window || !has_orders ||
+	    pthread_mutex_init(&set->lock, NULL) != 0) {
+		if (has_orders)
+			pthread_mutex_destroy(&set->orders);
 		if (has_window)
 			g4_set_window_end(&set->window);
 		free(set->super);
@@ -587,6 +590,7 @@ int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, cha
 {
 	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
 	struct g4_wg *wg = g4_set_is(dev) ? g4_wg_create(0) : NULL;
+	uint32_t number;
 	int rc;
 
 	if (!wg) {
@@ -596,7 +600,7 @@ int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, cha
 		g4_dev_close(disk);
 		return rc;
 	}
-	rc = g4_set_add(wg, (struct g4_set *)dev->host, disk, name, sentence);
+	rc = g4_set_add(wg, (struct g4_set *)dev->host, disk, name, &number, sentence);
 	g4_wg_destroy(wg);
 	return rc;
 }

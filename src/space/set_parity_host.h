@@ -65,10 +65,10 @@ struct g4_set_parity {
 int g4_set_parity_begin(struct g4_set *set);
 void g4_set_parity_end(struct g4_set *set);
 /*
- * The lock of rows is held, over both. Before set->chunks has more, behind those that count: the log is empty, and no map of
- * regions says anything of theirs. And when they count, or will not.
+ * The lock of rows is held, over both. Before the set has these chunks: the log is empty, and no map of regions says anything
+ * of those that are new. And when they count, or will not.
  */
-int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, uint32_t chunk_count);
+int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunks, uint32_t chunk_count);
 void g4_set_parity_extended(struct g4_set *set);
 /* Completes what a crash has interrupted, if the set can be written; else it is read through the log. */
 int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rebuilding a disk while the set is used. All that chunks have on it is made again, in the order of its own addresses, and the set's
- * position says how far that is:
+ * Rebuilding a disk while the set is used. All that chunks have on it is made again, in the order of its own addresses, and the
+ * set's position says how far that is:
  *
- *   - What lies before the position is read and written as on any other disk, and flushed with them. So after a flush it is as good as
- *     there, and after a crash as well: the parity log has entries for it.
- *   - Rows behind it are those of a disk that is missing: their pages there are what the others make of them. A row passes from one to
- *     the other under the lock of rows, when its page has been made of what is on the other disks then. What is held of it comes later.
- *   - Copies behind it are written as well, but not read. What is copied nobody writes to meanwhile (set_window_host.c), so the copy is
- *     never older than what was written.
+ * - What lies before the position is read and written as on any other disk, and flushed with them. So after a flush it is as
+ * good as there, and after a crash as well: the parity log has entries for it. - Rows behind it are those of a disk that is
+ * missing: their pages there are what the others make of them. A row passes from one to the other under the lock of rows, when
+ * its page has been made of what is on the other disks then. What is held of it comes later. - Copies behind it are written as
+ * well, but not read. What is copied nobody writes to meanwhile (set_window_host.c), so the copy is never older than what was
+ * written.
  *
- * The position is in superblocks now and then: after a flush of all disks, and with parity after the log has been emptied, so that all
- * entries that a crash leaves know the disk to be there before it. After a crash it goes on from what they say; what it has done since is
- * done again. The disk counts for nothing else until the last flush: nobody may do without another one because of it.
+ * The position is in superblocks now and then: after a flush of all disks, and with parity after the log has been emptied, so
+ * that all entries that a crash leaves know the disk to be there before it. After a crash it goes on from what they say; what
+ * it has done since is done again. The disk counts for nothing else until the last flush: nobody may do without another one
+ * because of it.
  *
- * One that fails is dropped as any other, and then the superblocks know of no position any more; so do they before the first write that
- * is done without it, as in a mount that lacks it.
+ * One that fails is dropped as any other, and then the superblocks know of no position any more; so do they before the first
+ * write that is done without it, as in a mount that lacks it.
  */
 #define _GNU_SOURCE 1
 
@@ -94,8 +95,8 @@ static int check_target(const struct g4_set *set, uint32_t disk, const struct g4
 }
 
 /*
- * Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is the caller's to close,
- * without the locks: that may take long.
+ * Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is the
+ * caller's to close, without the locks: that may take long.
  */
 static int make_room(struct g4_set *set, uint32_t disk, struct g4_dev **before)
 {
@@ -496,7 +497,9 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 	switch (order->op) {
 	case G4_ORDER_REBUILD:
 	case G4_ORDER_REPLACE:
+		pthread_mutex_lock(&set->orders);
 		rc = order_begin(wg, set, order, order->op == G4_ORDER_REPLACE);
+		pthread_mutex_unlock(&set->orders);
 		break;
 	case G4_ORDER_STEP:
 		rc = g4_set_rebuild_step(wg, set, &order->bytes);
@@ -512,11 +515,12 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		rc = target == G4_MAX_DISKS ? -G4_E_NO_TARGET : 0;
 		break;
 	case G4_ORDER_OFFLINE:
+		pthread_mutex_lock(&set->orders);
 		rc = order_offline(wg, set, order);
+		pthread_mutex_unlock(&set->orders);
 		break;
 	case G4_ORDER_ADD:
-		order->disk = set->count;
-		rc = g4_set_add(wg, set, NULL, order->name,
+		rc = g4_set_add(wg, set, NULL, order->name, &order->disk,
 				(struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
 		break;
 	case G4_ORDER_NAME:

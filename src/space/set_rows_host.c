@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows: the memory that they are read into, what is computed of them, and requests to all of their disks at once. What a crash has left in
- * the log is what a row has, for readers here. Locks of rows: set_parity_host.c.
+ * Rows: the memory that they are read into, what is computed of them, and requests to all of their disks at once. What a crash
+ * has left in the log is what a row has, for readers here. Locks of rows: set_parity_host.c.
  */
 #define _GNU_SOURCE 1
 
@@ -12,21 +12,21 @@
 
 /* ---- memory ---- */
 
-static uint64_t regions_of(const struct g4_set *set, uint32_t chunk_count)
+static uint64_t regions_of(const struct g4_chunk *chunks, uint32_t chunk_count)
 {
 	uint64_t regions = 0;
 
 	for (uint32_t n = 0; n < chunk_count; n++)
-		regions += set->chunks[n].parity ? g4_set_log_regions(&set->chunks[n]) : 0;
+		regions += chunks[n].parity ? g4_set_log_regions(&chunks[n]) : 0;
 	return regions;
 }
 
 /* Where the log ends and the map begins. One that there is no room for is in memory alone. */
-static void plan_map(struct g4_set *set)
+static void plan_map(struct g4_set *set, uint32_t chunk_count)
 {
 	struct g4_set_parity *p = set->parity;
 
-	p->regions = regions_of(set, set->super->chunk_count);
+	p->regions = regions_of(set->chunks, chunk_count);
 	const uint64_t map = (p->regions / 8 + G4_PARITY_MAP_BYTES) / G4_PARITY_MAP_BYTES;
 	p->area = set->super->parity_log_bytes / G4_PAGE_BYTES;
 	p->pages = p->area - (map < p->area / 4 ? map : 0);
@@ -58,7 +58,7 @@ int g4_set_parity_begin(struct g4_set *set)
 	set->parity = p;
 	p->parity = parity;
 	p->old_end = p->head = 1;
-	plan_map(set);
+	plan_map(set, set->super->chunk_count);
 	p->made = calloc(1, p->regions / 8 + 1);
 	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
 	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
@@ -83,10 +83,10 @@ int g4_set_parity_begin(struct g4_set *set)
  * each has its number. In the last byte that the old one used there may be bits of regions that did not exist: they are
  * cleared before they mean anything.
  */
-int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, uint32_t chunk_count)
+int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunks, uint32_t chunk_count)
 {
 	struct g4_set_parity *p = set->parity;
-	uint8_t *made = calloc(1, regions_of(set, chunk_count) / 8 + 1);
+	uint8_t *made = calloc(1, regions_of(chunks, chunk_count) / 8 + 1);
 
 	if (!made)
 		return -G4_E_NOMEM;
@@ -100,7 +100,7 @@ int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, uint32_t chunk_co
 
 void g4_set_parity_extended(struct g4_set *set)
 {
-	plan_map(set);
+	plan_map(set, set->map.count);
 	set->parity->made_changed = true; /* it may be elsewhere, and a new disk has none */
 }
 

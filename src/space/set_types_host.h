@@ -16,8 +16,8 @@ struct g4_set_member {
 };
 
 /*
- * Which parts of the address space requests write to now, and the part that is copied to a disk that is being rebuilt, which nobody
- * may write to meanwhile (set_window_host.c).
+ * Which parts of the address space requests write to now, and the part that is copied to a disk that is being rebuilt, which
+ * nobody may write to meanwhile (set_window_host.c).
  */
 #define G4_SET_WINDOW_PARTS 1024u
 struct g4_set_window {
@@ -34,6 +34,8 @@ struct g4_set_window {
  */
 struct g4_set {
 	struct g4_dev dev; /* what the world sees; its host is this */
+	pthread_mutex_t
+		orders; /* held by an order that changes which disks or chunks there are; before all other locks */
 	pthread_mutex_t lock;
 	struct g4_dev_open_options open; /* as its disks were opened */
 	uint32_t count;			 /* atomic, and only grows: a disk is whole before it is counted */
@@ -111,11 +113,18 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
  */
 int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, void *to);
 int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, const void *from);
+/* Chunks that a set is to have, those that it has first; and a disk more, or as many as before. */
+struct g4_set_growth {
+	struct g4_chunk *chunks;
+	uint32_t chunk_count, disk_count;
+	uint64_t disk_bytes; /* of the new disk */
+	uint8_t uuid[G4_UUID_BYTES];
+};
 /*
- * Lock held. From now on the set has so many chunks, which lie in set->chunks, and what `next` says: its disk_count one more
- * with a disk that is there in set->disks, wiped. After an error of which the set is not stuck nothing was changed.
+ * Locks of orders and superblocks held. From now on the set has what `growth` says; a new disk is there in set->disks, wiped.
+ * After an error of which the set is not stuck nothing was changed. -G4_E_BUSY: a disk is missing or being rebuilt.
  */
-int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *next, uint32_t count);
+int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth);
 /* Whether everything is on disks that are active and not `without`. */
 bool g4_set_is_whole(const struct g4_set *set, uint32_t without);
 /* A disk has failed: the others say so when it returns 0. -G4_E_IO: it can not be done without. */
@@ -123,13 +132,13 @@ int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /* Before the first write that missing disks miss: the others say so when it returns 0. */
 int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
 /*
- * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log, nor a map.
- * The lock is held, or nobody else has the set.
+ * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log, nor a
+ * map. The lock is held, or nobody else has the set.
  */
 int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /*
- * A disk begins to be rebuilt: the set's device of that number is wiped, nothing uses it, and the others say durably that it has nothing
- * yet. From then on it gets what is written. After an error none is being rebuilt.
+ * A disk begins to be rebuilt: the set's device of that number is wiped, nothing uses it, and the others say durably that it
+ * has nothing yet. From then on it gets what is written. After an error none is being rebuilt.
  */
 int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new);
 /* The set's position is durable: what lies before is, on the disk that is being rebuilt. */
@@ -154,14 +163,14 @@ void g4_set_window_close(struct g4_set_window *window);
 
 /* ---- rebuilding (set_rebuild_host.c): one workgroup at a time ---- */
 /*
- * The device begins to be rebuilt as that disk, one that is not used; what is on it is gone. It is the set's from then on, on failure as
- * well.
+ * The device begins to be rebuilt as that disk, one that is not used; what is on it is gone. It is the set's from then on, on
+ * failure as well.
  */
 int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, const char *name,
 			 bool is_new, struct g4_dev_message message);
 /*
- * Some more of it, *bytes; 0 of them: somebody writes there, or there is no memory, it is to be tried again later. 1: the disk is as the others. -G4_E_NO_TARGET:
- * none is being rebuilt. After any error none is.
+ * Some more of it, *bytes; 0 of them: somebody writes there, or there is no memory, it is to be tried again later. 1: the disk
+ * is as the others. -G4_E_NO_TARGET: none is being rebuilt. After any error none is.
  */
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);
 /* How far it has got is durable. */
@@ -173,11 +182,11 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 
 /* ---- adding (set_add_host.c) ---- */
 /*
- * A device, open or NULL, becomes a disk of the set, and the set has as many more chunks of its own level as there is room
- * for; what was on it is gone. The device is the set's from then on, and closed on failure. Others may use the set meanwhile.
- * One order at a time.
+ * A device, open or NULL, becomes a disk of the set, and the set has as many more chunks of its own level as there is room for;
+ * what was on it is gone. The device is the set's from then on, and closed on failure. Others may use the set meanwhile.
+ * Thread-safe. *disk: its number.
  */
-int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
+int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name, uint32_t *disk,
 	       struct g4_dev_message message);
 
 /* The same without a disk: chunks of another level, of about so many bytes, or with 0 of all that is left. */

@@ -30,13 +30,13 @@ static void mount_world(struct world *w)
 }
 
 /* Copies on four disks, 60 % of which are for RAID 5, as far as so many bytes go; and a directory that asks for it. */
-static void begin_part(struct world *w, uint32_t checksum, uint64_t most)
+static void begin_sized(struct world *w, uint32_t checksum, uint64_t most, uint64_t disk_bytes)
 {
 	const struct g4_set_plan plan = {.raid = G4_RAID_1, .copies = 2, .leave_percent = 60};
 	uint64_t sizes[MOST_DISKS], bytes;
 
 	for (uint32_t n = 0; n < MOST_DISKS; n++)
-		sizes[n] = BYTES;
+		sizes[n] = disk_bytes;
 	disks_make(&w->d, 5, sizes);
 	w->d.count = 4;
 	disks_format_plan(&w->d, &plan, checksum);
@@ -50,6 +50,11 @@ static void begin_part(struct world *w, uint32_t checksum, uint64_t most)
 	assert_true(w->free_at_first * G4_PAGE_BYTES > (most ? most - 2 * G4_MIB : 32 * G4_MIB));
 	assert_int_equal(op_mkdir(&w->d.rig, G4_NODE_ROOT, "level", 0755, &w->dir), 0);
 	assert_int_equal(op_setxattr(&w->d.rig, w->dir, "gpu4fs.raid", "5", 1, 0), 0);
+}
+
+static void begin_part(struct world *w, uint32_t checksum, uint64_t most)
+{
+	begin_sized(w, checksum, most, BYTES);
 }
 
 static void begin_world(struct world *w, uint32_t checksum)
@@ -205,6 +210,42 @@ static void a_level_is_full_for_its_files_alone(void **state)
 	end_world(&w);
 }
 
+/* A page that is cut is written elsewhere before the old one is free; what a link says is a page more. */
+static void files_of_a_full_level_can_be_cut(void **state)
+{
+	struct world w;
+	uint8_t *data = rig_memory(G4_MIB, 5), *found = rig_memory(G4_MIB, 6);
+	uint64_t done = 0, at = 0, link;
+	char target[600];
+
+	(void)state;
+	begin_world(&w, G4_CHECKSUM_NONE);
+	const uint64_t file = make_file(&w, w.dir, "file"), other = make_file(&w, w.dir, "other");
+	while (op_write(&w.d.rig, file, 0, at, data, G4_MIB, &done) == 0 && done == G4_MIB)
+		at += G4_MIB;
+	assert_int_equal(op_sync(&w.d.rig), 0);
+	for (at = 0; op_write(&w.d.rig, other, 0, at, data, G4_PAGE_BYTES, &done) == 0 && done > 0;) {
+		at += G4_PAGE_BYTES;
+		assert_int_equal(op_sync(&w.d.rig), 0);
+	}
+	assert_int_equal(g4_alloc_free_in(&w.d.rig.fs->alloc, LEVEL), 0);
+	memset(target, 'x', sizeof(target) - 1);
+	target[sizeof(target) - 1] = 0;
+	assert_int_equal(op_symlink(&w.d.rig, w.dir, "link", target, &link), 0);
+	assert_int_equal(op_truncate(&w.d.rig, file, 5000), 0);
+	assert_int_equal(op_sync(&w.d.rig), 0);
+	assert_int_equal(op_read(&w.d.rig, file, 0, 0, found, G4_MIB, &done), 0);
+	assert_int_equal(done, 5000);
+	assert_memory_equal(found, data, 5000);
+	assert_int_equal(op_unlink(&w.d.rig, w.dir, "file"), 0);
+	assert_int_equal(op_unlink(&w.d.rig, w.dir, "other"), 0);
+	assert_int_equal(op_unlink(&w.d.rig, w.dir, "link"), 0);
+	expect_free(&w, 0);
+	free(data);
+	free(found);
+	end_world(&w);
+}
+
 static void what_there_is_none_of_is_refused(void **state)
 {
 	struct world w;
@@ -316,12 +357,90 @@ static void a_disk_and_more_of_a_level_are_added_while_it_is_used(void **state)
 	free_world(&w);
 }
 
+static void note_largest(void *context, const struct g4_io *io)
+{
+	uint64_t *largest = (uint64_t *)context;
+
+	if (io->op == G4_IO_DISCARD)
+		*largest = g4_max64(*largest, io->discard_bytes);
+}
+
+/* What is being discarded nobody can have meanwhile: little of a level that has little. */
+static void discarding_leaves_room_at_each_level(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_NONE, .leave_percent = 40};
+	uint64_t sizes[MOST_DISKS], bytes, largest = 0, done = 0;
+	struct faulty f;
+	struct world w;
+
+	(void)state;
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		sizes[n] = 2 * BYTES;
+	disks_make(&w.d, 3, sizes);
+	disks_format_plan(&w.d, &plan, G4_CHECKSUM_NONE);
+	assert_int_equal(disks_try_open(&w.d, all(&w), false, 0, &w.set), 0);
+	if (g4_set_assign_to(w.set, G4_LEVEL_STRIPED, 8 * G4_MIB, w.d.message, sizeof(w.d.message)) < 0 ||
+	    g4_resize_device(w.set, 0, &bytes, w.d.message, sizeof(w.d.message)) < 0)
+		fail_msg("%s", w.d.message);
+	g4_dev_close(w.set);
+	mount_faulty(&w.d, &f, NULL);
+	for (uint32_t n = 0; n < w.d.count; n++)
+		g4_dev_fault_watch(f.fault[n], note_largest, &largest);
+	const uint64_t share = g4_alloc_free_in(&w.d.rig.fs->alloc, G4_LEVEL_STRIPED) / 16;
+	assert_true(share > 64 && share < w.d.rig.fs->alloc.free_pages / 32);
+	assert_int_equal(op_trim(&w.d.rig, 0, UINT64_MAX, 0, &done), 0);
+	assert_true(done > 16 * G4_MIB);
+	assert_true(largest > 0 && largest <= share * G4_PAGE_BYTES);
+	disks_unmount_fs(&w.d, f.set, true);
+	disks_expect_clean(&w.d, all(&w));
+	disks_free(&w.d);
+}
+
+/* Of the group in which the level begins: nobody needs it who does not write. */
+static void a_damaged_map_page_does_not_keep_files_from_being_read(void **state)
+{
+	struct world w;
+	uint8_t *data = rig_memory(G4_MIB, 5), *found = rig_memory(G4_MIB, 6);
+	struct g4_chunk chunk, at_page;
+	uint64_t done = 0, border = 0;
+
+	(void)state;
+	begin_sized(&w, G4_CHECKSUM_NONE, 0, 4 * BYTES); /* another group than that of the root */
+	const uint64_t file = make_file(&w, w.dir, "file");
+	assert_int_equal(op_write(&w.d.rig, file, 0, 0, data, G4_MIB, &done), 0);
+	for (uint32_t n = 0; border == 0 && g4_set_chunk(w.set, n, &chunk); n++)
+		border = chunk.level ? chunk.address : 0;
+	const uint64_t page =
+		g4_address_page(g4_layout_map_page(&w.d.rig.fs->meta.layout, border / G4_GROUP_BYTES)) * G4_PAGE_BYTES;
+	assert_true(border % G4_GROUP_BYTES != 0 && border > G4_GROUP_BYTES);
+	for (uint32_t n = 0; g4_set_chunk(w.set, n, &at_page); n++)
+		if (page >= at_page.address && page - at_page.address < at_page.bytes)
+			break;
+	disks_unmount_fs(&w.d, w.set, true);
+	assert_int_equal(at_page.columns, 1);
+	for (uint32_t c = 0; c < at_page.copies; c++) {
+		const uint64_t within = g4_place_address(at_page.places[c]) + page - at_page.address;
+		w.d.memory[g4_place_disk(at_page.places[c])][within + 100] ^= 1;
+	}
+	assert_int_equal(disks_try_open(&w.d, all(&w), false, G4_DEV_READ_ONLY, &w.set), 0);
+	disks_begin_fs(&w.d, w.set, G4_FS_READ_ONLY);
+	assert_int_equal(op_read(&w.d.rig, file, 0, 0, found, G4_MIB, &done), 0);
+	assert_memory_equal(found, data, G4_MIB);
+	disks_unmount_fs(&w.d, w.set, true);
+	free(data);
+	free(found);
+	free_world(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_lie_where_their_directory_says),
 		cmocka_unit_test(a_level_is_full_for_its_files_alone),
+		cmocka_unit_test(files_of_a_full_level_can_be_cut),
+		cmocka_unit_test(discarding_leaves_room_at_each_level),
 		cmocka_unit_test(what_there_is_none_of_is_refused),
+		cmocka_unit_test(a_damaged_map_page_does_not_keep_files_from_being_read),
 		cmocka_unit_test(files_of_both_survive_any_disk),
 		cmocka_unit_test(a_disk_and_more_of_a_level_are_added_while_it_is_used),
 	};
