@@ -14,6 +14,7 @@
  */
 #include "base/memory_host.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -142,6 +143,23 @@ static void enter(const struct mapping *mapping)
 		}
 }
 
+/*
+ * Of a description of the file of its own: one that is kept would keep the locks of the description that it is mapped by, and the
+ * next one to open the device would find it in use.
+ */
+static void *map_apart(size_t bytes, int protection, int fd)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	const int apart = open(name, (protection & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	if (apart < 0)
+		return __real_mmap64(NULL, bytes, protection, MAP_SHARED, fd, 0);
+	void *memory = __real_mmap64(NULL, bytes, protection, MAP_SHARED, apart, 0);
+	close(apart);
+	return memory;
+}
+
 void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
 	struct mapping wanted = {.bytes = bytes, .protection = protection, .used = true};
@@ -154,7 +172,7 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 	pthread_mutex_lock(&lock);
 	wanted.memory = take_kept(&wanted);
 	if (wanted.memory == MAP_FAILED) {
-		wanted.memory = __real_mmap64(NULL, bytes, protection, flags, fd, 0);
+		wanted.memory = map_apart(bytes, protection, fd);
 		if (wanted.memory != MAP_FAILED)
 			enter(&wanted);
 	}
