@@ -19,7 +19,9 @@
 
 G4_FN static int check_range(const struct g4_dev *dev, uint64_t offset, uint64_t bytes)
 {
-	if (offset > dev->props.size_bytes || bytes > dev->props.size_bytes - offset)
+	const uint64_t size = g4_load64_rlx(&dev->props.size_bytes); /* devices grow */
+
+	if (offset > size || bytes > size - offset)
 		return -G4_E_DEV_RANGE;
 	if ((offset | bytes) & (dev->props.sector_bytes - 1))
 		return -G4_E_DEV_ALIGN;

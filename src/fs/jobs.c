@@ -374,10 +374,8 @@ G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	struct g4_job_record unused;
 	uint64_t limit;
 
-	if (!can_grow(fs))
-		return -G4_E_NOTSUP;
 	take_over(jobs); /* one order at a time, with its growth, and no rebuild begins meanwhile */
-	int rc = g4_rebuild_order(wg, fs, cmd, &unused);
+	int rc = can_grow(fs) ? g4_rebuild_order(wg, fs, cmd, &unused) : -G4_E_NOTSUP;
 	if (rc == 0) { /* what the set says of itself */
 		g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_CHUNKS);
 		while ((rc = g4_resize(wg, fs, g4_space_bytes(&fs->space), false, &limit)) == -G4_E_BUSY)

@@ -40,6 +40,23 @@ static uint32_t find_name(const struct g4_set *set, const char *name)
 	return G4_MAX_DISKS;
 }
 
+/* What the superblocks say, of which an engine writes some meanwhile. */
+struct numbers {
+	uint64_t log_bytes;
+	uint32_t copies;
+};
+
+static struct numbers read_super(struct g4_set *set)
+{
+	struct numbers numbers;
+
+	pthread_mutex_lock(&set->lock);
+	numbers.log_bytes = set->super->parity_log_bytes;
+	numbers.copies = set->super->copies;
+	pthread_mutex_unlock(&set->lock);
+	return numbers;
+}
+
 /* The same of a device, also by what it says. */
 static uint32_t find_disk(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name)
 {
@@ -75,7 +92,7 @@ static int check_disk(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, 
 	if (props->read_only)
 		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
 	if (props->size_bytes < G4_MIN_DEVICE_BYTES ||
-	    g4_chunk_usable(g4_align_down(props->size_bytes, G4_PAGE_BYTES)) <= set->super->parity_log_bytes)
+	    g4_chunk_usable(g4_align_down(props->size_bytes, G4_PAGE_BYTES)) <= read_super(set).log_bytes)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small: a disk of a set has at least 8 MiB",
 				   name);
 	if (props->sector_bytes > set->dev.props.sector_bytes)
@@ -109,7 +126,7 @@ static int plan_disk(struct g4_set *set, const struct g4_dev *dev, struct g4_set
 
 	growth->disk_count = set->count + 1;
 	growth->disk_bytes = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
-	g4_chunk_wish_like(&set->map, set->super->parity_log_bytes, &wish);
+	g4_chunk_wish_like(&set->map, read_super(set).log_bytes, &wish);
 	wish.with_disk = growth->disk_count; /* what is left of the others may be meant for another level */
 	const int rc = plan_chunks(set, &wish, growth);
 	return rc < 0 ? rc : g4_uuid_random(growth->uuid);
@@ -220,11 +237,12 @@ int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const c
  * A level that bears the loss of more disks than the set would be of no use where the metadata is lost, one that bears fewer
  * would leave chunks that a disk takes with it.
  */
-static int wish_for(const struct g4_set *set, uint32_t level, struct g4_chunk_wish *wish, struct g4_dev_message message)
+static int wish_for(struct g4_set *set, uint32_t level, struct g4_chunk_wish *wish, struct g4_dev_message message)
 {
-	const uint32_t lost = set->super->copies - 1;
+	const struct numbers numbers = read_super(set);
+	const uint32_t lost = numbers.copies - 1;
 
-	g4_chunk_wish_like(&set->map, set->super->parity_log_bytes, wish);
+	g4_chunk_wish_like(&set->map, numbers.log_bytes, wish);
 	if (level == g4_set_own_level(set)) /* more of what mkfs made */
 		return 0;
 	if (wish->raid != G4_RAID_PARITY && wish->raid != G4_RAID_0)

@@ -28,7 +28,6 @@ static void plan_map(struct g4_set *set, uint32_t chunk_count)
 
 	p->regions = regions_of(set->chunks, chunk_count);
 	const uint64_t map = (p->regions / 8 + G4_PARITY_MAP_BYTES) / G4_PARITY_MAP_BYTES;
-	p->area = set->super->parity_log_bytes / G4_PAGE_BYTES;
 	p->pages = p->area - (map < p->area / 4 ? map : 0);
 }
 
@@ -57,6 +56,7 @@ int g4_set_parity_begin(struct g4_set *set)
 	}
 	set->parity = p;
 	p->parity = parity;
+	p->area = set->super->parity_log_bytes / G4_PAGE_BYTES;
 	p->old_end = p->head = 1;
 	plan_map(set, set->super->chunk_count);
 	p->made = calloc(1, p->regions / 8 + 1);
