@@ -5,8 +5,12 @@
  */
 #include "base/memory_host.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
 
 #define HUGE_BYTES (2 * G4_MIB)
 #define PAGE_BYTES UINT64_C(4096)
@@ -140,4 +144,25 @@ void g4_memory_unmap(void *memory, uint64_t bytes)
 		return;
 	leave((const uint8_t *)memory);
 	munmap(memory, whole_pages(bytes));
+}
+
+int g4_memory_share(const char *name, uint64_t bytes, bool keeps, int *fd, void **memory)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (keeps ? F_SEAL_FUTURE_WRITE : 0);
+	void *map = MAP_FAILED;
+
+	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return -G4_E_NOMEM;
+	if (ftruncate(*fd, (off_t)bytes) == 0)
+		map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (map == MAP_FAILED || fcntl(*fd, F_ADD_SEALS, seals) != 0) {
+		if (map != MAP_FAILED)
+			munmap(map, bytes);
+		close(*fd);
+		*fd = -1;
+		return -G4_E_NOMEM;
+	}
+	*memory = map;
+	return 0;
 }

@@ -20,6 +20,12 @@ void g4_memory_small_pages(void *memory, uint64_t bytes);
 void g4_memory_unmap(void *memory, uint64_t bytes);
 
 /*
+ * Zeroed memory that other processes map by *fd, which is the caller's to close. It cannot change its size: a truncation would be a
+ * fault for its users. keeps: nobody else can map it for writing. 0, or -G4_E_NOMEM, and *fd is -1.
+ */
+int g4_memory_share(const char *name, uint64_t bytes, bool keeps, int *fd, void **memory);
+
+/*
  * For a device that has memory pinned: which piece of g4_memory_map() an address is in, false: in none, or too many are there to
  * know; and a call before a piece goes away, during which no piece comes or goes. Thread-safe. A watcher is its owner's memory.
  */

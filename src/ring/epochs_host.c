@@ -2,34 +2,19 @@
 /* A memfd that has its size for good, and that nobody can write who has not mapped it already. */
 #include "ring/epochs_host.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
+#include "base/memory_host.h"
 
 int g4_epochs_make(struct g4_shared_epochs *epochs)
 {
-	void *map;
+	void *memory = NULL;
+	const int rc = g4_memory_share("gpu4fs-epochs", G4_EPOCHS_BYTES, true, &epochs->fd, &memory);
 
-	epochs->memory = NULL;
-	epochs->fd = memfd_create("gpu4fs-epochs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (epochs->fd < 0)
-		return -G4_E_NOMEM;
-	map = ftruncate(epochs->fd, (off_t)G4_EPOCHS_BYTES) == 0 ?
-		      mmap(NULL, G4_EPOCHS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, epochs->fd, 0) :
-		      MAP_FAILED;
-	if (map == MAP_FAILED ||
-	    fcntl(epochs->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
-		if (map != MAP_FAILED)
-			munmap(map, G4_EPOCHS_BYTES);
-		close(epochs->fd);
-		epochs->fd = -1;
-		return -G4_E_NOMEM;
-	}
-	epochs->memory = map;
-	return 0;
+	epochs->memory = memory;
+	return rc;
 }
 
 void g4_epochs_free(struct g4_shared_epochs *epochs)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log_host.h"
+#include "base/memory_host.h"
 #include "base/thread_host.h"
 #include "ring/client_host.h"
 #include "ring/polling_host.h"
@@ -289,18 +290,13 @@ static void stop_workers(struct g4_session_host *host)
 
 /* ------------------------------------------------------------------ making */
 
-/* Shared memory that cannot change its size, for whose users a truncation would be a fault. */
 static int make_memory(const char *name, uint64_t bytes, int *fd, uint8_t **memory)
 {
-	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0)
-		return -G4_E_NOMEM;
-	if (ftruncate(*fd, (off_t)bytes) != 0 ||
-	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-		return -G4_E_NOMEM;
-	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-	if (map == MAP_FAILED)
-		return -G4_E_NOMEM;
+	void *map;
+	const int rc = g4_memory_share(name, bytes, false, fd, &map);
+
+	if (rc < 0)
+		return rc;
 	/* advice, which the kernel takes where shmem_enabled says so: a GPU finds its way through large pages faster */
 	(void)madvise(map, bytes, MADV_HUGEPAGE);
 	*memory = map;
