@@ -341,13 +341,14 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 			region = (region + skip) % count;
 			continue;
 		}
-		int rc = pool_of(alloc, region) == pool ? load_group(wg, alloc, group) : 0;
-		if (rc < 0)
-			return rc;
-		if (pool_of(alloc, region) == pool)
+		if (pool_of(alloc, region) == pool) {
+			int rc = load_group(wg, alloc, group);
+			if (rc < 0)
+				return rc;
 			*got = claim_in(alloc, region, 0, want, least, address);
-		if (*got > 0)
-			return 0;
+			if (*got > 0)
+				return 0;
+		}
 		step++;
 		region = (region + 1) % count;
 	}
