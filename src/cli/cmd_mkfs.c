@@ -127,21 +127,12 @@ static bool parse_owner(const char *text, struct g4_mkfs_options *format)
 
 static bool parse_raid(const char *text, struct g4_set_plan *plan)
 {
-	static const struct {
-		const char *name;
-		enum g4_raid raid;
-		uint32_t parity;
-	} levels[] = {{"none", G4_RAID_NONE, 0},       {"0", G4_RAID_0, 0},	 {"1", G4_RAID_1, 0},
-		      {"5", G4_RAID_PARITY, 1},	       {"6", G4_RAID_PARITY, 2}, {"triple", G4_RAID_PARITY, 3},
-		      {"quadruple", G4_RAID_PARITY, 4}};
+	const uint32_t level = g4_level_of(text);
 
-	for (uint32_t level = 0; level < sizeof(levels) / sizeof(levels[0]); level++) {
-		plan->raid = levels[level].raid;
-		plan->parity = levels[level].parity;
-		if (strcmp(text, levels[level].name) == 0)
-			return true;
-	}
-	return false;
+	if (level == G4_LEVELS)
+		return false;
+	plan->raid = g4_level_raid(level, &plan->parity);
+	return true;
 }
 
 static int parse_option(int answer, char **argv, struct mkfs_options *options)

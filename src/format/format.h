@@ -156,6 +156,8 @@ enum g4_level {
 	G4_LEVEL_PARITY, /* and one more for each further parity */
 	G4_LEVELS = G4_LEVEL_PARITY + 4
 };
+/* Their words but that for OWN, in the order of their numbers. */
+#define G4_LEVEL_WORDS(X) X("none") X("0") X("1") X("5") X("6") X("triple") X("quadruple")
 G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 {
 	return algorithm + 1;

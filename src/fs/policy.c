@@ -25,8 +25,8 @@ struct word {
 /* by their fields' values */
 static G4_CONST struct word checksums[] = {WORD("default"), G4_CHECKSUMS(CHECKSUM_WORD)};
 static G4_CONST struct word dedups[] = {WORD("default"), WORD("off"), WORD("on"), WORD("domain")};
-static G4_CONST struct word raids[] = {WORD("default"), WORD("none"), WORD("0"),      WORD("1"),
-				       WORD("5"),	WORD("6"),    WORD("triple"), WORD("quadruple")};
+#define LEVEL_WORD(text) WORD(text),
+static G4_CONST struct word raids[] = {WORD("default"), G4_LEVEL_WORDS(LEVEL_WORD)};
 #define RAIDS (sizeof(raids) / sizeof(raids[0]))
 G4_STATIC_ASSERT(RAIDS == G4_LEVELS, "in the order of their numbers");
 #define CHECKSUMS (sizeof(checksums) / sizeof(checksums[0]))

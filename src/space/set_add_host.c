@@ -241,6 +241,7 @@ static int wish_for(struct g4_set *set, uint32_t level, struct g4_chunk_wish *wi
 {
 	const struct numbers numbers = read_super(set);
 	const uint32_t lost = numbers.copies - 1;
+	uint32_t bears;
 
 	g4_chunk_wish_like(&set->map, numbers.log_bytes, wish);
 	if (level == g4_set_own_level(set)) /* more of what mkfs made */
@@ -249,13 +250,9 @@ static int wish_for(struct g4_set *set, uint32_t level, struct g4_chunk_wish *wi
 		wish->stripe_bytes = G4_STRIPE_DEFAULT;
 	wish->level = level;
 	wish->copies = lost + 1;
-	wish->raid = level == G4_LEVEL_NONE    ? G4_RAID_NONE :
-		     level == G4_LEVEL_STRIPED ? G4_RAID_0 :
-		     level == G4_LEVEL_COPIES  ? G4_RAID_1 :
-						 G4_RAID_PARITY;
-	const uint32_t bears = level < G4_LEVEL_COPIES	? 0 :
-			       level == G4_LEVEL_COPIES ? (uint32_t)g4_max64(lost, 1) :
-							  level - G4_LEVEL_PARITY + 1;
+	wish->raid = g4_level_raid(level, &bears); /* as many as it has parities, or fewer than it has copies */
+	if (wish->raid == G4_RAID_1)
+		bears = (uint32_t)g4_max64(lost, 1);
 	if (bears != lost)
 		return g4_dev_fail(
 			message, -G4_E_INVAL,
@@ -317,7 +314,9 @@ uint32_t g4_set_own_level(const struct g4_set *set)
 
 /* ---- words ---- */
 
-static const char *const level_names[G4_LEVELS] = {"own", "none", "0", "1", "5", "6", "triple", "quadruple"};
+#define LEVEL_NAME(text) text,
+static const char *const level_names[] = {"own", G4_LEVEL_WORDS(LEVEL_NAME)};
+G4_STATIC_ASSERT(sizeof(level_names) / sizeof(level_names[0]) == G4_LEVELS, "in the order of their numbers");
 
 const char *g4_level_name(uint32_t level)
 {
@@ -331,4 +330,13 @@ uint32_t g4_level_of(const char *name)
 	while (level < G4_LEVELS && strcmp(level_names[level], name) != 0)
 		level++;
 	return level;
+}
+
+enum g4_raid g4_level_raid(uint32_t level, uint32_t *parity)
+{
+	*parity = level >= G4_LEVEL_PARITY ? level - G4_LEVEL_PARITY + 1 : 0;
+	return level == G4_LEVEL_NONE	 ? G4_RAID_NONE :
+	       level == G4_LEVEL_STRIPED ? G4_RAID_0 :
+	       level == G4_LEVEL_COPIES	 ? G4_RAID_1 :
+					   G4_RAID_PARITY;
 }

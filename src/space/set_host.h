@@ -72,6 +72,8 @@ int g4_set_assign_to(struct g4_dev *dev, uint32_t level, uint64_t bytes, char *m
 /* The word for a level, as users write it; NULL: there is none of that number. And the level; G4_LEVELS: none is called so. */
 const char *g4_level_name(uint32_t level);
 uint32_t g4_level_of(const char *name);
+/* What chunks of a level, but of OWN, are; *parity: how many parities they have. */
+enum g4_raid g4_level_raid(uint32_t level, uint32_t *parity);
 /* Chunks of an open set, one after the other: false: there is no such one. */
 bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chunk);
 
