@@ -205,6 +205,42 @@ static void copy_labels(struct disks *d, uint8_t labels[LABELS][G4_PAGE_BYTES], 
 	}
 }
 
+/* What is on the disks. */
+static void save(const struct disks *d, uint8_t **before)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		before[n] = (uint8_t *)malloc(d->bytes[n]);
+		rig_copy(before[n], d->memory[n], d->bytes[n]);
+	}
+}
+
+/* A crash behind each `step` writes of an order opens with all disks that there were, and without any one of them. */
+static void expect_survives(struct disks *d, uint8_t **before, struct faulty *f, const struct disks_order *order,
+			    uint32_t step, uint64_t seed)
+{
+	const uint32_t all = (1u << d->count) - 1;
+	uint64_t random = seed;
+	struct disks crashed;
+	struct g4_dev *set;
+
+	disks_make(&crashed, d->count, d->bytes);
+	for (uint32_t at = 0; at <= order->count; at += step)
+		for (uint32_t lost = 0; lost <= d->count; lost++) {
+			disks_crash(&crashed, before, f, order, at, &random);
+			if (disks_try_open(&crashed, all & ~(1u << lost), true, 0, &set) < 0)
+				fail_msg("case %llu, crash after %u, without disk %u: %s", (unsigned long long)seed, at,
+					 lost, crashed.message);
+			g4_dev_close(set);
+		}
+	disks_free(&crashed);
+}
+
+static void forget(const struct disks *d, uint8_t **before)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		free(before[n]);
+}
+
 /* The superblocks of both crashes lead to places of the table that were written since; each is written in the order of `labels`. */
 static void a_second_crash_and_a_lost_disk_leave_a_set(void **state)
 {
@@ -214,11 +250,10 @@ static void a_second_crash_and_a_lost_disk_leave_a_set(void **state)
 
 	(void)state;
 	for (uint32_t written = 1; written < 8; written += 2) {
-		struct disks d, crashed;
+		struct disks d;
 		struct faulty f;
 		struct g4_dev *set;
 		uint8_t *before[MOST_DISKS];
-		uint64_t random = written;
 		format(&d, 4, &plan);
 		copy_labels(&d, old, false, 0);
 		assert_int_equal(disks_try_open(&d, 15, false, 0, &set), 0);
@@ -226,27 +261,14 @@ static void a_second_crash_and_a_lost_disk_leave_a_set(void **state)
 		g4_dev_close(set);
 		/* so many superblocks were written, not the others */
 		copy_labels(&d, old, true, written);
-		for (uint32_t n = 0; n < d.count; n++) {
-			before[n] = (uint8_t *)malloc(d.bytes[n]);
-			rig_copy(before[n], d.memory[n], d.bytes[n]);
-		}
+		save(&d, before);
 		disks_open_faulty(&d, &f);
 		memset(&order, 0, sizeof(order));
 		disks_watch(&d, &f, &order);
 		assert_int_equal(g4_set_assign_to(f.set, G4_LEVEL_PARITY, PIECE, d.message, sizeof(d.message)), 0);
-		disks_make(&crashed, d.count, d.bytes);
-		for (uint32_t at = 0; at <= order.count; at += rig_every(2))
-			for (uint32_t lost = 0; lost <= d.count; lost++) {
-				disks_crash(&crashed, before, &f, &order, at, &random);
-				if (disks_try_open(&crashed, 15 & ~(1u << lost), true, 0, &set) < 0)
-					fail_msg("%u written, then %u, without disk %u: %s", written, at, lost,
-						 crashed.message);
-				g4_dev_close(set);
-			}
-		disks_free(&crashed);
+		expect_survives(&d, before, &f, &order, rig_every(2), written);
 		g4_dev_close(f.set);
-		for (uint32_t n = 0; n < d.count; n++)
-			free(before[n]);
+		forget(&d, before);
 		expect_opens(&d, 15);
 		release(&d);
 	}
@@ -329,16 +351,12 @@ static void a_crash_while_a_disk_is_withdrawn_leaves_the_set(void **state)
 	(void)state;
 	for (uint32_t cut = 1; cut < 24; cut++) {
 		const struct g4_fault fault = {.cut_after_writes = cut, .keep_unflushed = true, .write_through = true};
-		struct disks d, crashed;
+		struct disks d;
 		struct faulty f;
-		struct g4_dev *set, *disk;
+		struct g4_dev *disk;
 		uint8_t *before[MOST_DISKS];
-		uint64_t random = cut;
 		format(&d, 3, &plan);
-		for (uint32_t n = 0; n < d.count; n++) {
-			before[n] = (uint8_t *)malloc(d.bytes[n]);
-			rig_copy(before[n], d.memory[n], d.bytes[n]);
-		}
+		save(&d, before);
 		disks_open_faulty(&d, &f);
 		memset(&order, 0, sizeof(order));
 		disks_watch(&d, &f, &order);
@@ -346,19 +364,10 @@ static void a_crash_while_a_disk_is_withdrawn_leaves_the_set(void **state)
 		g4_dev_fault_set(disk, &fault);
 		const bool failed = g4_set_add_to(f.set, disk, d.names[3], d.message, sizeof(d.message)) < 0;
 		withdrawn += failed && order.count > 8;
-		disks_make(&crashed, d.count, d.bytes);
-		for (uint32_t at = 0; failed && at <= order.count; at++)
-			for (uint32_t lost = 0; lost <= d.count; lost++) {
-				disks_crash(&crashed, before, &f, &order, at, &random);
-				if (disks_try_open(&crashed, 7 & ~(1u << lost), true, 0, &set) < 0)
-					fail_msg("died after %u, crash after %u, without disk %u: %s", cut, at, lost,
-						 crashed.message);
-				g4_dev_close(set);
-			}
-		disks_free(&crashed);
+		if (failed)
+			expect_survives(&d, before, &f, &order, 1, cut);
 		g4_dev_close(f.set);
-		for (uint32_t n = 0; n < d.count; n++)
-			free(before[n]);
+		forget(&d, before);
 		release(&d);
 	}
 	assert_true(withdrawn > 0);
