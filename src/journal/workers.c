@@ -74,13 +74,13 @@ G4_FN static void freeze(struct g4_wg *wg, struct g4_journal *j, uint64_t sequen
 
 	copy_page(wg, cache, i, record_image(j, k));
 	g4_record_addresses(j)[k] = g4_page_address(cache->lines[i].index);
+	const bool listed = line->home != 0;
+	g4_store64_rlx(&line->home, sequence); /* before txn: g4_journal_look() asks for either without a lock */
 	g4_store64_rel(&line->txn, 0);
-	if (line->home == 0)
-		j->home_lines[g4_add32(&j->home_count, 1)] =
-			i; /* the transaction's reference becomes the home list's */
-	else
+	if (listed)
 		g4_cache_put(cache, i);
-	line->home = sequence;
+	else /* the transaction's reference becomes the home list's */
+		j->home_lines[g4_add32(&j->home_count, 1)] = i;
 }
 
 G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j, uint64_t sequence, uint32_t k)
@@ -100,7 +100,7 @@ G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j, uint64_t s
 
 G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t line)
 {
-	g4_meta_line(j->meta->cache, line)->home = 0;
+	g4_store64_rlx(&g4_meta_line(j->meta->cache, line)->home, 0);
 	g4_cache_put(j->meta->cache, line);
 }
 
