@@ -32,11 +32,13 @@ check "a mount in which nothing is lost" cp "$mnt/small" "$mnt/copy"
 unmount_image "unmounts without complaint"
 mount_image
 rm "$mnt/small" "$mnt/copy"
+unmount_image "nothing is left to be freed"
+mount_image
 
 # Files that are a little too large: each page that is lost makes fsync fail, however the kernel cuts the file into requests.
 loses_nothing_quietly() {
 	python3 - "$mnt" <<'PYTHON'
-import os, sys
+import os, sys, time
 directory = sys.argv[1]
 def settle():
     fd = os.open(directory, os.O_RDONLY)
@@ -44,6 +46,13 @@ def settle():
     os.close(fd)
     status = os.statvfs(directory)
     return status.f_bavail * status.f_frsize
+def until_free(wanted): # as free_again()
+    deadline = time.monotonic() + 600
+    while (free := settle()) < wanted:
+        if time.monotonic() > deadline:
+            sys.exit("%d bytes are free, not %d" % (free, wanted))
+        time.sleep(0.01)
+whole = settle() - 16 * 4096 # metadata may take a page or two for good; both files have more
 for left in (20, 40, 256 + 20, 1024 + 20, 1024 + 200): # pages; the kernel's requests have up to 256
     for more in (1, 2, 8, 20):
         pad = os.open(directory + "/pad", os.O_WRONLY | os.O_CREAT)
@@ -65,7 +74,7 @@ for left in (20, 40, 256 + 20, 1024 + 20, 1024 + 200): # pages; the kernel's req
         os.close(fd)
         os.unlink(directory + "/f")
         os.unlink(directory + "/pad")
-        settle()
+        until_free(whole)
 PYTHON
 }
 if on_gpu; then
