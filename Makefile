@@ -45,7 +45,7 @@ check-flips: ## flip every bit of an image's metadata and every 64th of its cont
 	cmake --build --preset release --target flips
 	scripts/flips.sh $(FLIPS_ARGS)
 
-fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, rings and Shredder
+fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, rings, Shredder and traces
 	scripts/install-deps.sh check
 	scripts/fuzz.sh
 

@@ -42,6 +42,7 @@ g4_fuzz_target(fuzz_ring LIBRARIES g4_test_support
 foreach(target fuzz_image fuzz_journal fuzz_ring) # the same time and random numbers in every run
 	target_link_options(${target} PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
 endforeach()
+g4_fuzz_target(fuzz_trace LIBRARIES g4_test_support SOURCES tests/fuzz/fuzz_trace.c)
 if(TARGET shredder_test_support)
 	g4_fuzz_target(fuzz_shredder LIBRARIES shredder_test_support SOURCES tests/fuzz/fuzz_shredder.c)
 	g4_fuzz_target(fuzz_store LIBRARIES $<IF:$<BOOL:${G4_REMOTE}>,shredder_site,shredder_store>

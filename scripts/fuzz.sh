@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(fuzz_image fuzz_journal fuzz_ring fuzz_shredder fuzz_store)
+[[ ${#targets[@]} -gt 0 ]] || targets=(fuzz_image fuzz_journal fuzz_ring fuzz_shredder fuzz_store fuzz_trace)
 seconds=$((${FUZZ_S:-300} / ${#targets[@]}))
 [[ $seconds -gt 0 ]] || seconds=1 # 0 would be no limit
 build=build/fuzz

@@ -14,7 +14,7 @@
 
 bool g4_trace_access_of(uint64_t file, uint64_t offset, uint64_t bytes, bool write, struct g4_trace_access *out)
 {
-	if (bytes == 0 || bytes > INT64_MAX || offset > INT64_MAX - bytes)
+	if (bytes == 0 || bytes > G4_TRACE_MAX_BYTES || offset > G4_TRACE_MAX_BYTES - bytes)
 		return false;
 	const uint64_t first = offset / G4_TRACE_PAGE_BYTES, last = (offset + bytes - 1) / G4_TRACE_PAGE_BYTES;
 	if (last - first >= UINT32_MAX)
@@ -86,7 +86,7 @@ static bool parse_line(const char *at, struct g4_trace_access *access, const cha
 	if (!take_number(&at, &file) || !take_number(&at, &offset) || !take_number(&at, &bytes) || *at)
 		return false;
 	if (!g4_trace_access_of(file, offset, bytes, op == 'w', access)) {
-		*fault = bytes == 0 ? "has no bytes" : "reaches beyond 2^63 bytes, or over 2^32 pages";
+		*fault = bytes == 0 ? "has no bytes" : "reaches beyond 2^63 - 4096 bytes, or over 2^32 pages";
 		return false;
 	}
 	*fault = NULL;
@@ -178,7 +178,7 @@ static int read_binary(FILE *in, struct g4_trace *trace, char *message)
 				.pages = (uint32_t)(head >> 2) + 1,
 				.write = head & 1,
 			};
-			good = access.page <= (uint64_t)INT64_MAX / G4_TRACE_PAGE_BYTES - access.pages;
+			good = access.page <= G4_TRACE_MAX_BYTES / G4_TRACE_PAGE_BYTES - access.pages;
 			behind = access.page + access.pages;
 			const int rc = good ? append(trace, &access, message) : 0;
 			if (rc < 0)

@@ -37,7 +37,10 @@ struct g4_trace { /* zeroed: one without accesses */
 };
 #define G4_TRACE_MAX_PAGES (UINT64_C(0xfffffffe))
 
-/* Bytes [offset, offset + bytes), of at most 2^63 - 1, as an access to whole pages; false: none, or too many. */
+/* Where an access ends at the latest: the whole pages of those below 2^63 - 1, so that all of them can be written in both formats. */
+#define G4_TRACE_MAX_BYTES (UINT64_C(0x7ffffffffffff000))
+
+/* Bytes [offset, offset + bytes), of at most G4_TRACE_MAX_BYTES, as an access to whole pages; false: none, or too many. */
 bool g4_trace_access_of(uint64_t file, uint64_t offset, uint64_t bytes, bool write, struct g4_trace_access *out);
 /* Appends. 0, -G4_E_NOMEM, or -G4_E_FBIG: more pages than G4_TRACE_MAX_PAGES. */
 int g4_trace_append(struct g4_trace *trace, const struct g4_trace_access *access);

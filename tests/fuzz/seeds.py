@@ -185,6 +185,17 @@ def store_inputs():
     yield "key", bytes([10, 15, 1, 0, 0, 0]) + struct.pack("<II", 3, 65536) + bytes(16) + struct.pack("<q", 1) + b"user@host".ljust(64, b"\0") + bytes(72)
 
 
+def traces():
+    """Two bytes for the cache, and a file of each format."""
+    cache = bytes([7, 0])
+    yield "text", cache + b"# a comment\nr 1 0 4096\nw 1 4095 2\n\nr 18446744073709551615 9223372036854771712 4095 # last\nw 2 0 99999\n"
+    accesses = b"".join(varint((pages - 1) * 4 + other * 2 + write) + (varint(3) if other else b"") + varint(distance)
+                        for pages, other, write, distance in ((1, 0, 0, 0), (8, 1, 1, 40), (8, 0, 0, 15), (300, 0, 1, 2**40), (1, 0, 0, 2**40 + 9)))
+    yield "binary", cache + b"G4TRACE1" + accesses
+    yield "cut", cache + b"G4TRACE1" + accesses[:-1]
+    yield "sets", bytes([30, 4]) + b"".join(b"%c 1 %d 4096\n" % (b"rw"[i % 2], i * i % 61 * 4096) for i in range(24))
+
+
 def main():
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
@@ -192,6 +203,8 @@ def main():
         inputs = ((name, b"".join(steps)) for name, steps in sequences())
     elif sys.argv[1] == "fuzz_store":
         inputs = store_inputs()
+    elif sys.argv[1] == "fuzz_trace":
+        inputs = traces()
     else:
         inputs = edits()
     for name, data in inputs:
