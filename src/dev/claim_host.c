@@ -25,8 +25,10 @@
 #include <limits.h>
 #include <linux/loop.h>
 #include <linux/major.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -35,7 +37,8 @@
 
 #include "dev/dev_ops_host.h"
 
-#define LOCK_TRIES 50u
+#define LOCK_TRIES 50u	      /* a quarter of a second */
+#define LOCK_TRIES_GONE 2000u /* for what nobody holds any more: ten seconds */
 #define LOCK_PAUSE_NS 5000000
 #define MOST_SPANS 64u /* more layers and neighbours than this are refused */
 #define SECTOR_BYTES 512u
@@ -220,22 +223,72 @@ static int keep(struct g4_claim *claim, int fd, const char *name, struct g4_dev_
 
 /* ---- claims ---- */
 
-/* 0, or errno. io_uring lets go of a file a moment after the process that used it was killed. */
-static int lock_span(int fd, uint64_t start, uint64_t end, bool shared)
+/*
+ * A process that is killed is gone before its io_uring has let go of files, which takes as long as its requests, and on a busy machine
+ * longer. So whoever meets a lock tries again, for a moment; and longer where nobody can hold it who is alive.
+ */
+static bool pause_for_lock(uint32_t tries, bool gone)
 {
 	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+
+	if (tries >= (gone ? LOCK_TRIES_GONE : LOCK_TRIES))
+		return false;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/* Whether no process that can be seen from here, and lives, has taken a lock of flock(2) on the file. */
+static bool is_held_by_nobody(int fd)
+{
+	char line[256];
+	struct stat st;
+	bool held = false;
+	FILE *locks = fopen("/proc/locks", "re");
+
+	if (!locks || fstat(fd, &st) != 0)
+		held = true;
+	/* The file system's number is left out: Btrfs tells stat(2) another one. */
+	while (!held && fgets(line, sizeof(line), locks)) {
+		unsigned long long inode;
+		long pid;
+		if (sscanf(line, "%*s FLOCK %*s %*s %ld %*[^:]:%*[^:]:%llu", &pid, &inode) == 2 && inode == st.st_ino)
+			held = pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+	}
+	if (locks)
+		fclose(locks);
+	return !held;
+}
+
+int g4_claim_flock(int fd, bool shared)
+{
+	bool gone = false;
+
+	for (uint32_t tries = 0;; tries++) {
+		if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+			return 0;
+		const int error = errno;
+		if (tries == LOCK_TRIES)
+			gone = is_held_by_nobody(fd);
+		if (error != EWOULDBLOCK || !pause_for_lock(tries, gone))
+			return error;
+	}
+}
+
+/* 0, or errno. */
+static int lock_span(int fd, uint64_t start, uint64_t end, bool shared)
+{
 	struct flock lock = {.l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)start};
 
 	if (end <= INT64_MAX)
 		lock.l_len = (off_t)(end - start);
-	for (uint32_t tries = 0; tries < LOCK_TRIES; tries++) {
+	for (uint32_t tries = 0;; tries++) {
 		if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
 			return 0;
 		if (errno != EAGAIN && errno != EACCES)
 			return errno;
-		nanosleep(&pause, NULL);
+		if (!pause_for_lock(tries, false))
+			return EAGAIN;
 	}
-	return EAGAIN;
 }
 
 static int lock_failed(const char *name, const char *path, int error, struct g4_dev_message message)

@@ -77,6 +77,8 @@ int g4_file_set_size(struct g4_dev *dev, uint64_t bytes);
  */
 int g4_claim_take(const char *name, const char *path, int fd, bool read_only, struct g4_claim **out,
 		  struct g4_dev_message message);
+/* flock(2) without waiting for anybody but a process that was killed, whose files the kernel has still. 0, or errno. */
+int g4_claim_flock(int fd, bool shared);
 void g4_claim_drop(struct g4_claim *claim); /* NULL is ignored */
 bool g4_claim_lend(struct g4_claim *claim); /* as g4_dev_lend() */
 bool g4_claim_take_back(struct g4_claim *claim, int fd);

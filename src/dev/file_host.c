@@ -14,19 +14,15 @@
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "dev/dev_ops_host.h"
 
 #define SECTOR_MIN_BYTES 512u
 #define SECTOR_MAX_BYTES 4096u
-#define LOCK_TRIES 50u
-#define LOCK_PAUSE_NS 5000000
 
 /* ---- opening ---- */
 
@@ -91,15 +87,7 @@ static int lock_file(const char *name, const char *path, struct g4_file *file, u
 
 	if (!(flags & G4_DEV_EXCLUSIVE))
 		return 0;
-	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
-	int error = 0;
-	/* io_uring lets go of a file a moment after the process that used it was killed */
-	for (uint32_t tries = 0; !file->block_device && tries < LOCK_TRIES; tries++) {
-		error = flock(file->fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 ? 0 : errno;
-		if (error != EWOULDBLOCK)
-			break;
-		nanosleep(&pause, NULL);
-	}
+	const int error = file->block_device ? 0 : g4_claim_flock(file->fd, read_only);
 	errno = error;
 	if (error == EWOULDBLOCK)
 		return g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: is in use by another program", name);

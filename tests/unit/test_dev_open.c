@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening devices: what each kind of name gives, and the sentence for everything that can be wrong with one. */
 #define _GNU_SOURCE 1
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "dev_util.h"
 #include "trace/trace.h"
@@ -244,6 +246,48 @@ static void an_exclusive_device_is_busy_for_others(void **state)
 	unlink(path);
 }
 
+/* What the kernel does when a process with requests under way is killed on a busy machine: its lock outlives it. */
+static void the_lock_of_a_killed_process_is_waited_for(void **state)
+{
+	const struct timespec longer_than_busy = {.tv_nsec = 700000000};
+	char path[512];
+	struct g4_dev *dev;
+	int locked[2], end[2], status;
+	pid_t keeper = 0;
+
+	(void)state;
+	make_file(path, sizeof(path), IMAGE_BYTES);
+	assert_int_equal(pipe(locked), 0);
+	assert_int_equal(pipe(end), 0);
+	const pid_t owner = fork();
+	assert_true(owner >= 0);
+	if (owner == 0) {
+		const int fd = open(path, O_RDWR);
+		if (fd < 0 || flock(fd, LOCK_EX) != 0)
+			_exit(1);
+		keeper = fork();
+		if (keeper == 0) {
+			char byte;
+			close(end[1]);
+			(void)!read(end[0], &byte, 1);
+			nanosleep(&longer_than_busy, NULL);
+			_exit(0);
+		}
+		_exit(write(locked[1], &keeper, sizeof(keeper)) == sizeof(keeper) ? 0 : 1);
+	}
+	assert_int_equal(waitpid(owner, &status, 0), owner);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(read(locked[0], &keeper, sizeof(keeper)), (ssize_t)sizeof(keeper));
+	close(end[1]); /* now the keeper goes, too, but not at once */
+	assert_int_equal(try_open(path, G4_DEV_EXCLUSIVE, 0, &dev), 0);
+	refuses(path, G4_DEV_EXCLUSIVE, 0, -G4_E_DEV_BUSY, "is in use");
+	g4_dev_close(dev);
+	close(end[0]);
+	close(locked[0]);
+	close(locked[1]);
+	unlink(path);
+}
+
 static void a_read_only_file_refuses_writes(void **state)
 {
 	char path[512];
@@ -398,6 +442,7 @@ int main(void)
 		cmocka_unit_test(a_created_file_is_private_to_its_owner),
 		cmocka_unit_test(the_tail_of_an_odd_sized_file_is_not_used),
 		cmocka_unit_test(an_exclusive_device_is_busy_for_others),
+		cmocka_unit_test(the_lock_of_a_killed_process_is_waited_for),
 		cmocka_unit_test(a_read_only_file_refuses_writes),
 		cmocka_unit_test(a_file_without_permission_is_refused),
 		cmocka_unit_test(a_short_message_buffer_is_respected),
