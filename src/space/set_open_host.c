@@ -480,6 +480,7 @@ static int copy(const struct opening *o, struct g4_set *set, uint32_t disk, stru
 	int rc;
 
 	do {
+		bytes = 0;
 		rc = g4_set_rebuild_step(o->wg, set, &bytes);
 		g4_set_rebuild_progress(set, &done, &all);
 		if (progress)
