@@ -17,6 +17,7 @@
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
+#include "fs/rebuild_host.h"
 #include "fs/resize_host.h"
 #include "fuse/fuse.h"
 #include "fuse/ioctl.h"
@@ -37,8 +38,8 @@ const char g4_help_disk[] =
 	"'rebuild' brings a disk up to date that missed writes; of a file system that is not\n"
 	"mounted all are named. 'replace' lets NEW take the place of a disk that is missing;\n"
 	"those that are there are named. The old one is refused from then on. One that was\n"
-	"interrupted goes on where it was. Of a file system that is mounted only what is in use\n"
-	"is made, of others all of the disk.\n\n"
+	"interrupted goes on where it was. Only what is in use is copied; of a file system that\n"
+	"can not be mounted all of the disk.\n\n"
 	"Of a file system that is mounted at DIRECTORY that is done in the background, while\n"
 	"nobody else works, and goes on after a crash or an unmount; 'gpu4fs status DIRECTORY'\n"
 	"says how far it is. 'pause' stops it until 'resume'; 'cancel' gives it up, and the disk is\n"
@@ -369,7 +370,7 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	if (adds)
 		return add(names, count);
 	g4_progress_start(&progress, "copying");
-	const int rc = g4_set_rebuild(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
+	const int rc = g4_rebuild_offline(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
 	g4_progress_clear(&progress);
 	if (rc < 0) {
 		g4_cli_error("disk", "%s", message);

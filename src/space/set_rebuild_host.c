@@ -10,6 +10,9 @@
  * well, but not read. What is copied nobody writes to meanwhile (set_window_host.c), so the copy is never older than what was
  * written.
  *
+ * What its owner says holds nothing is passed over: copies, since they get what is written wherever the position is; rows by
+ * whole regions, which leave the map before.
+ *
  * The position is in superblocks now and then: after a flush of all disks, and with parity after the log has been emptied, so
  * that all entries that a crash leaves know the disk to be there before it. After a crash it goes on from what they say; what
  * it has done since is done again. The disk counts for nothing else until the last flush: nobody may do without another one

@@ -145,6 +145,14 @@ one_sentence "... is told in one sentence"
 truncate -s 32M q
 exits 0 "a new one takes the place of what is missing" "$gpu4fs" disk replace p q
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck q p
+exits 0 "large ones with nearly nothing on them" "$gpu4fs" mkfs -q --raid 1 big1 big2 400M
+rm big2
+truncate -s 400M big2
+exits 0 "... are replaced" "$gpu4fs" disk replace big1 big2
+[ "$(du -k big2 | cut -f1)" -lt 100000 ]
+report $? "... by copying what is in use"
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck --data big1 big2
+rm big1 big2
 exits 8 "the old one" "$gpu4fs" fsck p away
 says "... was replaced" "replaced"
 exits 1 "nothing is stale" "$gpu4fs" disk rebuild p q

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "fs/rebuild_host.h"
 #include "simt/simt_host.h"
 #include "space/set_types_host.h"
 
@@ -464,7 +465,7 @@ static void it_is_finished_offline(void **state)
 		disks_unmount_fs(&d, dev, true);
 		for (uint32_t n = 0; n < d.count; n++)
 			names[n] = d.names[n];
-		if (g4_set_rebuild(names, d.count, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+		if (g4_rebuild_offline(names, d.count, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
 			fail_msg("%s", d.message);
 		assert_int_equal(disk, 0);
 		expect_everywhere(&d, &levels[l], &m);

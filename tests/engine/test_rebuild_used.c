@@ -5,6 +5,7 @@
  */
 #include "rebuilding.h"
 
+#include "fs/rebuild_host.h"
 #include "simt/simt_host.h"
 
 #define SPARSE_BYTES (40 * G4_MIB)
@@ -140,6 +141,74 @@ static void only_what_is_in_use_is_copied(void **state)
 		expect_everywhere(&d, level, ino, bytes);
 		disks_free(&d);
 	}
+}
+
+/* ---- of one that is not mounted ---- */
+
+/* How much of the last disk is written when a new one takes its place. */
+static uint64_t replace_offline(struct disks *d)
+{
+	const char *names[MOST_DISKS];
+	uint32_t disk = 0;
+
+	for (uint32_t n = 0; n < d->count; n++)
+		names[n] = d->names[n];
+	memset(d->memory[d->count - 1], UNTOUCHED, d->bytes[d->count - 1]);
+	if (g4_rebuild_offline(names, d->count, false, NULL, &disk, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+	assert_int_equal(disk, d->count - 1);
+	return touched_bytes(d, disk);
+}
+
+static void of_one_that_is_not_mounted_too(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const struct level *level = &levels[l];
+		struct g4_dev *dev;
+		struct disks d;
+		uint64_t ino;
+		begin_sparse(&d, level, &dev);
+		disks_unmount_fs(&d, dev, true);
+		assert_true(replace_offline(&d) < SPARSE_BYTES / 2);
+		disks_expect_clean(&d, all_of(level));
+		/* also one that was not unmounted: its journal is replayed first */
+		disks_mount_fs(&d, all_of(level), &dev);
+		const uint64_t bytes = disks_fill(&d, &ino);
+		assert_int_equal(op_fsync(&d.rig, ino), 0);
+		disks_unmount_fs(&d, dev, false);
+		assert_true(replace_offline(&d) > SPARSE_BYTES / 2);
+		expect_everywhere(&d, level, ino, bytes);
+		disks_free(&d);
+	}
+}
+
+/* Nobody knows what is in use: all of it is made. */
+static void of_one_that_can_not_be_mounted_all_is(void **state)
+{
+	const struct level *level = &levels[0];
+	struct g4_layout layout;
+	struct g4_superblock sb;
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_dev *dev;
+	struct disks d;
+	bool second;
+
+	(void)state;
+	begin_sparse(&d, level, &dev);
+	disks_unmount_fs(&d, dev, true);
+	assert_int_equal(disks_try_open(&d, 1, true, 0, &dev), 0);
+	assert_int_equal(g4_superblock_read(wg, dev, &sb, &second), 0);
+	g4_layout_of(&sb, &layout);
+	struct g4_iov iov = {rig_memory(G4_PAGE_BYTES, 3), G4_PAGE_BYTES};
+	struct g4_io io = {.op = G4_IO_WRITE, .offset_bytes = layout.root_address, .iov = &iov, .iov_count = 1};
+	g4_dev_submit(wg, dev, &io);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	g4_dev_close(dev);
+	assert_true(replace_offline(&d) > SPARSE_BYTES - 2 * G4_MIB);
+	free(iov.base);
+	g4_wg_destroy(wg);
+	disks_free(&d);
 }
 
 /* ---- who writes between the look and the order ---- */
@@ -388,6 +457,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_what_is_in_use_is_copied),
+		cmocka_unit_test(of_one_that_is_not_mounted_too),
+		cmocka_unit_test(of_one_that_can_not_be_mounted_all_is),
 		cmocka_unit_test(what_is_written_meanwhile_is_made),
 		cmocka_unit_test(the_power_fails_where_rows_were_left_out),
 	};
