@@ -6,6 +6,7 @@
 #include "rebuilding.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "fs/rebuild_host.h"
@@ -236,7 +237,7 @@ struct user {
 	uint64_t ino;
 	uint32_t number;
 	uint32_t *stop;
-	uint32_t version;
+	uint32_t version; /* atomic: what it has begun to write; it writes all of that */
 };
 
 static void *work(void *argument)
@@ -247,7 +248,7 @@ static void *work(void *argument)
 	uint64_t done;
 
 	while (!g4_load32_acq(u->stop)) {
-		rig_pattern(data, 100 * u->number + ++u->version, FILE_BYTES);
+		rig_pattern(data, 100 * u->number + g4_add32(&u->version, 1) + 1, FILE_BYTES);
 		for (uint64_t at = 0; at < FILE_BYTES; at += 4 * G4_PAGE_BYTES)
 			assert_int_equal(op_write(&rig, u->ino, 0, at, data + at, 4 * G4_PAGE_BYTES, &done), 0);
 		assert_int_equal(op_fsync(&rig, u->ino), 0);
@@ -256,6 +257,22 @@ static void *work(void *argument)
 	return NULL;
 }
 
+/* Out and in again, under their hands; requests to what is out may be under way for a moment. */
+static void rebuild_first(struct disks *d)
+{
+	int rc;
+
+	begin(d, G4_DISK_OFFLINE, 0);
+	do
+		rc = order(d, G4_DISK_REBUILD, d->names[0]);
+	while (rc == -G4_E_BUSY && strstr(d->message, "under way"));
+	if (rc < 0)
+		fail_msg("%s", d->message);
+	while (job_of(d).state == G4_JOB_RUNNING)
+		usleep(1000);
+}
+
+#define ROUNDS 4u
 static void threads_write_while_a_disk_is_rebuilt(void **state)
 {
 	(void)state;
@@ -273,16 +290,11 @@ static void threads_write_while_a_disk_is_rebuilt(void **state)
 		}
 		for (uint32_t n = 0; n < THREADS; n++)
 			assert_int_equal(pthread_create(&users[n].thread, NULL, work, &users[n]), 0);
-		/* out and in again, under their hands; requests to what is out may be under way for a moment */
-		begin(&d, G4_DISK_OFFLINE, 0);
-		int rc;
-		do
-			rc = order(&d, G4_DISK_REBUILD, d.names[0]);
-		while (rc == -G4_E_BUSY && strstr(d.message, "under way"));
-		if (rc < 0)
-			fail_msg("%s", d.message);
-		while (job_of(&d).state == G4_JOB_RUNNING)
-			usleep(1000);
+		for (uint32_t n = 0; n < THREADS; n++)
+			while (g4_load32_acq(&users[n].version) == 0)
+				sched_yield();
+		for (uint32_t round = 0; round < ROUNDS; round++)
+			rebuild_first(&d);
 		g4_store32_rel(&stop, 1);
 		for (uint32_t n = 0; n < THREADS; n++)
 			pthread_join(users[n].thread, NULL);
