@@ -94,7 +94,7 @@ static int place_disks(struct opening *o)
 		if (g4_set_is_unadded(lead, sb))
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,
-				"%s: was being added to this file system when that was interrupted, and is no disk "
+				"%s: was being added to this file system, or removed, when that was interrupted, and is no disk "
 				"of it; leave it out, or add it again",
 				o->found[n].name);
 		/* its own word for itself: a disk that was replaced has another one */

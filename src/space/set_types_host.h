@@ -116,7 +116,7 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
  */
 int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, void *to);
 int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, const void *from);
-/* Chunks that a set is to have, those that it has first; and a disk more, or as many as before. */
+/* Chunks that a set is to have, those that it has first, or fewer; and a disk more, or as many as before, or one less. */
 struct g4_set_growth {
 	struct g4_chunk *chunks;
 	uint32_t chunk_count, disk_count;
