@@ -38,7 +38,7 @@ struct g4_set {
 		orders; /* held by an order that changes which disks or chunks there are; before all other locks */
 	pthread_mutex_t lock;
 	struct g4_dev_open_options open; /* as its disks were opened */
-	uint32_t count;			 /* atomic, and only grows: a disk is whole before it is counted */
+	uint32_t count; /* atomic; while others use the set it only grows: a disk is whole before it is counted */
 	struct g4_set_member disks[G4_MAX_DISKS];
 	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
