@@ -17,6 +17,7 @@
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
+#include "fs/rebuild_host.h"
 #include "fs/resize_host.h"
 #include "fuse/fuse.h"
 #include "fuse/ioctl.h"
@@ -26,18 +27,20 @@
 const char g4_help_disk[] =
 	"rebuild DEVICE...\n"
 	"       gpu4fs disk replace|add [-f] DEVICE... NEW\n"
+	"       gpu4fs disk remove DEVICE... LAST\n"
 	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
 	"       gpu4fs disk add [-f] DIRECTORY NEW\n"
 	"       gpu4fs disk assign --raid LEVEL [--size SIZE] DEVICE...|DIRECTORY\n"
 	"       gpu4fs disk offline DIRECTORY DEVICE\n\n"
-	"For file systems of several devices; all but 'add' and 'assign' for those with copies of\n"
-	"everything, or parity.\n\n"
+	"For file systems of several devices; all but 'add', 'remove' and 'assign' for those with\n"
+	"copies of everything, or parity.\n\n"
 	"'rebuild' brings a disk up to date that missed writes; of a file system that is not\n"
 	"mounted all are named. 'replace' lets NEW take the place of a disk that is missing;\n"
-	"those that are there are named. The old one is refused from then on. Both copy all of\n"
-	"a disk; one that was interrupted goes on where it was.\n\n"
+	"those that are there are named. The old one is refused from then on. One that was\n"
+	"interrupted goes on where it was. Only what is in use is copied; of a file system that\n"
+	"can not be mounted all of the disk.\n\n"
 	"Of a file system that is mounted at DIRECTORY that is done in the background, while\n"
 	"nobody else works, and goes on after a crash or an unmount; 'gpu4fs status DIRECTORY'\n"
 	"says how far it is. 'pause' stops it until 'resume'; 'cancel' gives it up, and the disk is\n"
@@ -45,6 +48,8 @@ const char g4_help_disk[] =
 	"'add' makes NEW one disk more, mounted or not, and the file system grows over what that\n"
 	"makes room for: without copies and parity all of it; with n copies n disks need room, so\n"
 	"add as many; with parity one for each parity and two more. Files stay where they are.\n\n"
+	"'remove' takes the disk that was added last out again, where nothing lies on it; all are\n"
+	"named, it as the last. Nothing is moved. The file system is not mounted meanwhile.\n\n"
 	"'assign' makes room for files of another level ('gpu4fs attr set raid=LEVEL') of what no\n"
 	"level has of the disks: 'gpu4fs mkfs --unassigned' leaves some. Both bear the loss of as\n"
 	"many disks as the rest: none and 0; 1, of two copies, and 5; of three, and 6; and so on.\n\n"
@@ -247,6 +252,9 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	if (count != !(about_job || assigns))
 		return g4_cli_usage("disk", about_job || assigns ? "a directory is needed, and no device" :
 								   "a directory and one device are needed");
+	if (strcmp(word, "remove") == 0)
+		return g4_cli_usage("disk",
+				    "'remove' is for a file system that is not mounted: all devices are needed");
 	const bool adds = strcmp(word, "add") == 0;
 	if ((adds || assigns) && (options->has_rate || options->now || options->wait))
 		return g4_cli_usage("disk", "--rate, --now and --wait are for what is done in the background");
@@ -320,6 +328,27 @@ static int assign(const char *const *names, int count, const struct disk_options
 	return G4_EXIT_FAILURE;
 }
 
+/* The last name is the one that goes. */
+static int remove_last(const char *const *names, int count)
+{
+	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
+	char message[1024] = "", text[24];
+	struct g4_dev *set = NULL;
+	uint64_t bytes = 0;
+	int rc = g4_set_open(names, (uint32_t)count, &options, &set, message, sizeof(message));
+
+	if (rc == 0)
+		rc = g4_remove_disk(set, names[count - 1], &bytes, message, sizeof(message));
+	g4_dev_close(set);
+	if (rc < 0) {
+		g4_cli_error("disk", "%s", message);
+		return G4_EXIT_FAILURE;
+	}
+	g4_format_size(bytes, text, sizeof(text));
+	printf("%s is no disk of the file system any more; it has %s now\n", names[count - 1], text);
+	return G4_EXIT_OK;
+}
+
 /* The last name is the new one. */
 static int add(const char *const *names, int count)
 {
@@ -350,9 +379,10 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	char message[1024] = "";
 	uint32_t disk = 0;
 
-	const bool adds = strcmp(word, "add") == 0, assigns = strcmp(word, "assign") == 0;
+	const bool adds = strcmp(word, "add") == 0, assigns = strcmp(word, "assign") == 0,
+		   removes = strcmp(word, "remove") == 0;
 
-	if (!rebuild && !adds && !assigns && strcmp(word, "replace") != 0)
+	if (!rebuild && !adds && !assigns && !removes && strcmp(word, "replace") != 0)
 		return g4_cli_usage("disk", "'%s' is for a file system that is mounted: a directory is needed", word);
 	if (options->has_rate || options->now || options->wait)
 		return g4_cli_usage("disk", "--rate, --now and --wait are for a file system that is mounted");
@@ -363,12 +393,14 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 			return G4_EXIT_FAILURE;
 	if (assigns)
 		return assign(names, count, options);
+	if (removes)
+		return remove_last(names, count);
 	if (!rebuild && !options->force && holds_something(names[count - 1]))
 		return G4_EXIT_FAILURE;
 	if (adds)
 		return add(names, count);
 	g4_progress_start(&progress, "copying");
-	const int rc = g4_set_rebuild(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
+	const int rc = g4_rebuild_offline(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
 	g4_progress_clear(&progress);
 	if (rc < 0) {
 		g4_cli_error("disk", "%s", message);
@@ -380,8 +412,8 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 
 static bool is_order(const char *word)
 {
-	static const char *const words[] = {"rebuild", "replace", "add",    "assign", "online",
-					    "offline", "pause",	  "resume", "cancel"};
+	static const char *const words[] = {"rebuild", "replace", "add",   "remove", "assign",
+					    "online",  "offline", "pause", "resume", "cancel"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(word, words[i]) == 0)

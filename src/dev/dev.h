@@ -88,7 +88,7 @@ G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t of
 enum g4_dev_order_op {
 	G4_ORDER_REBUILD, /* name: a disk that missed something; it begins to be rebuilt */
 	G4_ORDER_REPLACE, /* name: a new one begins to be rebuilt, in the place of one that is not used; what is on it is gone */
-	G4_ORDER_STEP,	  /* some more of that; 1: it is done */
+	G4_ORDER_STEP,	  /* some more of that, of copies at most `bytes`, 0: as much as a step does; 1: it is done */
 	G4_ORDER_NOTE,	  /* how far it is becomes durable */
 	G4_ORDER_STOP,	  /* it is given up, and that disk is not used */
 	G4_ORDER_OFFLINE, /* name: one that is used is used no more */
@@ -97,7 +97,11 @@ enum g4_dev_order_op {
 	G4_ORDER_ADD,	  /* name: a new one becomes one more, and the device may be longer; what is on it is gone */
 	G4_ORDER_ASSIGN,  /* disk: a level; name: bytes in decimal, 0: all. Chunks of it, and the device is longer */
 	/* disk: a chunk's number. Out: it is done to bytes, of level `all`, mkfs's are of level disk. -G4_E_NOENT: none is */
-	G4_ORDER_CHUNK
+	G4_ORDER_CHUNK,
+	/* out: what comes next of a rebuild is `bytes` of the device's addresses from `done` on; 0: it is at its end */
+	G4_ORDER_NEXT,
+	/* `bytes` of that, from its beginning on, were free when or after NEXT was told: they are left out. out: so many are */
+	G4_ORDER_SKIP
 };
 struct g4_dev_order {
 	uint32_t op;
@@ -105,7 +109,7 @@ struct g4_dev_order {
 	const char *name; /* as users type it, ended by 0 */
 	char *text;	  /* out: a sentence where it could not be done, ended by 0; or NULL */
 	uint64_t text_bytes;
-	uint64_t bytes;	    /* out: that were copied; 0: it is to be tried again later */
+	uint64_t bytes;	    /* out: that were copied; 0: it is to be tried again later. In: above */
 	uint64_t done, all; /* out: bytes of the disk that is being rebuilt */
 };
 /*

@@ -40,8 +40,12 @@ static void order(struct g4_wg *wg, struct g4_dev *dev, struct g4_remote_order *
 {
 	const uint64_t room = bytes - sizeof(*message);
 	char name[G4_REMOTE_ORDER_BYTES] = "", text[G4_REMOTE_ORDER_BYTES] = "";
-	struct g4_dev_order whole = {
-		.op = message->op, .disk = message->disk, .name = name, .text = text, .text_bytes = g4_max64(room, 1)};
+	struct g4_dev_order whole = {.op = message->op,
+				     .disk = message->disk,
+				     .name = name,
+				     .text = text,
+				     .text_bytes = g4_max64(room, 1),
+				     .bytes = message->bytes};
 
 	memcpy(name, message + 1, room);
 	name[room > 0 ? room - 1 : 0] = 0;

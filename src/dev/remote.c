@@ -379,6 +379,7 @@ G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_or
 	memset(message, 0, sizeof(*message));
 	message->op = order->op;
 	message->disk = order->disk;
+	message->bytes = order->bytes;
 	int rc = 0;
 	if (speaks && !put_text(text, room, order->name ? order->name : ""))
 		rc = -G4_E_NAMETOOLONG;

@@ -227,7 +227,7 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 		give_back(jobs);
 		return wait;
 	}
-	const uint64_t before = record.bytes;
+	const uint64_t before = record.bytes, was_done = record.done;
 	int rc = do_step(wg, fs, &record);
 	const uint64_t now = g4_monotonic_ns();
 	g4_lock(&jobs->lock);
@@ -242,7 +242,8 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 	if (due)
 		(void)g4_jobs_log(wg, fs); /* the journal tells its own errors */
 	/* a rebuild that has moved nothing found somebody writing there */
-	return record.kind == G4_JOB_REBUILD && rc == 0 && record.bytes == before ? G4_JOB_LOOK_NS : 0;
+	const bool moved = record.bytes != before || record.done != was_done;
+	return record.kind == G4_JOB_REBUILD && rc == 0 && !moved ? G4_JOB_LOOK_NS : 0;
 }
 
 /* ------------------------------------------------------------------ commands */

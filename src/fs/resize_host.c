@@ -12,6 +12,7 @@
 #include "base/units_host.h"
 #include "dev/dev_host.h"
 #include "simt/simt_host.h"
+#include "space/set_host.h"
 
 #define CACHE_BYTES (64 * G4_MIB)
 
@@ -91,5 +92,53 @@ int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char 
 		g4_resize_explain(rc, bytes, limit, message, message_bytes);
 	if (wg)
 		g4_wg_destroy(wg);
+	return rc;
+}
+
+static int shrink_to(struct g4_dev *set, const char *name, uint64_t bytes, char *message, size_t message_bytes)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t limit = 0, old = 0;
+	char possible[24];
+	int rc = wg ? 0 : -G4_E_NOMEM;
+
+	message[0] = 0;
+	if (rc == 0)
+		rc = resize(wg, set, &bytes, &limit, &old, message, message_bytes);
+	if (wg)
+		g4_wg_destroy(wg);
+	g4_format_size(limit, possible, sizeof(possible));
+	if (rc == -G4_E_NOSPC && limit != 0)
+		snprintf(
+			message, message_bytes,
+			"%s: something lies on it, and would have to be moved: %s is the smallest size of the file system now",
+			name, possible);
+	else if (rc < 0 && message[0] == 0)
+		snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
+	return rc;
+}
+
+int g4_remove_disk(struct g4_dev *set, const char *name, uint64_t *result, char *message, size_t message_bytes)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_superblock sb;
+	bool second;
+	int rc = g4_set_remove_plan(set, name, result, message, message_bytes);
+
+	if (rc == 0) {
+		rc = wg ? g4_superblock_read(wg, set, &sb, &second) : -G4_E_NOMEM;
+		if (rc < 0)
+			snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
+	}
+	if (wg)
+		g4_wg_destroy(wg);
+	if (rc < 0)
+		return rc;
+	if (sb.total_bytes > *result)
+		rc = shrink_to(set, name, *result, message, message_bytes);
+	else
+		*result = sb.total_bytes;
+	if (rc == 0)
+		rc = g4_set_remove(set, name, message, message_bytes);
 	return rc;
 }

@@ -11,6 +11,11 @@
  * sentence in message.
  */
 int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char *message, size_t message_bytes);
+/*
+ * The disk of a set that was added last is none of it any more; the caller has the set for itself. *result: the size that the
+ * file system has now. -G4_E_NOSPC: something lies on it, which is not moved. On failure a sentence in message.
+ */
+int g4_remove_disk(struct g4_dev *set, const char *name, uint64_t *result, char *message, size_t message_bytes);
 /* Why a size was refused. */
 void g4_resize_explain(int code, uint64_t bytes, uint64_t limit, char *message, size_t message_bytes);
 

@@ -309,6 +309,21 @@ int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *ch
 	return 0;
 }
 
+int g4_rows_forget(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	struct g4_set_parity *p = set->parity;
+
+	for (uint64_t at = from; at < to; at += G4_PARITY_REGION_BYTES) {
+		const uint64_t bit = g4_set_log_region(set, chunk, at / G4_PARITY_REGION_BYTES);
+		if (!is_made(set, bit))
+			continue;
+		p->made[bit / 8] &= (uint8_t) ~(1u << bit % 8);
+		p->made_changed = true;
+	}
+	/* also what an earlier call could not write */
+	return p->made_changed ? g4_set_log_empty(wg, set) : 0;
+}
+
 /* A place reads as zeros then, or it is not certain. */
 static bool clear_place(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t place)
 {

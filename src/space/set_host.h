@@ -50,13 +50,17 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 		struct g4_dev **out, char *message, size_t message_bytes);
 
 /*
- * Brings a disk up to date while nobody uses the set: all that the set has on it is copied from other disks. rebuild: the names
- * are those of the set, the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes
- * the place of the first that is missing; what is on it is gone. progress: a started bar, or NULL. *disk: its number. After a
- * crash it goes on where it was, here or while the set is mounted.
+ * Opens a set that nobody uses, of which a disk begins to be rebuilt, or goes on to be. rebuild: the names are those of the set,
+ * the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes the place of the first
+ * that is missing; what is on it is gone. *disk: its number. On failure a code and one sentence.
  */
-int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struct g4_progress *progress, uint32_t *disk,
-		   char *message, size_t message_bytes);
+int g4_set_rebuild_open(const char *const *names, uint32_t count, bool rebuild, struct g4_dev **out, uint32_t *disk,
+			char *message, size_t message_bytes);
+/*
+ * All that the set has on that disk is made, used or not (fs/rebuild_host.h knows what is). Nobody else uses the set. progress: a
+ * started bar, or NULL. After a crash it goes on where it was, here or while the set is mounted.
+ */
+int g4_set_rebuild_all(struct g4_dev *set, struct g4_progress *progress, char *message, size_t message_bytes);
 
 /*
  * A device, open or NULL, becomes a disk more of an open set, and is the set's from then on; it is closed on failure, and
@@ -64,6 +68,13 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struc
  * disk as well and that all have room for, or as long as before; the file system is as large as it was (g4_resize()).
  */
 int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes);
+/*
+ * The disk that was added last, by its name, of an open set that nobody else uses: where the set's addresses would end without
+ * it. -G4_E_INVAL: it can not be removed; a sentence says why.
+ */
+int g4_set_remove_plan(struct g4_dev *dev, const char *name, uint64_t *bytes, char *message, size_t message_bytes);
+/* It is no disk of the set any more, and has no superblock. -G4_E_BUSY: the file system does not end there yet. */
+int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes);
 /*
  * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all.
  * The level bears the loss of as many disks as the set. As above.

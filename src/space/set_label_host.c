@@ -437,6 +437,12 @@ static void put_growth(const struct g4_set *set, const struct g4_set_growth *gro
 	if (growth->disk_count == disk)
 		return;
 	sb->disk_count = growth->disk_count;
+	if (growth->disk_count < disk) {
+		const uint32_t last = growth->disk_count;
+		sb->disk_bytes[last] = sb->disk_since[last] = sb->disk_mended[last] = sb->disk_damaged[last] = 0;
+		memset(sb->disk_uuids[last], 0, G4_UUID_BYTES);
+		return;
+	}
 	sb->disk_bytes[disk] = growth->disk_bytes;
 	sb->disk_since[disk] = sb->disk_mended[disk] = sb->disk_damaged[disk] = 0;
 	memcpy(sb->disk_uuids[disk], growth->uuid, G4_UUID_BYTES);
@@ -445,8 +451,8 @@ static void put_growth(const struct g4_set *set, const struct g4_set_growth *gro
 static int tell_stuck(struct g4_set *set, int rc)
 {
 	g4_store32_rel(&set->stuck, 1);
-	g4_log(G4_LOG_ERROR, "%s: what was added may be there with the next mount, or not: %s", set->disks[0].name,
-	       g4_strerror(rc));
+	g4_log(G4_LOG_ERROR, "%s: what was added or removed may be there with the next mount, or not: %s",
+	       set->disks[0].name, g4_strerror(rc));
 	return rc;
 }
 
@@ -486,7 +492,7 @@ static int withdraw(struct g4_wg *wg, struct g4_set *set, const struct g4_superb
  * The steps, each durable before the next: all superblocks lead to the table that counts; the new table, at the other place, on
  * all disks; the new disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before
  * the first of the others leaves the set as it was, one after it the new one. What others have written to the superblock
- * meanwhile is kept.
+ * meanwhile is kept. Of a disk less: the last one is told nothing, and has an older generation's word.
  */
 int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth)
 {
@@ -513,10 +519,11 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 	const uint64_t failed = write_states(wg, set);
 	if (has_disk && failed == UINT64_C(1) << disk)
 		return withdraw(wg, set, &before);
-	memcpy(&set->chunks[set->map.count], &growth->chunks[set->map.count],
-	       (count - set->map.count) * sizeof(*set->chunks));
-	if (has_disk)
-		g4_store32_rel(&set->count, disk + 1);
+	if (count > set->map.count)
+		memcpy(&set->chunks[set->map.count], &growth->chunks[set->map.count],
+		       (count - set->map.count) * sizeof(*set->chunks));
+	if (growth->disk_count != disk)
+		g4_store32_rel(&set->count, growth->disk_count);
 	g4_store32_rel(&set->map.count, count);
 	rc = drop_failed(wg, set, failed);
 	return rc < 0 ? tell_stuck(set, rc) : 0;

@@ -94,7 +94,7 @@ static int place_disks(struct opening *o)
 		if (g4_set_is_unadded(lead, sb))
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,
-				"%s: was being added to this file system when that was interrupted, and is no disk "
+				"%s: was being added to this file system, or removed, when that was interrupted, and is no disk "
 				"of it; leave it out, or add it again",
 				o->found[n].name);
 		/* its own word for itself: a disk that was replaced has another one */
@@ -473,21 +473,6 @@ static int find_place(const struct opening *o, const struct g4_set *set, bool is
 	return 0;
 }
 
-/* To the end. */
-static int copy(const struct opening *o, struct g4_set *set, uint32_t disk, struct g4_progress *progress)
-{
-	uint64_t bytes, done, all;
-	int rc;
-
-	do {
-		rc = g4_set_rebuild_step(o->wg, set, &bytes);
-		g4_set_rebuild_progress(set, &done, &all);
-		if (progress)
-			g4_progress_step(progress, done, all);
-	} while (rc == 0);
-	return rc < 0 ? g4_dev_fail(o->message, rc, "disk %u could not be written: %s", disk, g4_strerror(rc)) : 0;
-}
-
 /* Whether one of those found is being rebuilt. */
 static bool has_target(const struct opening *o)
 {
@@ -521,9 +506,9 @@ static int assemble_rest(struct opening *o, struct g4_dev **target, uint32_t *di
 	return rc == 0 ? assemble(o, dev) : rc;
 }
 
-/* All that was opened is closed in the end. */
-static int rebuild(struct opening *o, struct g4_dev *target, const char *name, struct g4_progress *progress,
-		   uint32_t *disk)
+/* What was opened is of *out then, or closed. */
+static int begin_rebuild(struct opening *o, struct g4_dev *target, const char *name, struct g4_dev **out,
+			 uint32_t *disk)
 {
 	const bool is_new = target != NULL;
 	struct g4_dev *dev = NULL;
@@ -549,13 +534,14 @@ static int rebuild(struct opening *o, struct g4_dev *target, const char *name, s
 			g4_dev_close(target);
 	}
 	if (rc == 0)
-		rc = copy(o, set, *disk, progress);
-	g4_dev_close(dev);
+		*out = dev;
+	else
+		g4_dev_close(dev);
 	return rc;
 }
 
-int g4_set_rebuild(const char *const *names, uint32_t count, bool stale, struct g4_progress *progress, uint32_t *disk,
-		   char *message, size_t message_bytes)
+int g4_set_rebuild_open(const char *const *names, uint32_t count, bool stale, struct g4_dev **out, uint32_t *disk,
+			char *message, size_t message_bytes)
 {
 	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .degraded = true};
 	struct opening o = {.options = &options, .message = {.text = message, .bytes = message_bytes}};
@@ -575,13 +561,34 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool stale, struct 
 	if (rc == 0 && !stale)
 		rc = g4_dev_open(last, &options.open, &target, message, message_bytes);
 	if (rc == 0)
-		rc = rebuild(&o, target, last, progress, disk);
+		rc = begin_rebuild(&o, target, last, out, disk);
 	else
 		close_found(&o);
 	if (o.wg)
 		g4_wg_destroy(o.wg);
 	free(o.found);
 	return rc;
+}
+
+int g4_set_rebuild_all(struct g4_dev *dev, struct g4_progress *progress, char *message, size_t message_bytes)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+	struct g4_set *set = (struct g4_set *)dev->host;
+	const uint32_t disk = g4_load32_acq(&set->target);
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t bytes, done, all;
+	int rc = wg ? 0 : -G4_E_NOMEM;
+
+	while (rc == 0) {
+		bytes = 0;
+		rc = g4_set_rebuild_step(wg, set, &bytes);
+		g4_set_rebuild_progress(set, &done, &all);
+		if (progress)
+			g4_progress_step(progress, done, all);
+	}
+	if (wg)
+		g4_wg_destroy(wg);
+	return rc < 0 ? g4_dev_fail(sentence, rc, "disk %u could not be written: %s", disk, g4_strerror(rc)) : 0;
 }
 
 /* ---- adding ---- */

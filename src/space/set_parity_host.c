@@ -337,6 +337,8 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	if ((address | bytes) % G4_PAGE_BYTES != 0)
 		return -G4_E_DEV_ALIGN;
 	pthread_rwlock_wrlock(&set->parity->lock);
+	if (address < set->idle_to && set->idle_from < address + bytes)
+		set->idle_from = set->idle_to = 0;
 	if (bytes > 0)
 		rc = prepare(wg, set, chunk, address - chunk->address, address - chunk->address + bytes);
 	for (uint64_t pos = address - chunk->address, end = pos + bytes; pos < end && rc == 0;) {

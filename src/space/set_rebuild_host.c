@@ -10,6 +10,9 @@
  * well, but not read. What is copied nobody writes to meanwhile (set_window_host.c), so the copy is never older than what was
  * written.
  *
+ * What its owner says holds nothing is passed over: copies, since they get what is written wherever the position is; rows by
+ * whole regions, which leave the map before.
+ *
  * The position is in superblocks now and then: after a flush of all disks, and with parity after the log has been emptied, so
  * that all entries that a crash leaves know the disk to be there before it. After a crash it goes on from what they say; what
  * it has done since is done again. The disk counts for nothing else until the last flush: nobody may do without another one
@@ -130,18 +133,28 @@ static int take_name(struct g4_set *set, uint32_t disk, char *name)
 	return 0;
 }
 
-static void lock_all(struct g4_set *set)
+static void lock_rows(struct g4_set *set)
 {
 	if (set->parity)
 		pthread_rwlock_wrlock(&set->parity->lock);
+}
+
+static void unlock_rows(struct g4_set *set)
+{
+	if (set->parity)
+		pthread_rwlock_unlock(&set->parity->lock);
+}
+
+static void lock_all(struct g4_set *set)
+{
+	lock_rows(set);
 	pthread_mutex_lock(&set->lock);
 }
 
 static void unlock_all(struct g4_set *set)
 {
 	pthread_mutex_unlock(&set->lock);
-	if (set->parity)
-		pthread_rwlock_unlock(&set->parity->lock);
+	unlock_rows(set);
 }
 
 static int put_in(struct g4_set *set, uint32_t disk, struct g4_dev *dev, char *name)
@@ -191,14 +204,12 @@ static int settle(struct g4_wg *wg, struct g4_set *set)
 
 int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set)
 {
-	if (set->parity)
-		pthread_rwlock_wrlock(&set->parity->lock);
+	lock_rows(set);
 	const uint64_t position = g4_load64_acq(&set->position);
 	int rc = g4_load32_acq(&set->target) == G4_MAX_DISKS ? -G4_E_NO_TARGET : settle(wg, set);
 	if (rc == 0)
 		rc = g4_set_note_target(wg, set, position);
-	if (set->parity)
-		pthread_rwlock_unlock(&set->parity->lock);
+	unlock_rows(set);
 	set->noted_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	set->noted_bytes = position;
 	return rc;
@@ -206,15 +217,13 @@ int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set)
 
 static int finish(struct g4_wg *wg, struct g4_set *set)
 {
-	if (set->parity)
-		pthread_rwlock_wrlock(&set->parity->lock);
+	lock_rows(set);
 	int rc = settle(wg, set);
 	if (rc == 0)
 		rc = g4_set_admit_target(wg, set);
 	if (rc == 0 && set->parity)
 		set->parity->made_changed = true; /* it has no map yet */
-	if (set->parity)
-		pthread_rwlock_unlock(&set->parity->lock);
+	unlock_rows(set);
 	return rc;
 }
 
@@ -260,16 +269,19 @@ static int put(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t add
 
 /* A part of a chunk with copies, `within` its place. *bytes: how much; 0: somebody writes there. */
 static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct place *place, uint64_t within,
-		     uint64_t *bytes, uint8_t *buffer)
+		     uint64_t most, uint64_t *bytes, uint8_t *buffer)
 {
 	const uint64_t address = place->chunk->address + within;
 	uint64_t some = g4_min64(COPY_BYTES - within % COPY_BYTES, place->chunk->place_bytes - within);
 
+	some = g4_min64(some, most);
 	*bytes = 0;
+	if (some == 0)
+		return 0;
 	if (g4_load32_acq(&set->stuck)) /* what the others have may be lost with what one of them had not flushed */
 		return -G4_E_IO;
 	if (!g4_set_window_open(&set->window, address, some)) {
-		some = PART_BYTES - within % PART_BYTES;
+		some = g4_min64(some, PART_BYTES - within % PART_BYTES);
 		if (!g4_set_window_open(&set->window, address, some))
 			return 0;
 	}
@@ -298,8 +310,10 @@ static int make_stripe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, cons
 	return rc;
 }
 
+/* *bytes: at most so many of copies, of rows a stripe; then how many. */
 static int copy_some(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes, uint8_t *buffer)
 {
+	const uint64_t most = *bytes;
 	const uint32_t disk = g4_load32_acq(&set->target);
 	const uint64_t position = g4_load64_acq(&set->position);
 	struct place place;
@@ -313,7 +327,7 @@ static int copy_some(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes, uint
 	}
 	const uint64_t within = g4_max64(position, place.address) - place.address;
 	return place.chunk->parity ? make_stripe(wg, set, disk, &place, within, bytes, buffer) :
-				     copy_part(wg, set, disk, &place, within, bytes, buffer);
+				     copy_part(wg, set, disk, &place, within, most, bytes, buffer);
 }
 
 /* What could not be read leaves the others as they are, and this one as it was before. */
@@ -330,6 +344,7 @@ static void give_up(struct g4_wg *wg, struct g4_set *set, int rc)
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 {
 	const uint32_t disk = g4_load32_acq(&set->target);
+	const uint64_t most = g4_min64(*bytes ? g4_align_up(*bytes, G4_PAGE_BYTES) : STEP_BYTES, STEP_BYTES);
 	uint64_t some = 1;
 	uint8_t *buffer = NULL;
 	int rc = 0;
@@ -339,8 +354,11 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 		return -G4_E_NO_TARGET;
 	if (posix_memalign((void **)&buffer, G4_PAGE_BYTES, COPY_BYTES) != 0)
 		return 0; /* later there may be memory */
-	for (; rc == 0 && some > 0 && *bytes < STEP_BYTES; *bytes += some)
+	while (rc == 0 && some > 0 && *bytes < STEP_BYTES) {
+		some = most - g4_min64(*bytes, most);
 		rc = copy_some(wg, set, &some, buffer);
+		*bytes += some;
+	}
 	free(buffer);
 	if (rc == 0 && (g4_load64_acq(&set->position) - set->noted_bytes >= NOTE_BYTES ||
 			g4_clock_ns(CLOCK_MONOTONIC) - set->noted_ns >= NOTE_NS))
@@ -349,6 +367,94 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 		give_up(wg, set, rc);
 	if (rc == 1)
 		g4_log(G4_LOG_INFO, "%s: disk %u is up to date", set->disks[disk].name, disk);
+	return rc;
+}
+
+/* ---- leaving out ---- */
+
+#define LOOK_BYTES (UINT64_C(1) << 30) /* of a place: what an owner has to look through at once */
+
+/* What is told to be next of a place: between two offsets in it, and what one byte of it is of the address space. */
+static void next_of(const struct place *place, uint64_t position, uint64_t *from, uint64_t *to, uint64_t *scale)
+{
+	const struct g4_chunk *chunk = place->chunk;
+
+	*from = g4_max64(position, place->address) - place->address;
+	if (chunk->parity)
+		*from = g4_align_down(*from, G4_PARITY_REGION_BYTES);
+	*to = g4_min64(*from + LOOK_BYTES, chunk->place_bytes);
+	*scale = chunk->parity ? g4_chunk_data_columns(chunk) : 1;
+}
+
+int g4_set_rebuild_next(struct g4_set *set, uint64_t *address, uint64_t *bytes)
+{
+	const uint32_t disk = g4_load32_acq(&set->target);
+	uint64_t from, to, scale;
+	struct place place;
+
+	*address = *bytes = 0;
+	if (disk == G4_MAX_DISKS)
+		return -G4_E_NO_TARGET;
+	if (!find_place(set, disk, g4_load64_acq(&set->position), &place))
+		return 0;
+	next_of(&place, g4_load64_acq(&set->position), &from, &to, &scale);
+	*address = place.chunk->address + from * scale;
+	*bytes = (to - from) * scale;
+	lock_rows(set);
+	set->idle_from = *address;
+	set->idle_to = *address + *bytes;
+	unlock_rows(set);
+	return 0;
+}
+
+/*
+ * Lock of rows held. Copies get what is written wherever the position is, and so what is claimed after the look. A row that is
+ * passed counts as whole, whatever is in it: nobody may have written to it since the look, and its region is forgotten before.
+ */
+static int skip(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t *bytes)
+{
+	const uint64_t position = g4_load64_acq(&set->position);
+	uint64_t from, to, scale, all = *bytes;
+	struct place place;
+	int rc = 0;
+
+	*bytes = 0;
+	if (!find_place(set, disk, position, &place))
+		return 0;
+	next_of(&place, position, &from, &to, &scale);
+	const uint64_t address = place.chunk->address + from * scale;
+	const uint64_t end = g4_min64(from + g4_align_down(all / scale, G4_PAGE_BYTES), to);
+	if (place.chunk->parity) {
+		const uint64_t whole = end == to ? end : g4_align_down(end, G4_PARITY_REGION_BYTES);
+		if (whole <= from || set->idle_from != address || set->idle_to != address + (to - from) * scale)
+			return 0;
+		rc = g4_rows_forget(wg, set, place.chunk, from, whole);
+		to = whole;
+	} else {
+		to = end;
+	}
+	/* the flush may have met that it is gone */
+	if (rc == 0 && to > from && g4_load32_acq(&set->target) == disk) {
+		g4_store64_rel(&set->position, place.address + to);
+		*bytes = (to - from) * scale;
+	}
+	return rc;
+}
+
+int g4_set_rebuild_skip(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
+{
+	const uint32_t disk = g4_load32_acq(&set->target);
+
+	if (disk == G4_MAX_DISKS)
+		return -G4_E_NO_TARGET;
+	lock_rows(set);
+	const int rc = g4_load32_acq(&set->stuck) ? -G4_E_IO : skip(wg, set, disk, bytes);
+	set->idle_from = set->idle_to = 0;
+	unlock_rows(set);
+	if (rc < 0) {
+		*bytes = 0;
+		give_up(wg, set, rc);
+	}
 	return rc;
 }
 
@@ -503,6 +609,11 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		break;
 	case G4_ORDER_STEP:
 		rc = g4_set_rebuild_step(wg, set, &order->bytes);
+		break;
+	case G4_ORDER_NEXT:
+		return g4_set_rebuild_next(set, &order->done, &order->bytes);
+	case G4_ORDER_SKIP:
+		rc = g4_set_rebuild_skip(wg, set, &order->bytes);
 		break;
 	case G4_ORDER_NOTE:
 		rc = g4_set_rebuild_note(wg, set);

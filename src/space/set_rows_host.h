@@ -96,6 +96,11 @@ void g4_rows_clear(struct g4_wg *wg, struct g4_set *set);
  */
 int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /*
+ * Nothing is known of regions any more, durably: those between two places, which are whole ones, or end with the chunk. The
+ * next write to them makes their parity.
+ */
+int g4_rows_forget(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+/*
  * Of a stripe what is known to be wrong is written again, and counted, if the set can be written; 1: something is wrong still, or nobody
  * can tell what. 0 also of a stripe that nothing was written to, and of one of which a disk is not there. -G4_E_IO: a disk that can not be
  * done without has failed.

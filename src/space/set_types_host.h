@@ -38,7 +38,7 @@ struct g4_set {
 		orders; /* held by an order that changes which disks or chunks there are; before all other locks */
 	pthread_mutex_t lock;
 	struct g4_dev_open_options open; /* as its disks were opened */
-	uint32_t count;			 /* atomic, and only grows: a disk is whole before it is counted */
+	uint32_t count; /* atomic; while others use the set it only grows: a disk is whole before it is counted */
 	struct g4_set_member disks[G4_MAX_DISKS];
 	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
@@ -54,7 +54,10 @@ struct g4_set {
 	uint32_t target; /* atomic: the disk that is being rebuilt, its state is REBUILDING; else G4_MAX_DISKS */
 	uint64_t
 		position; /* atomic: an address on it; what it has before is as it should be. It never falls while that goes on */
-	uint64_t noted_ns;    /* when that was written to superblocks */
+	uint64_t idle_from,
+		idle_to;   /* of the address space: what comes next, of rows, and nobody has written to since that was
+					told; with the lock of rows */
+	uint64_t noted_ns; /* when that was written to superblocks */
 	uint64_t noted_bytes; /* and what it was */
 	struct g4_set_window window;
 	uint8_t *page;		      /* aligned */
@@ -113,7 +116,7 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
  */
 int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, void *to);
 int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, const void *from);
-/* Chunks that a set is to have, those that it has first; and a disk more, or as many as before. */
+/* Chunks that a set is to have, those that it has first, or fewer; and a disk more, or as many as before, or one less. */
 struct g4_set_growth {
 	struct g4_chunk *chunks;
 	uint32_t chunk_count, disk_count;
@@ -169,10 +172,18 @@ void g4_set_window_close(struct g4_set_window *window);
 int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, const char *name,
 			 bool is_new, struct g4_dev_message message);
 /*
- * Some more of it, *bytes; 0 of them: somebody writes there, or there is no memory, it is to be tried again later. 1: the disk
- * is as the others. -G4_E_NO_TARGET: none is being rebuilt. After any error none is.
+ * Some more of it, of copies at most *bytes, 0: as much as a step does; then *bytes is how much. 0 of them: somebody writes there, or
+ * there is no memory, it is to be tried again later. 1: the disk is as the others. -G4_E_NO_TARGET: none is being rebuilt.
+ * After any error none is.
  */
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);
+/* What comes next: *bytes of the address space, from *address on, 0: nothing does. Of rows all that a bit of the map is of. */
+int g4_set_rebuild_next(struct g4_set *set, uint64_t *address, uint64_t *bytes);
+/*
+ * *bytes of that, from its beginning on, held nothing when or after it was told: they are not made, as far as nobody has
+ * written there since. Then *bytes is how much was left out; of rows a whole bit of the map or several.
+ */
+int g4_set_rebuild_skip(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);
 /* How far it has got is durable. */
 int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set);
 /* Bytes of the disk before the position, and in all. */

@@ -80,6 +80,15 @@ exits 0 "... a check finds nothing" "$gpu4fs" fsck h f g
 exits 8 "... and it is needed" "$gpu4fs" fsck f g
 exits 0 "it is used to its end" "$gpu4fs" bench --size 60M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 f,g,h
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck f g h
+exits 1 "a disk that is needed" "$gpu4fs" disk remove h g f
+says "... is not removed" "not the disk that was added last"
+one_sentence "... in one sentence"
+mkdir full && head -c 70M /dev/urandom >full/file
+exits 0 "it is filled" "$gpu4fs" import --image f,g,h full /full
+exits 1 "what lies on it" "$gpu4fs" disk remove f g h
+says "... is not moved" "would have to be moved"
+one_sentence "... and told in one sentence"
+exits 0 "nothing was changed" "$gpu4fs" fsck --data f g h
 truncate -s 30M i j k l
 exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 i j
 before=$(value "d['size_bytes']" i j)
@@ -91,6 +100,19 @@ says "... with it" "it has"
 report $? "... all of it"
 exits 0 "... a check finds nothing" "$gpu4fs" fsck --data i j k l
 exits 0 "... without the first and a new one" "$gpu4fs" info j l
+exits 0 "the last one goes again" "$gpu4fs" disk remove i j k l
+says "... and is none of it" "no disk of the file system any more"
+equals "... nor is the room that it gave" "$before" "$(value "d['size_bytes']" i j k)"
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data i j k
+exits 8 "... and does not know it" "$gpu4fs" fsck i j k l
+exits 0 "it can come back" "$gpu4fs" disk add i j k l
+exits 0 "... and go" "$gpu4fs" disk remove i j k l
+exits 0 "... and the one before, too" "$gpu4fs" disk remove i j k
+exits 1 "two stay" "$gpu4fs" disk remove i j
+one_sentence "... is told in one sentence"
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data i j
+exits 0 "both come back" "$gpu4fs" disk add i j k
+exits 0 "... for what follows" "$gpu4fs" disk add i j k l
 exits 1 "one device of its own" "$gpu4fs" disk add single f -f
 says "... stays alone" "made for one disk"
 truncate -s 40M m n o
@@ -124,7 +146,7 @@ mkdir data && cp "$gpu4fs" data
 exits 0 "files go there" "$gpu4fs" import --image m,n,o data /new
 exits 0 "... a check finds nothing" "$gpu4fs" fsck --data m n o
 exits 0 "... nor without a disk" "$gpu4fs" fsck --data m o
-rm -r f g h i j k l m n o small data
+rm -r f g h i j k l m n o small data full
 exits 8 "what is none" "$gpu4fs" fsck a /dev/null
 one_sentence "... is told in one sentence"
 cp e short
@@ -145,6 +167,14 @@ one_sentence "... is told in one sentence"
 truncate -s 32M q
 exits 0 "a new one takes the place of what is missing" "$gpu4fs" disk replace p q
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck q p
+exits 0 "large ones with nearly nothing on them" "$gpu4fs" mkfs -q --raid 1 big1 big2 400M
+rm big2
+truncate -s 400M big2
+exits 0 "... are replaced" "$gpu4fs" disk replace big1 big2
+[ "$(du -k big2 | cut -f1)" -lt 100000 ]
+report $? "... by copying what is in use"
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck --data big1 big2
+rm big1 big2
 exits 8 "the old one" "$gpu4fs" fsck p away
 says "... was replaced" "replaced"
 exits 1 "nothing is stale" "$gpu4fs" disk rebuild p q

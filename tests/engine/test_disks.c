@@ -5,6 +5,8 @@
  */
 #include "disks.h"
 
+#include "fs/rebuild_host.h"
+
 #include <unistd.h>
 
 /* ---- tests ---- */
@@ -446,7 +448,7 @@ static void a_disk_is_rebuilt_or_replaced(void **state)
 			/* the stale one */
 			for (n = 0; n < count; n++)
 				names[n] = d.names[n];
-			if (g4_set_rebuild(names, count, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+			if (g4_rebuild_offline(names, count, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
 				fail_msg("%s", d.message);
 			assert_int_equal(disk, lost);
 			/* and it stands for any other then */
@@ -454,10 +456,11 @@ static void a_disk_is_rebuilt_or_replaced(void **state)
 			disks_expect_files(&d, 20, 2);
 			disks_unmount(&d);
 			disks_expect_clean(&d, all & ~(1u << (lost + 1) % count));
-			assert_int_equal(g4_set_rebuild(names, count, true, NULL, &disk, d.message, sizeof(d.message)),
-					 0);
+			assert_int_equal(
+				g4_rebuild_offline(names, count, true, NULL, &disk, d.message, sizeof(d.message)), 0);
 			assert_int_equal(disk, (lost + 1) % count);
-			assert_int_equal(g4_set_rebuild(names, count, true, NULL, &disk, d.message, sizeof(d.message)),
+			assert_int_equal(g4_rebuild_offline(names, count, true, NULL, &disk, d.message,
+							    sizeof(d.message)),
 					 -G4_E_INVAL);
 			disks_mount(&d, all);
 			disks_expect_files(&d, 20, 2);
@@ -471,7 +474,7 @@ static void a_disk_is_rebuilt_or_replaced(void **state)
 				if (k != lost)
 					names[n++] = d.names[k];
 			names[n] = d.names[lost];
-			if (g4_set_rebuild(names, count, false, NULL, &disk, d.message, sizeof(d.message)) < 0)
+			if (g4_rebuild_offline(names, count, false, NULL, &disk, d.message, sizeof(d.message)) < 0)
 				fail_msg("%s", d.message);
 			assert_int_equal(disk, lost);
 			disks_mount(&d, all & ~(1u << (lost + 1) % count));

@@ -2,6 +2,8 @@
 /* More than two copies of everything: of n copies any n - 1 disks may be lost, before, during and after writes, and with the power. */
 #include "disks.h"
 
+#include "fs/rebuild_host.h"
+
 static bool is_subset_of(uint32_t a, uint32_t b)
 {
 	return (a & ~b) == 0;
@@ -100,7 +102,7 @@ static void disks_may_fail_one_after_the_other(void **state)
 		const char *names[3] = {d.names[0], d.names[1], d.names[2]};
 		uint32_t disk, rebuilt = 0;
 		for (uint32_t k = 0; k < 2; k++) {
-			if (g4_set_rebuild(names, 3, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+			if (g4_rebuild_offline(names, 3, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
 				fail_msg("%s", d.message);
 			rebuilt |= 1u << disk;
 		}
@@ -240,10 +242,10 @@ static void a_new_disk_does_not_speak_for_the_one_that_it_replaced(void **state)
 	disks_unmount(&d);
 	memset(d.memory[0], 0, DISK_BYTES);
 	const char *others[2] = {d.names[2], d.names[0]}, *all[3] = {d.names[0], d.names[1], d.names[2]};
-	if (g4_set_rebuild(others, 2, false, NULL, &disk, d.message, sizeof(d.message)) < 0)
+	if (g4_rebuild_offline(others, 2, false, NULL, &disk, d.message, sizeof(d.message)) < 0)
 		fail_msg("%s", d.message);
 	assert_int_equal(disk, 0);
-	assert_int_equal(g4_set_rebuild(all, 3, true, NULL, &disk, d.message, sizeof(d.message)), -G4_E_SB_DISKS);
+	assert_int_equal(g4_rebuild_offline(all, 3, true, NULL, &disk, d.message, sizeof(d.message)), -G4_E_SB_DISKS);
 	assert_non_null(strstr(d.message, "each written without the other"));
 	assert_int_equal(disks_try_mount(&d, 7, true), -G4_E_SB_DISKS);
 	disks_mount(&d, 2);

@@ -6,6 +6,7 @@
 #include "disks.h"
 
 #include "fs/mount_host.h"
+#include "fs/rebuild_host.h"
 #include "fsck/fsck.h"
 #include "simt/simt_host.h"
 
@@ -507,7 +508,7 @@ static int rebuild(struct disks *d, uint32_t which, uint32_t *disk)
 	for (uint32_t n = 0; n < d->count; n++)
 		if (which >> n & 1)
 			names[count++] = d->names[n];
-	return g4_set_rebuild(names, count, true, NULL, disk, d->message, sizeof(d->message));
+	return g4_rebuild_offline(names, count, true, NULL, disk, d->message, sizeof(d->message));
 }
 
 /* Those that were rebuilt can not know what it was written with meanwhile. */

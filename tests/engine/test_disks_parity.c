@@ -5,6 +5,8 @@
  */
 #include "disks.h"
 
+#include "fs/rebuild_host.h"
+
 #define FILES 7u
 
 struct level {
@@ -199,7 +201,8 @@ static void disks_may_fail_at_any_write(void **state)
 			disks_expect_clean(&d, all & ~lost);
 			/* they come back, one at a time, and stand for any others then */
 			for (uint32_t k = 0; k < (uint32_t)__builtin_popcount(lost); k++)
-				if (g4_set_rebuild(names, count, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+				if (g4_rebuild_offline(names, count, true, NULL, &disk, d.message, sizeof(d.message)) <
+				    0)
 					fail_msg("%s", d.message);
 			disks_mount(&d, all & ~(lost ? 1u << (__builtin_ctz(lost) + 1) % count : 1u));
 			expect(&d, 4);

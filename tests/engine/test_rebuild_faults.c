@@ -5,6 +5,7 @@
  */
 #include "rebuilding.h"
 
+#include "fs/rebuild_host.h"
 #include "simt/simt_host.h"
 #include "space/set_rows_host.h"
 
@@ -305,9 +306,9 @@ static void a_new_disk_waits_for_one_that_is_being_rebuilt(void **state)
 	disks_unmount_fs(&d, f.set, true);
 	disks_make(&other, 1, NULL);
 	const char *names[3] = {d.names[0], d.names[1], other.names[0]};
-	assert_int_equal(g4_set_rebuild(names, 3, false, NULL, &disk, d.message, sizeof(d.message)), -G4_E_BUSY);
+	assert_int_equal(g4_rebuild_offline(names, 3, false, NULL, &disk, d.message, sizeof(d.message)), -G4_E_BUSY);
 	assert_non_null(strstr(d.message, "disk 1 is being rebuilt; finish that first"));
-	if (g4_set_rebuild(names, 2, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+	if (g4_rebuild_offline(names, 2, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
 		fail_msg("%s", d.message);
 	disks_free(&other);
 	disks_free(&d);

@@ -16,6 +16,7 @@ there() { (cd "$mnt" && find base fs -type f -print0 | sort -z | xargs -0 sha256
 same "what was written is there" "$written" "$(there)"
 refuses "another process does not get them" "in use\|mounted" "$gpu4fs" fsck -y "$two" "$one"
 check "info of the mount shows the disks" grep -q "$two" <("$gpu4fs" info "$mnt")
+refuses "a disk of it is not removed" "not mounted" "$gpu4fs" disk remove "$mnt" "$two"
 check "unmounted" goes
 check "and mounted as fstab does it" "$gpu4fs" mount "$two" "$mnt" -o "device=$one"
 same "everything is there" "$written" "$(there)"

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A disk less: the opposite of set_add_host.c, of the disk that was added last, while nobody uses the set. The chunks that lie on
+ * it are the last ones, so the address space ends where the first of them began, and no address changes. The file system ends
+ * there by then (fs/resize_host.c); nothing is moved here.
+ *
+ * Crashes: g4_set_switch_table(). Before it the disk is one of the set, which is longer than the file system, as after an
+ * addition whose growth was interrupted. After it the disk is nobody's: its superblocks are those of an older generation, with
+ * more disks than there are, until they are wiped.
+ */
+#define _GNU_SOURCE 1
+
+#include <stdlib.h>
+
+#include "base/log_host.h"
+#include "simt/simt_host.h"
+#include "space/set_rows_host.h"
+
+static bool lies_on(const struct g4_chunk *chunk, uint32_t disk)
+{
+	for (uint32_t p = 0; p < (uint32_t)chunk->columns * chunk->copies; p++)
+		if (g4_place_disk(chunk->places[p]) == disk)
+			return true;
+	return false;
+}
+
+/* Orders held. Chunks that stay. */
+static int plan(struct g4_set *set, const char *name, uint32_t *count, struct g4_dev_message message)
+{
+	const uint32_t last = set->count - 1;
+
+	if (set->dev.props.read_only)
+		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
+	for (uint32_t d = 0; d < set->count; d++)
+		if (!g4_set_is_active(set, d))
+			return g4_dev_fail(message, -G4_E_BUSY, "disk %u is missing; rebuild or replace it first", d);
+	if (!g4_set_is_same_file(set->disks[last].name, name))
+		return g4_dev_fail(message, -G4_E_INVAL,
+				   "%s: is not the disk that was added last, which is %s, and no other can be removed",
+				   name, set->disks[last].name);
+	if (set->count <= 2)
+		return g4_dev_fail(message, -G4_E_INVAL, "%s: a file system of several disks keeps two of them", name);
+	for (*count = 0; *count < set->map.count && !lies_on(&set->chunks[*count], last); ++*count)
+		;
+	for (uint32_t n = *count; n < set->map.count; n++)
+		if (!lies_on(&set->chunks[n], last))
+			return g4_dev_fail(
+				message, -G4_E_INVAL,
+				"%s: other disks have space behind what lies on it, which would be lost as well", name);
+	return *count > 0 ? 0 :
+			    g4_dev_fail(message, -G4_E_INVAL,
+					"%s: all of the file system needs it: it was made with it", name);
+}
+
+int g4_set_remove_plan(struct g4_dev *dev, const char *name, uint64_t *bytes, char *message, size_t message_bytes)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+	uint32_t count;
+
+	*bytes = 0;
+	if (!g4_set_is(dev))
+		return g4_dev_fail(sentence, -G4_E_SB_DISKS, "%s: the file system was made for one disk", name);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	pthread_mutex_lock(&set->orders);
+	const int rc = plan(set, name, &count, sentence);
+	if (rc == 0)
+		*bytes = g4_chunk_end(set->chunks, count);
+	pthread_mutex_unlock(&set->orders);
+	return rc;
+}
+
+/* Superblock lock held. It is nobody's: without superblocks nobody asks. */
+static void let_go(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t bytes)
+{
+	struct g4_set_member *member = &set->disks[disk];
+
+	set->super->disk_bytes[disk] = bytes;
+	if (g4_set_wipe(wg, set, disk) < 0)
+		g4_log(G4_LOG_WARN, "%s: can not be wiped; it is refused as a disk of this file system from now on",
+		       member->name);
+	set->super->disk_bytes[disk] = 0;
+	g4_dev_close(member->dev);
+	free(member->name);
+	memset(member, 0, sizeof(*member));
+	member->state = G4_DISK_MISSING;
+}
+
+/* Orders held. The log is empty meanwhile, for its map of regions gets shorter, and may be elsewhere then. */
+static int shrink(struct g4_wg *wg, struct g4_set *set, uint32_t count)
+{
+	const uint32_t disk = set->count - 1;
+	const struct g4_set_growth growth = {.chunks = set->chunks, .chunk_count = count, .disk_count = disk};
+	int rc = 0;
+
+	if (set->parity)
+		rc = g4_set_parity_flush(wg, set);
+	if (set->parity)
+		pthread_rwlock_wrlock(&set->parity->lock);
+	if (rc == 0 && set->parity)
+		rc = g4_set_log_empty(wg, set);
+	if (rc == 0) {
+		pthread_mutex_lock(&set->lock);
+		const uint64_t bytes = set->super->disk_bytes[disk];
+		rc = g4_set_switch_table(wg, set, &growth);
+		if (set->count == disk)
+			let_go(wg, set, disk, bytes);
+		pthread_mutex_unlock(&set->lock);
+		g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
+		g4_store32_rel(&set->dev.props.disks, set->count);
+	}
+	if (set->parity) {
+		g4_set_parity_extended(set);
+		if (rc == 0)
+			(void)g4_set_log_empty(wg, set); /* else it is written later, as ever */
+		pthread_rwlock_unlock(&set->parity->lock);
+	}
+	return rc;
+}
+
+int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+	struct g4_set *set = (struct g4_set *)dev->host;
+	struct g4_wg *wg = g4_wg_create(0);
+	uint32_t count;
+
+	if (!wg)
+		return g4_dev_fail(sentence, -G4_E_NOMEM, "%s: out of memory", name);
+	pthread_mutex_lock(&set->orders);
+	int rc = plan(set, name, &count, sentence);
+	if (rc == 0 && g4_load64_acq(&set->fs_bytes) > g4_chunk_end(set->chunks, count))
+		rc = g4_dev_fail(sentence, -G4_E_BUSY, "%s: the file system reaches to it", name);
+	if (rc == 0) {
+		rc = shrink(wg, set, count);
+		if (rc < 0)
+			g4_dev_fail(sentence, rc, "%s: can not be removed: %s", name, g4_strerror(rc));
+	}
+	pthread_mutex_unlock(&set->orders);
+	g4_wg_destroy(wg);
+	return rc;
+}
