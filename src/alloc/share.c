@@ -5,14 +5,14 @@
  */
 #include "alloc/share.h"
 
-#define MOST_OWNERS UINT32_MAX
-#define UNLIST_CREDITS 3u /* a page of sums is freed: the page, a map, a descriptor */
+#define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
+#define UNLIST_CREDITS 3u			    /* a page of sums is freed: the page, a map, a descriptor */
 
 /* The lines of what leads to the counts of a region, referenced; G4_NO_LINE: there is none. */
 struct counts {
 	uint64_t group;
 	uint32_t region; /* of the group */
-	uint32_t map, shares, owners;
+	uint32_t map, shares, owners, buffered;
 };
 
 G4_FN static struct g4_lock *lock_of(struct g4_alloc *alloc, uint64_t group)
@@ -35,6 +35,11 @@ G4_FN static struct g4_owners_page *owners_of(struct g4_alloc *alloc, const stru
 	return (struct g4_owners_page *)g4_line_data(alloc->meta->cache, c->owners);
 }
 
+G4_FN static struct g4_buffered_page *buffered_of(struct g4_alloc *alloc, const struct counts *c)
+{
+	return (struct g4_buffered_page *)g4_line_data(alloc->meta->cache, c->buffered);
+}
+
 G4_FN static void put(struct g4_alloc *alloc, uint32_t *line)
 {
 	if (*line != G4_NO_LINE)
@@ -45,6 +50,7 @@ G4_FN static void put(struct g4_alloc *alloc, uint32_t *line)
 /* Also behind a get_counts() that has failed. */
 G4_FN static void put_counts(struct g4_alloc *alloc, struct counts *c)
 {
+	put(alloc, &c->buffered);
 	put(alloc, &c->owners);
 	put(alloc, &c->shares);
 	put(alloc, &c->map);
@@ -57,7 +63,7 @@ G4_FN static int get_shares(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t r
 
 	c->group = region / G4_GROUP_REGIONS;
 	c->region = (uint32_t)(region % G4_GROUP_REGIONS);
-	c->map = c->shares = c->owners = G4_NO_LINE;
+	c->map = c->shares = c->owners = c->buffered = G4_NO_LINE;
 	rc = g4_alloc_get_map(wg, alloc, c->group, &c->map);
 	if (rc == 0 && map_of(alloc, c)->shares != 0) {
 		rc = g4_meta_get(wg, alloc->meta, g4_address_from(map_of(alloc, c)->shares), G4_BLOCK_SHARES,
@@ -70,19 +76,47 @@ G4_FN static int get_shares(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t r
 	return rc;
 }
 
+/* The page of counts of c's region, if there is one; G4_NO_LINE after an error. */
+G4_FN static int get_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct counts *c)
+{
+	const uint64_t address = shares_of(alloc, c)->owners[c->region];
+	int rc = 0;
+
+	if (address != 0)
+		rc = g4_meta_get(wg, alloc->meta, g4_address_from(address), G4_BLOCK_OWNERS, &c->owners);
+	if (rc < 0)
+		c->owners = G4_NO_LINE;
+	if (rc == 0 && address != 0 && owners_of(alloc, c)->region != c->group * G4_GROUP_REGIONS + c->region) {
+		put(alloc, &c->owners);
+		rc = -G4_E_CORRUPT_ALLOC;
+	}
+	return rc;
+}
+
+/* The group's page of buffered owners, if there is one. */
+G4_FN static int get_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct counts *c)
+{
+	const uint64_t address = shares_of(alloc, c)->buffered;
+
+	if (address == 0 || !g4_load32_acq(&alloc->buffers_owners)) /* without the feature it is reserved */
+		return 0;
+	int rc = g4_meta_get(wg, alloc->meta, g4_address_from(address), G4_BLOCK_BUFFERED, &c->buffered);
+	if (rc < 0)
+		c->buffered = G4_NO_LINE;
+	return rc == 0 && buffered_of(alloc, c)->group != c->group ? -G4_E_CORRUPT_ALLOC : rc;
+}
+
 /* The group's lock is held. */
 G4_FN static int get_counts(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, struct counts *c)
 {
 	int rc = get_shares(wg, alloc, region, c);
 
-	if (rc == 0 && c->shares != G4_NO_LINE && shares_of(alloc, c)->owners[c->region] != 0) {
-		rc = g4_meta_get(wg, alloc->meta, g4_address_from(shares_of(alloc, c)->owners[c->region]),
-				 G4_BLOCK_OWNERS, &c->owners);
-		if (rc == 0 && owners_of(alloc, c)->region != region)
-			rc = -G4_E_CORRUPT_ALLOC;
-		if (rc < 0)
-			put_counts(alloc, c);
-	}
+	if (rc == 0 && c->shares != G4_NO_LINE)
+		rc = get_owners(wg, alloc, c);
+	if (rc == 0 && c->shares != G4_NO_LINE)
+		rc = get_buffered(wg, alloc, c);
+	if (rc < 0)
+		put_counts(alloc, c);
 	return rc;
 }
 
@@ -118,7 +152,7 @@ G4_FN static int make_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return rc;
 }
 
-/* Makes what get_counts() has not found. */
+/* Makes what get_counts() has not found: a page of counts. */
 G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
 {
 	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
@@ -139,11 +173,33 @@ G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return rc;
 }
 
+/* Makes the page of buffered owners of the group. -G4_E_NOSPC: there is no room, and nothing has changed. */
+G4_FN static int make_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
+	struct g4_address address;
+
+	if (!g4_alloc_reserve(alloc, reserved))
+		return -G4_E_NOSPC;
+	int rc = make_shares(wg, alloc, txn, &reserved, c);
+	if (rc == 0)
+		rc = make_page(wg, alloc, txn, G4_BLOCK_BUFFERED, &reserved, &address, &c->buffered);
+	if (rc == 0) {
+		buffered_of(alloc, c)->group = c->group;
+		g4_txn_dirty(txn, c->shares);
+		shares_of(alloc, c)->buffered = g4_address_stored(address);
+	}
+	g4_alloc_unreserve(alloc, reserved);
+	return rc;
+}
+
 /* Frees the page of the group if it leads to nothing. */
 G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
 {
 	const struct g4_shares_page *shares = shares_of(alloc, c);
 
+	if (shares->buffered != 0)
+		return 0;
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
 		if (shares->owners[region] != 0)
 			return 0;
@@ -168,6 +224,30 @@ G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	shares->owners[c->region] = 0;
 	put(alloc, &c->owners);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
+}
+
+/* What a region's pages have beyond one owner. */
+struct more {
+	uint64_t buffered[G4_REGION_WORDS]; /* bits of those that have a buffered one */
+	bool any_buffered;
+};
+
+G4_FN static void look_at_more(struct g4_alloc *alloc, const struct counts *c, struct more *more)
+{
+	more->any_buffered = false;
+	if (c->buffered != G4_NO_LINE)
+		more->any_buffered = g4_buffered_bits(buffered_of(alloc, c), c->region, more->buffered);
+}
+
+G4_FN static bool has_buffered(const struct more *more, uint32_t at)
+{
+	return more->any_buffered && (more->buffered[at / 64] >> at % 64 & 1) != 0;
+}
+
+/* Whether page `at` of the region has several owners. */
+G4_FN static bool has_more(struct g4_alloc *alloc, const struct counts *c, const struct more *more, uint32_t at)
+{
+	return (c->owners != G4_NO_LINE && owners_of(alloc, c)->more[at] != 0) || has_buffered(more, at);
 }
 
 /* ------------------------------------------------------------------ listed pages */
@@ -398,13 +478,15 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 	const uint32_t region = quarter / G4_LISTING_QUARTERS, first = quarter % G4_LISTING_QUARTERS * G4_LISTING_PAGES;
 	bool any = false;
 	struct counts c;
+	struct more more;
 
 	memset(gone, 0, G4_LISTING_WORDS * sizeof(*gone));
 	g4_lock(lock_of(alloc, group));
 	int rc = get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
+	if (rc == 0)
+		look_at_more(alloc, &c, &more);
 	for (uint32_t k = 0; rc == 0 && c.shares != G4_NO_LINE && k < G4_LISTING_PAGES; k++) {
-		if (!g4_listed(shares_of(alloc, &c), region, first + k) ||
-		    (c.owners != G4_NO_LINE && owners_of(alloc, &c)->more[first + k] != 0))
+		if (!g4_listed(shares_of(alloc, &c), region, first + k) || has_more(alloc, &c, &more, first + k))
 			continue;
 		unlist(alloc, txn, &c, first + k);
 		gone[k / 64] |= UINT64_C(1) << k % 64;
@@ -428,9 +510,76 @@ G4_FN static int check_acquire(const struct g4_region *bits, const g4_le32 *more
 		if ((g4_load64_rlx(&bits->used[i / 64]) >> i % 64 & 1) == 0 ||
 		    (g4_load64_rlx(&bits->slab[i / 64]) >> i % 64 & 1) != 0)
 			return -G4_E_CORRUPT_MAP;
-		if (more && more[i] == MOST_OWNERS)
+		if (more && more[i] >= MOST_OWNERS)
 			return -G4_E_MLINK;
 	}
+	return 0;
+}
+
+/* Puts the buffered owners of the region that has most of them into its page of counts. */
+G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, const struct counts *c)
+{
+	struct g4_buffered_page *buffered = buffered_of(alloc, c);
+	struct counts of = *c;
+
+	of.region = g4_buffered_most(buffered);
+	of.owners = G4_NO_LINE;
+	int rc = get_owners(wg, alloc, &of);
+	if (rc == 0 && of.owners == G4_NO_LINE)
+		rc = make_counts(wg, alloc, txn, &of);
+	if (rc < 0)
+		return rc;
+	struct g4_owners_page *owners = owners_of(alloc, &of);
+	g4_txn_dirty(txn, of.owners);
+	g4_txn_dirty(txn, c->buffered);
+	for (uint32_t k = buffered->count; k-- > 0;) {
+		const uint32_t at = buffered->pages[k] - of.region * G4_REGION_PAGES;
+		if (at >= G4_REGION_PAGES || owners->more[at] == UINT32_MAX) /* the latter: a hostile image's */
+			continue;
+		owners->shared += owners->more[at]++ == 0;
+		g4_buffered_take(buffered, k);
+	}
+	put(alloc, &of.owners);
+	return buffered->count < G4_BUFFERED_MOST ? 0 : -G4_E_CORRUPT_ALLOC;
+}
+
+/*
+ * One owner more of page `at` of c's region, in the group's page of buffered owners. False: it is to be counted in its page of counts, which
+ * the transaction changes anyway, or there is no room.
+ */
+G4_FN static bool buffer_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			       uint32_t at)
+{
+	int rc = 0;
+
+	if (!g4_load32_acq(&alloc->buffers_owners) ||
+	    (c->owners != G4_NO_LINE &&
+	     g4_load64_rlx(&g4_meta_line(alloc->meta->cache, c->owners)->txn) == txn->sequence))
+		return false;
+	if (c->buffered == G4_NO_LINE)
+		rc = make_buffered(wg, alloc, txn, c);
+	else if (buffered_of(alloc, c)->count == G4_BUFFERED_MOST)
+		rc = settle_most(wg, alloc, txn, c);
+	if (rc < 0)
+		return false;
+	struct g4_buffered_page *buffered = buffered_of(alloc, c);
+	g4_txn_dirty(txn, c->buffered);
+	buffered->pages[buffered->count++] = (uint16_t)(c->region * G4_REGION_PAGES + at);
+	return true;
+}
+
+/* Pages of c's region have an owner more, each in its page of counts. */
+G4_FN static int count_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			      uint32_t first, uint64_t pages)
+{
+	int rc = c->owners == G4_NO_LINE ? make_counts(wg, alloc, txn, c) : 0;
+
+	if (rc < 0)
+		return rc;
+	struct g4_owners_page *owners = owners_of(alloc, c);
+	g4_txn_dirty(txn, c->owners);
+	for (uint64_t i = first; i < first + pages; i++)
+		owners->shared += owners->more[i]++ == 0;
 	return 0;
 }
 
@@ -455,14 +604,8 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 		if (rc == 0)
 			rc = check_acquire(&map_of(alloc, &c)->regions[c.region],
 					   c.owners == G4_NO_LINE ? NULL : owners_of(alloc, &c)->more, first, pages);
-		if (rc == 0 && c.owners == G4_NO_LINE)
-			rc = make_counts(wg, alloc, txn, &c);
-		if (rc == 0) {
-			struct g4_owners_page *owners = owners_of(alloc, &c);
-			g4_txn_dirty(txn, c.owners);
-			for (uint64_t i = first; i < first + pages; i++)
-				owners->shared += owners->more[i]++ == 0;
-		}
+		if (rc == 0 && !(pages == 1 && buffer_owner(wg, alloc, txn, &c, first)))
+			rc = count_owners(wg, alloc, txn, &c, first, pages);
 		put_counts(alloc, &c);
 	}
 	g4_unlock(lock);
@@ -492,26 +635,62 @@ G4_FN static int release_last(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 	return g4_alloc_free(wg, alloc, txn, address, pages);
 }
 
+/* One owner less of a page that has several: one that is buffered goes first, for that page is changed anyway while others come. */
+G4_FN static void take_owner(struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c, const struct more *more,
+			     uint32_t at)
+{
+	if (has_buffered(more, at)) {
+		struct g4_buffered_page *buffered = buffered_of(alloc, c);
+		uint32_t k = 0;
+		while (buffered->pages[k] != c->region * G4_REGION_PAGES + at)
+			k++;
+		g4_txn_dirty(txn, c->buffered);
+		g4_buffered_take(buffered, k);
+		return;
+	}
+	struct g4_owners_page *owners = owners_of(alloc, c);
+	g4_txn_dirty(txn, c->owners);
+	owners->shared -= --owners->more[at] == 0;
+}
+
 /* Of pages that are counted: one owner less each, and runs of those that had no other are freed. */
 G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
 				 struct g4_address address, uint64_t pages)
 {
-	struct g4_owners_page *owners = owners_of(alloc, c);
 	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
+	struct more more;
 	uint64_t done = 0, run;
 	int rc = 0;
 
+	look_at_more(alloc, c, &more);
 	for (; done < pages && rc == 0; done += run) {
-		for (run = 0; done + run < pages && owners->more[first + done + run] == 0; run++)
+		for (run = 0; done + run < pages && !has_more(alloc, c, &more, (uint32_t)(first + done + run)); run++)
 			;
 		if (run > 0) {
 			rc = release_last(wg, alloc, txn, c, g4_address_after_pages(address, done), run);
 		} else {
 			run = 1;
-			owners->shared -= --owners->more[first + done] == 0;
+			take_owner(alloc, txn, c, &more, (uint32_t)(first + done));
 		}
 	}
 	return rc;
+}
+
+/* Frees what has become empty: the page of counts, then, as far as the transaction gets the credits, that of buffered owners. */
+G4_FN static int drop_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	int rc = 0;
+
+	if (c->owners != G4_NO_LINE && owners_of(alloc, c)->shared == 0)
+		rc = drop_owners(wg, alloc, txn, c);
+	if (rc < 0 || c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0 ||
+	    !g4_txn_extend(txn, UNLIST_CREDITS))
+		return rc;
+	const struct g4_address address = g4_address_from(shares_of(alloc, c)->buffered);
+	g4_txn_dirty(txn, c->shares);
+	shares_of(alloc, c)->buffered = 0;
+	put(alloc, &c->buffered);
+	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
@@ -531,14 +710,9 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	if (rc == 0 && c.shares == G4_NO_LINE) {
 		rc = g4_alloc_free(wg, alloc, txn, address, pages);
 	} else if (rc == 0) {
-		if (c.owners == G4_NO_LINE) {
-			rc = release_last(wg, alloc, txn, &c, address, pages);
-		} else {
-			g4_txn_dirty(txn, c.owners);
-			rc = release_counted(wg, alloc, txn, &c, address, pages);
-			if (rc == 0 && owners_of(alloc, &c)->shared == 0)
-				rc = drop_owners(wg, alloc, txn, &c);
-		}
+		rc = release_counted(wg, alloc, txn, &c, address, pages);
+		if (rc == 0)
+			rc = drop_counts(wg, alloc, txn, &c);
 		if (rc == 0)
 			rc = drop_listings(wg, alloc, txn, &c);
 		if (rc == 0)
@@ -575,9 +749,10 @@ G4_FN static int find_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 			    struct g4_address *address, uint32_t *type)
 {
 	const uint32_t step = 1 + G4_LISTING_QUARTERS, region = n ? (n - 1) / step : 0, k = n ? (n - 1) % step : 0;
+	const bool is_buffered = n == G4_SHARE_PLACES - 1;
 	uint64_t at;
 
-	c->map = c->shares = c->owners = G4_NO_LINE;
+	c->map = c->shares = c->owners = c->buffered = G4_NO_LINE;
 	if (n == 0) { /* it need not be whole */
 		c->group = group;
 		int rc = g4_alloc_get_map(wg, alloc, group, &c->map);
@@ -586,11 +761,15 @@ G4_FN static int find_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 		at = map_of(alloc, c)->shares;
 		*type = G4_BLOCK_SHARES;
 	} else {
-		int rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + region, c);
+		int rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + (is_buffered ? 0 : region), c);
 		if (rc < 0 || c->shares == G4_NO_LINE)
 			return rc < 0 ? rc : -G4_E_NOENT;
-		at = k == 0 ? shares_of(alloc, c)->owners[region] : shares_of(alloc, c)->listings[region][k - 1];
-		*type = k == 0 ? G4_BLOCK_OWNERS : G4_BLOCK_LISTING;
+		if (is_buffered && !g4_load32_acq(&alloc->buffers_owners))
+			return -G4_E_NOENT;
+		at = is_buffered ? shares_of(alloc, c)->buffered :
+		     k == 0	 ? shares_of(alloc, c)->owners[region] :
+				   shares_of(alloc, c)->listings[region][k - 1];
+		*type = is_buffered ? G4_BLOCK_BUFFERED : k == 0 ? G4_BLOCK_OWNERS : G4_BLOCK_LISTING;
 	}
 	*address = g4_address_from(at);
 	return at ? 0 : -G4_E_NOENT;

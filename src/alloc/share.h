@@ -18,8 +18,11 @@
 #include "alloc/alloc.h"
 #include "format/owners.h"
 
-/* Metadata blocks that one call of the first two changes beside those that g4_alloc_free() does: both pages, made or freed. */
-#define G4_SHARE_CREDITS 6u
+/*
+ * Metadata blocks that one call of the first two changes beside those that g4_alloc_free() does: two pages, made or freed, and that of
+ * buffered owners.
+ */
+#define G4_SHARE_CREDITS 7u
 
 /* And of g4_share_list(): the sums' page, made; that of the group, made; the map that leads to it. */
 #define G4_LIST_CREDITS 7u
@@ -70,8 +73,8 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 			       uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to);
 
 /* ---- for a scrub. No transaction ---- */
-/* Places of a group's pages: that of shares, then each region's page of owners, and of sums. */
-#define G4_SHARE_PLACES (1u + G4_GROUP_REGIONS * (1u + G4_LISTING_QUARTERS))
+/* Places of a group's pages: that of shares, then each region's page of owners, and of sums, then that of buffered owners. */
+#define G4_SHARE_PLACES (2u + G4_GROUP_REGIONS * (1u + G4_LISTING_QUARTERS))
 /* What is at the n-th place now, and where; -G4_E_NOENT: nothing; or an error, where what leads there can not be read. */
 G4_FN int g4_share_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t n,
 			 struct g4_address *address, uint32_t *type);

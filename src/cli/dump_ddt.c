@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *      allocation map of a group -> page of shares -> page of counts, a region of 512 pages
+ *      allocation map of a group -> page of shares -> page of buffered owners, which are not counted yet
+ *                                                  -> page of counts, a region of 512 pages
  *                                                  -> pages of sums, a quarter of a region
  *
  * Pages are collected in one walk, and then printed.
@@ -15,7 +16,7 @@
 
 #define CLASSES 33u /* of owners: 2^k or more, and less than 2^(k+1) */
 
-enum kind { SHARES, COUNTS, SUMS, KINDS };
+enum kind { SHARES, BUFFERED, COUNTS, SUMS, KINDS };
 
 struct page {
 	enum kind kind;
@@ -23,7 +24,7 @@ struct page {
 	uint64_t group, address;
 	uint32_t region, quarter; /* of the group; of the region */
 	uint32_t pages;		  /* of data that it is about: with several owners, listed */
-	uint64_t owners;	  /* of a page of counts: all that its pages have */
+	uint64_t owners;	  /* of a page of counts: all that its pages have; of a page of buffered ones: those */
 };
 
 struct ddt {
@@ -62,25 +63,59 @@ static int read_block(struct g4_image *image, uint64_t number, enum g4_block_typ
 	return g4_image_block(image, address, type, block);
 }
 
-static void see_counts(struct ddt *ddt, struct page *page, const struct g4_owners_page *counts)
+/* What a page of counts says. */
+static void see_counts(struct page *page, const struct g4_owners_page *counts)
 {
 	for (uint32_t k = 0; k < G4_REGION_PAGES; k++) {
-		const uint64_t owners = counts->more[k] + UINT64_C(1);
-		if (owners == 1)
-			continue;
-		page->pages++;
-		page->owners += owners;
-		ddt->classes[63 - __builtin_clzll(owners)]++;
+		page->pages += counts->more[k] != 0;
+		page->owners += counts->more[k] != 0 ? counts->more[k] + UINT64_C(1) : 0;
 	}
-	ddt->shared += page->pages;
-	ddt->owners += page->owners;
+}
+
+/* Of a region's pages, with owners that are buffered. */
+static void see_owners(struct ddt *ddt, uint32_t region, const struct g4_owners_page *counts,
+		       const struct g4_buffered_page *buffered)
+{
+	uint64_t owners[G4_REGION_PAGES];
+
+	for (uint32_t k = 0; k < G4_REGION_PAGES; k++)
+		owners[k] = counts->more[k] + UINT64_C(1);
+	for (uint32_t k = 0; k < buffered->count; k++)
+		if (buffered->pages[k] / G4_REGION_PAGES == region)
+			owners[buffered->pages[k] % G4_REGION_PAGES]++;
+	for (uint32_t k = 0; k < G4_REGION_PAGES; k++) {
+		if (owners[k] == 1)
+			continue;
+		ddt->shared++;
+		ddt->owners += owners[k];
+		ddt->classes[63 - __builtin_clzll(owners[k])]++;
+	}
+}
+
+/* The page of buffered owners of a group, if there is one; without any otherwise. */
+static int see_buffered(struct ddt *ddt, struct g4_image *image, uint64_t group, const struct g4_shares_page *shares,
+			struct g4_buffered_page *buffered)
+{
+	memset(buffered, 0, sizeof(*buffered));
+	if (shares->buffered == 0 || !(image->sb.features_incompat & G4_FEATURE_INCOMPAT_BUFFERED))
+		return 0;
+	int status = read_block(image, shares->buffered, G4_BLOCK_BUFFERED, buffered);
+	if (status == 0)
+		status = g4_buffered_page_validate(buffered, group);
+	struct page *page = add(ddt, BUFFERED, group, shares->buffered, status);
+	if (page == NULL)
+		return -G4_E_NOMEM;
+	page->owners = status == 0 ? buffered->count : 0;
+	if (status < 0)
+		memset(buffered, 0, sizeof(*buffered));
+	return 0;
 }
 
 static int see_region(struct ddt *ddt, struct g4_image *image, uint64_t group, uint32_t region,
-		      const struct g4_shares_page *shares)
+		      const struct g4_shares_page *shares, const struct g4_buffered_page *buffered)
 {
 	const uint64_t number = group * G4_GROUP_REGIONS + region;
-	struct g4_owners_page counts;
+	struct g4_owners_page counts = {.region = number};
 	struct g4_listing_page sums;
 
 	if (shares->owners[region] != 0) {
@@ -92,8 +127,11 @@ static int see_region(struct ddt *ddt, struct g4_image *image, uint64_t group, u
 			return -G4_E_NOMEM;
 		page->region = region;
 		if (status == 0)
-			see_counts(ddt, page, &counts);
+			see_counts(page, &counts);
+		else
+			memset(&counts, 0, sizeof(counts));
 	}
+	see_owners(ddt, region, &counts, buffered);
 	for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++) {
 		const uint64_t address = shares->listings[region][quarter];
 		if (address == 0)
@@ -116,6 +154,7 @@ static int see_group(struct ddt *ddt, struct g4_image *image, uint64_t group)
 {
 	struct g4_alloc_page map;
 	struct g4_shares_page shares;
+	struct g4_buffered_page buffered;
 	int status = g4_image_block(image, g4_layout_map_page(&image->layout, group), G4_BLOCK_ALLOC, &map);
 
 	if (status == 0 && map.shares == 0)
@@ -134,8 +173,10 @@ static int see_group(struct ddt *ddt, struct g4_image *image, uint64_t group)
 		for (uint32_t word = 0; word < G4_REGION_PAGES / 64; word++)
 			page->pages += (uint32_t)__builtin_popcountll(shares.listed[region][word]);
 	ddt->listed += page->pages;
+	if (see_buffered(ddt, image, group, &shares, &buffered) < 0)
+		return -G4_E_NOMEM;
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
-		if (see_region(ddt, image, group, region, &shares) < 0)
+		if (see_region(ddt, image, group, region, &shares, &buffered) < 0)
 			return -G4_E_NOMEM;
 	return 0;
 }
@@ -190,7 +231,7 @@ int g4_dump_listed(struct g4_image *image, struct g4_report *report)
 
 static const char *name_of(enum kind kind)
 {
-	static const char *const names[KINDS] = {"shares", "counts", "sums"};
+	static const char *const names[KINDS] = {"shares", "buffered", "counts", "sums"};
 
 	return names[kind];
 }
@@ -201,15 +242,15 @@ static void print_page(struct g4_report *report, const struct page *page)
 	g4_report_text(report, "kind", name_of(page->kind));
 	g4_report_hex(report, "address", page->address);
 	g4_report_count(report, "group", page->group);
-	if (page->kind != SHARES)
+	if (page->kind == COUNTS || page->kind == SUMS)
 		g4_report_count(report, "region", page->region);
 	if (page->kind == SUMS)
 		g4_report_count(report, "quarter", page->quarter);
 	if (page->status < 0)
 		g4_report_text(report, "problem", g4_strerror(page->status));
-	else
+	else if (page->kind != BUFFERED)
 		g4_report_count(report, page->kind == COUNTS ? "shared" : "listed", page->pages);
-	if (page->kind == COUNTS && page->status == 0)
+	if ((page->kind == COUNTS || page->kind == BUFFERED) && page->status == 0)
 		g4_report_count(report, "owners", page->owners);
 	g4_report_end(report);
 }
@@ -224,9 +265,10 @@ int g4_dump_ddt_tree(struct g4_image *image, struct g4_report *report)
 	g4_report_size(report, "shared_bytes", ddt.shared * G4_PAGE_BYTES);
 	g4_report_count(report, "owners_of_shared", ddt.owners);
 	g4_report_size(report, "shares_bytes", ddt.number[SHARES] * G4_PAGE_BYTES);
-	g4_report_size(report, "counts_bytes", ddt.number[COUNTS] * G4_PAGE_BYTES);
+	g4_report_size(report, "counts_bytes", (ddt.number[COUNTS] + ddt.number[BUFFERED]) * G4_PAGE_BYTES);
 	g4_report_size(report, "table_bytes",
-		       (ddt.number[SHARES] + ddt.number[COUNTS] + ddt.number[SUMS]) * G4_PAGE_BYTES);
+		       (ddt.number[SHARES] + ddt.number[BUFFERED] + ddt.number[COUNTS] + ddt.number[SUMS]) *
+			       G4_PAGE_BYTES);
 	g4_report_count(report, "damaged", ddt.damaged);
 	g4_report_list(report, "owners");
 	for (uint32_t k = 0; k < CLASSES; k++) {
@@ -250,13 +292,15 @@ int g4_dump_ddt_tree(struct g4_image *image, struct g4_report *report)
 
 static void draw_page(FILE *out, const struct page *page, uint64_t number, uint64_t parent)
 {
-	static const char *const hues[KINDS] = {"0.6", "0.08", "0.33"};
+	static const char *const hues[KINDS] = {"0.6", "0.75", "0.08", "0.33"};
 	const double fill = page->kind == SHARES ?
 				    0.2 :
+			    page->kind == BUFFERED ?
+				    (double)page->owners / G4_BUFFERED_MOST :
 				    (double)page->pages / (page->kind == COUNTS ? G4_REGION_PAGES : G4_LISTING_PAGES);
 
 	fprintf(out, "\tp%" PRIu64 " [label=\"%s 0x%" PRIx64 "\\n", number, name_of(page->kind), page->address);
-	if (page->kind == SHARES)
+	if (page->kind == SHARES || page->kind == BUFFERED)
 		fprintf(out, "group %" PRIu64, page->group);
 	else
 		fprintf(out, "region %u", page->region);
@@ -264,6 +308,9 @@ static void draw_page(FILE *out, const struct page *page, uint64_t number, uint6
 		fprintf(out, ", quarter %u", page->quarter);
 	if (page->status < 0)
 		fprintf(out, "\\n%s\", fillcolor=red]\n", g4_strerror(page->status));
+	else if (page->kind == BUFFERED)
+		fprintf(out, "\\n%" PRIu64 " owners\", fillcolor=\"%s %.2f 1\"]\n", page->owners, hues[page->kind],
+			fill);
 	else if (page->kind == COUNTS) /* the fuller, the deeper its colour */
 		fprintf(out, "\\n%u shared, %" PRIu64 " owners\", fillcolor=\"%s %.2f 1\"]\n", page->pages,
 			page->owners, hues[page->kind], fill);

@@ -282,6 +282,7 @@ static uint32_t count_listed(const g4_le64 *words, uint32_t count)
 static void show_shares(struct g4_report *report, const struct g4_shares_page *page)
 {
 	g4_report_count(report, "group", page->group);
+	g4_report_hex(report, "buffered", page->buffered);
 	g4_report_list(report, "regions");
 	for (uint32_t i = 0; i < G4_GROUP_REGIONS; i++) {
 		const uint32_t listed = count_listed(page->listed[i], G4_REGION_PAGES / 64);
@@ -299,6 +300,20 @@ static void show_shares(struct g4_report *report, const struct g4_shares_page *p
 			g4_report_end(report);
 		}
 		g4_report_end(report);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+}
+
+static void show_buffered(struct g4_report *report, const struct g4_buffered_page *page)
+{
+	g4_report_count(report, "group", page->group);
+	g4_report_count(report, "count", page->count);
+	g4_report_list(report, "pages");
+	for (uint32_t k = 0; k < page->count && k < G4_BUFFERED_MOST; k++) {
+		g4_report_object(report, NULL);
+		g4_report_hex(report, "address",
+			      page->group * G4_GROUP_PAGES * G4_PAGE_BYTES + page->pages[k] * G4_PAGE_BYTES);
 		g4_report_end(report);
 	}
 	g4_report_end(report);
@@ -542,6 +557,9 @@ void g4_show_block(struct g4_report *report, struct g4_image *image, const void 
 		break;
 	case G4_BLOCK_OWNERS:
 		show_owners(report, page);
+		break;
+	case G4_BLOCK_BUFFERED:
+		show_buffered(report, page);
 		break;
 	case G4_BLOCK_LISTING:
 		show_listing(report, page);

@@ -90,7 +90,8 @@ G4_FN G4_INLINE uint64_t g4_tag_pages(uint32_t tag)
 	X(CHUNKS, 16, "chunks of a set")                                                                               \
 	X(SHARES, 18, "shares of a group")                                                                             \
 	X(OWNERS, 19, "owners of pages")                                                                               \
-	X(PARITY_LOG, 20, "parity log")
+	X(PARITY_LOG, 20, "parity log")                                                                                \
+	X(BUFFERED, 21, "buffered owners of pages")
 enum g4_block_type {
 	G4_BLOCK_NONE = 0,
 #define G4_BLOCK_ENUM(name, number, text) G4_BLOCK_##name = (number),
@@ -177,17 +178,18 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_DOMAINS (UINT64_C(1) << 9) /* within domains: sums of listed pages are keyed */
 #define G4_FEATURE_INCOMPAT_CHUNKS                                                                                     \
 	(UINT64_C(1) << 10) /* chunks were added: their table is either of two, and may be of more than total_bytes */
+#define G4_FEATURE_INCOMPAT_BUFFERED (UINT64_C(1) << 11) /* owners of pages may be buffered */
+/* What deduplication of what is written needs. */
+#define G4_FEATURES_DEDUP (G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_BUFFERED)
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
 #define G4_FEATURES_INCOMPAT                                                                                           \
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
 	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
-	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS)
+	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS | G4_FEATURE_INCOMPAT_BUFFERED)
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
-#define G4_FEATURES_ADDED                                                                                              \
-	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED |                          \
-	 G4_FEATURE_INCOMPAT_DOMAINS)
+#define G4_FEATURES_ADDED (G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURE_INCOMPAT_DOMAINS)
 
 struct g4_superblock {
 	struct g4_block_header header;

@@ -12,7 +12,7 @@ G4_FN static bool is_metadata_or_none(uint64_t address, const struct g4_layout *
 
 G4_FN int g4_shares_page_validate(const struct g4_shares_page *page, uint64_t group, const struct g4_layout *layout)
 {
-	if (page->group != group)
+	if (page->group != group || !is_metadata_or_none(page->buffered, layout))
 		return -G4_E_CORRUPT_ALLOC;
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
 		if (!is_metadata_or_none(page->owners[region], layout))
@@ -32,6 +32,45 @@ G4_FN int g4_owners_page_validate(const struct g4_owners_page *page, uint64_t re
 	for (uint32_t i = 0; i < G4_REGION_PAGES; i++)
 		shared += page->more[i] != 0;
 	return page->region != region || page->shared != shared ? -G4_E_CORRUPT_ALLOC : 0;
+}
+
+G4_FN int g4_buffered_page_validate(const struct g4_buffered_page *page, uint64_t group)
+{
+	if (page->group != group || page->count > G4_BUFFERED_MOST)
+		return -G4_E_CORRUPT_ALLOC;
+	for (uint32_t k = 0; k < page->count; k++)
+		if (page->pages[k] >= G4_GROUP_PAGES)
+			return -G4_E_CORRUPT_ALLOC;
+	return 0;
+}
+
+G4_FN bool g4_buffered_bits(const struct g4_buffered_page *page, uint32_t region, uint64_t bits[G4_REGION_WORDS])
+{
+	bool any = false;
+
+	memset(bits, 0, G4_REGION_WORDS * sizeof(*bits));
+	for (uint32_t k = 0; k < page->count; k++) {
+		const uint32_t at = page->pages[k] - region * G4_REGION_PAGES;
+		if (at >= G4_REGION_PAGES)
+			continue;
+		bits[at / 64] |= UINT64_C(1) << at % 64;
+		any = true;
+	}
+	return any;
+}
+
+G4_FN uint32_t g4_buffered_most(const struct g4_buffered_page *page)
+{
+	uint16_t counts[G4_GROUP_REGIONS];
+	uint32_t most = 0;
+
+	memset(counts, 0, sizeof(counts));
+	for (uint32_t k = 0; k < page->count; k++) {
+		const uint32_t region = page->pages[k] / G4_REGION_PAGES;
+		counts[region]++;
+		most = counts[region] > counts[most] ? region : most;
+	}
+	return most;
 }
 
 G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t region, uint32_t quarter)

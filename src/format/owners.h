@@ -21,7 +21,8 @@ struct g4_shares_page {
 	/* addresses of struct g4_listing_page; 0: none in the quarter is listed */
 	g4_le64 listings[G4_GROUP_REGIONS][G4_LISTING_QUARTERS];
 	g4_le64 listed[G4_GROUP_REGIONS][G4_REGION_PAGES / 64]; /* a bit a page, as in struct g4_region */
-	uint8_t reserved2[808];
+	g4_le64 buffered; /* address of struct g4_buffered_page; 0: none. With the feature BUFFERED */
+	uint8_t reserved2[800];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_shares_page) == 4096, "shares of a group");
 G4_STATIC_ASSERT(offsetof(struct g4_shares_page, listed) == 1304, "shares of a group");
@@ -34,6 +35,20 @@ struct g4_owners_page {
 	uint8_t reserved2[1984];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_owners_page) == 4096, "owners of a region's pages");
+
+/*
+ * Owners that are not counted in the pages of counts yet, of a group: each entry is the number of a page in the group that has one more than
+ * is counted there. In any order; a page may be there several times.
+ */
+#define G4_BUFFERED_MOST 2016u
+struct g4_buffered_page {
+	struct g4_block_header header;
+	g4_le64 group;
+	g4_le32 count;
+	uint8_t reserved[20];
+	g4_le16 pages[G4_BUFFERED_MOST];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_buffered_page) == 4096, "buffered owners of a group's pages");
 
 /* The sums of listed pages. */
 struct g4_listing_page {
@@ -86,6 +101,17 @@ G4_FN G4_INLINE bool g4_listed(const struct g4_shares_page *page, uint32_t regio
 
 G4_FN int g4_shares_page_validate(const struct g4_shares_page *page, uint64_t group, const struct g4_layout *layout);
 G4_FN int g4_owners_page_validate(const struct g4_owners_page *page, uint64_t region);
+G4_FN int g4_buffered_page_validate(const struct g4_buffered_page *page, uint64_t group);
+/* Bits of the pages of a region that have buffered owners; whether there are any. */
+#define G4_REGION_WORDS (G4_REGION_PAGES / 64)
+G4_FN bool g4_buffered_bits(const struct g4_buffered_page *page, uint32_t region, uint64_t bits[G4_REGION_WORDS]);
+/* The region that most of them are of. */
+G4_FN uint32_t g4_buffered_most(const struct g4_buffered_page *page);
+/* Takes the k-th out: the last one has its place then. */
+G4_FN G4_INLINE void g4_buffered_take(struct g4_buffered_page *page, uint32_t k)
+{
+	page->pages[k] = page->pages[--page->count];
+}
 G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t region, uint32_t quarter);
 
 #endif

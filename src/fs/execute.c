@@ -251,9 +251,7 @@ G4_FN static enum g4_dedup_wish grant_wish(struct g4_wg *wg, struct g4_fs *fs, c
 	if (wish != G4_DEDUP_WISHED || !g4_ddt_is_there(&fs->ddt) ||
 	    g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_BLAKE3)
 		return wish;
-	return g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED) < 0 ?
-		       G4_DEDUP_BY_POLICY :
-		       G4_DEDUP_WISHED;
+	return g4_super_add_feature(wg, fs, G4_FEATURES_DEDUP) < 0 ? G4_DEDUP_BY_POLICY : G4_DEDUP_WISHED;
 }
 
 G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd)

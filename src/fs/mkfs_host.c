@@ -185,8 +185,7 @@ static int fill_superblock(struct maker *m, const struct g4_mkfs_options *option
 	}
 	if (options->dedup) {
 		sb->policy |= G4_POLICY_DEDUP_ON;
-		sb->features_incompat |=
-			G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED;
+		sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP;
 	}
 	if (options->uuid) {
 		uint32_t tag;

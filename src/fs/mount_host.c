@@ -371,12 +371,13 @@ static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 static int mark_mounted(struct g4_wg *wg, struct g4_fs *fs)
 {
 	fs->super.state = (fs->super.state & G4_STATE_ERROR) | G4_STATE_MOUNTED;
-	/* what was told to deduplicate before there were listed pages */
+	/* what was told to deduplicate before there were listed pages, or buffered owners */
 	if (g4_policy_dedup(0, fs->super.policy) && (fs->super.features_incompat & G4_FEATURE_INCOMPAT_SHARED))
-		fs->super.features_incompat |= G4_FEATURE_INCOMPAT_LISTED;
+		fs->super.features_incompat |= G4_FEATURES_DEDUP;
 	fs->super.mounted_ns = (uint64_t)g4_realtime_ns();
 	fs->super.mount_count++;
 	fs->super.header.generation = fs->journal.durable;
+	g4_super_apply_features(fs);
 	return write_superblock(wg, fs);
 }
 
@@ -394,8 +395,10 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 		*what = "reading the allocation maps";
 		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc, plan->most_groups);
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		g4_super_apply_features(fs);
 		rc = g4_levels_apply(wg, fs, 0);
+	}
 	if (rc == 0) {
 		*what = "reading the root directory";
 		rc = find_root(wg, fs, &orphan);

@@ -145,7 +145,7 @@ G4_FN int g4_policy_set(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, enum
 	if (rc == 0 && policy != 0)
 		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SUMS);
 	if (rc == 0 && (value == G4_POLICY_DEDUP_ON || value == G4_POLICY_DEDUP_DOMAIN))
-		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED);
+		rc = g4_super_add_feature(wg, fs, G4_FEATURES_DEDUP);
 	if (rc == 0 && value == G4_POLICY_DEDUP_DOMAIN)
 		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_DOMAINS);
 	if (rc == 0)

@@ -33,6 +33,13 @@ G4_FN static int take(struct g4_fs *fs)
 	return 0;
 }
 
+G4_FN void g4_super_apply_features(struct g4_fs *fs)
+{
+	const uint64_t features = g4_load64_acq(&fs->super.features_incompat);
+
+	g4_store32_rel(&fs->alloc.buffers_owners, (features & G4_FEATURE_INCOMPAT_BUFFERED) != 0);
+}
+
 G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feature)
 {
 	uint64_t added = feature & ~g4_load64_acq(&fs->super.features_incompat);
@@ -51,6 +58,7 @@ G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feat
 		rc = write_with(wg, fs, added, G4_SUPERBLOCK);
 	if (rc == 0) /* a workgroup that sees it may use it. A copy on disk that has it where this fails does no harm */
 		g4_or64(&fs->super.features_incompat, added);
+	g4_super_apply_features(fs);
 	g4_store32_rel(&fs->resizing, 0);
 	return rc;
 }

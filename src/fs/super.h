@@ -15,6 +15,8 @@ G4_FN G4_INLINE void g4_super_take_counts(struct g4_fs *fs)
 }
 /* The superblock as it is in memory, durably, to one place: also its generation, that of what was home at the mount. */
 G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address);
+/* What is inside is told which features there are. */
+G4_FN void g4_super_apply_features(struct g4_fs *fs);
 /*
  * Adds an incompatible feature, durably, before anything on disk needs it: nobody sees it before both copies have it. Waits
  * for a workgroup that

@@ -44,7 +44,7 @@ int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t
 			if (sb->policy != g4_policy_of(G4_CHECKSUM_NONE))
 				sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS;
 			if (policy & G4_POLICY_DEDUP_ON)
-				sb->features_incompat |= G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED;
+				sb->features_incompat |= G4_FEATURES_DEDUP;
 		}
 		rc = write_copy(wg, dev, sb, second ? G4_SUPERBLOCK_ADDRESS : backup);
 		if (rc == 0)

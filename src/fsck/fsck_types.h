@@ -186,11 +186,12 @@ struct g4_fsck {
 	uint64_t *unknown_owners; /* bit r: the counts of region r could not be read */
 	uint64_t *
 		excess_owners; /* pages that more pointers were found to lead to than are counted; kept for all rounds */
-	struct g4_address *group_shares; /* by group: its page of shares, if it has one */
-	bool owners_wrong;		 /* or what is listed */
-	struct g4_fsck_listed **listed;	 /* by group: pages that others may find, if there are any (listed.c) */
-	uint64_t domains;		 /* with `listed`: the highest one that was made */
-	struct g4_listing_page listing;	 /* the one that was looked at last */
+	struct g4_address *group_shares;   /* by group: its page of shares, if it has one */
+	struct g4_address *group_buffered; /* and that of buffered owners */
+	bool owners_wrong;		   /* or what is listed */
+	struct g4_fsck_listed **listed;	   /* by group: pages that others may find, if there are any (listed.c) */
+	uint64_t domains;		   /* with `listed`: the highest one that was made */
+	struct g4_listing_page listing;	   /* the one that was looked at last */
 	struct g4_address listing_at;
 
 	struct g4_fsck_table

@@ -117,7 +117,8 @@ static void forget_round(struct g4_fsck *fsck)
 	free_bitmap(&fsck->bad_group);
 	free_bitmap(&fsck->unknown_owners);
 	free(fsck->group_shares);
-	fsck->group_shares = NULL;
+	free(fsck->group_buffered);
+	fsck->group_shares = fsck->group_buffered = NULL;
 	free_table(&fsck->owner_regions);
 	fsck->owner_count = 0;
 	fsck->owners_wrong = false;

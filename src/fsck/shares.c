@@ -47,6 +47,38 @@ static void load_region(struct g4_fsck *fsck, uint64_t region, struct g4_address
 	memcpy(owners->counted, page.more, sizeof(owners->counted));
 }
 
+/* Owners that the pages of counts do not have yet. */
+static void load_buffered(struct g4_fsck *fsck, uint64_t group, struct g4_address address)
+{
+	const uint64_t first = group * G4_GROUP_REGIONS;
+	struct g4_buffered_page page;
+
+	if (!(fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_BUFFERED)) {
+		g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL,
+				"owners of pages of group %" PRIu64 " are buffered, and none may be", group);
+		fsck->owners_wrong = true;
+		return;
+	}
+	int status = g4_image_block(fsck->image, address, G4_BLOCK_BUFFERED, &page);
+	if (status == 0)
+		status = g4_buffered_page_validate(&page, group);
+	if (status < 0) {
+		damaged(fsck, first, G4_GROUP_REGIONS, "the buffered owners", status);
+		return;
+	}
+	if (!g4_fsck_claim_metadata(fsck, address, NULL, "a page of buffered owners")) {
+		fsck->owners_wrong = true;
+		return;
+	}
+	fsck->group_buffered[group] = address;
+	for (uint32_t k = 0; k < page.count; k++) {
+		struct g4_fsck_owners *owners = g4_fsck_add_owners(fsck, first + page.pages[k] / G4_REGION_PAGES);
+		if (owners == NULL)
+			return;
+		owners->counted[page.pages[k] % G4_REGION_PAGES]++;
+	}
+}
+
 void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_alloc_page *map)
 {
 	const uint64_t first = group * G4_GROUP_REGIONS;
@@ -65,7 +97,9 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 	}
 	if (fsck->group_shares == NULL)
 		fsck->group_shares = calloc(fsck->image->layout.group_count, sizeof(*fsck->group_shares));
-	if (fsck->group_shares == NULL) {
+	if (fsck->group_buffered == NULL)
+		fsck->group_buffered = calloc(fsck->image->layout.group_count, sizeof(*fsck->group_buffered));
+	if (fsck->group_shares == NULL || fsck->group_buffered == NULL) {
 		fsck->fatal = -G4_E_NOMEM;
 		return;
 	}
@@ -93,6 +127,8 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
 		if (page.owners[region] != 0)
 			load_region(fsck, first + region, g4_address_from(page.owners[region]));
+	if (page.buffered != 0)
+		load_buffered(fsck, group, g4_address_from(page.buffered));
 	g4_fsck_load_listed(fsck, group, &page);
 }
 
@@ -165,7 +201,7 @@ static struct g4_address write_region(struct g4_fsck *fsck, const struct g4_fsck
 
 void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 {
-	if (!fsck->owners_wrong || fsck->group_shares == NULL)
+	if (!fsck->owners_wrong || fsck->group_shares == NULL || fsck->group_buffered == NULL)
 		return;
 	for (uint64_t i = 0; i < fsck->owner_count; i++)
 		if (!g4_address_is_none(fsck->owners[i].address))
@@ -175,7 +211,9 @@ void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 		uint32_t regions = 0;
 		if (!g4_address_is_none(fsck->group_shares[group]))
 			unclaim(fsck, fsck->group_shares[group]);
-		fsck->group_shares[group] = G4_NO_ADDRESS;
+		if (!g4_address_is_none(fsck->group_buffered[group]))
+			unclaim(fsck, fsck->group_buffered[group]);
+		fsck->group_shares[group] = fsck->group_buffered[group] = G4_NO_ADDRESS;
 		for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
 			const struct g4_fsck_owners *owners =
 				g4_fsck_find_owners(fsck, group * G4_GROUP_REGIONS + region);

@@ -20,6 +20,9 @@ G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t
 	case G4_BLOCK_OWNERS:
 		return g4_owners_page_validate((const struct g4_owners_page *)page,
 					       ((const struct g4_owners_page *)page)->region);
+	case G4_BLOCK_BUFFERED:
+		return g4_buffered_page_validate((const struct g4_buffered_page *)page,
+						 ((const struct g4_buffered_page *)page)->group);
 	case G4_BLOCK_SLAB:
 		return g4_slab_validate((const struct g4_slab_header *)page);
 	case G4_BLOCK_DIR_LEAF:

@@ -23,7 +23,8 @@ G4_FN static int check(struct g4_wg *wg, struct g4_journal *j, struct g4_address
 /* Whether a page of counts, or of listed pages, may be written to where it lies: not without its lock, which is not held here (alloc/share.c). */
 G4_FN static bool stays(uint32_t type)
 {
-	return type != G4_BLOCK_SHARES && type != G4_BLOCK_OWNERS && type != G4_BLOCK_LISTING;
+	return type != G4_BLOCK_SHARES && type != G4_BLOCK_OWNERS && type != G4_BLOCK_LISTING &&
+	       type != G4_BLOCK_BUFFERED;
 }
 
 /*

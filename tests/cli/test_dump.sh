@@ -79,13 +79,22 @@ equals "... and have several owners" "201 611" "$(json_value 'd["shared"], d["ow
 equals "... how many" "[(2, 200), (8, 1)]" "$(json_value '[(o["at_least"], o["pages"]) for o in d["owners"]]')"
 equals "... each of these pages" "True True" \
 	"$(json_value 'sum(p.get("listed", 0) for p in d["tree"] if p["kind"] == "sums") == d["listed"], d["table_bytes"] == 4096 * len(d["tree"])' | tr -d "(),")"
+equals "... of which each owner is buffered" "410 0" \
+	"$(json_value 'sum(p["owners"] for p in d["tree"] if p["kind"] == "buffered"), sum(p["kind"] == "counts" for p in d["tree"])' | tr -d "(),")"
+buffered=$(json_value '[p["address"] for p in d["tree"] if p["kind"] == "buffered"][0]')
+run "$gpu4fs" dump --json a.img block "$buffered"
+equals "... which block shows, too" "good 410" "$(json_value 'd["condition"], len(d["pages"])' | tr -d "(),'")"
+exits 0 "a copy by reference" "$gpu4fs" cp --reflink --image a.img /a /copy
+is_json "... is in pages of counts" "$gpu4fs" dump --json --ddt a.img
+equals "... beside what is buffered" "301 1011 410" \
+	"$(json_value 'd["shared"], d["owners_of_shared"], sum(p["owners"] for p in d["tree"] if p["kind"] == "buffered")' | tr -d "(),")"
 counts=$(json_value '[p["address"] for p in d["tree"] if p["kind"] == "counts"][0]')
 regions=$(json_value 'sum(p["kind"] == "counts" for p in d["tree"])')
 exits 0 "... as text" "$gpu4fs" dump --ddt a.img
 says "... a line each" 'kind counts  address'
 exits 0 "... as a graph" "$gpu4fs" dump --dot --ddt a.img
 says "... for Graphviz" '^digraph ddt {$'
-equals "... with an arrow to each" True "$([ "$(grep -c -e '->' .out)" -eq "$(($(grep -c 'label="[sc]' .out)))" ] && echo True)"
+equals "... with an arrow to each" True "$([ "$(grep -c -e '->' .out)" -eq "$(($(grep -c 'label="[sbc]' .out)))" ] && echo True)"
 run "$gpu4fs" dump --json a.img block "$counts"
 equals "... which block shows, too" "good" "$(json_value 'd["condition"]')"
 poke a.img $((counts + 200)) ff

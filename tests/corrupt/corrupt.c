@@ -110,6 +110,8 @@ static const char *const says_nothing[] = {
 	/* what is not listed costs space, and the sum of what is not listed says nothing */
 	"g4_shares_page.listed",
 	"g4_listing_page.sums",
+	/* behind those that are counted */
+	"g4_buffered_page.pages",
 	/* for what version 1 does not have */
 	"g4_root.ddt_root",
 	"g4_root.ddt_directory",
@@ -250,6 +252,7 @@ static const char *structure_of(uint32_t type)
 		[G4_BLOCK_SHARES] = "g4_shares_page",
 		[G4_BLOCK_OWNERS] = "g4_owners_page",
 		[G4_BLOCK_LISTING] = "g4_listing_page",
+		[G4_BLOCK_BUFFERED] = "g4_buffered_page",
 	};
 
 	return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
@@ -913,7 +916,7 @@ static void run_base(struct base *base, uint64_t rounds, uint64_t *seed, uint64_
 					run_case((*number)++, &damage);
 			}
 		}
-		for (uint32_t type = 0; type <= G4_BLOCK_OWNERS; type++) {
+		for (uint32_t type = 0; type <= G4_BLOCK_BUFFERED; type++) {
 			for (int mutation = 0; mutation < MUTATIONS; mutation++) {
 				if (mutation == SIBLING)
 					continue;

@@ -57,5 +57,42 @@ static void what_is_listed_has_a_sum(void **state)
 	assert_true(g4_listing_page_validate(&listing, 71, 3) < 0);
 }
 
+static void buffered_owners_are_of_their_group(void **state)
+{
+	struct g4_buffered_page page = {.group = 3, .count = 5, .pages = {511, 512, 1023, 512, 512}};
+	struct g4_shares_page shares = {.group = 2};
+	uint64_t bits[G4_REGION_WORDS];
+	struct g4_layout layout;
+
+	(void)state;
+	assert_int_equal(g4_buffered_page_validate(&page, 3), 0);
+	assert_true(g4_buffered_page_validate(&page, 2) < 0);
+	page.pages[5] = G4_GROUP_PAGES; /* behind the last one */
+	assert_int_equal(g4_buffered_page_validate(&page, 3), 0);
+	page.count = 6;
+	assert_true(g4_buffered_page_validate(&page, 3) < 0);
+	page.pages[5] = G4_GROUP_PAGES - 1;
+	assert_int_equal(g4_buffered_page_validate(&page, 3), 0);
+	page.count = G4_BUFFERED_MOST + 1;
+	assert_true(g4_buffered_page_validate(&page, 3) < 0);
+	page.count = 6;
+	assert_int_equal(g4_buffered_most(&page), 1);
+	assert_true(g4_buffered_bits(&page, 0, bits));
+	assert_int_equal(bits[7], UINT64_C(1) << 63);
+	assert_true(g4_buffered_bits(&page, 1, bits));
+	assert_int_equal(bits[0], 1);
+	assert_false(g4_buffered_bits(&page, 2, bits));
+	assert_true(g4_buffered_bits(&page, G4_GROUP_REGIONS - 1, bits));
+	g4_buffered_take(&page, 0);
+	assert_int_equal(page.count, 5);
+	assert_int_equal(page.pages[0], G4_GROUP_PAGES - 1);
+	assert_int_equal(g4_layout_plan(G4_GIB, 0, &layout), 0);
+	shares.buffered = layout.data_address;
+	assert_int_equal(g4_shares_page_validate(&shares, 2, &layout), 0);
+	shares.buffered = layout.alloc_address;
+	assert_true(g4_shares_page_validate(&shares, 2, &layout) < 0);
+}
+
 RUN_TESTS(cmocka_unit_test(counts_are_of_their_region_and_add_up),
-	  cmocka_unit_test(pages_of_counts_lie_where_pages_can), cmocka_unit_test(what_is_listed_has_a_sum))
+	  cmocka_unit_test(pages_of_counts_lie_where_pages_can), cmocka_unit_test(what_is_listed_has_a_sum),
+	  cmocka_unit_test(buffered_owners_are_of_their_group))
