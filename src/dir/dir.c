@@ -86,7 +86,7 @@ G4_FN static int look_at_index(const struct g4_dir *dir, const struct g4_dir_ind
 
 	if (rc < 0)
 		return rc;
-	const uint32_t child = g4_dir_child_of(index, hash), count = g4_load32_rlx(&index->count);
+	const uint32_t child = g4_dir_child_of(index, hash), count = g4_dir_index_count(index);
 	lead->page = g4_address_from(g4_load64_rlx(&index->entries[child].page));
 	lead->bound = child + 1 < count ? g4_load32_rlx(&index->entries[child + 1].hash) : UINT64_MAX;
 	lead->level = index->level;
@@ -613,7 +613,7 @@ G4_FN uint32_t g4_dir_used_beside(struct g4_wg *wg, const struct g4_dir *dir, ui
 	const uint32_t child = g4_dir_child_of(parent, hash);
 	if (child > 0)
 		beside[count++] = g4_address_from(parent->entries[child - 1].page);
-	if (child + 1 < parent->count)
+	if (child + 1 < g4_dir_index_count(parent))
 		beside[count++] = g4_address_from(parent->entries[child + 1].page);
 	g4_read_unlock(index_lock);
 	g4_cache_put(g4_dir_cache(dir), found.parent);

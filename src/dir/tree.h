@@ -23,13 +23,18 @@ G4_FN G4_INLINE bool g4_dir_is_index(const struct g4_dir *dir, uint32_t line)
 }
 
 /*
- * These two may look at a page that a split changes meanwhile (dir.c): what they say counts if the version of its lock is the same
- * afterwards, and leads to no place behind the page in any case, the page having been checked.
+ * These look at a page that a split may be changing (dir.c): what they say counts if the version of its lock is the same afterwards, and
+ * leads to no place behind the page in any case, also where an image has the page in two directories, whose locks are two.
  */
+G4_FN G4_INLINE uint32_t g4_dir_index_count(const struct g4_dir_index *index)
+{
+	return (uint32_t)g4_min64(g4_load32_rlx(&index->count), G4_DIR_INDEX_ENTRIES);
+}
+
 /* Index of the last entry whose bound is at most `hash`. */
 G4_FN G4_INLINE uint32_t g4_dir_child_of(const struct g4_dir_index *index, uint32_t hash)
 {
-	uint32_t low = 0, high = g4_load32_rlx(&index->count);
+	uint32_t low = 0, high = g4_dir_index_count(index);
 
 	while (high - low > 1) {
 		uint32_t middle = (low + high) / 2;
