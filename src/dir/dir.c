@@ -5,49 +5,7 @@
 #include "dir/leaf.h"
 #include "dir/tree.h"
 
-/* ------------------------------------------------------------------ tree */
-
-/*
- * Descends to the leaf for `hash`. *bound: the lowest hash of the next leaf (2^32: none); *full: an index page on the way is,
- * and an insertion would split it. near: where the first page may be.
- */
-G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t near, uint32_t *line,
-			   uint64_t *bound, bool *full)
-{
-	struct g4_address address = g4_ptr_address(dir->root);
-	uint32_t level = 0;
-
-	*bound = UINT64_C(1) << 32;
-	*full = false;
-	for (;;) {
-		int rc = g4_meta_get_near(wg, dir->alloc->meta, address, G4_BLOCK_DIR_LEAF, near, line);
-		near = G4_NO_LINE;
-		if (rc < 0)
-			return rc;
-		if (!g4_dir_is_index(dir, *line)) {
-			if (level > 1)
-				rc = -G4_E_CORRUPT_DIR;
-			if (rc < 0)
-				g4_cache_put(g4_dir_cache(dir), *line);
-			return rc;
-		}
-		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), *line);
-		rc = g4_dir_check_index(index, level);
-		if (rc == 0) {
-			uint32_t child = g4_dir_child_of(index, hash);
-			level = index->level;
-			*full = *full || index->count == G4_DIR_INDEX_ENTRIES;
-			address = g4_address_from(index->entries[child].page);
-			if (child + 1 < index->count)
-				*bound = index->entries[child + 1].hash;
-		}
-		g4_cache_put(g4_dir_cache(dir), *line);
-		if (rc < 0)
-			return rc;
-	}
-}
-
-/* ------------------------------------------------------------------ locks of leaves */
+/* ------------------------------------------------------------------ locks */
 
 /* Of the leaf at that address; NULL: the caller has the directory alone. */
 G4_FN static struct g4_leaf_lock *leaf_lock_of(const struct g4_dir *dir, struct g4_address page)
@@ -55,7 +13,21 @@ G4_FN static struct g4_leaf_lock *leaf_lock_of(const struct g4_dir *dir, struct 
 	const uint64_t mixed = g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15);
 
 	G4_STATIC_ASSERT(G4_LEAF_LOCKS == 1024, "ten bits");
-	return dir->locks ? &dir->locks[mixed >> 54] : NULL;
+	return dir->locks ? &dir->locks->leaves[mixed >> 54] : NULL;
+}
+
+G4_FN static struct g4_address page_of(const struct g4_dir *dir, uint32_t line)
+{
+	return g4_page_address(g4_dir_cache(dir)->lines[line].index);
+}
+
+/* Of the index page in a referenced line; NULL: as above. */
+G4_FN static struct g4_rwlock *index_lock_of(const struct g4_dir *dir, uint32_t line)
+{
+	const uint64_t mixed = g4_address_page(page_of(dir, line)) * UINT64_C(0x9e3779b97f4a7c15);
+
+	G4_STATIC_ASSERT(G4_INDEX_LOCKS == 64, "six bits");
+	return dir->locks ? &dir->locks->indexes[mixed >> 58].lock : NULL;
 }
 
 G4_FN void g4_dir_let_go(struct g4_dir_slot *slot)
@@ -70,16 +42,155 @@ G4_FN void g4_dir_hold(struct g4_dir_slot *slot)
 		g4_read_lock_at_gate(&slot->leaf_lock->lock);
 }
 
-G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot)
+G4_FN void g4_dir_lock_leaf(struct g4_leaf_lock *leaf_lock)
 {
-	g4_write_lock(&slot->leaf_lock->lock);
+	g4_write_lock(&leaf_lock->lock);
 }
 
-G4_FN void g4_dir_unlock_leaf(struct g4_dir_slot *slot, bool changed)
+G4_FN void g4_dir_lock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b)
+{
+	g4_dir_lock_leaf(a < b ? a : b);
+	if (a != b)
+		g4_dir_lock_leaf(a < b ? b : a);
+}
+
+G4_FN void g4_dir_unlock_leaf(struct g4_leaf_lock *leaf_lock, bool changed)
 {
 	if (changed)
-		g4_store64_rlx(&slot->leaf_lock->changes, slot->leaf_lock->changes + 1);
-	g4_write_unlock(&slot->leaf_lock->lock);
+		g4_store64_rlx(&leaf_lock->changes, leaf_lock->changes + 1);
+	g4_write_unlock(&leaf_lock->lock);
+}
+
+G4_FN void g4_dir_unlock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b, bool changed)
+{
+	g4_dir_unlock_leaf(a, changed);
+	if (a != b)
+		g4_dir_unlock_leaf(b, changed);
+}
+
+/* ------------------------------------------------------------------ tree */
+
+struct lead { /* from an index page to the page below it */
+	struct g4_address page;
+	uint64_t bound;	 /* the lowest hash of its next page; UINT64_MAX: none */
+	uint64_t splits; /* of a leaf, with the directory shared: how many its lock counted when the page led to it */
+	uint32_t level;
+	bool full;
+};
+
+/* above: the level of the page that leads to it, 0: any. */
+G4_FN static int look_at_index(const struct g4_dir *dir, const struct g4_dir_index *index, uint32_t above,
+			       uint32_t hash, struct lead *lead)
+{
+	const int rc = g4_dir_check_index(index, above);
+
+	if (rc < 0)
+		return rc;
+	const uint32_t child = g4_dir_child_of(index, hash), count = g4_dir_index_count(index);
+	lead->page = g4_address_from(g4_load64_rlx(&index->entries[child].page));
+	lead->bound = child + 1 < count ? g4_load32_rlx(&index->entries[child + 1].hash) : UINT64_MAX;
+	lead->level = index->level;
+	lead->full = count == G4_DIR_INDEX_ENTRIES;
+	lead->splits = dir->locks && lead->level == 1 ? g4_load64_acq(&leaf_lock_of(dir, lead->page)->splits) : 0;
+	return 0;
+}
+
+/* The same of the page in a referenced line, at one moment. */
+G4_FN static int read_index(const struct g4_dir *dir, uint32_t line, uint32_t above, uint32_t hash, struct lead *lead)
+{
+	const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
+	struct g4_rwlock *index_lock = index_lock_of(dir, line);
+	uint32_t version;
+	int rc;
+
+	if (!index_lock)
+		return look_at_index(dir, index, above, hash, lead);
+	if (g4_read_begin(index_lock, &version)) {
+		rc = look_at_index(dir, index, above, hash, lead);
+		g4_fence_acq();
+		if (g4_read_unchanged(index_lock, version))
+			return rc;
+	}
+	g4_read_lock_at_gate(index_lock);
+	rc = look_at_index(dir, index, above, hash, lead);
+	g4_read_unlock(index_lock);
+	return rc;
+}
+
+struct found {				/* a leaf */
+	uint32_t line;			/* referenced */
+	uint32_t parent;		/* G4_NO_LINE, or where it is wanted that of the index page above, referenced */
+	uint64_t bound;			/* the lowest hash of the next leaf; 2^32: none */
+	uint64_t splits;		/* its lock counted before it was locked */
+	bool full;			/* an index page on the way is, and an insertion would split it */
+	struct g4_leaf_lock *leaf_lock; /* NULL: the caller has the directory alone */
+};
+
+/* line: G4_NO_LINE: none. */
+G4_FN static void put_page(const struct g4_dir *dir, uint32_t line)
+{
+	if (line != G4_NO_LINE)
+		g4_cache_put(g4_dir_cache(dir), line);
+}
+
+/* Descends to the leaf for `hash`. near: where the first page may be. */
+G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t near, bool wants_parent,
+			   struct found *found)
+{
+	struct lead lead = {g4_ptr_address(dir->root), UINT64_MAX, 0, 0, false};
+	uint32_t parent = G4_NO_LINE;
+	int rc;
+
+	found->bound = UINT64_C(1) << 32;
+	found->full = false;
+	for (;;) {
+		rc = g4_meta_get_near(wg, dir->alloc->meta, lead.page, G4_BLOCK_DIR_LEAF, near, &found->line);
+		near = G4_NO_LINE;
+		if (rc < 0 || !g4_dir_is_index(dir, found->line))
+			break;
+		put_page(dir, parent);
+		parent = found->line;
+		rc = read_index(dir, parent, lead.level, hash, &lead);
+		if (rc < 0)
+			break;
+		found->bound = lead.bound == UINT64_MAX ? found->bound : lead.bound;
+		found->full = found->full || lead.full;
+		if (!wants_parent) {
+			put_page(dir, parent);
+			parent = G4_NO_LINE;
+		}
+	}
+	if (rc == 0 && lead.level > 1) {
+		g4_cache_put(g4_dir_cache(dir), found->line);
+		rc = -G4_E_CORRUPT_DIR;
+	}
+	if (rc < 0) {
+		put_page(dir, parent);
+		return rc;
+	}
+	found->parent = parent;
+	found->leaf_lock = leaf_lock_of(dir, lead.page);
+	/* a root that is a leaf is split by a caller who has the directory alone */
+	found->splits = found->leaf_lock && lead.level == 0 ? g4_load64_acq(&found->leaf_lock->splits) : lead.splits;
+	return 0;
+}
+
+/* The leaf for a hash, locked shared. It was split on the way there: then the way is another one. */
+G4_FN static int find_and_hold(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t near,
+			       struct found *found)
+{
+	for (;;) {
+		const int rc = find_leaf(wg, dir, hash, near, false, found);
+
+		if (rc < 0 || !found->leaf_lock)
+			return rc;
+		g4_read_lock_at_gate(&found->leaf_lock->lock);
+		if (g4_load64_rlx(&found->leaf_lock->splits) == found->splits)
+			return 0;
+		g4_read_unlock(&found->leaf_lock->lock);
+		g4_cache_put(g4_dir_cache(dir), found->line);
+		near = G4_NO_LINE;
+	}
 }
 
 /* ------------------------------------------------------------------ lookup */
@@ -92,6 +203,7 @@ G4_FN static int look_in(struct g4_wg *wg, const struct g4_dir *dir, const char 
 
 	g4_leaf_open(&leaf, g4_dir_cache(dir), slot->line);
 	slot->changes = slot->leaf_lock ? g4_load64_rlx(&slot->leaf_lock->changes) : 0;
+	slot->splits = slot->leaf_lock ? g4_load64_rlx(&slot->leaf_lock->splits) : 0;
 	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->collides);
 	slot->room = g4_leaf_room(&leaf);
 	if (slot->unit == 0) {
@@ -108,8 +220,7 @@ G4_FN static int look_in(struct g4_wg *wg, const struct g4_dir *dir, const char 
 G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			     struct g4_dir_slot *slot)
 {
-	uint64_t bound;
-	uint32_t line;
+	struct found found;
 
 	slot->hash = g4_dir_hash(dir->hash_key, name, bytes);
 	slot->leaf_lock = NULL;
@@ -118,15 +229,15 @@ G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const c
 	slot->unit = slot->room = 0;
 	if (dir->root == 0)
 		return -G4_E_NOENT;
-	int rc = find_leaf(wg, dir, slot->hash, slot->line, &line, &bound, &slot->full);
+	int rc = find_and_hold(wg, dir, slot->hash, slot->line, &found);
 	if (rc < 0)
 		return rc;
-	slot->line = line;
-	slot->page = g4_page_address(g4_dir_cache(dir)->lines[line].index);
-	slot->leaf_lock = leaf_lock_of(dir, slot->page);
-	g4_dir_hold(slot);
+	slot->line = found.line;
+	slot->page = page_of(dir, found.line);
+	slot->leaf_lock = found.leaf_lock;
+	slot->full = found.full;
 	rc = look_in(wg, dir, name, bytes, slot);
-	g4_cache_put(g4_dir_cache(dir), line);
+	g4_cache_put(g4_dir_cache(dir), found.line);
 	return rc;
 }
 
@@ -144,6 +255,8 @@ G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const ch
 {
 	if (g4_dir_slot_holds(slot))
 		return slot->unit ? 0 : -G4_E_NOENT;
+	if (g4_load64_rlx(&slot->leaf_lock->splits) != slot->splits)
+		return G4_DIR_SPLIT;
 	int rc = g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, &slot->line);
 	if (rc < 0)
 		return rc;
@@ -189,15 +302,20 @@ G4_FN static int put_root_above(struct g4_wg *wg, struct g4_dir *dir, struct g4_
 	return 0;
 }
 
-/* Makes room behind entry `child` and puts (hash, page) there. The page is not full and dirty. */
+G4_FN static void set_entry(struct g4_dir_index_entry *entry, uint32_t hash, uint64_t page)
+{
+	g4_store32_rlx(&entry->hash, hash);
+	entry->reserved = 0;
+	g4_store64_rlx(&entry->page, page);
+}
+
+/* Makes room behind entry `child` and puts (hash, page) there. The page is not full and dirty; readers may be looking at it. */
 G4_FN static void index_insert(struct g4_dir_index *index, uint32_t child, uint32_t hash, uint64_t page)
 {
 	for (uint32_t k = index->count; k > child + 1; k--)
-		index->entries[k] = index->entries[k - 1];
-	index->entries[child + 1].hash = hash;
-	index->entries[child + 1].reserved = 0;
-	index->entries[child + 1].page = page;
-	index->count++;
+		set_entry(&index->entries[k], index->entries[k - 1].hash, index->entries[k - 1].page);
+	set_entry(&index->entries[child + 1], hash, page);
+	g4_store32_rlx(&index->count, index->count + 1);
 }
 
 /* Splits the full index page in `line` in two; its parent has room. */
@@ -223,26 +341,51 @@ G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
 	return 0;
 }
 
-/* Moves the upper half of a full leaf to a new one; the parent has room. */
-G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
-			    struct g4_dir_index *parent, uint32_t parent_line, uint32_t child)
+/*
+ * Moves the upper half of a leaf, from `pivot` on, to the new one in right_line, and lets the page above lead there. Both leaves are
+ * locked. False: nothing was changed, for that page is full.
+ */
+G4_FN static bool move_half(const struct g4_dir *dir, struct g4_txn *txn, struct g4_leaf *leaf, uint32_t line,
+			    uint32_t right_line, uint32_t pivot, uint32_t parent_line)
 {
-	struct g4_leaf old, right;
+	struct g4_dir_index *parent = (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), parent_line);
+	struct g4_rwlock *index_lock = index_lock_of(dir, parent_line);
+	struct g4_leaf right;
+
+	if (index_lock)
+		g4_write_lock(index_lock);
+	const bool fits = parent->count < G4_DIR_INDEX_ENTRIES;
+	if (fits) {
+		g4_txn_dirty(txn, parent_line);
+		index_insert(parent, g4_dir_child_of(parent, pivot), pivot,
+			     g4_address_stored(page_of(dir, right_line)));
+	}
+	if (index_lock)
+		g4_write_unlock(index_lock);
+	if (!fits)
+		return false;
+	g4_txn_dirty(txn, line);
+	g4_leaf_init(&right, g4_dir_cache(dir), right_line);
+	g4_leaf_split(leaf, &right, pivot);
+	return true;
+}
+
+/* Splits a full leaf in two; the parent has room. */
+G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
+			    uint32_t parent_line)
+{
+	struct g4_leaf leaf;
 	uint32_t right_line;
 	struct g4_address right_address;
 
-	g4_leaf_open_alone(&old, g4_dir_cache(dir), line);
-	const uint32_t pivot = g4_leaf_pivot(wg, &old);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
+	const uint32_t pivot = g4_leaf_pivot(wg, &leaf);
 	if (pivot == 0)
 		return -G4_E_NOSPC;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, line);
-	g4_txn_dirty(txn, parent_line);
-	g4_leaf_init(&right, g4_dir_cache(dir), right_line);
-	g4_leaf_split(&old, &right, pivot);
-	index_insert(parent, child, pivot, g4_address_stored(right_address));
+	move_half(dir, txn, &leaf, line, right_line, pivot, parent_line);
 	g4_cache_put(g4_dir_cache(dir), right_line);
 	return 0;
 }
@@ -284,7 +427,7 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 		else if (leaf_has_room(dir, *line, units))
 			return 0;
 		else
-			rc = split_leaf(wg, dir, txn, *line, parent, parent_line, child);
+			rc = split_leaf(wg, dir, txn, *line, parent_line);
 	}
 	g4_cache_put(g4_dir_cache(dir), *line);
 	return rc < 0 ? rc : 1;
@@ -334,7 +477,7 @@ G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t na
 	return slot->room >= g4_leaf_units_for(name_bytes) ? 1 : G4_DIR_CREDITS;
 }
 
-/* References the leaf for `hash`, with room for what comes: splits what has none on the way. */
+/* References the leaf for `hash`, with room for what comes: splits what has none on the lead. */
 G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash,
 				   uint32_t units, uint32_t *line)
 {
@@ -363,6 +506,122 @@ G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 	if (rc == 0)
 		g4_cache_put(g4_dir_cache(dir), line);
 	return rc;
+}
+
+/*
+ * Splits a leaf that has no room for so many units, to the new one in right_line. 0: done; 1: nothing was changed, for the page above
+ * is full or all hashes are one; ROOM_SINCE: nothing was changed, and there may be room now.
+ */
+#define ROOM_SINCE 2
+G4_FN static int split_beside(struct g4_wg *wg, const struct g4_dir *dir, struct g4_txn *txn, const struct found *found,
+			      uint32_t right_line, uint32_t units)
+{
+	struct g4_leaf_lock *leaf_lock = found->leaf_lock, *right_lock = leaf_lock_of(dir, page_of(dir, right_line));
+	struct g4_leaf leaf;
+	int rc = ROOM_SINCE;
+
+	g4_dir_lock_two(leaf_lock, right_lock);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), found->line);
+	if (leaf_lock->splits == found->splits && g4_leaf_room(&leaf) < units) {
+		const uint32_t pivot = g4_leaf_pivot(wg, &leaf);
+		rc = pivot == 0 || !move_half(dir, txn, &leaf, found->line, right_line, pivot, found->parent);
+	}
+	if (rc == 0)
+		g4_store64_rlx(&leaf_lock->splits, leaf_lock->splits + 1);
+	g4_dir_unlock_two(leaf_lock, right_lock, rc == 0);
+	return rc;
+}
+
+/* The same of a leaf that is not locked, with a page of its own for the upper half. */
+G4_FN static int divide_found(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct found *found,
+			      uint32_t units)
+{
+	struct g4_address right_address;
+	struct g4_leaf leaf;
+	uint32_t right_line;
+
+	g4_read_lock_at_gate(&found->leaf_lock->lock);
+	g4_leaf_open(&leaf, g4_dir_cache(dir), found->line);
+	const bool has_room = g4_leaf_room(&leaf) >= units;
+	g4_read_unlock(&found->leaf_lock->lock);
+	if (has_room)
+		return ROOM_SINCE;
+	/* before a leaf is locked, for this may wait for the device */
+	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
+	if (rc < 0)
+		return rc;
+	rc = split_beside(wg, dir, txn, found, right_line, units);
+	g4_cache_put(g4_dir_cache(dir), right_line);
+	if (rc == 0)
+		return 0;
+	dir->pages--;
+	const int freed = g4_alloc_free_metadata(wg, dir->alloc, txn, right_address);
+	return freed < 0 ? freed : rc;
+}
+
+G4_FN int g4_dir_divide_beside(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash,
+			       uint32_t name_bytes)
+{
+	struct found found;
+
+	if (dir->root == 0)
+		return 1;
+	int rc = find_leaf(wg, dir, hash, G4_NO_LINE, true, &found);
+	if (rc < 0)
+		return rc;
+	rc = found.parent == G4_NO_LINE || found.full ?
+		     1 :
+		     divide_found(wg, dir, txn, &found, g4_leaf_units_for(name_bytes));
+	put_page(dir, found.parent);
+	g4_cache_put(g4_dir_cache(dir), found.line);
+	return rc == ROOM_SINCE ? 0 : rc;
+}
+
+/* Units of a leaf's names; 0: it cannot be told. */
+G4_FN static uint32_t used_in(struct g4_wg *wg, const struct g4_dir *dir, struct g4_address address)
+{
+	struct g4_leaf_lock *leaf_lock = leaf_lock_of(dir, address);
+	uint32_t line, used = 0;
+
+	if (g4_dir_get_page(wg, dir, address, &line) < 0)
+		return 0;
+	if (!g4_dir_is_index(dir, line)) {
+		struct g4_leaf leaf;
+		g4_read_lock_at_gate(&leaf_lock->lock);
+		g4_leaf_open(&leaf, g4_dir_cache(dir), line);
+		used = G4_DIR_UNITS - G4_DIR_HEADER_UNITS - g4_leaf_room(&leaf);
+		g4_read_unlock(&leaf_lock->lock);
+	}
+	g4_cache_put(g4_dir_cache(dir), line);
+	return used;
+}
+
+G4_FN uint32_t g4_dir_used_beside(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash)
+{
+	struct g4_address beside[2];
+	struct found found;
+	uint32_t count = 0, least = UINT32_MAX;
+
+	if (find_leaf(wg, dir, hash, G4_NO_LINE, true, &found) < 0)
+		return 0;
+	g4_cache_put(g4_dir_cache(dir), found.line);
+	if (found.parent == G4_NO_LINE)
+		return UINT32_MAX;
+	const struct g4_dir_index *parent = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), found.parent);
+	struct g4_rwlock *index_lock = index_lock_of(dir, found.parent);
+	g4_read_lock_at_gate(index_lock);
+	const uint32_t child = g4_dir_child_of(parent, hash);
+	if (child > 0)
+		beside[count++] = g4_address_from(parent->entries[child - 1].page);
+	if (child + 1 < g4_dir_index_count(parent))
+		beside[count++] = g4_address_from(parent->entries[child + 1].page);
+	g4_read_unlock(index_lock);
+	g4_cache_put(g4_dir_cache(dir), found.parent);
+	for (uint32_t k = 0; k < count; k++) {
+		const uint32_t used = used_in(wg, dir, beside[k]);
+		least = used < least ? used : least;
+	}
+	return count > 0 ? least : 0;
 }
 
 G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
@@ -515,39 +774,35 @@ G4_FN static void copy_leaf(struct g4_wg *wg, const struct g4_leaf *leaf, uint64
 
 G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_listed *listed)
 {
-	uint64_t bound;
-	uint32_t line;
-	bool full;
+	struct found found;
 
 	listed->count = 0;
 	listed->next = UINT64_MAX;
 	listed->leaf_lock = NULL;
 	if (dir->root == 0 || from >> 48)
 		return 0;
-	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), G4_NO_LINE, &line, &bound, &full);
+	int rc = find_and_hold(wg, dir, (uint32_t)(from >> 16), G4_NO_LINE, &found);
 	if (rc < 0)
 		return rc;
-	struct g4_leaf_lock *leaf_lock = leaf_lock_of(dir, g4_page_address(g4_dir_cache(dir)->lines[line].index));
+	struct g4_leaf_lock *leaf_lock = found.leaf_lock;
 	struct g4_leaf leaf;
-	if (leaf_lock)
-		g4_read_lock_at_gate(&leaf_lock->lock);
-	g4_leaf_open(&leaf, g4_dir_cache(dir), line);
+	g4_leaf_open(&leaf, g4_dir_cache(dir), found.line);
 	copy_leaf(wg, &leaf, from, listed);
 	listed->leaf_lock = leaf_lock;
 	listed->changes = leaf_lock ? g4_load64_rlx(&leaf_lock->changes) : 0;
 	if (leaf_lock)
 		g4_read_unlock(&leaf_lock->lock);
-	g4_cache_put(g4_dir_cache(dir), line);
+	g4_cache_put(g4_dir_cache(dir), found.line);
 	sort_items(listed->items, listed->count);
-	if (bound <= UINT32_MAX)
-		listed->next = bound << 16;
+	if (found.bound <= UINT32_MAX)
+		listed->next = found.bound << 16;
 	return 0;
 }
 
 G4_FN int g4_dir_path(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_address path[G4_DIR_PATH],
 		      uint32_t *count)
 {
-	struct g4_address address = g4_ptr_address(dir->root);
+	struct lead lead = {g4_ptr_address(dir->root), 0, 0, 0, false};
 	uint32_t line;
 	int rc = 0;
 
@@ -555,15 +810,13 @@ G4_FN int g4_dir_path(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from,
 	if (dir->root == 0)
 		return 0;
 	while (rc == 0) {
-		path[(*count)++] = address;
-		rc = g4_dir_get_page(wg, dir, address, &line);
+		path[(*count)++] = lead.page;
+		rc = g4_dir_get_page(wg, dir, lead.page, &line);
 		if (rc < 0)
 			return rc;
 		const bool leaf = !g4_dir_is_index(dir, line);
-		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
-		rc = leaf ? 0 : g4_dir_check_index(index, 0);
-		if (rc == 0 && !leaf)
-			address = g4_address_from(index->entries[g4_dir_child_of(index, (uint32_t)(from >> 16))].page);
+		if (!leaf)
+			rc = read_index(dir, line, 0, (uint32_t)(from >> 16), &lead);
 		g4_cache_put(g4_dir_cache(dir), line);
 		if (leaf)
 			return 0;

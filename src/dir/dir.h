@@ -8,11 +8,14 @@
  * full index pages are split on the way down, to any depth.
  *
  * Locks. The caller holds the directory's inode lock. Exclusively it may do anything, and no leaf is locked. With it shared
- * (g4_dir.locks), no page comes, goes or changes the range of its hashes, and what a leaf has in it is guarded by the leaf's lock: lookups
- * and iteration take that by themselves, shared; callers that put a name in, take one out or let one lead elsewhere without a
- * split or a union
- * holds it exclusively from g4_dir_lock_leaf() to g4_dir_unlock_leaf(), inside of the transaction. Such changes count: a slot of a
- * lookup is good while its leaf's lock counts none.
+ * (g4_dir.locks), no page goes, and one that comes is a leaf that takes the upper half of another one (g4_dir_divide_beside()). What a
+ * leaf has in it and which hashes it is for are guarded by the leaf's lock: lookups and iteration take that by themselves, shared;
+ * callers that put a name in, take one out or let one lead elsewhere hold it exclusively from g4_dir_lock_leaf() to
+ * g4_dir_unlock_leaf(), inside of the transaction. Such changes count: a slot of a lookup is good while its leaf's lock counts none.
+ *
+ * Index pages are read without a lock. A split changes one, at the lowest level, under its index lock, whose version readers look at;
+ * it has locked both leaves by then. A reader that has come to a leaf and locked it compares the splits that its lock counts with
+ * those that it counted when the page above said where to go, and looks for the way again if there was one.
  */
 #ifndef G4_DIR_H
 #define G4_DIR_H
@@ -28,14 +31,26 @@
 struct g4_leaf_lock { /* of the leaves whose addresses lead here; those of any directories */
 	struct g4_rwlock lock;
 	uint64_t changes; /* under it, by holders of the directory's lock, shared */
+	uint64_t splits;  /* those of them that took hashes from a leaf; read without it, too */
 } G4_OWN_LINE;
+
+#define G4_INDEX_LOCKS 64u
+
+struct g4_index_lock { /* of the index pages whose addresses lead here; innermost */
+	struct g4_rwlock lock;
+} G4_OWN_LINE;
+
+struct g4_dir_locks { /* of a file system */
+	struct g4_leaf_lock leaves[G4_LEAF_LOCKS];
+	struct g4_index_lock indexes[G4_INDEX_LOCKS];
+};
 
 struct g4_dir { /* what the directory's inode keeps about it */
 	struct g4_alloc *alloc;
 	const uint64_t *hash_key;
 	g4_ptr root;		    /* 0: no page yet */
 	uint64_t pages;		    /* in use */
-	struct g4_leaf_lock *locks; /* G4_LEAF_LOCKS, for a caller with the inode lock shared; NULL: it has it alone */
+	struct g4_dir_locks *locks; /* for a caller with the inode lock shared; NULL: it has it alone */
 };
 
 struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and `changes` is what the leaf's lock says */
@@ -43,7 +58,7 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and
 	struct g4_leaf_lock *leaf_lock; /* NULL: none */
 	const struct g4_txn_page
 		*leaf; /* the caller has it already, by g4_dir_get_leaf(); NULL: it is got when it is wanted */
-	uint64_t changes;
+	uint64_t changes, splits;
 	struct g4_address page; /* the leaf that has the name, or room for it */
 	/* where that was in the cache, a hint; before a lookup: where the directory's first page may be */
 	uint32_t line;
@@ -75,11 +90,17 @@ G4_FN G4_INLINE bool g4_dir_slot_holds(const struct g4_dir_slot *slot)
 {
 	return !slot->leaf_lock || g4_load64_rlx(&slot->leaf_lock->changes) == slot->changes;
 }
-/* Inode lock shared: locks the leaf that a lookup has seen, for a change. Of two leaves the lower lock first, and one lock once. */
-G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot);
+/* Inode lock shared: locks the leaf that a lookup has seen, for a change; two of them, the lower lock first, and one lock once. */
+G4_FN void g4_dir_lock_leaf(struct g4_leaf_lock *leaf_lock);
+G4_FN void g4_dir_lock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b);
 /* changed: whether something in it was changed. */
-G4_FN void g4_dir_unlock_leaf(struct g4_dir_slot *slot, bool changed);
-/* In a leaf that is locked so: what the lookup of this name would say now. Its slot is made good. */
+G4_FN void g4_dir_unlock_leaf(struct g4_leaf_lock *leaf_lock, bool changed);
+G4_FN void g4_dir_unlock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b, bool changed);
+/*
+ * In a leaf that is locked so: what the lookup of this name would say now. Its slot is made good. G4_DIR_SPLIT: the name's place may be
+ * in another leaf since: it has to be looked up.
+ */
+#define G4_DIR_SPLIT 1
 G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			    struct g4_dir_slot *slot);
 /* Blocks that putting such a name in changes at most: one where its leaf has room, mostly; else G4_DIR_CREDITS. */
@@ -95,6 +116,19 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
  * alone. Blocks, root and pages: as of an insert.
  */
 G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash, uint32_t name_bytes);
+/*
+ * The same with the inode lock shared: the leaf gives its upper half to a new one, and both are locked meanwhile. dir->pages may
+ * change. 1: nothing was changed, for an index page would have to be divided or made, or all hashes of the leaf are one. A block is
+ * the leaf, one the new leaf, one the page above; the others are where the new leaf is counted.
+ */
+#define G4_DIR_SPLIT_CREDITS 5u
+G4_FN int g4_dir_divide_beside(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash,
+			       uint32_t name_bytes);
+/*
+ * Inode lock shared, no leaf locked: the units in use in the neighbour of a hash's leaf that has the fewest, of those with which it
+ * could be united. 0 where it cannot be told, UINT32_MAX where the leaf is the only page.
+ */
+G4_FN uint32_t g4_dir_used_beside(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash);
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot);
 /* The leaf that a lookup has seen: until g4_txn_put(), replace, remove and an insert with room do not fail for its sake. */
 G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,

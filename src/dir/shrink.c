@@ -34,6 +34,19 @@ G4_FN uint32_t g4_dir_shrink_credits(const struct g4_dir *dir, const struct g4_d
 	return sparse && dir->pages > 1 ? G4_DIR_SHRINK_CREDITS : 0;
 }
 
+G4_FN static bool fit_one(uint32_t used, uint32_t beside)
+{
+	return used == 0 || beside == 0 || used + beside <= LEAF_UNITS / 2;
+}
+
+G4_FN bool g4_dir_shrinks(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes,
+			  uint32_t beside)
+{
+	const uint32_t used = LEAF_UNITS - slot->room - g4_leaf_units_for(name_bytes);
+
+	return g4_dir_shrink_credits(dir, slot, name_bytes) > 0 && beside != UINT32_MAX && fit_one(used, beside);
+}
+
 G4_FN static struct g4_dir_index *index_at(const struct g4_dir *dir, uint32_t line)
 {
 	return (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
@@ -125,7 +138,7 @@ G4_FN static int unite_leaves(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 	g4_leaf_open_alone(&left, g4_dir_cache(dir), pair[0]);
 	g4_leaf_open_alone(&right, g4_dir_cache(dir), pair[1]);
 	const uint32_t used_left = LEAF_UNITS - g4_leaf_room(&left), used_right = LEAF_UNITS - g4_leaf_room(&right);
-	if (used_left > 0 && used_right > 0 && used_left + used_right > LEAF_UNITS / 2)
+	if (!fit_one(used_left, used_right))
 		return 0;
 	g4_txn_dirty(txn, parent_line);
 	if (used_left > 0 && used_right > 0) {

@@ -13,6 +13,9 @@
 
 /* Blocks that g4_dir_shrink() changes at most once the name that a lookup has found is gone; 0: there is nothing to do for it. */
 G4_FN uint32_t g4_dir_shrink_credits(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes);
+/* The same as a question, beside others: whether the leaf would be united then. beside: what g4_dir_used_beside() has said. */
+G4_FN bool g4_dir_shrinks(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes,
+			  uint32_t beside);
 /*
  * Names have gone from the leaf for `hash`: it is united with a neighbour where both fit half a page, and what that does to the
  * index pages above is put right. Slots of lookups do not hold behind it. dir->root and dir->pages may change: store them in

@@ -9,12 +9,13 @@
 G4_FN G4_INLINE void g4_fill_attr(const struct g4_inode_core *inode, struct g4_attr *attr)
 {
 	const struct g4_inode *disk = &inode->disk;
+	const uint64_t own = g4_load64_rlx(&disk->pages); /* of a directory these grow beside others, too */
 
 	attr->ino = inode->ino;
-	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : inode->size;
+	attr->size = g4_is_dir(disk->mode) ? own * G4_PAGE_BYTES : inode->size;
 	/* what is dirty may have its space already: no more of it is counted than makes the file as large as it is */
-	uint64_t pages = g4_pages_for(inode->size), missing = pages > disk->pages ? pages - disk->pages : 0;
-	attr->blocks_512 = (disk->pages + g4_min64(inode->dirty_count, missing)) * (G4_PAGE_BYTES / 512);
+	uint64_t pages = g4_pages_for(inode->size), missing = pages > own ? pages - own : 0;
+	attr->blocks_512 = (own + g4_min64(inode->dirty_count, missing)) * (G4_PAGE_BYTES / 512);
 	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
 	attr->mtime_ns = g4_load64_rlx(&disk->mtime_ns); /* these of a directory its makers */
 	attr->ctime_ns = g4_load64_rlx(&disk->ctime_ns);

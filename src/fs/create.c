@@ -171,7 +171,7 @@ G4_FN static int enter_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	return rc;
 }
 
-/* The same in a read-locked one; or G4_ALONE. The name comes last, for others may find it at once. */
+/* The same in a read-locked one; or G4_ALONE or G4_NO_ROOM. The name comes last, for others may find it at once. */
 G4_FN static int enter_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *parent,
 			      const struct g4_named *name, uint32_t index)
 {
@@ -184,10 +184,6 @@ G4_FN static int enter_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 /* What as many makers as can be may add to a count that each of them has looked at. */
 #define MOST_MAKERS 65536u
 
-/* Beside G4_ALONE: nothing was changed, for the name has no room in its leaf. */
-#define NO_ROOM 2
-G4_STATIC_ASSERT(NO_ROOM != G4_ALONE, "two answers");
-
 /* Whether a new inode and its name need the directory alone: to take the inode back would need more than its slot. */
 G4_FN static bool needs_alone(const struct g4_inode_core *parent, const struct new_inode *new_inode, uint32_t type)
 {
@@ -195,7 +191,7 @@ G4_FN static bool needs_alone(const struct g4_inode_core *parent, const struct n
 	       g4_load32_rlx(&parent->disk.nlink) >= G4_LINK_MAX - MOST_MAKERS;
 }
 
-/* A name for a new inode in the locked directory, where `slot` says that it is not there. May say G4_ALONE or NO_ROOM if that is shared. */
+/* A name for a new inode in the locked directory, where `slot` says that it is not there. May say G4_ALONE or G4_NO_ROOM if that is shared. */
 G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
 			 uint32_t type, enum g4_locked how, struct g4_dir_slot *slot)
 {
@@ -208,7 +204,7 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	if (rc == 0 && how == G4_LOCKED_SHARED && needs_alone(parent, &new_inode, type))
 		return G4_ALONE;
 	if (rc == 0 && how == G4_LOCKED_SHARED && g4_dir_insert_credits(slot, name.bytes) > 1)
-		return NO_ROOM;
+		return G4_NO_ROOM;
 	if (rc == 0 && type == G4_S_IFDIR && g4_load32_rlx(&parent->disk.nlink) >= G4_LINK_MAX)
 		rc = -G4_E_MLINK;
 	if (rc == 0 && type == G4_S_IFLNK)
@@ -285,7 +281,7 @@ G4_FN static int check_node_type(uint32_t type)
 
 /*
  * Makes a name in the referenced directory, or finds what has it: *child, referenced, which CREATE opens, else G4_NO_INODE. With
- * the directory shared it may say G4_ALONE or NO_ROOM, with nothing done.
+ * the directory shared it may say G4_ALONE or G4_NO_ROOM, with nothing done.
  */
 G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
 			      uint32_t type, enum g4_locked how, uint32_t *child)
@@ -310,43 +306,18 @@ G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 	return rc;
 }
 
-/*
- * Makes room in the directory for a name that has none, in a transaction of its own: others wait for a split, and not for the new inode,
- * too. 0, or what is wrong; somebody may have filled it again by the time of the next attempt.
- */
-G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent,
-				   const struct g4_cmd *cmd)
-{
-	const uint32_t hash = g4_dir_hash(fs->hash_key, cmd->name, cmd->name_bytes);
-	struct g4_txn txn;
-
-	g4_icache_lock(fs, parent);
-	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
-	if (rc == 0)
-		rc = g4_begin(wg, fs, G4_NAME_CREDITS + G4_DIR_CREDITS, &txn);
-	if (rc == 0) {
-		struct g4_dir dir = g4_dir_of(fs, parent);
-		rc = g4_dir_divide(wg, &dir, &txn, hash, cmd->name_bytes);
-		g4_dir_grown(parent, &dir);
-		const int logged = txn.changed ? g4_inode_log(wg, fs, &txn, parent) : 0;
-		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
-	}
-	g4_write_unlock(&parent->lock);
-	return rc;
-}
-
 /* Beside other makers, if that is possible; or G4_ALONE. */
 G4_FN static int make_beside(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
 			     uint32_t type, uint32_t *child)
 {
-	int rc = make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_SHARED, child);
+	int rc = G4_NO_ROOM;
 
-	if (rc == NO_ROOM) {
-		rc = make_room(wg, fs, parent, cmd);
+	for (uint32_t tries = 0; rc == G4_NO_ROOM && tries < G4_MAKERS_TRIES; tries++) {
+		rc = tries > 0 ? g4_makers_make_room(wg, fs, parent, cmd->cred, cmd->name, cmd->name_bytes) : 0;
 		if (rc == 0)
 			rc = make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_SHARED, child);
 	}
-	return rc == NO_ROOM ? G4_ALONE : rc;
+	return rc == G4_NO_ROOM ? G4_ALONE : rc;
 }
 
 /* A hint, of an inode that is not locked: a directory's first page is made by the workgroup that has it alone. */

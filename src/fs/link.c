@@ -51,7 +51,7 @@ G4_FN static int enter_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	return rc < 0 ? rc : logged;
 }
 
-/* Both locked, the inode for writing; the name is not there. May say G4_ALONE if the directory is shared. */
+/* Both locked, the inode for writing; the name is not there. May say G4_ALONE or G4_NO_ROOM if the directory is shared. */
 G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
 			     uint32_t index, struct g4_dir_slot *slot, const struct g4_cmd *cmd)
 {
@@ -61,7 +61,7 @@ G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 	int rc = check_link_source(wg, fs, inode, cmd->cred);
 
 	if (rc == 0 && how == G4_LOCKED_SHARED && g4_dir_insert_credits(slot, name.bytes) > 1)
-		return G4_ALONE;
+		return G4_NO_ROOM;
 	if (rc == 0)
 		rc = g4_begin(wg, fs, G4_NAME_CREDITS + g4_dir_insert_credits(slot, name.bytes), &txn);
 	if (rc < 0)
@@ -110,6 +110,20 @@ G4_FN static int link_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	return rc;
 }
 
+/* Beside other makers, if that is possible; or G4_ALONE. */
+G4_FN static int link_beside(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, uint32_t index,
+			     const struct g4_cmd *cmd)
+{
+	int rc = G4_NO_ROOM;
+
+	for (uint32_t tries = 0; rc == G4_NO_ROOM && tries < G4_MAKERS_TRIES; tries++) {
+		rc = tries > 0 ? g4_makers_make_room(wg, fs, parent, cmd->cred, cmd->name2, cmd->name2_bytes) : 0;
+		if (rc == 0)
+			rc = link_in(wg, fs, parent, G4_LOCKED_SHARED, index, cmd);
+	}
+	return rc == G4_NO_ROOM ? G4_ALONE : rc;
+}
+
 G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t dir, index;
@@ -129,7 +143,7 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		g4_icache_put(fs, index);
 		return -G4_E_PERM;
 	}
-	rc = link_in(wg, fs, g4_icache_at(fs, dir), G4_LOCKED_SHARED, index, cmd);
+	rc = link_beside(wg, fs, g4_icache_at(fs, dir), index, cmd);
 	if (rc == G4_ALONE)
 		rc = link_in(wg, fs, g4_icache_at(fs, dir), G4_LOCKED_ALONE, index, cmd);
 	g4_icache_put(fs, dir);

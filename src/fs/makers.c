@@ -5,6 +5,11 @@
 #include "inode/epoch.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
+#include "inode/txn.h"
+
+/* Nothing was changed: a leaf was split since a name in it was looked up. */
+#define LOOK_AGAIN 3
+G4_STATIC_ASSERT(LOOK_AGAIN != G4_ALONE && LOOK_AGAIN != G4_NO_ROOM, "three answers");
 
 /* What a change needs, there before a leaf is locked: from there on nothing has to be read. */
 struct pages {
@@ -47,23 +52,56 @@ G4_FN static int get_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_t
 	return rc;
 }
 
-/* What a name in a leaf that is locked leads to now: 0 with the slot, -G4_E_NOENT, or another negative code. */
+/* What a name in a leaf that is locked leads to now: 0 with the slot, -G4_E_NOENT, LOOK_AGAIN, or another negative code. */
 G4_FN static int look(struct g4_wg *wg, const struct pages *pages, const struct g4_named *name)
 {
-	return g4_dir_look_again(wg, &pages->dir, name->text, name->bytes, name->slot);
+	const int rc = g4_dir_look_again(wg, &pages->dir, name->text, name->bytes, name->slot);
+
+	return rc == G4_DIR_SPLIT ? LOOK_AGAIN : rc;
 }
 
-/* Whether a name is there and leads to the inode; without one, whether it is not there and there is room. 0: as it should; G4_ALONE. */
+/* Whether a name is there and leads to the inode; without one, whether it is not there and there is room. 0: as it should. */
 G4_FN static int check_name(struct g4_wg *wg, const struct pages *pages, const struct g4_named *name,
 			    const struct g4_inode_core *inode)
 {
 	const int rc = look(wg, pages, name);
 
-	if (rc < 0 && rc != -G4_E_NOENT)
+	if (rc == LOOK_AGAIN || (rc < 0 && rc != -G4_E_NOENT))
 		return rc;
 	if (inode)
 		return rc == 0 && name->slot->inode == inode->ino ? 0 : G4_ALONE;
-	return rc == -G4_E_NOENT && g4_dir_insert_credits(name->slot, name->bytes) == 1 ? 0 : G4_ALONE;
+	if (rc == 0)
+		return G4_ALONE;
+	return g4_dir_insert_credits(name->slot, name->bytes) == 1 ? 0 : G4_NO_ROOM;
+}
+
+G4_FN static int look_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const struct g4_named *name)
+{
+	const int rc = g4_name_find(wg, fs, dir, G4_LOCKED_SHARED, name->text, name->bytes, name->slot);
+
+	return rc == -G4_E_NOENT ? 0 : rc;
+}
+
+/* After LOOK_AGAIN: looks the names up, and says that the change is to be tried once more. b: NULL where there is one name. */
+G4_FN static bool tries_again(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const struct g4_named *a,
+			      const struct g4_named *b, int *rc)
+{
+	if (*rc != LOOK_AGAIN)
+		return false;
+	*rc = look_up(wg, fs, dir, a);
+	if (*rc == 0 && b)
+		*rc = look_up(wg, fs, dir, b);
+	return *rc == 0;
+}
+
+/* What g4_dir_shrinks() wants to know of the leaf that a name goes from; before that is locked. */
+G4_FN static uint32_t used_beside(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+				  const struct g4_named *name)
+{
+	const struct g4_dir dir = g4_dir_shared(fs, inode);
+	const bool sparse = g4_dir_shrink_credits(&dir, name->slot, name->bytes) > 0;
+
+	return sparse ? g4_dir_used_beside(wg, &dir, name->slot->hash) : 0;
 }
 
 /*
@@ -92,11 +130,11 @@ G4_FN static void unlock(struct g4_fs *fs, const struct g4_inode_core *dir, cons
 {
 	if (rc < 0)
 		g4_epoch_advance(fs, dir);
-	g4_dir_unlock_leaf(name->slot, rc <= 0);
+	g4_dir_unlock_leaf(name->slot->leaf_lock, rc <= 0);
 }
 
-G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
-			   const struct g4_named *name, uint32_t index, uint64_t now)
+G4_FN static int try_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			    const struct g4_named *name, uint32_t index, uint64_t now)
 {
 	const struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct pages pages;
@@ -104,7 +142,7 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 
 	if (rc < 0)
 		return rc;
-	g4_dir_lock_leaf(name->slot);
+	g4_dir_lock_leaf(name->slot->leaf_lock);
 	rc = check_name(wg, &pages, name, NULL);
 	if (rc == 0)
 		rc = g4_dir_insert(wg, &pages.dir, txn, name->slot, name->text, name->bytes, inode->ino,
@@ -118,17 +156,29 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	return rc;
 }
 
-G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
-			   const struct g4_named *name, const struct g4_inode_core *inode, uint64_t now)
+G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			   const struct g4_named *name, uint32_t index, uint64_t now)
 {
+	int rc;
+
+	do
+		rc = try_insert(wg, fs, txn, dir, name, index, now);
+	while (tries_again(wg, fs, dir, name, NULL, &rc));
+	return rc;
+}
+
+G4_FN static int try_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			    const struct g4_named *name, const struct g4_inode_core *inode, uint64_t now)
+{
+	const uint32_t beside = used_beside(wg, fs, dir, name);
 	struct pages pages;
 	int rc = get_pages(wg, fs, txn, dir, name->slot, NULL, &pages);
 
 	if (rc < 0)
 		return rc;
-	g4_dir_lock_leaf(name->slot);
+	g4_dir_lock_leaf(name->slot->leaf_lock);
 	rc = check_name(wg, &pages, name, inode);
-	if (rc == 0 && g4_dir_shrink_credits(&pages.dir, name->slot, name->bytes))
+	if (rc == 0 && g4_dir_shrinks(&pages.dir, name->slot, name->bytes, beside))
 		rc = G4_ALONE;
 	if (rc == 0) {
 		g4_name_forget(fs, dir, name->slot, name->text, name->bytes);
@@ -141,26 +191,15 @@ G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	return rc;
 }
 
-/* Both leaves, in the order of their locks; two names may have one lock. */
-G4_FN static void lock_both(const struct g4_named *a, const struct g4_named *b)
+G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			   const struct g4_named *name, const struct g4_inode_core *inode, uint64_t now)
 {
-	const bool first = a->slot->leaf_lock < b->slot->leaf_lock;
+	int rc;
 
-	if (a->slot->leaf_lock == b->slot->leaf_lock) {
-		g4_dir_lock_leaf(a->slot);
-		return;
-	}
-	g4_dir_lock_leaf(first ? a->slot : b->slot);
-	g4_dir_lock_leaf(first ? b->slot : a->slot);
-}
-
-G4_FN static void unlock_both(const struct g4_named *a, const struct g4_named *b, bool changed)
-{
-	const bool one = a->slot->leaf_lock == b->slot->leaf_lock;
-
-	g4_dir_unlock_leaf(a->slot, changed);
-	if (!one)
-		g4_dir_unlock_leaf(b->slot, changed);
+	do
+		rc = try_remove(wg, fs, txn, dir, name, inode, now);
+	while (tries_again(wg, fs, dir, name, NULL, &rc));
+	return rc;
 }
 
 /* Both leaves are locked, and both names are what they should be. */
@@ -180,20 +219,21 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	return g4_dir_insert(wg, &pages->dir, txn, to->slot, to->text, to->bytes, moved->ino, type);
 }
 
-G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
-			   const struct g4_named *from, const struct g4_named *to, const struct g4_inode_core *moved,
-			   const struct g4_inode_core *met, uint64_t now)
+G4_FN static int try_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			    const struct g4_named *from, const struct g4_named *to, const struct g4_inode_core *moved,
+			    const struct g4_inode_core *met, uint64_t now)
 {
+	const uint32_t beside = used_beside(wg, fs, dir, from);
 	struct pages pages;
 	int rc = get_pages(wg, fs, txn, dir, from->slot, to->slot, &pages);
 
 	if (rc < 0)
 		return rc;
-	lock_both(from, to);
+	g4_dir_lock_two(from->slot->leaf_lock, to->slot->leaf_lock);
 	rc = check_name(wg, &pages, from, moved);
 	if (rc == 0)
 		rc = check_name(wg, &pages, to, met);
-	if (rc == 0 && g4_dir_shrink_credits(&pages.dir, from->slot, from->bytes))
+	if (rc == 0 && g4_dir_shrinks(&pages.dir, from->slot, from->bytes, beside))
 		rc = G4_ALONE;
 	if (rc == 0)
 		rc = move(wg, fs, txn, dir, &pages, from, to, moved, met != NULL);
@@ -201,7 +241,80 @@ G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		count(fs, txn, dir, &pages, met ? -1 : 0, met ? -(int)g4_is_dir(met->disk.mode) : 0, now);
 	if (rc < 0)
 		g4_epoch_advance(fs, dir);
-	unlock_both(from, to, rc <= 0);
+	g4_dir_unlock_two(from->slot->leaf_lock, to->slot->leaf_lock, rc <= 0);
 	put_pages(txn, &pages);
 	return rc;
+}
+
+G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			   const struct g4_named *from, const struct g4_named *to, const struct g4_inode_core *moved,
+			   const struct g4_inode_core *met, uint64_t now)
+{
+	int rc;
+
+	do
+		rc = try_rename(wg, fs, txn, dir, from, to, moved, met, now);
+	while (tries_again(wg, fs, dir, from, to, &rc));
+	return rc;
+}
+
+G4_FN int g4_makers_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   uint32_t hash, uint32_t name_bytes)
+{
+	struct g4_dir dir = g4_dir_shared(fs, inode);
+	const uint64_t pages = dir.pages;
+	struct g4_txn_page slab;
+	int rc = g4_inode_get_slab(wg, txn, inode, &slab);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_dir_divide_beside(wg, &dir, txn, hash, name_bytes);
+	if (dir.pages > pages) {
+		g4_shared_change_begin(inode);
+		g4_epoch_advance(fs, inode);
+		g4_inode_count_page(fs, txn, inode, &slab);
+		g4_shared_change_end(inode);
+	}
+	g4_txn_put(txn, &slab);
+	return rc;
+}
+
+/* With the directory alone. */
+G4_FN static int divide_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      uint32_t hash, uint32_t name_bytes)
+{
+	struct g4_dir dir = g4_dir_of(fs, inode);
+	const int rc = g4_dir_divide(wg, &dir, txn, hash, name_bytes);
+
+	g4_dir_grown(inode, &dir);
+	const int logged = txn->changed ? g4_inode_log(wg, fs, txn, inode) : 0;
+	return rc < 0 ? rc : logged;
+}
+
+G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,
+			   const struct g4_cred *cred, uint32_t hash, uint32_t name_bytes)
+{
+	const uint32_t credits = how == G4_LOCKED_ALONE ? G4_DIR_CREDITS : G4_DIR_SPLIT_CREDITS;
+	struct g4_txn txn;
+
+	g4_dir_lock(fs, inode, how);
+	int rc = g4_check_dir(wg, fs, inode, cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = g4_begin(wg, fs, G4_NAME_CREDITS + credits, &txn);
+	if (rc == 0) {
+		rc = how == G4_LOCKED_ALONE ? divide_alone(wg, fs, &txn, inode, hash, name_bytes) :
+					      g4_makers_divide(wg, fs, &txn, inode, hash, name_bytes);
+		rc = g4_end(fs, &txn, rc);
+	}
+	g4_dir_unlock(inode, how);
+	return rc;
+}
+
+G4_FN G4_COLD int g4_makers_make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+				      const struct g4_cred *cred, const char *name, uint32_t bytes)
+{
+	const uint32_t hash = g4_dir_hash(fs->hash_key, name, bytes);
+	const int rc = make_room(wg, fs, inode, G4_LOCKED_SHARED, cred, hash, bytes);
+
+	return rc == G4_ALONE ? make_room(wg, fs, inode, G4_LOCKED_ALONE, cred, hash, bytes) : rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names that come, go and move beside others in the same directory (docs/design/directories.md, "Many makers in one directory"). The
- * directory is locked shared, by makers; a workgroup that splits or unites pages of it, changes its attributes or removes it
- * has it alone.
+ * directory is locked shared, by makers; a workgroup that unites pages of it or divides index pages, changes its attributes or removes
+ * it has it alone.
  *
  * Each function is called inside of a transaction that has G4_NAME_CREDITS for the directory and a block for each leaf. It
  * locks the leaf, looks whether the name is still what the caller has seen, and changes leaf, counts and lookup cache: all or nothing
@@ -19,6 +19,10 @@
 
 /* Nothing was changed: this needs the directory alone, or another maker was faster; with the directory alone it turns out which. */
 #define G4_ALONE 1
+/* Nothing was changed: a new name has no room in its leaf. g4_makers_make_room() may make some. */
+#define G4_NO_ROOM 2
+/* Attempts with that, before it is done with the directory alone: in each of them others were faster. */
+#define G4_MAKERS_TRIES 8u
 
 struct g4_named { /* a name in the directory, and what a lookup said of it */
 	const char *text;
@@ -26,7 +30,7 @@ struct g4_named { /* a name in the directory, and what a lookup said of it */
 	struct g4_dir_slot *slot;
 };
 
-/* Leader, all of them; the directory is read-locked. 0, G4_ALONE or a negative code. */
+/* Leader, all of them; the directory is read-locked. 0, G4_ALONE, a negative code, or, of a new name, G4_NO_ROOM. */
 /* A name that was not there, for the write-locked inode at `index`. */
 G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
 			   const struct g4_named *name, uint32_t index, uint64_t now);
@@ -37,5 +41,17 @@ G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
 			   const struct g4_named *from, const struct g4_named *to, const struct g4_inode_core *moved,
 			   const struct g4_inode_core *met, uint64_t now);
+/*
+ * Splits the leaf of a hash that has no room for a name of so many bytes; the transaction has G4_NAME_CREDITS + G4_DIR_SPLIT_CREDITS.
+ * 0: there is room now, or was already.
+ */
+G4_FN int g4_makers_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			   uint32_t hash, uint32_t name_bytes);
+/*
+ * Leader, with no inode locked and outside of transactions. Makes room for a name in a directory, in a transaction of its own: beside
+ * others if a split of the name's leaf will do. 0, or what is wrong; somebody may have filled it again by the time of the next attempt.
+ */
+G4_FN int g4_makers_make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const struct g4_cred *cred,
+			      const char *name, uint32_t bytes);
 
 #endif

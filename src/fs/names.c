@@ -49,7 +49,7 @@ G4_FN static int find_held(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 			   const char *name, uint32_t bytes, struct g4_dir_slot *slot)
 {
 	const struct g4_dir dir = g4_dir_locked(fs, inode, how);
-	const bool small = inode->disk.pages == 1;
+	const bool small = dir.pages == 1;
 	const uint32_t near = small ? g4_load32_rlx(&inode->leaf) - 1 : G4_NO_LINE;
 
 	slot->line = near;

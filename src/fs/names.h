@@ -42,7 +42,7 @@ G4_FN G4_INLINE uint8_t g4_dirent_type(uint32_t mode)
 /* The pages of a write-locked directory. */
 G4_FN G4_INLINE struct g4_dir g4_dir_of(struct g4_fs *fs, const struct g4_inode_core *inode)
 {
-	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages, NULL};
+	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], g4_load64_rlx(&inode->disk.pages), NULL};
 	return dir;
 }
 
@@ -51,7 +51,7 @@ G4_FN G4_INLINE struct g4_dir g4_dir_shared(struct g4_fs *fs, const struct g4_in
 {
 	struct g4_dir dir = g4_dir_of(fs, inode);
 
-	dir.locks = fs->leaf_locks;
+	dir.locks = &fs->dir_locks;
 	return dir;
 }
 

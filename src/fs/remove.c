@@ -84,12 +84,11 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	const struct g4_named name = {cmd->name, cmd->name_bytes, slot};
 	const struct g4_dir dir = g4_dir_of(fs, parent);
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	const uint32_t shrinking = g4_dir_shrink_credits(&dir, slot, cmd->name_bytes);
+	/* beside others it is looked whether there is something to unite (makers.c) */
+	const uint32_t shrinking = how == G4_LOCKED_ALONE ? g4_dir_shrink_credits(&dir, slot, cmd->name_bytes) : 0;
 	struct g4_txn txn;
 	int rc = check_remove(fs, parent, inode, cmd);
 
-	if (rc == 0 && how == G4_LOCKED_SHARED && shrinking)
-		return G4_ALONE;
 	if (rc == 0)
 		rc = g4_begin(wg, fs, G4_NAME_CREDITS + shrinking, &txn);
 	if (rc < 0)

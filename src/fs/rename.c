@@ -333,7 +333,7 @@ G4_FN static uint32_t shrinking_credits(struct g4_fs *fs, const struct rename *r
 	return g4_dir_shrink_credits(&dir, &r->from_slot, r->cmd->name_bytes);
 }
 
-/* In a directory that is shared: whether the locked inodes have their names still, and no page is split or united. 0 or G4_ALONE. */
+/* In a directory that is shared: whether the locked inodes have their names still, and there is room. 0, G4_ALONE or G4_NO_ROOM. */
 G4_FN static int check_shared(struct g4_wg *wg, struct g4_fs *fs, const struct rename *r)
 {
 	struct g4_inode_core *dir = g4_icache_at(fs, r->from);
@@ -342,11 +342,11 @@ G4_FN static int check_shared(struct g4_wg *wg, struct g4_fs *fs, const struct r
 
 	if (leads > 0 && r->met != G4_NO_INODE)
 		leads = g4_name_leads_to(wg, fs, dir, r->how, cmd->name2, cmd->name2_bytes, g4_icache_at(fs, r->met));
-	else if (leads > 0)
-		leads = g4_dir_insert_credits(&r->to_slot, cmd->name2_bytes) == 1;
+	else if (leads > 0 && g4_dir_insert_credits(&r->to_slot, cmd->name2_bytes) > 1)
+		return G4_NO_ROOM;
 	if (leads < 0)
 		return leads;
-	return leads == 0 || r->shrinking ? G4_ALONE : 0;
+	return leads == 0 ? G4_ALONE : 0;
 }
 
 /* rename_locked() in a directory that is shared. Both inodes are locked. */
@@ -388,11 +388,12 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	struct g4_txn txn;
 	int rc = check_inodes(wg, fs, r);
 
-	r->shrinking = shrinking_credits(fs, r);
 	if (r->how == G4_LOCKED_SHARED) { /* first, for what is not theirs any more says nothing */
 		int shared = check_shared(wg, fs, r);
-		if (shared)
+		if (shared < 0 || shared == G4_ALONE || (shared == G4_NO_ROOM && rc == 0))
 			return shared;
+	} else {
+		r->shrinking = shrinking_credits(fs, r);
 	}
 	if (rc == 0)
 		tell_scrub(fs, r);
@@ -481,6 +482,23 @@ G4_FN static void put_found(struct g4_fs *fs, struct rename *r)
 	r->moved = r->met = G4_NO_INODE;
 }
 
+/* In one directory, beside others if that is possible; or G4_ALONE. */
+G4_FN static int rename_beside(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	struct g4_inode_core *to = g4_icache_at(fs, r->to);
+	const struct g4_cmd *cmd = r->cmd;
+	int rc = G4_NO_ROOM;
+
+	r->how = G4_LOCKED_SHARED;
+	for (uint32_t tries = 0; rc == G4_NO_ROOM && tries < G4_MAKERS_TRIES; tries++) {
+		put_found(fs, r);
+		rc = tries > 0 ? g4_makers_make_room(wg, fs, to, cmd->cred, cmd->name2, cmd->name2_bytes) : 0;
+		if (rc == 0)
+			rc = rename_in(wg, fs, r);
+	}
+	return rc == G4_NO_ROOM ? G4_ALONE : rc;
+}
+
 G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct rename r = {.cmd = cmd,
@@ -508,9 +526,9 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 			!g4_is_dir(g4_inode_core_type(g4_icache_at(fs, r.to)))))
 		rc = -G4_E_NOTDIR;
 	if (rc == 0) {
-		if (r.from == r.to && !(cmd->flags & (G4_RENAME_EXCHANGE | G4_RENAME_WHITEOUT)))
-			r.how = G4_LOCKED_SHARED;
-		rc = rename_in(wg, fs, &r);
+		rc = r.from == r.to && !(cmd->flags & (G4_RENAME_EXCHANGE | G4_RENAME_WHITEOUT)) ?
+			     rename_beside(wg, fs, &r) :
+			     G4_ALONE;
 		if (rc == G4_ALONE) {
 			put_found(fs, &r);
 			r.how = G4_LOCKED_ALONE;

@@ -76,6 +76,12 @@ G4_FN static void raise_time(g4_le64 *stamp, int64_t seen, int64_t now)
 		g4_atomic_max64_rlx(stamp, (uint64_t)now);
 }
 
+G4_FN static void set_logged(const struct g4_txn *txn, struct g4_inode_core *inode)
+{
+	if (g4_load64_rlx(&inode->logged) != txn->sequence)
+		g4_store64_rlx(&inode->logged, txn->sequence);
+}
+
 /* All stamps are asked for before one is raised, and nobody waits for what was added to. */
 G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			  const struct g4_txn_page *slab, int entries, int links, uint64_t now)
@@ -97,8 +103,20 @@ G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_
 		raise_time(&both[k]->ctime_ns, changed[k], (int64_t)now);
 		g4_add64_rlx(&both[k]->change_count, 1);
 	}
-	if (g4_load64_rlx(&inode->logged) != txn->sequence)
-		g4_store64_rlx(&inode->logged, txn->sequence);
+	set_logged(txn, inode);
+}
+
+G4_FN void g4_inode_count_page(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			       const struct g4_txn_page *slab)
+{
+	struct g4_inode *const both[2] = {slot_of(fs, inode, slab->line), &inode->disk};
+
+	g4_txn_dirty_page(txn, slab);
+	for (uint32_t k = 0; k < 2; k++) {
+		g4_add64_rlx(&both[k]->pages, 1);
+		g4_add64_rlx(&both[k]->change_count, 1);
+	}
+	set_logged(txn, inode);
 }
 
 G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode)

@@ -174,7 +174,7 @@ struct g4_fs {
 	struct g4_ddt ddt; /* what contents lie where, as far as it is known */
 	struct g4_icache icache;
 	struct g4_lookup lookup;
-	struct g4_leaf_lock leaf_locks[G4_LEAF_LOCKS];
+	struct g4_dir_locks dir_locks;
 	struct g4_superblock super;
 	bool super_is_second; /* it was read from the second copy */
 	uint64_t hash_key[2];

@@ -2,7 +2,7 @@
 /*
  * The rules of the locks, asserted in builds with G4_LOCK_ORDER (presets debug and asan): two classes are never taken in both
  * orders, by any threads, also not by way of others. A class is what the call names: all locks called inode->lock and
- * parent->lock are inodes' (readers/writer locks but flush_lock and those of leaves), the others go by their member or function. Among
+ * parent->lock are inodes' (readers/writer locks but flush_lock and those of directories' pages), the others go by their member or function. Among
  * themselves locks of one class have rules of their own (by number, parent before child), which are not checked.
  * A try that fails waits for nobody, so one that succeeds may be in any order; what is taken while it is held may not.
  */

@@ -516,6 +516,7 @@ const struct operation operations[] = {
 	{"split-link", "a", "w1", {{.verb = LINK, .path = "a", .path2 = "w1/a"}}},
 	{"split-rename", "w1/b", "w1", {{.verb = RENAME, .path = "b", .path2 = "w1/b"}}},
 	{"split-mkdir", "w1/m", "w1", {{.verb = MKDIR, .path = "w1/m", .id = 112}}},
+	{"split-beside", "w4/n", "w4", {{.verb = CREATE, .path = "w4/n", .id = 120}}},
 	{"split-whiteout", "w1/b", "w1", {{.verb = WHITEOUT, .path = "b", .path2 = "w1/b", .id = 118}}},
 	{"wide-insert", "w2/f", NULL, {{.verb = INSERT, .path = "w2/f", .offset = 12288, .bytes = 4096}}},
 	{"wide-collapse", "w2/f", NULL, {{.verb = COLLAPSE, .path = "w2/f", .offset = 4096, .bytes = 12288}}},
@@ -633,7 +634,8 @@ static uint32_t leaf_units(struct actor *actor, uint64_t ino, const char *name, 
 
 	must(g4_icache_get(actor->rig.wg, fs, ino, &index), name);
 	const struct g4_dir dir = g4_dir_of(fs, g4_icache_at(fs, index));
-	must(g4_dir_lookup(actor->rig.wg, &dir, name, (uint32_t)strlen(name), &slot), name);
+	const int rc = g4_dir_lookup(actor->rig.wg, &dir, name, (uint32_t)strlen(name), &slot);
+	must(rc == -G4_E_NOENT ? 0 : rc, name);
 	g4_icache_put(fs, index);
 	*leaf = g4_address_stored(slot.page);
 	return G4_DIR_UNITS - G4_DIR_HEADER_UNITS - slot.room;
@@ -666,8 +668,31 @@ static void populate_sparse(struct actor *actor, const char *path, uint32_t id, 
 		must(-G4_E_INVAL, "two sparse leaves");
 }
 
+/* A directory of several leaves, of which that of "n" is full. */
+static void populate_full_leaf(struct actor *actor, const char *path, uint32_t id, uint32_t names)
+{
+	uint64_t dir, leaf, of_n;
+	char name[41];
+
+	populate_directory(actor, path, id, names);
+	must(resolve(actor, path, &dir), path);
+	memset(name, 'z', sizeof(name));
+	name[40] = 0;
+	for (uint32_t k = 0; leaf_units(actor, dir, "n", &of_n) < G4_DIR_UNITS - G4_DIR_HEADER_UNITS; k++) {
+		must(k < 1000 ? 0 : -G4_E_INVAL, "a full leaf");
+		name[0] = (char)('0' + k / 100);
+		name[1] = (char)('0' + k / 10 % 10);
+		name[2] = (char)('0' + k % 10);
+		(void)leaf_units(actor, dir, name, &leaf);
+		actor->cred.uid = id + 1 + names + k;
+		if (leaf == of_n)
+			must(op_mknod(&actor->rig, dir, name, G4_S_IFREG | 0644, NULL), name);
+	}
+}
+
 static void populate_wide(struct actor *actor)
 {
+	populate_full_leaf(actor, "w4", 1000, 66);
 	populate_sparse(actor, "w3", 500, 66);
 	populate_directory(actor, "w1", 300, 63);
 	populate_directory(actor, "w2", 400, 66);

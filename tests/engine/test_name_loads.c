@@ -81,7 +81,7 @@ static uint32_t locked_leaves(void)
 	uint32_t count = 0;
 
 	for (uint32_t k = 0; k < G4_LEAF_LOCKS; k++) {
-		struct g4_leaf_lock *leaf_lock = &rig.fs->leaf_locks[k];
+		struct g4_leaf_lock *leaf_lock = &rig.fs->dir_locks.leaves[k];
 		if (g4_write_trylock(&leaf_lock->lock))
 			g4_write_unlock(&leaf_lock->lock);
 		else

@@ -39,6 +39,7 @@ static void class_name(const char *text, bool shared, char name[NAME_BYTES])
 		snprintf(name, NAME_BYTES, "%s",
 			 strstr(text, "flush_lock") ? "flush_lock" :
 			 strstr(text, "leaf_lock")  ? "leaf_lock" :
+			 strstr(text, "index_lock") ? "index_lock" :
 						      "an inode");
 		return;
 	}

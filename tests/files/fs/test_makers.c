@@ -215,7 +215,7 @@ static void other_names_that_came_meanwhile_are_no_matter(void **state)
 	end();
 }
 
-static void a_leaf_that_filled_meanwhile_is_split_by_who_has_the_directory_alone(void **state)
+static void a_leaf_that_filled_meanwhile_is_split_before_the_next_attempt(void **state)
 {
 	char name[LONG + 1], last[LONG + 1];
 	struct g4_dir_slot slot;
@@ -235,7 +235,7 @@ static void a_leaf_that_filled_meanwhile_is_split_by_who_has_the_directory_alone
 		count++;
 	}
 	assert_int_equal(m.inode->disk.pages, 1);
-	assert_int_equal(change(INSERT, last, NULL, m.held.index, G4_NO_INODE), G4_ALONE);
+	assert_int_equal(change(INSERT, last, NULL, m.held.index, G4_NO_INODE), G4_NO_ROOM);
 	expect_counts(count, 2);
 	assert_int_equal(op_mknod(&rig, m.dir, last, 0100644, &ino), 0); /* the operation itself goes on */
 	assert_true(m.inode->disk.pages > 1);
@@ -312,12 +312,12 @@ static void a_rename_is_both_names_or_none(void **state)
 	end();
 }
 
-/* Names of many leaves, until a name of one that is nearly empty is left to who has the directory alone. */
+/* Names of many leaves: one of a leaf that is nearly empty is left to who has the directory alone, if that fits with one beside it. */
 static void a_leaf_that_emptied_meanwhile_is_united_by_who_has_the_directory_alone(void **state)
 {
 	char name[LONG + 1];
 	struct g4_dir_slot slot;
-	uint32_t count = 3, alone = 0;
+	uint32_t count = 3, alone = 0, sparse = 0;
 	uint64_t ino;
 
 	(void)state;
@@ -328,27 +328,34 @@ static void a_leaf_that_emptied_meanwhile_is_united_by_who_has_the_directory_alo
 		assert_int_equal(op_mknod(&rig, m.dir, name, 0100644, &ino), 0);
 	}
 	for (uint32_t k = 0; k < 200; k++) {
-		const struct g4_dir dir = g4_dir_of(fs, m.inode);
+		const struct g4_dir dir = g4_dir_shared(fs, m.inode);
+		const uint64_t pages = dir.pages;
 		snprintf(name + LONG - 8, 9, "%08u", k);
 		assert_int_equal(see(name, &slot), 0);
 		if (g4_dir_shrink_credits(&dir, &slot, LONG)) {
-			const uint32_t index = get(slot.inode);
+			const uint32_t index = get(slot.inode), beside = g4_dir_used_beside(wg, &dir, slot.hash);
+			const bool unites = g4_dir_shrinks(&dir, &slot, LONG, beside);
 			m.slot = slot;
-			assert_int_equal(change(REMOVE, name, NULL, index, G4_NO_INODE), G4_ALONE);
+			assert_int_equal(change(REMOVE, name, NULL, index, G4_NO_INODE), unites ? G4_ALONE : 0);
 			g4_icache_put(fs, index);
-			alone++;
+			if (unites)
+				assert_int_equal(op_unlink(&rig, m.dir, name), 0);
+			assert_int_equal(unites, m.inode->disk.pages < pages);
+			alone += unites;
+			sparse++;
+		} else {
+			assert_int_equal(op_unlink(&rig, m.dir, name), 0);
 		}
-		assert_int_equal(op_unlink(&rig, m.dir, name), 0);
 		expect_counts(--count, 2);
 	}
-	assert_true(alone > 0);
+	assert_true(alone > 0 && sparse > alone);
 	assert_int_equal(m.inode->disk.pages, 1);
 	end();
 }
 
 RUN_TESTS(fs_test(changes_are_counted_in_memory_and_in_the_slab), fs_test(times_rise_unless_the_clock_was_set_back),
 	  fs_test(a_name_that_came_meanwhile_is_not_made_twice), fs_test(other_names_that_came_meanwhile_are_no_matter),
-	  fs_test(a_leaf_that_filled_meanwhile_is_split_by_who_has_the_directory_alone),
+	  fs_test(a_leaf_that_filled_meanwhile_is_split_before_the_next_attempt),
 	  fs_test(a_name_that_went_meanwhile_is_not_taken), fs_test(a_name_that_was_moved_in_its_leaf_is_found_there),
 	  fs_test(a_rename_is_both_names_or_none),
 	  fs_test(a_leaf_that_emptied_meanwhile_is_united_by_who_has_the_directory_alone))
