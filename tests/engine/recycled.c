@@ -11,7 +11,10 @@
  * sanitizer its shadow as well. Where the test has the same file mapped all the while, mappings that are given up are kept for the next
  * one that wants the same: a shared mapping has what the file has. They can not be touched while they are kept, and go with the last one
  * in use. ThreadSanitizer takes the lock here for what orders the old holder's accesses and the next one's.
+ *
+ * A program in which allocations fail (recycled.h) is asked before each of these, whether the memory is new or kept.
  */
+#include "recycled.h"
 #include "base/memory_host.h"
 
 #include <fcntl.h>
@@ -58,6 +61,11 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 int __real_munmap(void *memory, size_t bytes);
 int __wrap_munmap(void *memory, size_t bytes);
 
+__attribute__((weak)) bool recycled_may_map(void)
+{
+	return true;
+}
+
 /* False: it was not worth it, and the piece is as it was. */
 static bool clear(uint8_t *memory, uint64_t bytes)
 {
@@ -91,7 +99,11 @@ void *__wrap_g4_memory_map(uint64_t bytes)
 		}
 	pthread_mutex_unlock(&lock);
 	if (!memory)
-		return __real_g4_memory_map(bytes);
+		return __real_g4_memory_map(bytes); /* asks in __wrap_mmap64() */
+	if (!recycled_may_map()) {
+		__real_g4_memory_unmap(memory, bytes);
+		return NULL;
+	}
 	if (mprotect(memory, PAGE_BYTES, PROT_READ | PROT_WRITE) != 0)
 		abort();
 	return memory;
@@ -165,6 +177,8 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 	struct mapping wanted = {.bytes = bytes, .protection = protection, .used = true};
 	struct stat st;
 
+	if (!recycled_may_map())
+		return MAP_FAILED;
 	if (at || flags != MAP_SHARED || offset != 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return __real_mmap64(at, bytes, protection, flags, fd, offset);
 	wanted.dev = st.st_dev;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/recycled.h"
 #include "fs/fs.h"
 #include "fs/mount_host.h"
 #include "look.h"
@@ -426,11 +427,9 @@ int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes)
 	return refuse() ? ENOMEM : __real_posix_memalign(memory, alignment, bytes);
 }
 
-void *__real_mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+bool recycled_may_map(void)
 {
-	return refuse() ? MAP_FAILED : __real_mmap64(address, bytes, protection, flags, fd, offset);
+	return !refuse();
 }
 
 static char image_name[64];
