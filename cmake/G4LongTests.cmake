@@ -23,15 +23,20 @@
 #                            those where threads meet most (model, linear, share, disks, makers, dedup); programs and commands of one thread (strace
 #                            -f -e clone,clone3 tells); calls of the CUDA engine's host half, whose threads engine.standin and its
 #                            api_meta have; fsck as a command, whose threads are engine.fsck_together'; repositories that are
-#                            damaged, copied, of other formats, with parity: the threads are those of shredder.backup
+#                            damaged, copied, of other formats, with parity: the threads are those of shredder.backup; a
+#                            server that is an attacker: those of shredder.rest and shredder.site, which is cut off as well
 #   ... of the lanes engine  what of the host is below the engine or beside it, and calls through a ring that are made in-process
-#                            as well; the same in both
+#                            as well; the same in both. So fsck, which is the host's altogether and has no lanes: files.fsck,
+#                            engine.fsck_hidden and engine.fsck_together are ThreadSanitizer's of the cpu engine. So the mirror
+#                            of what clients were told: its threads meet in engine.linear.mirror of the cpu engine, the lanes
+#                            that advance its epochs and who reads these in engine.model.mirror, the operations' lanes in
+#                            engine.model and engine.linear; engine.mirror is one thread
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
 set(long_tests "crash\\.explorer\\.all" "engine\\.(crash_disks|disks_copies|rebuild)\\.remote")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
-	list(APPEND long_tests "engine\\.(disks_rot|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
+	list(APPEND long_tests "engine\\.(disks_rot|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
 		"shredder\\.(copy|formats|hostile|parity|rest|site|store_damage|store_table)")
 endif()
 if(G4_SANITIZE)
@@ -52,10 +57,10 @@ if(G4_SANITIZE MATCHES thread)
 			"unit\\.(nvme\\.(flight|flush|requests)|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"files\\.(alloc|data|dev|format|fs|inode|space)"
 			"crash\\.explorer" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
-			"shredder\\.(copy|cuts|formats|kernels|parity|rule|store_damage)"
+			"shredder\\.(copy|cuts|formats|hostile|kernels|parity|rule|store_damage)"
 			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|tune)")
 	else()
-		list(APPEND long_tests "engine\\.fsck_(lost|superblock|threads)"
+		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
 			"crash\\.explorer\\.remote"
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"

@@ -265,7 +265,8 @@ set_tests_properties(${explorer_tests} PROPERTIES LABELS crash PROCESSORS 2 TIME
 add_executable(faults tests/faults/faults.c tests/crash/script.c tests/crash/look.c tests/crash/memory.c)
 target_include_directories(faults PRIVATE tests tests/crash)
 target_link_libraries(faults PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
-target_link_options(faults PRIVATE "LINKER:--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=mmap64")
+target_link_options(faults PRIVATE "LINKER:--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=posix_memalign")
+g4_recycle_memory(faults)
 set_target_properties(faults PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 add_test(NAME engine.faults COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:faults>
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")

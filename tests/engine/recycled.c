@@ -9,9 +9,14 @@
  *
  * A device that is a file and is mapped, "dax:", is mapped anew by each mount and each check, and every page of it faults anew, under a
  * sanitizer its shadow as well. Where the test has the same file mapped all the while, mappings that are given up are kept for the next
- * one that wants the same: a shared mapping has what the file has. They can not be touched while they are kept, and go with the last one
- * in use. ThreadSanitizer takes the lock here for what orders the old holder's accesses and the next one's.
+ * one that wants the same: a shared mapping has what the file has. They go with the last one in use. Under a sanitizer they can not be
+ * touched while they are kept. Without one only their first page can not, where the superblock is: to close and to open each page that
+ * is there was a seventh of a program's time, and the same source does the same calls under the sanitizers. ThreadSanitizer takes the
+ * lock here for what orders the old holder's accesses and the next one's.
+ *
+ * A program in which allocations fail (recycled.h) is asked before each of these, whether the memory is new or kept.
  */
+#include "recycled.h"
 #include "base/memory_host.h"
 
 #include <fcntl.h>
@@ -58,6 +63,11 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 int __real_munmap(void *memory, size_t bytes);
 int __wrap_munmap(void *memory, size_t bytes);
 
+__attribute__((weak)) bool recycled_may_map(void)
+{
+	return true;
+}
+
 /* False: it was not worth it, and the piece is as it was. */
 static bool clear(uint8_t *memory, uint64_t bytes)
 {
@@ -91,7 +101,11 @@ void *__wrap_g4_memory_map(uint64_t bytes)
 		}
 	pthread_mutex_unlock(&lock);
 	if (!memory)
-		return __real_g4_memory_map(bytes);
+		return __real_g4_memory_map(bytes); /* asks in __wrap_mmap64() */
+	if (!recycled_may_map()) {
+		__real_g4_memory_unmap(memory, bytes);
+		return NULL;
+	}
 	if (mprotect(memory, PAGE_BYTES, PROT_READ | PROT_WRITE) != 0)
 		abort();
 	return memory;
@@ -115,6 +129,16 @@ void __wrap_g4_memory_unmap(void *memory, uint64_t bytes)
 	__real_g4_memory_unmap(gone.memory, gone.bytes);
 }
 
+/* How much of a mapping is kept from being touched. */
+static size_t guarded(size_t bytes)
+{
+#if defined(G4_ASAN) || defined(G4_TSAN)
+	return bytes;
+#else
+	return bytes < PAGE_BYTES ? bytes : PAGE_BYTES;
+#endif
+}
+
 static bool same_file(const struct mapping *a, const struct mapping *b)
 {
 	return a->memory && b->memory && a->dev == b->dev && a->ino == b->ino;
@@ -126,7 +150,7 @@ static void *take_kept(const struct mapping *wanted)
 	for (struct mapping *m = mappings; m < mappings + MAPPINGS; m++)
 		if (m->memory && !m->used && m->bytes == wanted->bytes && m->dev == wanted->dev &&
 		    m->ino == wanted->ino && m->protection == wanted->protection &&
-		    mprotect(m->memory, m->bytes, m->protection) == 0) {
+		    mprotect(m->memory, guarded(m->bytes), m->protection) == 0) {
 			m->used = true;
 			return m->memory;
 		}
@@ -165,6 +189,8 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 	struct mapping wanted = {.bytes = bytes, .protection = protection, .used = true};
 	struct stat st;
 
+	if (!recycled_may_map())
+		return MAP_FAILED;
 	if (at || flags != MAP_SHARED || offset != 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return __real_mmap64(at, bytes, protection, flags, fd, offset);
 	wanted.dev = st.st_dev;
@@ -194,7 +220,7 @@ int __wrap_munmap(void *memory, size_t bytes)
 		others = others || (m != gone && m->used && same_file(m, gone));
 	if (!gone) {
 		rc = __real_munmap(memory, bytes);
-	} else if (others && bytes == gone->bytes && mprotect(memory, bytes, PROT_NONE) == 0) {
+	} else if (others && bytes == gone->bytes && mprotect(memory, guarded(bytes), PROT_NONE) == 0) {
 		gone->used = false;
 	} else {
 		const struct mapping last = *gone;

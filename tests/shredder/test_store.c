@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "chunk/rule.h"
+#include "folder.h"
 #include "store/backend.h"
 #include "store/backup.h"
 #include "store/exclude.h"
@@ -432,8 +433,7 @@ static char folder[64];
 static int make_folder(void **state)
 {
 	(void)state;
-	snprintf(folder, sizeof(folder), "/tmp/shredder-store.XXXXXX");
-	return mkdtemp(folder) == NULL ? -1 : 0;
+	return test_folder(folder, sizeof(folder), "store");
 }
 
 static int remove_folder(void **state)

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "store/backend.h"
 #include "store/backup.h"
 #include "store/index.h"
@@ -53,8 +54,7 @@ static int begin(void **state)
 	(void)state;
 	ahead = 0;
 	host = "here";
-	snprintf(folder, sizeof(folder), "/tmp/shredder-clock.XXXXXX");
-	if (mkdtemp(folder) == NULL)
+	if (test_folder(folder, sizeof(folder), "clock") < 0)
 		return -1;
 	snprintf(repository, sizeof(repository), "%s/repository", folder);
 	snprintf(path, sizeof(path), "%s/tree", folder);

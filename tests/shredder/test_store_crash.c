@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "store/backend.h"
 #include "store/backup.h"
 #include "store/crypto.h"
@@ -733,8 +734,7 @@ static int begin(void **state)
 	char path[96];
 
 	(void)state;
-	snprintf(folder, sizeof(folder), "/tmp/shredder-crash.XXXXXX");
-	if (mkdtemp(folder) == NULL)
+	if (test_folder(folder, sizeof(folder), "crash") < 0)
 		return -1;
 	snprintf(repository, sizeof(repository), "%s/repository", folder);
 	snprintf(path, sizeof(path), "%s/tree", folder);

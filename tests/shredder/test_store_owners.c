@@ -18,6 +18,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "store/backup.h"
 #include "store/index.h"
 #include "store/restore.h"
@@ -292,8 +293,7 @@ int main(void)
 	};
 	char command[128];
 
-	snprintf(folder, sizeof(folder), "/tmp/shredder-owners-XXXXXX");
-	if (mkdtemp(folder) == NULL)
+	if (test_folder(folder, sizeof(folder), "owners") < 0)
 		return 1;
 	snprintf(command, sizeof(command), "%s/tree", folder);
 	if (mkdir(command, 0755) != 0)

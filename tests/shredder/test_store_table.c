@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "store/backend.h"
 #include "store/backup.h"
 #include "store/index.h"
@@ -628,8 +629,7 @@ int main(void)
 	};
 	char command[128];
 
-	snprintf(folder, sizeof(folder), "/tmp/shredder-table-XXXXXX");
-	if (mkdtemp(folder) == NULL)
+	if (test_folder(folder, sizeof(folder), "table") < 0)
 		return 1;
 	const int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	snprintf(command, sizeof(command), "rm -rf %s", folder);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For programs that are linked with g4_recycle_memory() (recycled.c). */
+#ifndef RECYCLED_H
+#define RECYCLED_H
+
+#include <stdbool.h>
+
+/*
+ * A program may define it: called before each mapping of memory or of a device, from any thread; false, with errno set: there is none to
+ * be had.
+ */
+bool recycled_may_map(void);
+
+#endif
