@@ -211,6 +211,128 @@ static void of_one_that_can_not_be_mounted_all_is(void **state)
 	disks_free(&d);
 }
 
+/* ---- maps that can not be believed ---- */
+
+#define FORGOTTEN_BYTES (4 * G4_MIB)
+
+/* A file as disks_fill() makes it, durable. */
+static uint64_t put_forgotten(struct disks *d)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	uint64_t ino, done;
+
+	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "forgotten", G4_S_IFREG | 0644, &ino), 0);
+	for (uint64_t at = 0; at < FORGOTTEN_BYTES; at += G4_MIB) {
+		assert_int_equal(op_write(&d->rig, ino, 0, at, data, G4_MIB, &done), 0);
+		assert_int_equal(done, G4_MIB);
+	}
+	assert_int_equal(op_fsync(&d->rig, ino), 0);
+	free(data);
+	return ino;
+}
+
+static bool is_of_pattern(const uint8_t *page, const uint8_t *pattern)
+{
+	for (uint64_t at = 0; at < G4_MIB; at += G4_PAGE_BYTES)
+		if (memcmp(page, pattern + at, G4_PAGE_BYTES) == 0)
+			return true;
+	return false;
+}
+
+/* The map and the descriptors call that file's pages free, with right checksums. Not mounted. */
+static void forget(struct disks *d, const struct level *level)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1), *pattern = rig_memory(G4_MIB, 5);
+	struct g4_alloc_page *map = (struct g4_alloc_page *)rig_memory(G4_PAGE_BYTES, 1);
+	struct g4_groups_page *groups = (struct g4_groups_page *)rig_memory(G4_PAGE_BYTES, 1);
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_superblock sb;
+	struct g4_layout layout;
+	struct g4_dev *dev;
+	uint64_t forgotten = 0;
+	bool second;
+
+	assert_int_equal(disks_try_open(d, all_of(level), false, 0, &dev), 0);
+	assert_int_equal(g4_superblock_read(wg, dev, &sb, &second), 0);
+	g4_layout_of(&sb, &layout);
+	assert_true(layout.group_count <= G4_GROUPS_PER_PAGE);
+	assert_int_equal(g4_dev_read(wg, dev, layout.groups_address, groups, G4_PAGE_BYTES), 0);
+	for (uint64_t group = 0; group < layout.group_count; group++) {
+		const uint64_t at = layout.alloc_address + group * G4_PAGE_BYTES;
+		if (!(groups->groups[group].flags & G4_GROUP_INITIALISED))
+			continue;
+		assert_int_equal(g4_dev_read(wg, dev, at, map, G4_PAGE_BYTES), 0);
+		for (uint64_t n = 0; n < G4_GROUP_PAGES && group * G4_GROUP_PAGES + n < sb.total_bytes / G4_PAGE_BYTES;
+		     n++) {
+			struct g4_region *region = &map->regions[n / G4_REGION_PAGES];
+			const uint64_t word = n % G4_REGION_PAGES / 64, bit = UINT64_C(1) << n % 64;
+			if (!(region->used[word] & bit))
+				continue;
+			assert_int_equal(g4_dev_read(wg, dev, group * G4_GROUP_BYTES + n * G4_PAGE_BYTES, page,
+						     G4_PAGE_BYTES),
+					 0);
+			if (!is_of_pattern(page, pattern))
+				continue;
+			region->used[word] &= ~bit;
+			groups->groups[group].free_pages++;
+			forgotten++;
+		}
+		g4_block_seal(map, G4_BLOCK_ALLOC, g4_address_from(at), map->header.generation, g4_superblock_tag(&sb));
+		assert_int_equal(g4_dev_write(wg, dev, at, map, G4_PAGE_BYTES, 0), 0);
+	}
+	assert_true(forgotten >= FORGOTTEN_BYTES / G4_PAGE_BYTES);
+	g4_block_seal(groups, G4_BLOCK_GROUPS, g4_address_from(layout.groups_address), groups->header.generation,
+		      g4_superblock_tag(&sb));
+	assert_int_equal(g4_dev_write(wg, dev, layout.groups_address, groups, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	free(page);
+	free(pattern);
+	free(map);
+	free(groups);
+}
+
+/* What they have forgotten is there for a repair, whichever disk is lost then. */
+static void of_one_that_had_errors_all_is(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l += 2) {
+		struct rig_repair how = {.dry_run = false};
+		const struct level *level = &levels[l];
+		struct g4_dev *dev;
+		struct disks d;
+		begin_sparse(&d, level, &dev);
+		const uint64_t ino = put_forgotten(&d);
+		d.rig.fs->super.state |= G4_STATE_ERROR;
+		disks_unmount_fs(&d, dev, true);
+		forget(&d, level);
+		assert_true(replace_offline(&d) > SPARSE_BYTES / 2);
+		snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all_of(level)));
+		if (rig_repair(&d.rig, &how) < 0)
+			fail_msg("%s", how.words);
+		assert_true(how.found > 0);
+		free(how.text);
+		expect_everywhere(&d, level, ino, FORGOTTEN_BYTES);
+		disks_free(&d);
+	}
+}
+
+/* A feature that is not known may have to do with what is in use. */
+static void of_one_that_can_only_be_read_all_is(void **state)
+{
+	const struct level *level = &levels[0];
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	begin_sparse(&d, level, &dev);
+	d.rig.fs->super.features_ro_compat |= UINT64_C(1) << 60;
+	disks_unmount_fs(&d, dev, true);
+	assert_true(replace_offline(&d) > SPARSE_BYTES - 2 * G4_MIB);
+	disks_free(&d);
+}
+
 /* ---- who writes between the look and the order ---- */
 
 static int give(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, struct g4_dev_order *order)
@@ -542,6 +664,8 @@ int main(void)
 		cmocka_unit_test(only_what_is_in_use_is_copied),
 		cmocka_unit_test(of_one_that_is_not_mounted_too),
 		cmocka_unit_test(of_one_that_can_not_be_mounted_all_is),
+		cmocka_unit_test(of_one_that_had_errors_all_is),
+		cmocka_unit_test(of_one_that_can_only_be_read_all_is),
 		cmocka_unit_test(what_is_written_meanwhile_is_made),
 		cmocka_unit_test(a_page_that_can_not_be_read_does_not_keep_parity_wrong),
 		cmocka_unit_test(the_power_fails_where_rows_were_left_out),
