@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/log_host.h"
 #include "fs/mount_host.h"
 #include "fs/rebuild.h"
 #include "simt/simt_host.h"
@@ -27,15 +28,33 @@ static int step_to_end(struct g4_wg *wg, struct g4_fs *fs, struct g4_progress *p
 	return rc;
 }
 
-/* 1: it can not be mounted, and nothing was done. */
+/* Why its maps may not say all that is in use; NULL: they do. */
+static const char *doubt(const struct g4_fs *fs)
+{
+	if (fs->super.state & G4_STATE_ERROR)
+		return "the file system had errors that fsck has not repaired yet";
+	if (fs->flags & G4_FS_READ_ONLY)
+		return "the file system can only be mounted read-only";
+	return NULL;
+}
+
+/* 1: nobody knows what is in use, which is told, and nothing was done. */
 static int rebuild_mounted(struct g4_wg *wg, struct g4_dev *set, struct g4_progress *progress, uint32_t disk,
 			   char *message, size_t message_bytes)
 {
 	const struct g4_fs_options options = {.cache_bytes = CACHE_BYTES};
 	struct g4_fs *fs;
 
-	if (g4_fs_mount(wg, set, &options, &fs, message, message_bytes) < 0)
+	if (g4_fs_mount(wg, set, &options, &fs, message, message_bytes) < 0) {
+		g4_log(G4_LOG_WARN, "all of disk %u is copied: %s", disk, message);
 		return 1;
+	}
+	const char *why = doubt(fs);
+	if (why) {
+		g4_log(G4_LOG_WARN, "all of disk %u is copied: %s", disk, why);
+		(void)g4_fs_unmount(wg, fs, true); /* whatever it meets, as if it could not be mounted */
+		return 1;
+	}
 	const int rc = step_to_end(wg, fs, progress), unmounted = g4_fs_unmount(wg, fs, true);
 	if (rc < 0)
 		snprintf(message, message_bytes, "disk %u could not be written: %s", disk, g4_strerror(rc));

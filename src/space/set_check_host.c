@@ -7,8 +7,10 @@
  *      parities make the same other contents, that is wrong.
  *   3. A page of data that is no metadata in its place, and is if parity makes it, is wrong. Nothing else looks like that. If all pages of
  *      data are metadata in their places, parity is wrong.
- *   4. Of a row that a crash has cut short, parity is wrong. Of any other it is not known, and nothing of it is written: what parity has
- *      may be the last good version of a page, as of a file without a name, or of one that has rotted since it was read.
+ *   4. Of a row that a crash has cut short, parity is wrong. So it is of a row whose parity was never made; what of its data can not be
+ *      read is then what the first parities make of it, and the others follow. Of any other row it is not known, and nothing of it is
+ *      written: what parity has may be the last good version of a page, as of a file without a name, or of one that has rotted since it
+ *      was read.
  *
  * The map: which regions have only rows that fit together. What a disk had before the set was made does not, and is no rot: a region that
  * nobody has written to yet gets its parity, all of it, before the first row there is written. From then on a row that does not fit is one
@@ -20,7 +22,7 @@
 #include "space/sealed.h"
 #include "space/set_rows_host.h"
 
-enum reason { CUT_SHORT, ROTTED };
+enum reason { CUT_SHORT, NEVER_MADE, ROTTED };
 
 struct judged { /* a page of each column */
 	struct g4_wg *wg;
@@ -152,7 +154,7 @@ static uint64_t judge(struct judged *j, bool *known)
 		wrong |= UINT64_C(1) << c;
 		fits = wrong_parities(j);
 	}
-	*known = !fits || are_few(j, fits) || all_are_metadata(j) ||
+	*known = !fits || are_few(j, fits) || all_are_metadata(j) || j->reason == NEVER_MADE ||
 		 (j->reason == CUT_SHORT && !(j->unreadable & ~parities(chunk)));
 	if (fits) {
 		wrong_parities(j); /* made[] was used */
@@ -264,7 +266,8 @@ static int check_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 	return rc;
 }
 
-int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+static int complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		    enum reason reason)
 {
 	bool left = false;
 	int rc = 0;
@@ -275,11 +278,16 @@ int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk
 		const struct g4_row rows = {chunk, at / chunk->stripe_bytes, within, some};
 		const uint64_t missing = away(set, &rows);
 		const int one = missing ? remake(wg, set, &rows, set->parity->columns, missing) :
-					  check_pages(wg, set, &rows, true, CUT_SHORT);
+					  check_pages(wg, set, &rows, true, reason);
 		left = left || one > 0;
 		rc = one < 0 ? one : 0;
 	}
 	return rc == 0 && left ? 1 : rc;
+}
+
+int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	return complete(wg, set, chunk, from, to, CUT_SHORT);
 }
 
 /* ---- the map ---- */
@@ -297,8 +305,8 @@ int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *ch
 		const uint64_t bit = g4_set_log_region(set, chunk, at / G4_PARITY_REGION_BYTES);
 		if (is_made(set, bit))
 			continue;
-		const int rc =
-			g4_rows_complete(wg, set, chunk, at, g4_min64(at + G4_PARITY_REGION_BYTES, chunk->place_bytes));
+		const int rc = complete(wg, set, chunk, at, g4_min64(at + G4_PARITY_REGION_BYTES, chunk->place_bytes),
+					NEVER_MADE);
 		if (rc < 0)
 			return rc;
 		if (rc > 0) /* it is tried again with the next write there */

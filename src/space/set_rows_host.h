@@ -91,8 +91,8 @@ int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk
 /* A set is being made: where discards are known to leave zeros all its rows fit from the beginning. */
 void g4_rows_clear(struct g4_wg *wg, struct g4_set *set);
 /*
- * Before rows between two places are changed by their old parity: in their regions it fits when this returns 0, but for what
- * can not be read.
+ * Before rows between two places are changed by their old parity: in their regions it fits when this returns 0, but for rows of which
+ * more can not be read than they have parity.
  */
 int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /*

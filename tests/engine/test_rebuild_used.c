@@ -211,6 +211,128 @@ static void of_one_that_can_not_be_mounted_all_is(void **state)
 	disks_free(&d);
 }
 
+/* ---- maps that can not be believed ---- */
+
+#define FORGOTTEN_BYTES (4 * G4_MIB)
+
+/* A file as disks_fill() makes it, durable. */
+static uint64_t put_forgotten(struct disks *d)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	uint64_t ino, done;
+
+	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "forgotten", G4_S_IFREG | 0644, &ino), 0);
+	for (uint64_t at = 0; at < FORGOTTEN_BYTES; at += G4_MIB) {
+		assert_int_equal(op_write(&d->rig, ino, 0, at, data, G4_MIB, &done), 0);
+		assert_int_equal(done, G4_MIB);
+	}
+	assert_int_equal(op_fsync(&d->rig, ino), 0);
+	free(data);
+	return ino;
+}
+
+static bool is_of_pattern(const uint8_t *page, const uint8_t *pattern)
+{
+	for (uint64_t at = 0; at < G4_MIB; at += G4_PAGE_BYTES)
+		if (memcmp(page, pattern + at, G4_PAGE_BYTES) == 0)
+			return true;
+	return false;
+}
+
+/* The map and the descriptors call that file's pages free, with right checksums. Not mounted. */
+static void forget(struct disks *d, const struct level *level)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1), *pattern = rig_memory(G4_MIB, 5);
+	struct g4_alloc_page *map = (struct g4_alloc_page *)rig_memory(G4_PAGE_BYTES, 1);
+	struct g4_groups_page *groups = (struct g4_groups_page *)rig_memory(G4_PAGE_BYTES, 1);
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_superblock sb;
+	struct g4_layout layout;
+	struct g4_dev *dev;
+	uint64_t forgotten = 0;
+	bool second;
+
+	assert_int_equal(disks_try_open(d, all_of(level), false, 0, &dev), 0);
+	assert_int_equal(g4_superblock_read(wg, dev, &sb, &second), 0);
+	g4_layout_of(&sb, &layout);
+	assert_true(layout.group_count <= G4_GROUPS_PER_PAGE);
+	assert_int_equal(g4_dev_read(wg, dev, layout.groups_address, groups, G4_PAGE_BYTES), 0);
+	for (uint64_t group = 0; group < layout.group_count; group++) {
+		const uint64_t at = layout.alloc_address + group * G4_PAGE_BYTES;
+		if (!(groups->groups[group].flags & G4_GROUP_INITIALISED))
+			continue;
+		assert_int_equal(g4_dev_read(wg, dev, at, map, G4_PAGE_BYTES), 0);
+		for (uint64_t n = 0; n < G4_GROUP_PAGES && group * G4_GROUP_PAGES + n < sb.total_bytes / G4_PAGE_BYTES;
+		     n++) {
+			struct g4_region *region = &map->regions[n / G4_REGION_PAGES];
+			const uint64_t word = n % G4_REGION_PAGES / 64, bit = UINT64_C(1) << n % 64;
+			if (!(region->used[word] & bit))
+				continue;
+			assert_int_equal(g4_dev_read(wg, dev, group * G4_GROUP_BYTES + n * G4_PAGE_BYTES, page,
+						     G4_PAGE_BYTES),
+					 0);
+			if (!is_of_pattern(page, pattern))
+				continue;
+			region->used[word] &= ~bit;
+			groups->groups[group].free_pages++;
+			forgotten++;
+		}
+		g4_block_seal(map, G4_BLOCK_ALLOC, g4_address_from(at), map->header.generation, g4_superblock_tag(&sb));
+		assert_int_equal(g4_dev_write(wg, dev, at, map, G4_PAGE_BYTES, 0), 0);
+	}
+	assert_true(forgotten >= FORGOTTEN_BYTES / G4_PAGE_BYTES);
+	g4_block_seal(groups, G4_BLOCK_GROUPS, g4_address_from(layout.groups_address), groups->header.generation,
+		      g4_superblock_tag(&sb));
+	assert_int_equal(g4_dev_write(wg, dev, layout.groups_address, groups, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	free(page);
+	free(pattern);
+	free(map);
+	free(groups);
+}
+
+/* What they have forgotten is there for a repair, whichever disk is lost then. */
+static void of_one_that_had_errors_all_is(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l += 2) {
+		struct rig_repair how = {.dry_run = false};
+		const struct level *level = &levels[l];
+		struct g4_dev *dev;
+		struct disks d;
+		begin_sparse(&d, level, &dev);
+		const uint64_t ino = put_forgotten(&d);
+		d.rig.fs->super.state |= G4_STATE_ERROR;
+		disks_unmount_fs(&d, dev, true);
+		forget(&d, level);
+		assert_true(replace_offline(&d) > SPARSE_BYTES / 2);
+		snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all_of(level)));
+		if (rig_repair(&d.rig, &how) < 0)
+			fail_msg("%s", how.words);
+		assert_true(how.found > 0);
+		free(how.text);
+		expect_everywhere(&d, level, ino, FORGOTTEN_BYTES);
+		disks_free(&d);
+	}
+}
+
+/* A feature that is not known may have to do with what is in use. */
+static void of_one_that_can_only_be_read_all_is(void **state)
+{
+	const struct level *level = &levels[0];
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	begin_sparse(&d, level, &dev);
+	d.rig.fs->super.features_ro_compat |= UINT64_C(1) << 60;
+	disks_unmount_fs(&d, dev, true);
+	assert_true(replace_offline(&d) > SPARSE_BYTES - 2 * G4_MIB);
+	disks_free(&d);
+}
+
 /* ---- who writes between the look and the order ---- */
 
 static int give(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, struct g4_dev_order *order)
@@ -281,6 +403,89 @@ static void what_is_written_meanwhile_is_made(void **state)
 	}
 	g4_dev_close(dev);
 	disks_expect_clean(&d, all_of(level));
+	g4_wg_destroy(wg);
+	free(page);
+	free(found);
+	disks_free(&d);
+}
+
+/* ---- what can not be read where rows were left out ---- */
+
+/*
+ * A page of a row that was passed, of which disks 1 and 3 have data, and another disk a page of data. *other: that disk. *at: what disk 3 has
+ * of the row, on it; *other_at: what the other has. The address of the other's page.
+ */
+static uint64_t find_passed(const struct disks *d, const struct g4_chunk *chunk, uint32_t *other, uint64_t *at,
+			    uint64_t *other_at)
+{
+	const uint32_t k = g4_chunk_data_columns(chunk);
+
+	for (uint64_t stripe = 0; stripe < chunk->place_bytes / chunk->stripe_bytes; stripe++) {
+		uint32_t column[MOST_DISKS], third = k;
+		for (uint32_t c = 0; c < chunk->columns; c++)
+			column[g4_place_disk(g4_chunk_place(chunk, stripe, c))] = c;
+		for (uint32_t c = 0; c < k; c++)
+			third = c == column[1] || c == column[3] ? third : c;
+		const uint64_t offset = stripe * chunk->stripe_bytes,
+			       passed = g4_place_address(g4_chunk_place(chunk, stripe, column[1])) + offset;
+		uint64_t n = 0;
+		while (n < chunk->stripe_bytes && d->memory[1][passed + n] == UNTOUCHED)
+			n++;
+		if (n < chunk->stripe_bytes || column[1] >= k || column[3] >= k || third == k)
+			continue;
+		*other = g4_place_disk(g4_chunk_place(chunk, stripe, third));
+		*at = g4_place_address(g4_chunk_place(chunk, stripe, column[3])) + offset;
+		*other_at = g4_place_address(g4_chunk_place(chunk, stripe, third)) + offset;
+		return chunk->address + (stripe * k + third) * chunk->stripe_bytes;
+	}
+	fail_msg("no row was passed");
+	return 0;
+}
+
+/* Beside a page that can not be read, and that nobody has ever used since: what is written is there without its disk. */
+static void a_page_that_can_not_be_read_does_not_keep_parity_wrong(void **state)
+{
+	const struct level *level = &levels[3];
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3), *found = rig_memory(G4_PAGE_BYTES, 4);
+	const struct g4_fault none = {.bad_bytes = 0};
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_chunk chunk = {.parity = 0};
+	uint64_t at = 0, other_at = 0;
+	uint32_t other = 0;
+	struct g4_dev *dev;
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	begin_sparse(&d, level, &dev);
+	begin(&d, G4_DISK_OFFLINE, 1);
+	memset(d.memory[1], UNTOUCHED, d.bytes[1]);
+	begin(&d, G4_DISK_REPLACE, 1);
+	finish(&d);
+	disks_unmount_fs(&d, dev, true);
+	disks_open_faulty(&d, &f);
+	for (uint32_t n = 0; !chunk.parity; n++)
+		assert_true(g4_set_chunk(f.set, n, &chunk));
+	const uint64_t address = find_passed(&d, &chunk, &other, &at, &other_at);
+	const struct g4_fault bad = {.bad_at = at, .bad_bytes = G4_PAGE_BYTES},
+			      lost = {.bad_at = other_at, .bad_bytes = G4_PAGE_BYTES};
+	g4_dev_fault_set(f.fault[3], &bad);
+	assert_int_equal(g4_dev_write(wg, f.set, address, page, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(g4_dev_flush(wg, f.set), 0);
+	/* without its page, and without both */
+	g4_dev_fault_set(f.fault[other], &lost);
+	for (uint32_t both = 0; both < 2; both++) {
+		g4_dev_fault_set(f.fault[3], both ? &bad : &none);
+		assert_int_equal(g4_dev_read(wg, f.set, address, found, G4_PAGE_BYTES), 0);
+		assert_memory_equal(found, page, G4_PAGE_BYTES);
+	}
+	g4_dev_close(f.set);
+	disks_expect_clean(&d, all_of(level));
+	if (disks_try_open(&d, all_of(level) & ~(1u << other), true, 0, &dev) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(g4_dev_read(wg, dev, address, found, G4_PAGE_BYTES), 0);
+	assert_memory_equal(found, page, G4_PAGE_BYTES);
+	g4_dev_close(dev);
 	g4_wg_destroy(wg);
 	free(page);
 	free(found);
@@ -459,7 +664,10 @@ int main(void)
 		cmocka_unit_test(only_what_is_in_use_is_copied),
 		cmocka_unit_test(of_one_that_is_not_mounted_too),
 		cmocka_unit_test(of_one_that_can_not_be_mounted_all_is),
+		cmocka_unit_test(of_one_that_had_errors_all_is),
+		cmocka_unit_test(of_one_that_can_only_be_read_all_is),
 		cmocka_unit_test(what_is_written_meanwhile_is_made),
+		cmocka_unit_test(a_page_that_can_not_be_read_does_not_keep_parity_wrong),
 		cmocka_unit_test(the_power_fails_where_rows_were_left_out),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
