@@ -25,7 +25,6 @@
 #include <limits.h>
 #include <linux/loop.h>
 #include <linux/major.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -237,6 +236,22 @@ static bool pause_for_lock(uint32_t tries, bool gone)
 	return true;
 }
 
+/* A process that nobody has waited for is none: its files are closed. */
+static bool is_alive(long pid)
+{
+	char path[32], text[512];
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[bytes] = 0;
+	const char *name_end = strrchr(text, ')');
+	return name_end && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
+}
+
 /* Whether no process that can be seen from here, and lives, has taken a lock of flock(2) on the file. */
 static bool is_held_by_nobody(int fd)
 {
@@ -252,7 +267,7 @@ static bool is_held_by_nobody(int fd)
 		unsigned long long inode;
 		long pid;
 		if (sscanf(line, "%*s FLOCK %*s %*s %ld %*[^:]:%*[^:]:%llu", &pid, &inode) == 2 && inode == st.st_ino)
-			held = pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+			held = is_alive(pid);
 	}
 	if (locks)
 		fclose(locks);
@@ -267,7 +282,7 @@ int g4_claim_flock(int fd, bool shared)
 		if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
 			return 0;
 		const int error = errno;
-		if (tries == LOCK_TRIES)
+		if (tries % LOCK_TRIES == 0)
 			gone = is_held_by_nobody(fd);
 		if (error != EWOULDBLOCK || !pause_for_lock(tries, gone))
 			return error;

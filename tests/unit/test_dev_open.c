@@ -275,11 +275,11 @@ static void the_lock_of_a_killed_process_is_waited_for(void **state)
 		}
 		_exit(write(locked[1], &keeper, sizeof(keeper)) == sizeof(keeper) ? 0 : 1);
 	}
+	assert_int_equal(read(locked[0], &keeper, sizeof(keeper)), (ssize_t)sizeof(keeper));
+	close(end[1]);							/* now the keeper goes, too, but not at once */
+	assert_int_equal(try_open(path, G4_DEV_EXCLUSIVE, 0, &dev), 0); /* nobody has waited for the owner yet */
 	assert_int_equal(waitpid(owner, &status, 0), owner);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	assert_int_equal(read(locked[0], &keeper, sizeof(keeper)), (ssize_t)sizeof(keeper));
-	close(end[1]); /* now the keeper goes, too, but not at once */
-	assert_int_equal(try_open(path, G4_DEV_EXCLUSIVE, 0, &dev), 0);
 	refuses(path, G4_DEV_EXCLUSIVE, 0, -G4_E_DEV_BUSY, "is in use");
 	g4_dev_close(dev);
 	close(end[0]);
