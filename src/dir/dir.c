@@ -309,13 +309,26 @@ G4_FN static void set_entry(struct g4_dir_index_entry *entry, uint32_t hash, uin
 	g4_store64_rlx(&entry->page, page);
 }
 
-/* Makes room behind entry `child` and puts (hash, page) there. The page is not full and dirty; readers may be looking at it. */
-G4_FN static void index_insert(struct g4_dir_index *index, uint32_t child, uint32_t hash, uint64_t page)
+G4_FN static bool index_is_full(const struct g4_dir_index *index)
 {
-	for (uint32_t k = index->count; k > child + 1; k--)
+	return g4_dir_index_count(index) == G4_DIR_INDEX_ENTRIES;
+}
+
+/*
+ * Makes room behind entry `child` and puts (hash, page) there. The page is dirty; readers may be looking at it. False: nothing was
+ * changed, for it is full, or has fewer entries than that, because an image has it in two directories, whose locks are two.
+ */
+G4_FN static bool index_insert(struct g4_dir_index *index, uint32_t child, uint32_t hash, uint64_t page)
+{
+	const uint32_t count = g4_load32_rlx(&index->count);
+
+	if (child >= count || count >= G4_DIR_INDEX_ENTRIES)
+		return false;
+	for (uint32_t k = count; k > child + 1; k--)
 		set_entry(&index->entries[k], index->entries[k - 1].hash, index->entries[k - 1].page);
 	set_entry(&index->entries[child + 1], hash, page);
-	g4_store32_rlx(&index->count, index->count + 1);
+	g4_store32_rlx(&index->count, count + 1);
+	return true;
 }
 
 /* Splits the full index page in `line` in two; its parent has room. */
@@ -323,7 +336,8 @@ G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
 			     struct g4_dir_index *parent, uint32_t parent_line, uint32_t child)
 {
 	struct g4_dir_index *old = (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
-	uint32_t keep = old->count / 2, right_line;
+	const uint32_t count = g4_dir_index_count(old), keep = count / 2;
+	uint32_t right_line;
 	struct g4_address right_address;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_INDEX, &right_address, &right_line);
 
@@ -333,17 +347,18 @@ G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
 	g4_txn_dirty(txn, line);
 	g4_txn_dirty(txn, parent_line);
 	right->level = old->level;
-	right->count = old->count - keep;
+	right->count = count - keep;
 	g4_copy(wg, right->entries, &old->entries[keep], (uint64_t)right->count * sizeof(right->entries[0]));
 	old->count = keep;
-	index_insert(parent, child, right->entries[0].hash, g4_address_stored(right_address));
+	rc = index_insert(parent, child, right->entries[0].hash, g4_address_stored(right_address)) ? 0 :
+												     -G4_E_CORRUPT_DIR;
 	g4_cache_put(g4_dir_cache(dir), right_line);
-	return 0;
+	return rc;
 }
 
 /*
  * Moves the upper half of a leaf, from `pivot` on, to the new one in right_line, and lets the page above lead there. Both leaves are
- * locked. False: nothing was changed, for that page is full.
+ * locked. False: nothing was changed, for that page is full, or as with index_insert().
  */
 G4_FN static bool move_half(const struct g4_dir *dir, struct g4_txn *txn, struct g4_leaf *leaf, uint32_t line,
 			    uint32_t right_line, uint32_t pivot, uint32_t parent_line)
@@ -354,11 +369,11 @@ G4_FN static bool move_half(const struct g4_dir *dir, struct g4_txn *txn, struct
 
 	if (index_lock)
 		g4_write_lock(index_lock);
-	const bool fits = parent->count < G4_DIR_INDEX_ENTRIES;
+	bool fits = !index_is_full(parent);
 	if (fits) {
 		g4_txn_dirty(txn, parent_line);
-		index_insert(parent, g4_dir_child_of(parent, pivot), pivot,
-			     g4_address_stored(page_of(dir, right_line)));
+		fits = index_insert(parent, g4_dir_child_of(parent, pivot), pivot,
+				    g4_address_stored(page_of(dir, right_line)));
 	}
 	if (index_lock)
 		g4_write_unlock(index_lock);
@@ -370,7 +385,10 @@ G4_FN static bool move_half(const struct g4_dir *dir, struct g4_txn *txn, struct
 	return true;
 }
 
-/* Splits a full leaf in two; the parent has room. */
+/*
+ * Splits a full leaf in two, by a caller who has the directory alone. The parent had room on the way down: if it has none the leaf is
+ * split for the second time, which only names of one hash in most of it ask for.
+ */
 G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
 			    uint32_t parent_line)
 {
@@ -380,14 +398,14 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 
 	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
 	const uint32_t pivot = g4_leaf_pivot(wg, &leaf);
-	if (pivot == 0)
+	if (pivot == 0 || index_is_full((const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), parent_line)))
 		return -G4_E_NOSPC;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
 	if (rc < 0)
 		return rc;
-	move_half(dir, txn, &leaf, line, right_line, pivot, parent_line);
+	rc = move_half(dir, txn, &leaf, line, right_line, pivot, parent_line) ? 0 : -G4_E_CORRUPT_DIR;
 	g4_cache_put(g4_dir_cache(dir), right_line);
-	return 0;
+	return rc;
 }
 
 G4_FN static bool leaf_has_room(const struct g4_dir *dir, uint32_t line, uint32_t units)
@@ -532,7 +550,7 @@ G4_FN static int split_beside(struct g4_wg *wg, const struct g4_dir *dir, struct
 	return rc;
 }
 
-/* The same of a leaf that is not locked, with a page of its own for the upper half. */
+/* The same of a leaf that is not locked, with a page of its own for the upper half. 1: or there is no page. */
 G4_FN static int divide_found(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct found *found,
 			      uint32_t units)
 {
@@ -548,8 +566,9 @@ G4_FN static int divide_found(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 		return ROOM_SINCE;
 	/* before a leaf is locked, for this may wait for the device */
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
+	/* another may have split the leaf with the last page, or be about to: alone it is seen whether there is room */
 	if (rc < 0)
-		return rc;
+		return rc == -G4_E_NOSPC ? 1 : rc;
 	rc = split_beside(wg, dir, txn, found, right_line, units);
 	g4_cache_put(g4_dir_cache(dir), right_line);
 	if (rc == 0)

@@ -118,8 +118,9 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash, uint32_t name_bytes);
 /*
  * The same with the inode lock shared: the leaf gives its upper half to a new one, and both are locked meanwhile. dir->pages may
- * change. 1: nothing was changed, for an index page would have to be divided or made, or all hashes of the leaf are one. A block is
- * the leaf, one the new leaf, one the page above; the others are where the new leaf is counted.
+ * change. 1: nothing was changed, for an index page would have to be divided or made, all hashes of the leaf are one, or there is no
+ * free page, which another split may have taken. A block is the leaf, one the new leaf, one the page above; the others are where the
+ * new leaf is counted.
  */
 #define G4_DIR_SPLIT_CREDITS 5u
 G4_FN int g4_dir_divide_beside(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash,

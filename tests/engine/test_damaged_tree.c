@@ -244,6 +244,98 @@ static void a_directory_that_is_to_shrink(void **state)
 	assert_int_equal(g4_ptr_offset(inode_at(a)->map[0]), leaf);
 }
 
+/* ------------------------------------------------------------------ a full leaf */
+
+#define LONG 250u
+#define LEAVES 251u /* to which a page leads: one less than it can */
+
+/* A name of LONG bytes. */
+static const char *long_name(uint32_t number)
+{
+	static char name[LONG + 1];
+
+	memset(name, 'n', LONG);
+	for (uint32_t digit = 0; digit < 8; digit++)
+		name[digit] = (char)('a' + (number >> 4 * digit & 15));
+	return name;
+}
+
+static int make_symlink(struct g4_fs *fs, uint64_t node, const char *name)
+{
+	struct g4_attr attr = {0};
+	struct g4_cmd cmd = {.op = G4_CMD_SYMLINK,
+			     .node = node,
+			     .name = name,
+			     .name_bytes = (uint16_t)strlen(name),
+			     .name2 = "target",
+			     .name2_bytes = 6,
+			     .attr = &attr,
+			     .cred = &root};
+
+	return g4_execute(wg, fs, &cmd);
+}
+
+/* Fills up a leaf with entries of two units for a hash, to `end`. */
+static uint32_t put_entries(struct g4_dir_leaf *leaf, uint32_t unit, uint32_t end, uint64_t ino, uint32_t hash)
+{
+	for (uint16_t collision = 0; unit < end; unit += 2) {
+		uint8_t *at = (uint8_t *)leaf + unit * G4_DIR_UNIT_BYTES;
+		struct g4_dir_entry *entry = (struct g4_dir_entry *)(void *)at;
+
+		*entry = (struct g4_dir_entry){ino, hash, collision++, G4_DIR_UNIT_BYTES, 8};
+		memset(entry + 1, 'x', G4_DIR_UNIT_BYTES);
+		for (uint32_t k = unit; k < unit + 2; k++)
+			leaf->used[k / 64] |= UINT64_C(1) << k % 64;
+	}
+	return unit;
+}
+
+/*
+ * The hash of a name that is to be made has nearly all of its leaf, a few are below and a few above, and the page above has room for one
+ * more: the leaf is cut below that hash, which helps the name nothing, and would have to be cut once more.
+ */
+static void a_leaf_that_one_split_does_not_help(void **state)
+{
+	uint64_t unused, a = entry_of(root_ino(), &unused)->inode, file;
+	const char *name = NULL;
+	uint32_t hash = 0, number = 0;
+
+	(void)state;
+	struct g4_fs *fs = mount();
+	assert_int_equal(on_name(fs, G4_CMD_MKNOD, G4_NODE_ROOT, "f", &file), 0);
+	for (; number < 20; number++) /* more than a leaf has room for */
+		assert_int_equal(on_name(fs, G4_CMD_MKNOD, a, long_name(number), NULL), 0);
+	for (; number < 1000 && (hash < 1000 || hash > UINT32_MAX / 2); number++) {
+		name = long_name(number);
+		hash = g4_dir_hash(fs->hash_key, name, LONG);
+	}
+	assert_in_range(hash, 1000, UINT32_MAX / 2);
+	assert_int_equal(g4_fs_unmount(wg, fs, true), 0);
+
+	const uint64_t above = g4_ptr_offset(inode_at(a)->map[0]);
+	struct g4_dir_index *index = page_at(above);
+	assert_int_equal(index->header.type, G4_BLOCK_DIR_INDEX);
+	assert_int_equal(index->count, 2);
+	for (uint32_t k = 1; k < LEAVES; k++)
+		index->entries[k] = (struct g4_dir_index_entry){hash + 1000 + k, 0, index->entries[1].page};
+	index->count = LEAVES;
+	seal(above);
+	const uint64_t below = index->entries[0].page;
+	struct g4_dir_leaf *leaf = page_at(below);
+	memset(leaf->used, 0, sizeof(leaf->used));
+	leaf->used[0] = (1u << G4_DIR_HEADER_UNITS) - 1;
+	uint32_t unit = put_entries(leaf, G4_DIR_HEADER_UNITS, 8, file, 1);
+	unit = put_entries(leaf, unit, 240, file, hash);
+	put_entries(leaf, unit, 250, file, hash + 1);
+	seal(below);
+
+	fs = mount();
+	assert_int_equal(make_symlink(fs, a, name), -G4_E_NOSPC);
+	assert_int_equal(make_symlink(fs, a, name), 0); /* the page above is full now, and divided on the way down */
+	assert_int_equal(on_name(fs, G4_CMD_LOOKUP, a, name, NULL), 0);
+	g4_fs_unmount(wg, fs, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +345,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_name_that_is_left_of_a_freed_inode, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_index_page_that_is_its_own_child, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_directory_that_is_to_shrink, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_leaf_that_one_split_does_not_help, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

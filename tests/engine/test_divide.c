@@ -31,6 +31,8 @@ static struct {
 	void (*in_split)(void);
 	void (*before_reading)(struct g4_leaf_lock *leaf_lock);
 	void (*before_writing)(struct g4_leaf_lock *leaf_lock);
+	void (*without_a_page)(void); /* where a page is to be allocated and there is none */
+	uint32_t no_pages;	      /* so often */
 	uint32_t called;
 	bool alone;
 } d;
@@ -84,8 +86,24 @@ static void hooked_write_lock(struct g4_rwlock *index_lock)
 	g4_write_lock(&leaf_lock->lock);
 }
 
+static int hooked_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address *address)
+{
+	void (*const hook)(void) = d.without_a_page;
+	const uint32_t left = d.no_pages;
+
+	if (left == 0)
+		return g4_alloc_metadata(wg, alloc, txn, address);
+	d.without_a_page = NULL;
+	d.no_pages = 0; /* for the hook */
+	if (hook)
+		hook();
+	d.no_pages = left - 1;
+	return -G4_E_NOSPC;
+}
+
 #undef g4_read_lock_at_gate
 #undef g4_write_lock
+#define g4_alloc_metadata hooked_alloc
 #define g4_leaf_split hooked_split
 #define g4_read_lock_at_gate hooked_read_lock
 #define g4_write_lock hooked_write_lock
@@ -500,6 +518,85 @@ static void a_leaf_is_split_once(void **state)
 	assert_int_equal(d.inode->disk.pages, count + 1);
 }
 
+static void split_to_split(void)
+{
+	split(to_split);
+}
+
+/* The last free page went to another maker, who has split the leaf with it: there is room. */
+static void a_leaf_is_split_with_the_last_page(void **state)
+{
+	const uint64_t count = d.inode->disk.pages;
+
+	(void)state;
+	to_split = lock_of(0, NULL);
+	fill(to_split);
+	const uint32_t last = find(to_split, true, true);
+	d.without_a_page = split_to_split;
+	d.no_pages = 100;
+	make(last);
+	assert_int_equal(d.called, 1);
+	d.no_pages = 0;
+	assert_int_equal(d.inode->disk.pages, count + 1);
+}
+
+/* The other maker has not split it yet, or gives the page back. */
+static void a_page_that_another_maker_has_is_no_lack_of_space(void **state)
+{
+	const uint64_t count = d.inode->disk.pages;
+	const uint32_t last = fill(lock_of(0, NULL));
+
+	(void)state;
+	d.no_pages = 1;
+	make(last);
+	assert_int_equal(d.no_pages, 0);
+	assert_int_equal(d.inode->disk.pages, count + 1);
+}
+
+static void no_page_for_a_split_is_a_lack_of_space(void **state)
+{
+	const uint64_t count = d.inode->disk.pages;
+	const uint32_t last = fill(lock_of(0, NULL));
+	uint64_t ino;
+
+	(void)state;
+	d.no_pages = 100;
+	assert_int_equal(op_mknod(&rig, d.dir, name_of(last), 0100644, &ino), -G4_E_NOSPC);
+	assert_in_range(d.no_pages, 90, 99);
+	d.no_pages = 0;
+	assert_int_equal(d.inode->disk.pages, count);
+	make(last);
+}
+
+/* An index page that an image has in two directories may change between a look at it and an insertion. */
+static void nothing_is_written_behind_an_index_page(void **state)
+{
+	static struct {
+		struct g4_dir_index index;
+		uint8_t behind[G4_PAGE_BYTES];
+	} now, before;
+	const struct {
+		uint32_t count, child;
+	} cases[] = {{G4_DIR_INDEX_ENTRIES, 0},
+		     {G4_DIR_INDEX_ENTRIES, G4_DIR_INDEX_ENTRIES - 1},
+		     {UINT32_MAX, 0},
+		     {1, G4_DIR_INDEX_ENTRIES - 1}};
+
+	(void)state;
+	for (uint32_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		memset(&now, 0x5a, sizeof(now));
+		now.index.count = cases[k].count;
+		before = now;
+		assert_false(index_insert(&now.index, cases[k].child, 7, G4_PAGE_BYTES));
+		assert_memory_equal(&now, &before, sizeof(now));
+	}
+	now.index.count = G4_DIR_INDEX_ENTRIES - 1;
+	assert_true(index_insert(&now.index, G4_DIR_INDEX_ENTRIES - 2, 7, G4_PAGE_BYTES));
+	assert_int_equal(now.index.count, G4_DIR_INDEX_ENTRIES);
+	assert_int_equal(now.index.entries[G4_DIR_INDEX_ENTRIES - 1].hash, 7);
+	assert_memory_equal(now.behind, before.behind, sizeof(now.behind));
+}
+
 /* ------------------------------------------------------------------ what is left to who has the directory alone */
 
 /* More leaves than an index page leads to. */
@@ -530,6 +627,10 @@ int main(void)
 		TEST(a_name_is_taken_from_where_it_is_after_a_split),
 		TEST(a_name_is_moved_from_where_it_is_after_a_split),
 		TEST(a_leaf_is_split_once),
+		TEST(a_leaf_is_split_with_the_last_page),
+		TEST(a_page_that_another_maker_has_is_no_lack_of_space),
+		TEST(no_page_for_a_split_is_a_lack_of_space),
+		cmocka_unit_test(nothing_is_written_behind_an_index_page),
 		TEST(index_pages_are_divided_and_go_again),
 	};
 
