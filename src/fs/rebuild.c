@@ -46,7 +46,8 @@ G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g
 	return ask(wg, fs, G4_ORDER_NAME, &order) == 0 && name[0] != 0;
 }
 
-#define LEAVES 16u /* so many times something is left out in one step */
+#define LEAVES 16u			    /* so many times something is left out in one step */
+#define STEP_PAGES (G4_MIB / G4_PAGE_BYTES) /* more than that is not copied in one (space/set_rebuild_host.c) */
 
 /*
  * What nobody has claimed is left out, until something in use comes: then order->bytes is how much of that there is in a row, or 0
@@ -62,7 +63,8 @@ G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, struct g4_dev_ord
 		const uint64_t page = order->done / G4_PAGE_BYTES, most = order->bytes / G4_PAGE_BYTES;
 		order->bytes = g4_alloc_count(wg, &fs->alloc, page, most, false) * G4_PAGE_BYTES;
 		if (order->bytes == 0) {
-			order->bytes = g4_alloc_count(wg, &fs->alloc, page, most, true) * G4_PAGE_BYTES;
+			order->bytes =
+				g4_alloc_count(wg, &fs->alloc, page, g4_min64(most, STEP_PAGES), true) * G4_PAGE_BYTES;
 			return 0;
 		}
 		rc = ask(wg, fs, G4_ORDER_SKIP, order);

@@ -534,7 +534,9 @@ void g4_set_free(struct g4_set *set, bool disks)
 static void leave(struct g4_set *set)
 {
 	const struct g4_set_parity *p = set->parity;
-	const bool has_log = p && set->has_super && (p->head > 1 || p->made_changed || g4_set_held_any(set));
+	/* a map that is only not on all disks is no reason to write to a set that nobody has written to */
+	const bool has_map = p && p->made_changed && !set->dev.props.read_only && !g4_load32_acq(&set->unrecorded);
+	const bool has_log = p && set->has_super && (p->head > 1 || has_map || g4_set_held_any(set));
 	const bool rebuilds = set->target != G4_MAX_DISKS && !set->dev.props.read_only;
 	struct g4_wg *wg = has_log || rebuilds ? g4_wg_create(0) : NULL;
 

@@ -142,7 +142,10 @@ static int write_map(struct g4_wg *wg, struct g4_set *set)
 	return rc;
 }
 
-/* Of each page the newest that a disk has: none has ever less in it. What no disk has counts for nothing. */
+/*
+ * Of each page the newest that a disk has; what no disk has counts for nothing. An older one may say more than is true, for regions
+ * leave the map, too (g4_rows_forget()): where a disk has that, or none, the map is written before anybody relies on what is not in it.
+ */
 static void load_map(struct g4_wg *wg, struct g4_set *set)
 {
 	struct g4_set_parity *p = set->parity;
@@ -151,15 +154,21 @@ static void load_map(struct g4_wg *wg, struct g4_set *set)
 	for (uint64_t page = 0; p->pages + page < p->area; page++) {
 		const uint64_t address = address_of(p->pages + page);
 		uint64_t newest = 0;
+		uint32_t disks = 0, same = 0; /* that have the newest */
 		for (uint32_t d = 0; d < set->count; d++) {
-			if (!g4_set_is_active(set, d) ||
-			    g4_dev_read(wg, set->disks[d].dev, address, p->kept, G4_PAGE_BYTES) < 0 ||
-			    g4_block_verify(map, G4_BLOCK_PARITY_LOG, g4_address_from(address), tag_of(set)) < 0 ||
-			    map->kind != G4_PARITY_LOG_MAP || map->count != page || map->epoch <= newest)
+			if (!g4_set_is_active(set, d))
 				continue;
+			disks++;
+			if (g4_dev_read(wg, set->disks[d].dev, address, p->kept, G4_PAGE_BYTES) < 0 ||
+			    g4_block_verify(map, G4_BLOCK_PARITY_LOG, g4_address_from(address), tag_of(set)) < 0 ||
+			    map->kind != G4_PARITY_LOG_MAP || map->count != page || map->epoch < newest)
+				continue;
+			same = map->epoch == newest ? same + 1 : 1;
 			newest = map->epoch;
 			memcpy(p->made + page * MAP_BYTES, map->slots, map_bytes(p, page));
 		}
+		p->epoch = g4_max64(p->epoch, newest); /* the next one is newer, whatever the clock says */
+		p->made_changed = p->made_changed || (same > 0 && same < disks);
 	}
 }
 
@@ -555,8 +564,8 @@ int g4_set_log_load(struct g4_wg *wg, struct g4_set *set)
 	struct copies copies = {.epoch = 0};
 	int rc = read_copies(wg, set, &copies);
 
-	load_map(wg, set);
 	p->epoch = copies.epoch;
+	load_map(wg, set);
 	p->old_end = 1;
 	if (rc == 0 && copies.count > 0) {
 		p->old_end = merge(set, &copies);

@@ -341,6 +341,23 @@ static int give(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, struct g4_dev
 	return g4_dev_order(wg, dev, order);
 }
 
+static void find_rows(struct g4_dev *set, struct g4_chunk *chunk)
+{
+	chunk->parity = 0;
+	for (uint32_t n = 0; !chunk->parity; n++)
+		assert_true(g4_set_chunk(set, n, chunk));
+}
+
+/* What lies before the rows; what comes next is in the order then. */
+static void rebuild_front(struct g4_wg *wg, struct g4_dev *dev, const struct g4_chunk *chunk, struct g4_dev_order *o)
+{
+	do {
+		o->bytes = 0;
+		assert_int_equal(give(wg, dev, G4_ORDER_STEP, o), 0);
+		assert_int_equal(give(wg, dev, G4_ORDER_NEXT, o), 0);
+	} while (o->done < chunk->address);
+}
+
 static void what_is_written_meanwhile_is_made(void **state)
 {
 	const struct level *level = &levels[2];
@@ -360,15 +377,9 @@ static void what_is_written_meanwhile_is_made(void **state)
 	if (give(wg, dev, G4_ORDER_REPLACE, &o) < 0)
 		fail_msg("%s", d.message);
 	o = (struct g4_dev_order){.bytes = 0};
-	struct g4_chunk chunk = {.parity = 0};
-	for (uint32_t n = 0; !chunk.parity; n++)
-		assert_true(g4_set_chunk(dev, n, &chunk));
-	/* the front */
-	do {
-		o.bytes = 0;
-		assert_int_equal(give(wg, dev, G4_ORDER_STEP, &o), 0);
-		assert_int_equal(give(wg, dev, G4_ORDER_NEXT, &o), 0);
-	} while (o.done < chunk.address);
+	struct g4_chunk chunk;
+	find_rows(dev, &chunk);
+	rebuild_front(wg, dev, &chunk, &o);
 	const uint64_t address = o.done, all = o.bytes;
 	assert_true(all > 2 * G4_PAGE_BYTES);
 	/* a page of each column: one of them is on the disk that is being rebuilt */
@@ -411,35 +422,32 @@ static void what_is_written_meanwhile_is_made(void **state)
 
 /* ---- what can not be read where rows were left out ---- */
 
-/*
- * A page of a row that was passed, of which disks 1 and 3 have data, and another disk a page of data. *other: that disk. *at: what disk 3 has
- * of the row, on it; *other_at: what the other has. The address of the other's page.
- */
-static uint64_t find_passed(const struct disks *d, const struct g4_chunk *chunk, uint32_t *other, uint64_t *at,
-			    uint64_t *other_at)
+struct passed { /* a row of pages that was passed: of each disk, where it has its page of data; 0: it has parity there */
+	uint64_t address[MOST_DISKS], at[MOST_DISKS];
+};
+
+/* One of which disks 1 and 3 have data. */
+static struct passed find_passed(const struct disks *d, const struct g4_chunk *chunk)
 {
 	const uint32_t k = g4_chunk_data_columns(chunk);
 
 	for (uint64_t stripe = 0; stripe < chunk->place_bytes / chunk->stripe_bytes; stripe++) {
-		uint32_t column[MOST_DISKS], third = k;
-		for (uint32_t c = 0; c < chunk->columns; c++)
-			column[g4_place_disk(g4_chunk_place(chunk, stripe, c))] = c;
-		for (uint32_t c = 0; c < k; c++)
-			third = c == column[1] || c == column[3] ? third : c;
-		const uint64_t offset = stripe * chunk->stripe_bytes,
-			       passed = g4_place_address(g4_chunk_place(chunk, stripe, column[1])) + offset;
+		struct passed row = {.at = {0}};
 		uint64_t n = 0;
-		while (n < chunk->stripe_bytes && d->memory[1][passed + n] == UNTOUCHED)
-			n++;
-		if (n < chunk->stripe_bytes || column[1] >= k || column[3] >= k || third == k)
+		for (uint32_t c = 0; c < k; c++) {
+			const uint64_t place = g4_chunk_place(chunk, stripe, c);
+			row.address[g4_place_disk(place)] = chunk->address + (stripe * k + c) * chunk->stripe_bytes;
+			row.at[g4_place_disk(place)] = g4_place_address(place) + stripe * chunk->stripe_bytes;
+		}
+		if (!row.at[1] || !row.at[3])
 			continue;
-		*other = g4_place_disk(g4_chunk_place(chunk, stripe, third));
-		*at = g4_place_address(g4_chunk_place(chunk, stripe, column[3])) + offset;
-		*other_at = g4_place_address(g4_chunk_place(chunk, stripe, third)) + offset;
-		return chunk->address + (stripe * k + third) * chunk->stripe_bytes;
+		while (n < chunk->stripe_bytes && d->memory[1][row.at[1] + n] == UNTOUCHED)
+			n++;
+		if (n == chunk->stripe_bytes)
+			return row;
 	}
 	fail_msg("no row was passed");
-	return 0;
+	return (struct passed){.at = {0}};
 }
 
 /* Beside a page that can not be read, and that nobody has ever used since: what is written is there without its disk. */
@@ -449,8 +457,7 @@ static void a_page_that_can_not_be_read_does_not_keep_parity_wrong(void **state)
 	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3), *found = rig_memory(G4_PAGE_BYTES, 4);
 	const struct g4_fault none = {.bad_bytes = 0};
 	struct g4_wg *wg = g4_wg_create(0);
-	struct g4_chunk chunk = {.parity = 0};
-	uint64_t at = 0, other_at = 0;
+	struct g4_chunk chunk;
 	uint32_t other = 0;
 	struct g4_dev *dev;
 	struct faulty f;
@@ -464,11 +471,13 @@ static void a_page_that_can_not_be_read_does_not_keep_parity_wrong(void **state)
 	finish(&d);
 	disks_unmount_fs(&d, dev, true);
 	disks_open_faulty(&d, &f);
-	for (uint32_t n = 0; !chunk.parity; n++)
-		assert_true(g4_set_chunk(f.set, n, &chunk));
-	const uint64_t address = find_passed(&d, &chunk, &other, &at, &other_at);
-	const struct g4_fault bad = {.bad_at = at, .bad_bytes = G4_PAGE_BYTES},
-			      lost = {.bad_at = other_at, .bad_bytes = G4_PAGE_BYTES};
+	find_rows(f.set, &chunk);
+	const struct passed row = find_passed(&d, &chunk);
+	while (other == 1 || other == 3 || !row.at[other])
+		other++;
+	const uint64_t address = row.address[other];
+	const struct g4_fault bad = {.bad_at = row.at[3], .bad_bytes = G4_PAGE_BYTES},
+			      lost = {.bad_at = row.at[other], .bad_bytes = G4_PAGE_BYTES};
 	g4_dev_fault_set(f.fault[3], &bad);
 	assert_int_equal(g4_dev_write(wg, f.set, address, page, G4_PAGE_BYTES, 0), 0);
 	assert_int_equal(g4_dev_flush(wg, f.set), 0);
@@ -484,6 +493,107 @@ static void a_page_that_can_not_be_read_does_not_keep_parity_wrong(void **state)
 	if (disks_try_open(&d, all_of(level) & ~(1u << other), true, 0, &dev) < 0)
 		fail_msg("%s", d.message);
 	assert_int_equal(g4_dev_read(wg, dev, address, found, G4_PAGE_BYTES), 0);
+	assert_memory_equal(found, page, G4_PAGE_BYTES);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	free(page);
+	free(found);
+	disks_free(&d);
+}
+
+/* ---- a map that is not on all disks ---- */
+
+static uint8_t *map_of(const struct disks *d, uint32_t disk)
+{
+	const struct g4_superblock *sb =
+		(const struct g4_superblock *)(const void *)(d->memory[0] + G4_SUPERBLOCK_ADDRESS);
+	uint8_t *page = d->memory[disk] + G4_MIB + sb->parity_log_bytes - G4_PAGE_BYTES;
+
+	assert_int_equal(((const struct g4_parity_log *)(const void *)page)->kind, G4_PARITY_LOG_MAP);
+	return page;
+}
+
+static void take_disks(const struct disks *d, uint8_t **kept)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		kept[n] = (uint8_t *)malloc(d->bytes[n]);
+		rig_copy(kept[n], d->memory[n], d->bytes[n]);
+	}
+}
+
+static void put_disks_back(struct disks *d, uint8_t **kept)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		rig_copy(d->memory[n], kept[n], d->bytes[n]);
+		free(kept[n]);
+	}
+}
+
+static void open_some(struct disks *d, uint32_t which, struct g4_dev **dev)
+{
+	if (disks_try_open(d, which, true, 0, dev) < 0)
+		fail_msg("%s", d->message);
+}
+
+/*
+ * The power fails when only disk 0 has the map without the regions that are left out; after the rebuild has gone on to its end it fails
+ * again, and disk 0 is lost.
+ */
+static void a_map_that_one_disk_has_gets_to_the_others(void **state)
+{
+	const struct level *level = &levels[3];
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3), *found = rig_memory(G4_PAGE_BYTES, 4);
+	const uint32_t all = all_of(level);
+	struct g4_wg *wg = g4_wg_create(0);
+	uint8_t map[G4_PAGE_BYTES], *kept[MOST_DISKS];
+	struct g4_chunk chunk;
+	struct g4_dev *dev;
+	struct disks d;
+	int rc = 0;
+
+	(void)state;
+	begin_sparse(&d, level, &dev);
+	disks_unmount_fs(&d, dev, true);
+	memset(d.memory[1], UNTOUCHED, d.bytes[1]);
+	open_some(&d, all & ~2u, &dev);
+	struct g4_dev_order o = {.name = d.names[1], .text = d.message, .text_bytes = sizeof(d.message)};
+	if (give(wg, dev, G4_ORDER_REPLACE, &o) < 0)
+		fail_msg("%s", d.message);
+	o = (struct g4_dev_order){.bytes = 0};
+	find_rows(dev, &chunk);
+	rebuild_front(wg, dev, &chunk, &o);
+	assert_int_equal(give(wg, dev, G4_ORDER_NOTE, &o), 0);
+	take_disks(&d, kept);
+	assert_int_equal(give(wg, dev, G4_ORDER_NEXT, &o), 0);
+	assert_int_equal(give(wg, dev, G4_ORDER_SKIP, &o), 0);
+	assert_true(o.bytes > 0);
+	memcpy(map, map_of(&d, 0), G4_PAGE_BYTES);
+	g4_dev_close(dev);
+	put_disks_back(&d, kept);
+	assert_memory_not_equal(map, map_of(&d, 0), G4_PAGE_BYTES);
+	memcpy(map_of(&d, 0), map, G4_PAGE_BYTES);
+	/* it goes on */
+	open_some(&d, all, &dev);
+	while (rc == 0) {
+		assert_int_equal(give(wg, dev, G4_ORDER_NEXT, &o), 0);
+		if (o.done >= chunk.address && o.bytes > 0)
+			assert_int_equal(give(wg, dev, G4_ORDER_SKIP, &o), 0);
+		else
+			o.bytes = 0;
+		if (o.bytes == 0)
+			rc = give(wg, dev, G4_ORDER_STEP, &o);
+	}
+	assert_int_equal(rc, 1);
+	const struct passed row = find_passed(&d, &chunk);
+	take_disks(&d, kept);
+	g4_dev_close(dev);
+	put_disks_back(&d, kept);
+	open_some(&d, all & ~1u, &dev);
+	assert_int_equal(g4_dev_write(wg, dev, row.address[3], page, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	g4_dev_close(dev);
+	open_some(&d, all & ~9u, &dev);
+	assert_int_equal(g4_dev_read(wg, dev, row.address[3], found, G4_PAGE_BYTES), 0);
 	assert_memory_equal(found, page, G4_PAGE_BYTES);
 	g4_dev_close(dev);
 	g4_wg_destroy(wg);
@@ -668,6 +778,7 @@ int main(void)
 		cmocka_unit_test(of_one_that_can_only_be_read_all_is),
 		cmocka_unit_test(what_is_written_meanwhile_is_made),
 		cmocka_unit_test(a_page_that_can_not_be_read_does_not_keep_parity_wrong),
+		cmocka_unit_test(a_map_that_one_disk_has_gets_to_the_others),
 		cmocka_unit_test(the_power_fails_where_rows_were_left_out),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
