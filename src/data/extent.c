@@ -12,10 +12,8 @@ G4_FN static bool may_share(const struct g4_fs *fs)
 
 G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages)
 {
-	/* maps of the groups that it lies in, and their descriptors, which share pages */
-	const uint64_t one = pages / G4_GROUP_PAGES + G4_ALLOC_CREDITS;
-	/* counts of owners: one extent that comes, one that goes */
-	const uint32_t credits = (uint32_t)(extents * one) + (may_share(fs) ? 2 * G4_SHARE_CREDITS : 0);
+	const uint32_t credits =
+		(uint32_t)G4_EXTENT_CREDITS(extents, pages) + (may_share(fs) ? G4_EXTENT_SHARE_CREDITS : 0);
 
 	return txn->credits >= credits || g4_txn_extend(txn, credits > EXTEND_CREDITS ? credits : EXTEND_CREDITS);
 }
