@@ -33,7 +33,7 @@
  */
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
-/* The same of a page that is listed with this sum; -G4_E_AGAIN: it is not. */
+/* The same of a page that is listed with this sum; -G4_E_AGAIN: it is not, or that can not be read. Nothing has changed then. */
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				  struct g4_address address, const void *sum);
 /* Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. */

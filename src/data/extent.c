@@ -49,9 +49,8 @@ G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 			 -G4_E_AGAIN :
 			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, key.bytes);
 
-	/* no page for counts, or none that can be read, too many owners, or freed */
-	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP || rc == -G4_E_IO ||
-	    rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED || rc == -G4_E_TYPE || rc == -G4_E_CORRUPT_ALLOC)
+	/* no page for counts, too many owners, or freed: nothing has changed. Behind any other error something may be half done */
+	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP)
 		rc = -G4_E_AGAIN;
 	if (rc == -G4_E_AGAIN)
 		g4_ddt_remove(&fs->ddt, key.bytes, address, true);
