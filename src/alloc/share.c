@@ -6,7 +6,7 @@
 #include "alloc/share.h"
 
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
-#define UNLIST_CREDITS 3u			    /* a page of sums is freed: the page, a map, a descriptor */
+#define UNLIST_CREDITS 3u			    /* a page is freed: the one that leads to it, a map, a descriptor */
 
 /* The lines of what leads to the counts of a region, referenced; G4_NO_LINE: there is none. */
 struct counts {
@@ -226,6 +226,19 @@ G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
+/* Frees the page of buffered owners if it is empty, and the transaction gets the credits or has them; if not, a later call does. */
+G4_FN static int drop_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	if (c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0 ||
+	    (!g4_txn_extend(txn, UNLIST_CREDITS) && txn->credits < UNLIST_CREDITS))
+		return 0;
+	const struct g4_address address = g4_address_from(shares_of(alloc, c)->buffered);
+	g4_txn_dirty(txn, c->shares);
+	shares_of(alloc, c)->buffered = 0;
+	put(alloc, &c->buffered);
+	return g4_alloc_free_metadata(wg, alloc, txn, address);
+}
+
 /* What a region's pages have beyond one owner. */
 struct more {
 	uint64_t buffered[G4_REGION_WORDS]; /* bits of those that have a buffered one */
@@ -316,6 +329,16 @@ G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 			rc = free_listing(wg, alloc, txn, c, quarter);
 		}
 	return rc;
+}
+
+/* Frees what leads to nothing, of the group and a region, as far as the transaction gets the credits. */
+G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	int rc = drop_buffered(wg, alloc, txn, c);
+
+	if (rc == 0)
+		rc = drop_listings(wg, alloc, txn, c);
+	return rc < 0 ? rc : drop_shares(wg, alloc, txn, c);
 }
 
 /* Makes what there is not of a quarter's page of sums; it is referenced. -G4_E_NOSPC: there is no room, and nothing has changed. */
@@ -476,7 +499,6 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 			 uint64_t gone[G4_LISTING_WORDS])
 {
 	const uint32_t region = quarter / G4_LISTING_QUARTERS, first = quarter % G4_LISTING_QUARTERS * G4_LISTING_PAGES;
-	bool any = false;
 	struct counts c;
 	struct more more;
 
@@ -490,12 +512,9 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 			continue;
 		unlist(alloc, txn, &c, first + k);
 		gone[k / 64] |= UINT64_C(1) << k % 64;
-		any = true;
 	}
-	if (any)
-		rc = drop_listings(wg, alloc, txn, &c);
-	if (any && rc == 0)
-		rc = drop_shares(wg, alloc, txn, &c);
+	if (rc == 0 && c.shares != G4_NO_LINE)
+		rc = drop_unused(wg, alloc, txn, &c);
 	put_counts(alloc, &c);
 	g4_unlock(lock_of(alloc, group));
 	return rc;
@@ -692,23 +711,6 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 	return rc;
 }
 
-/* Frees what has become empty: the page of counts, then, as far as the transaction gets the credits, that of buffered owners. */
-G4_FN static int drop_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
-{
-	int rc = 0;
-
-	if (c->owners != G4_NO_LINE && owners_of(alloc, c)->shared == 0)
-		rc = drop_owners(wg, alloc, txn, c);
-	if (rc < 0 || c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0 ||
-	    !g4_txn_extend(txn, UNLIST_CREDITS))
-		return rc;
-	const struct g4_address address = g4_address_from(shares_of(alloc, c)->buffered);
-	g4_txn_dirty(txn, c->shares);
-	shares_of(alloc, c)->buffered = 0;
-	put(alloc, &c->buffered);
-	return g4_alloc_free_metadata(wg, alloc, txn, address);
-}
-
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
@@ -727,12 +729,10 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		rc = g4_alloc_free(wg, alloc, txn, address, pages);
 	} else if (rc == 0) {
 		rc = release_counted(wg, alloc, txn, &c, address, pages);
+		if (rc == 0 && c.owners != G4_NO_LINE && owners_of(alloc, &c)->shared == 0)
+			rc = drop_owners(wg, alloc, txn, &c);
 		if (rc == 0)
-			rc = drop_counts(wg, alloc, txn, &c);
-		if (rc == 0)
-			rc = drop_listings(wg, alloc, txn, &c);
-		if (rc == 0)
-			rc = drop_shares(wg, alloc, txn, &c);
+			rc = drop_unused(wg, alloc, txn, &c);
 	}
 	put_counts(alloc, &c);
 	g4_unlock(lock);

@@ -9,6 +9,7 @@
 
 #include "alloc/share.h"
 #include "damage.h"
+#include "data/dedup.h"
 #include "fs/fs.h"
 #include "fsck/fsck.h"
 #include "inode/txn.h"
@@ -425,6 +426,41 @@ static void a_region_that_can_not_be_settled_stops_no_other(void **state)
 	rig_end(&rig);
 }
 
+/* Where others have filled the transaction, what is empty is collected with the credits at hand, or later. */
+static void what_is_empty_is_collected_later(void **state)
+{
+	struct g4_txn txn;
+	uint64_t count;
+
+	(void)state;
+	for (uint32_t at_hand = 0; at_hand < 2; at_hand++) {
+		open_counted(64 * G4_MIB, 1);
+		const uint64_t group = places[0] / G4_PAGE_BYTES / G4_GROUP_PAGES;
+		assert_true(change_owners(0, 1, true));
+		assert_int_equal(op_sync(&rig), 0);
+		assert_int_equal(g4_begin(rig.wg, rig.fs, 2 * G4_SHARE_CREDITS, &txn), 0);
+		const uint32_t left = at_hand ? 0 : txn.credits - 1;
+		txn.credits -= left;
+		const uint64_t used = g4_load64_rlx(&rig.fs->journal.gate) & UINT32_MAX;
+		g4_add64(&rig.fs->journal.gate, rig.fs->journal.max_blocks - used);
+		assert_int_equal(g4_share_release(rig.wg, &rig.fs->alloc, &txn, g4_address_from(places[0]), 1), 0);
+		assert_int_equal(g4_end(rig.fs, &txn, 0), 0);
+		model[0]--;
+		unmount();
+		assert_int_equal(buffered_at(places[0]) != NULL, !at_hand);
+		rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		assert_int_equal(g4_begin(rig.wg, rig.fs, 1, &txn), 0);
+		assert_int_equal(g4_share_unlist(rig.wg, &rig.fs->alloc, &txn, g4_address_from(places[0])), 0);
+		assert_int_equal(g4_end(rig.fs, &txn, 0), 0);
+		assert_int_equal(g4_dedup_prune(rig.wg, rig.fs, group, &count), 0); /* which lists nothing */
+		assert_int_equal(count, 0);
+		unmount();
+		assert_int_equal(map_at(places[0])->shares, 0);
+		rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		rig_end(&rig);
+	}
+}
+
 /* ---------------------------------------------------------------------------------------------------- files */
 
 #define SHARED 40u
@@ -610,6 +646,7 @@ int main(void)
 		cmocka_unit_test(without_room_owners_still_go),
 		cmocka_unit_test(what_is_half_done_stops_the_journal),
 		cmocka_unit_test(a_region_that_can_not_be_settled_stops_no_other),
+		cmocka_unit_test(what_is_empty_is_collected_later),
 		cmocka_unit_test(buffered_owners_go_with_their_files),
 		cmocka_unit_test(wrong_buffered_owners_are_found_and_repaired),
 		cmocka_unit_test(more_owners_than_can_be_counted_are_found),
