@@ -6,7 +6,7 @@
 #include "alloc/share.h"
 
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
-#define UNLIST_CREDITS 3u			    /* a page of sums is freed: the page, a map, a descriptor */
+#define UNLIST_CREDITS 3u			    /* a page is freed: the one that leads to it, a map, a descriptor */
 
 /* The lines of what leads to the counts of a region, referenced; G4_NO_LINE: there is none. */
 struct counts {
@@ -226,6 +226,19 @@ G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
+/* Frees the page of buffered owners if it is empty, and the transaction gets the credits or has them; if not, a later call does. */
+G4_FN static int drop_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	if (c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0 ||
+	    (!g4_txn_extend(txn, UNLIST_CREDITS) && txn->credits < UNLIST_CREDITS))
+		return 0;
+	const struct g4_address address = g4_address_from(shares_of(alloc, c)->buffered);
+	g4_txn_dirty(txn, c->shares);
+	shares_of(alloc, c)->buffered = 0;
+	put(alloc, &c->buffered);
+	return g4_alloc_free_metadata(wg, alloc, txn, address);
+}
+
 /* What a region's pages have beyond one owner. */
 struct more {
 	uint64_t buffered[G4_REGION_WORDS]; /* bits of those that have a buffered one */
@@ -316,6 +329,16 @@ G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 			rc = free_listing(wg, alloc, txn, c, quarter);
 		}
 	return rc;
+}
+
+/* Frees what leads to nothing, of the group and a region, as far as the transaction gets the credits. */
+G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	int rc = drop_buffered(wg, alloc, txn, c);
+
+	if (rc == 0)
+		rc = drop_listings(wg, alloc, txn, c);
+	return rc < 0 ? rc : drop_shares(wg, alloc, txn, c);
 }
 
 /* Makes what there is not of a quarter's page of sums; it is referenced. -G4_E_NOSPC: there is no room, and nothing has changed. */
@@ -476,7 +499,6 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 			 uint64_t gone[G4_LISTING_WORDS])
 {
 	const uint32_t region = quarter / G4_LISTING_QUARTERS, first = quarter % G4_LISTING_QUARTERS * G4_LISTING_PAGES;
-	bool any = false;
 	struct counts c;
 	struct more more;
 
@@ -490,12 +512,9 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 			continue;
 		unlist(alloc, txn, &c, first + k);
 		gone[k / 64] |= UINT64_C(1) << k % 64;
-		any = true;
 	}
-	if (any)
-		rc = drop_listings(wg, alloc, txn, &c);
-	if (any && rc == 0)
-		rc = drop_shares(wg, alloc, txn, &c);
+	if (rc == 0 && c.shares != G4_NO_LINE)
+		rc = drop_unused(wg, alloc, txn, &c);
 	put_counts(alloc, &c);
 	g4_unlock(lock_of(alloc, group));
 	return rc;
@@ -516,7 +535,10 @@ G4_FN static int check_acquire(const struct g4_region *bits, const g4_le32 *more
 	return 0;
 }
 
-/* Puts the buffered owners of the region that has most of them into its page of counts. */
+/*
+ * Puts the buffered owners of the region that has most of them into its page of counts. 1; 0: that can not be had, or it takes none (of a
+ * hostile image), and nothing has changed; or an error.
+ */
 G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, const struct counts *c)
 {
 	struct g4_buffered_page *buffered = buffered_of(alloc, c);
@@ -524,11 +546,11 @@ G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 
 	of.region = g4_buffered_most(buffered);
 	of.owners = G4_NO_LINE;
-	int rc = get_owners(wg, alloc, &of);
-	if (rc == 0 && of.owners == G4_NO_LINE)
-		rc = make_counts(wg, alloc, txn, &of);
+	if (get_owners(wg, alloc, &of) < 0)
+		return 0;
+	const int rc = of.owners == G4_NO_LINE ? make_counts(wg, alloc, txn, &of) : 0;
 	if (rc < 0)
-		return rc;
+		return rc == -G4_E_NOSPC ? 0 : rc;
 	struct g4_owners_page *owners = owners_of(alloc, &of);
 	g4_txn_dirty(txn, of.owners);
 	g4_txn_dirty(txn, c->buffered);
@@ -540,32 +562,34 @@ G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 		g4_buffered_take(buffered, k);
 	}
 	put(alloc, &of.owners);
-	return buffered->count < G4_BUFFERED_MOST ? 0 : -G4_E_CORRUPT_ALLOC;
+	return buffered->count < G4_BUFFERED_MOST;
 }
 
 /*
- * One owner more of page `at` of c's region, in the group's page of buffered owners. False: it is to be counted in its page of counts, which
- * the transaction changes anyway, or there is no room.
+ * One owner more of page `at` of c's region, in the group's page of buffered owners. 1; 0: it is to be counted in its page of counts, which
+ * the transaction changes anyway, or there is no room; or an error, half done.
  */
-G4_FN static bool buffer_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
-			       uint32_t at)
+G4_FN static int buffer_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			      uint32_t at)
 {
-	int rc = 0;
+	int rc = 1;
 
 	if (!g4_load32_acq(&alloc->buffers_owners) ||
 	    (c->owners != G4_NO_LINE &&
 	     g4_load64_rlx(&g4_meta_line(alloc->meta->cache, c->owners)->txn) == txn->sequence))
-		return false;
-	if (c->buffered == G4_NO_LINE)
+		return 0;
+	if (c->buffered == G4_NO_LINE) {
 		rc = make_buffered(wg, alloc, txn, c);
-	else if (buffered_of(alloc, c)->count == G4_BUFFERED_MOST)
+		rc = rc == -G4_E_NOSPC ? 0 : rc < 0 ? rc : 1;
+	} else if (buffered_of(alloc, c)->count == G4_BUFFERED_MOST) {
 		rc = settle_most(wg, alloc, txn, c);
-	if (rc < 0)
-		return false;
+	}
+	if (rc <= 0)
+		return rc;
 	struct g4_buffered_page *buffered = buffered_of(alloc, c);
 	g4_txn_dirty(txn, c->buffered);
 	buffered->pages[buffered->count++] = (uint16_t)(c->region * G4_REGION_PAGES + at);
-	return true;
+	return 1;
 }
 
 /* Pages of c's region have an owner more, each in its page of counts. */
@@ -583,6 +607,13 @@ G4_FN static int count_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 	return 0;
 }
 
+/* An error that says that counts can not be read, before anything has changed. */
+G4_FN static bool is_unreadable(int rc)
+{
+	return rc == -G4_E_IO || rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED || rc == -G4_E_TYPE ||
+	       rc == -G4_E_CORRUPT_ALLOC;
+}
+
 /* With `sum`: one page, if it is listed with that. */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			 uint64_t pages, const void *sum)
@@ -598,16 +629,20 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);
 	rc = get_counts(wg, alloc, region, &c);
-	if (rc == 0) {
-		const int listed = sum ? is_listed(wg, alloc, &c, first, sum) : 1;
+	if (rc == 0 && sum) {
+		const int listed = is_listed(wg, alloc, &c, first, sum);
 		rc = listed < 0 ? listed : listed ? 0 : -G4_E_AGAIN;
-		if (rc == 0)
-			rc = check_acquire(&map_of(alloc, &c)->regions[c.region],
-					   c.owners == G4_NO_LINE ? NULL : owners_of(alloc, &c)->more, first, pages);
-		if (rc == 0 && !(pages == 1 && buffer_owner(wg, alloc, txn, &c, first)))
-			rc = count_owners(wg, alloc, txn, &c, first, pages);
-		put_counts(alloc, &c);
 	}
+	if (rc == 0)
+		rc = check_acquire(&map_of(alloc, &c)->regions[c.region],
+				   c.owners == G4_NO_LINE ? NULL : owners_of(alloc, &c)->more, first, pages);
+	if (sum && is_unreadable(rc))
+		rc = -G4_E_AGAIN;
+	if (rc == 0) {
+		const int buffered = pages == 1 ? buffer_owner(wg, alloc, txn, &c, first) : 0;
+		rc = buffered < 0 ? buffered : buffered ? 0 : count_owners(wg, alloc, txn, &c, first, pages);
+	}
+	put_counts(alloc, &c);
 	g4_unlock(lock);
 	return rc;
 }
@@ -676,23 +711,6 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 	return rc;
 }
 
-/* Frees what has become empty: the page of counts, then, as far as the transaction gets the credits, that of buffered owners. */
-G4_FN static int drop_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
-{
-	int rc = 0;
-
-	if (c->owners != G4_NO_LINE && owners_of(alloc, c)->shared == 0)
-		rc = drop_owners(wg, alloc, txn, c);
-	if (rc < 0 || c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0 ||
-	    !g4_txn_extend(txn, UNLIST_CREDITS))
-		return rc;
-	const struct g4_address address = g4_address_from(shares_of(alloc, c)->buffered);
-	g4_txn_dirty(txn, c->shares);
-	shares_of(alloc, c)->buffered = 0;
-	put(alloc, &c->buffered);
-	return g4_alloc_free_metadata(wg, alloc, txn, address);
-}
-
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
@@ -711,12 +729,10 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		rc = g4_alloc_free(wg, alloc, txn, address, pages);
 	} else if (rc == 0) {
 		rc = release_counted(wg, alloc, txn, &c, address, pages);
+		if (rc == 0 && c.owners != G4_NO_LINE && owners_of(alloc, &c)->shared == 0)
+			rc = drop_owners(wg, alloc, txn, &c);
 		if (rc == 0)
-			rc = drop_counts(wg, alloc, txn, &c);
-		if (rc == 0)
-			rc = drop_listings(wg, alloc, txn, &c);
-		if (rc == 0)
-			rc = drop_shares(wg, alloc, txn, &c);
+			rc = drop_unused(wg, alloc, txn, &c);
 	}
 	put_counts(alloc, &c);
 	g4_unlock(lock);

@@ -33,7 +33,7 @@
  */
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
-/* The same of a page that is listed with this sum; -G4_E_AGAIN: it is not. */
+/* The same of a page that is listed with this sum; -G4_E_AGAIN: it is not, or that can not be read. Nothing has changed then. */
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				  struct g4_address address, const void *sum);
 /* Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. */
@@ -56,7 +56,10 @@ G4_FN G4_INLINE uint64_t g4_share_list_part(struct g4_address address, uint64_t 
 }
 /* In a transaction: a page is listed no more. 0 also where it was not. Changes a block. */
 G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
-/* In a transaction with G4_SHARE_CREDITS: pages of a quarter of a group that one thing alone leads to are listed no more: the bits in `gone`. */
+/*
+ * In a transaction with G4_SHARE_CREDITS: pages of a quarter of a group that one thing alone leads to are listed no more: the bits in `gone`.
+ * And pages that have become empty where a release had no credits to free them go.
+ */
 G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
 			 uint64_t gone[G4_LISTING_PAGES / 64]);
 /* 1: a page is listed with this sum, now; 0: it is not; or an error. No transaction. */

@@ -272,8 +272,8 @@ G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 	struct g4_txn txn;
 
 	int rc = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, page);
-	const bool known = rc == 0;
-	if (rc != -G4_E_NOENT && !(known && (bits[0] | bits[1]) == 0)) {
+	const bool known = rc == 0 && (bits[0] | bits[1]) != 0;
+	if (rc != -G4_E_NOENT) { /* also where nothing is listed: something may be left of that */
 		rc = g4_begin(wg, fs, G4_SHARE_CREDITS, &txn);
 		if (rc == 0)
 			rc = g4_end(fs, &txn, g4_share_prune(wg, &fs->alloc, &txn, group, quarter, gone));

@@ -12,10 +12,8 @@ G4_FN static bool may_share(const struct g4_fs *fs)
 
 G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages)
 {
-	/* maps of the groups that it lies in, and their descriptors, which share pages */
-	const uint64_t one = pages / G4_GROUP_PAGES + G4_ALLOC_CREDITS;
-	/* counts of owners: one extent that comes, one that goes */
-	const uint32_t credits = (uint32_t)(extents * one) + (may_share(fs) ? 2 * G4_SHARE_CREDITS : 0);
+	const uint32_t credits =
+		(uint32_t)G4_EXTENT_CREDITS(extents, pages) + (may_share(fs) ? G4_EXTENT_SHARE_CREDITS : 0);
 
 	return txn->credits >= credits || g4_txn_extend(txn, credits > EXTEND_CREDITS ? credits : EXTEND_CREDITS);
 }
@@ -51,9 +49,8 @@ G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 			 -G4_E_AGAIN :
 			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, key.bytes);
 
-	/* no page for counts, or none that can be read, too many owners, or freed */
-	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP || rc == -G4_E_IO ||
-	    rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED || rc == -G4_E_TYPE || rc == -G4_E_CORRUPT_ALLOC)
+	/* no page for counts, too many owners, or freed: nothing has changed. Behind any other error something may be half done */
+	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP)
 		rc = -G4_E_AGAIN;
 	if (rc == -G4_E_AGAIN)
 		g4_ddt_remove(&fs->ddt, key.bytes, address, true);

@@ -13,6 +13,12 @@
 #include "inode/mounted.h"
 
 /*
+ * Blocks that `extents` calls of the two below change at most, of up to `pages` pages each: maps of the groups that these lie in, and their
+ * descriptors, which share pages. And counts of owners: one extent that comes, one that goes.
+ */
+#define G4_EXTENT_CREDITS(extents, pages) ((extents) * ((pages) / G4_GROUP_PAGES + G4_ALLOC_CREDITS))
+#define G4_EXTENT_SHARE_CREDITS (2 * G4_SHARE_CREDITS)
+/*
  * Whether the transaction has the credits for `extents` calls of the two below, of up to `pages` pages each, or gets them. The
  * slots that change beside are the caller's to count.
  */

@@ -556,6 +556,10 @@ G4_FN static bool may_go_whole(struct g4_wg *wg, struct g4_fs *fs, const struct 
 	return *rc < 0 || path->level == 1 || g4_sum_entry_algorithm(sums) != G4_CHECKSUM_LARGE;
 }
 
+G4_STATIC_ASSERT(G4_EXTENT_CREDITS(1, G4_GIB / G4_PAGE_BYTES) + G4_EXTENT_SHARE_CREDITS <= 2 * G4_MAP_CREDITS &&
+			 G4_EXTENT_CREDITS(4, G4_INDIRECT_SLOTS) + G4_EXTENT_SHARE_CREDITS <= 2 * G4_MAP_CREDITS,
+		 "what clearing begins with is enough for the largest piece, however full others make the transaction");
+
 /*
  * One step of clearing at `page`: *next is where the next step starts; equal to page when credits ran out. 1: a large
  * pointer was split, do the step again.

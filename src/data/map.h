@@ -67,7 +67,10 @@ G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 			     uint64_t *done);
-/* In a transaction: unmaps and frees from `page` to `end`; *next is where to go on, >= end when finished. */
+/*
+ * In a transaction: unmaps and frees from `page` to `end`; *next is where to go on, >= end when finished. One that began with
+ * 2 * G4_MAP_CREDITS clears something; one with less may not, where others have filled the rest of the transaction.
+ */
 G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       uint64_t page, uint64_t end, uint64_t *next);
 /* *end: behind the last page in front of `before` that has space; 0: there is none. */

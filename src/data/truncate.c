@@ -188,7 +188,7 @@ G4_FN static int free_file_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_i
 		return 0;
 	while (next < g4_map_capacity_pages(inode->disk.map_height)) {
 		struct g4_txn txn;
-		int rc = g4_begin(wg, fs, G4_MAP_CREDITS, &txn);
+		int rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 		if (rc < 0)
 			return rc;
 		rc = g4_map_clear(wg, fs, &txn, inode, next, UINT64_MAX, &next);

@@ -15,12 +15,18 @@
 
 /* ------------------------------------------------------------------ what the counts say */
 
+/* What the counts of some regions say is not known: they are made anew from the pointers, none of which is blamed. */
+static void forget(struct g4_fsck *fsck, uint64_t first, uint64_t regions)
+{
+	fsck->owners_wrong = true;
+	g4_fsck_set_bits(fsck, &fsck->unknown_owners, first, regions);
+}
+
 static void damaged(struct g4_fsck *fsck, uint64_t first, uint64_t regions, const char *what, int status)
 {
 	g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL, "%s of %" PRIu64 " regions from 0x%" PRIx64 " on: %s", what,
 			regions, first * G4_REGION_BYTES, g4_strerror(status));
-	fsck->owners_wrong = true;
-	g4_fsck_set_bits(fsck, &fsck->unknown_owners, first, regions);
+	forget(fsck, first, regions);
 }
 
 static void load_region(struct g4_fsck *fsck, uint64_t region, struct g4_address address)
@@ -37,7 +43,7 @@ static void load_region(struct g4_fsck *fsck, uint64_t region, struct g4_address
 		return;
 	}
 	if (!g4_fsck_claim_metadata(fsck, address, NULL, "a page of counts of owners")) {
-		fsck->owners_wrong = true;
+		forget(fsck, region, 1);
 		return;
 	}
 	struct g4_fsck_owners *owners = g4_fsck_add_owners(fsck, region);
@@ -56,7 +62,7 @@ static void load_buffered(struct g4_fsck *fsck, uint64_t group, struct g4_addres
 	if (!(fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_BUFFERED)) {
 		g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL,
 				"owners of pages of group %" PRIu64 " are buffered, and none may be", group);
-		fsck->owners_wrong = true;
+		forget(fsck, first, G4_GROUP_REGIONS);
 		return;
 	}
 	int status = g4_image_block(fsck->image, address, G4_BLOCK_BUFFERED, &page);
@@ -67,7 +73,7 @@ static void load_buffered(struct g4_fsck *fsck, uint64_t group, struct g4_addres
 		return;
 	}
 	if (!g4_fsck_claim_metadata(fsck, address, NULL, "a page of buffered owners")) {
-		fsck->owners_wrong = true;
+		forget(fsck, first, G4_GROUP_REGIONS);
 		return;
 	}
 	fsck->group_buffered[group] = address;
@@ -75,7 +81,13 @@ static void load_buffered(struct g4_fsck *fsck, uint64_t group, struct g4_addres
 		struct g4_fsck_owners *owners = g4_fsck_add_owners(fsck, first + page.pages[k] / G4_REGION_PAGES);
 		if (owners == NULL)
 			return;
-		owners->counted[page.pages[k] % G4_REGION_PAGES]++;
+		uint32_t *counted = &owners->counted[page.pages[k] % G4_REGION_PAGES];
+		if (*counted == UINT32_MAX) {
+			damaged(fsck, owners->region, 1, "the buffered owners, more than can be counted,",
+				-G4_E_CORRUPT_ALLOC);
+			return;
+		}
+		++*counted;
 	}
 }
 
@@ -104,8 +116,7 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 		return;
 	}
 	if (map == NULL) { /* that was told; counts may have been lost with it */
-		fsck->owners_wrong = true;
-		g4_fsck_set_bits(fsck, &fsck->unknown_owners, first, G4_GROUP_REGIONS);
+		forget(fsck, first, G4_GROUP_REGIONS);
 		return;
 	}
 	const struct g4_address shares = g4_address_from(map->shares);
@@ -120,7 +131,7 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 		return;
 	}
 	if (!g4_fsck_claim_metadata(fsck, shares, NULL, "a page that leads to counts of owners")) {
-		fsck->owners_wrong = true;
+		forget(fsck, first, G4_GROUP_REGIONS);
 		return;
 	}
 	fsck->group_shares[group] = shares;

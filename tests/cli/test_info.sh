@@ -21,6 +21,9 @@ exits 1 "no such device" "$gpu4fs" info none.img
 one_sentence "... is told in one sentence"
 exits 1 "a directory that is no mount" "$gpu4fs" info .
 one_sentence "... is told in one sentence"
+"$gpu4fs" mkfs -q --dedup --size 64M c.img
+exits 0 "an image that deduplicates" "$gpu4fs" info --json c.img
+equals "... its features have names" "htree sums shared listed buffered" "$(json_value "' '.join(d['features_incompat'])")"
 exits 2 "no device" "$gpu4fs" info
 exits 2 "an unknown option" "$gpu4fs" info --frobnicate a.img
 finish

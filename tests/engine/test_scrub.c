@@ -188,7 +188,7 @@ static bool is_of_counts(uint64_t page)
 	const struct g4_block_header *header =
 		(const struct g4_block_header *)(const void *)(rig.image + page * G4_PAGE_BYTES);
 
-	return header->type == G4_BLOCK_SHARES || header->type == G4_BLOCK_OWNERS;
+	return header->type == G4_BLOCK_SHARES || header->type == G4_BLOCK_OWNERS || header->type == G4_BLOCK_BUFFERED;
 }
 
 /* One bit of every page in use, one after the other. cold: the cache is empty. */

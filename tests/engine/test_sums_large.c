@@ -6,9 +6,11 @@
 #include "damage.h"
 
 #include "data/batch.h"
+#include "data/file.h"
 #include "data/map.h"
 #include "data/reserve.h"
 #include "format/sums.h"
+#include "fs/super.h"
 #include "fsck/fsck_types.h"
 #include "hash/blake3.h"
 #include "inode/icache.h"
@@ -55,6 +57,12 @@ static int setup_huge(void **state)
 {
 	(void)state;
 	return open_with(G4_CHECKSUM_XXH3, HUGE_BYTES);
+}
+
+static int setup_huge_without(void **state)
+{
+	(void)state;
+	return open_with(0, HUGE_BYTES);
 }
 
 static int teardown(void **state)
@@ -506,6 +514,42 @@ static void a_page_of_1_gib_is_removed(void **state)
 	again();
 }
 
+/* Others have filled what a transaction has beyond the least: it goes all the same, in the next one. */
+static void a_page_of_1_gib_is_removed_in_a_crowd(void **state)
+{
+	struct rig_repair repair = {0};
+	uint32_t index;
+
+	(void)state;
+	const uint64_t ino = make("huge", 0, 5 * G4_PAGE_BYTES);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	struct g4_inode *disk = damage_inode(&rig, ino);
+	memset(disk->map, 0, sizeof(disk->map));
+	disk->map[0] = g4_ptr_make(g4_address_from(G4_GIB), G4_TAG_1G, G4_PTR_VALID);
+	disk->map_height = 2;
+	disk->size = G4_GIB;
+	disk->pages = 1u << 18;
+	damage_seal(&rig, g4_ptr_offset(ino));
+	assert_int_equal(rig_repair(&rig, &repair), 0);
+	assert_int_equal(repair.outcome[G4_FSCK_LOST], 0);
+	free(repair.text);
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(level_of(ino, 0), 2);
+	assert_int_equal(g4_super_add_feature(rig.wg, rig.fs, G4_FEATURE_INCOMPAT_SHARED), 0);
+	make("other", 0, G4_PAGE_BYTES); /* there is something to commit */
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	struct g4_journal *journal = &rig.fs->journal;
+	const uint64_t used = g4_load64_rlx(&journal->gate) & UINT32_MAX, room = G4_MAP_CREDITS + 5;
+	assert_true(used + room < journal->max_blocks);
+	g4_add64(&journal->gate, journal->max_blocks - used - room);
+	g4_write_lock(&g4_icache_at(rig.fs, index)->lock);
+	assert_int_equal(g4_file_free(rig.wg, rig.fs, index), 0);
+	g4_write_unlock(&g4_icache_at(rig.fs, index)->lock);
+	g4_icache_put(rig.fs, index);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "huge"), 0);
+	again();
+}
+
 /* ------------------------------------------------------------------ writes past the cache */
 
 static void large_writes_go_past_the_cache(void **state)
@@ -604,6 +648,7 @@ int main(void)
 		cmocka_unit_test(every_cut_leaves_whole_pages),
 		cmocka_unit_test_setup_teardown(pages_of_1_gib_are_verified_and_taken_apart, setup_huge, teardown),
 		cmocka_unit_test_setup_teardown(a_page_of_1_gib_is_removed, setup_huge, teardown),
+		cmocka_unit_test_setup_teardown(a_page_of_1_gib_is_removed_in_a_crowd, setup_huge_without, teardown),
 		cmocka_unit_test_setup_teardown(fsck_compares_a_page_of_1_gib, setup_huge, teardown),
 	};
 
