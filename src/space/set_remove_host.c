@@ -117,6 +117,16 @@ static int shrink(struct g4_wg *wg, struct g4_set *set, uint32_t count)
 	return rc;
 }
 
+/* By its superblocks, which a mount has made the same on all disks (fs/resize_host.c). */
+static bool ends_within(struct g4_set *set, uint64_t bytes)
+{
+	pthread_mutex_lock(&set->lock);
+	const bool is_open = (set->super->features_incompat & G4_FEATURE_INCOMPAT_RESIZING) != 0;
+	const uint64_t end = g4_max64(set->super->total_bytes, g4_load64_acq(&set->fs_bytes));
+	pthread_mutex_unlock(&set->lock);
+	return !is_open && end <= bytes;
+}
+
 int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes)
 {
 	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
@@ -128,8 +138,8 @@ int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t me
 		return g4_dev_fail(sentence, -G4_E_NOMEM, "%s: out of memory", name);
 	pthread_mutex_lock(&set->orders);
 	int rc = plan(set, name, &count, sentence);
-	if (rc == 0 && g4_load64_acq(&set->fs_bytes) > g4_chunk_end(set->chunks, count))
-		rc = g4_dev_fail(sentence, -G4_E_BUSY, "%s: the file system reaches to it", name);
+	if (rc == 0 && !ends_within(set, g4_chunk_end(set->chunks, count)))
+		rc = g4_dev_fail(sentence, -G4_E_BUSY, "%s: the file system reaches to it, or may do so", name);
 	if (rc == 0) {
 		rc = shrink(wg, set, count);
 		if (rc < 0)
