@@ -343,6 +343,110 @@ static void a_removal_that_was_interrupted_is_done_by_the_next_one(void **state)
 	assert_true(old_sets > 0 && old_sets < states);
 }
 
+static void put_back(struct disks *d, const struct images *images)
+{
+	d->count = images->count;
+	for (uint32_t n = 0; n < images->count; n++)
+		rig_copy(d->memory[n], images->of[n], d->bytes[n]);
+}
+
+/* The disk that each write of a removal goes to, in their order. */
+static uint32_t rehearse(struct disks *d, uint8_t *disks)
+{
+	static struct disks_order order;
+	uint64_t seen[MOST_DISKS] = {0};
+	uint32_t writes = 0;
+	struct faulty f;
+	uint64_t bytes;
+
+	disks_open_faulty(d, &f);
+	memset(&order, 0, sizeof(order));
+	disks_watch(d, &f, &order);
+	g4_dev_fault_share(f.fault[d->count - 1]);
+	if (g4_remove_disk(f.set, d->names[d->count - 1], &bytes, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+	for (uint32_t k = 0; k < order.count; k++) {
+		const uint8_t disk = order.disk[k];
+		if (g4_dev_fault_recorded_op(f.fault[disk], seen[disk]++)->op == G4_IO_WRITE)
+			disks[writes++] = disk;
+	}
+	g4_dev_close(f.set);
+	g4_dev_close(f.fault[d->count - 1]);
+	return writes;
+}
+
+/* All disks but the last fail after the first `at` of these writes. True: it was removed. */
+static bool remove_while_failing(struct disks *d, const uint8_t *disks, uint32_t at)
+{
+	const uint32_t last = d->count - 1;
+	struct g4_fault settings[MOST_DISKS];
+	struct faulty f;
+	uint64_t bytes;
+
+	memset(settings, 0, sizeof(settings));
+	for (uint32_t k = 0; k < at; k++)
+		settings[disks[k]].cut_after_writes++;
+	settings[last].cut_after_writes = 0;
+	disks_open_faulty(d, &f);
+	for (uint32_t k = 0; k < d->count; k++) {
+		settings[k].write_through = true;
+		g4_dev_fault_set(f.fault[k], &settings[k]);
+	}
+	const int rc = g4_remove_disk(f.set, d->names[last], &bytes, d->message, sizeof(d->message));
+	g4_dev_close(f.set);
+	return rc == 0;
+}
+
+/* With as many of them as can be; those that failed may be stale. */
+static bool mount_most(struct disks *d)
+{
+	for (int missing = 0; missing < 3; missing++)
+		for (uint32_t which = all_of(d); which != 0; which--)
+			if (__builtin_popcount(which) == (int)d->count - missing &&
+			    disks_try_mount(d, which, missing > 0) == 0)
+				return true;
+	return false;
+}
+
+static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
+{
+	static uint8_t disks[MOST_REQUESTS];
+	uint32_t failed = 0, with_it = 0;
+
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t old = levels[l].disks + levels[l].added;
+		uint32_t has = 0, at = 0;
+		struct images before;
+		struct disks d;
+		uint64_t bytes;
+		format(&d, &levels[l], &bytes);
+		keep(&d, &before);
+		const uint32_t writes = rehearse(&d, disks);
+		for (; at < writes && has != (1u << (old - 1)) - 1; at++) /* each has one that works */
+			has |= disks[at] < old - 1 ? 1u << disks[at] : 0;
+		for (; at < writes; at++) {
+			put_back(&d, &before);
+			const bool removed = remove_while_failing(&d, disks, at);
+			failed += !removed;
+			bool mounted = !removed && mount_most(&d);
+			with_it += mounted;
+			if (!mounted) {
+				d.count = old - 1;
+				mounted = mount_most(&d);
+			}
+			if (!mounted)
+				fail_msg("level %u, %u of %u writes: %s", l, at, writes, d.message);
+			disks_expect_files(&d, FILES, 1);
+			disks_unmount(&d);
+		}
+		forget(&before);
+		release(&d, &levels[l]);
+	}
+	print_message("%u failures, after %u the disk is one still\n", failed, with_it);
+	assert_true(failed > 0 && with_it > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +455,7 @@ int main(void)
 		cmocka_unit_test(a_power_cut_leaves_the_set_with_it_or_without_it),
 		cmocka_unit_test(a_growth_that_was_interrupted_is_seen),
 		cmocka_unit_test(a_removal_that_was_interrupted_is_done_by_the_next_one),
+		cmocka_unit_test(nothing_is_lost_where_the_others_do_not_take_it),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
