@@ -298,11 +298,11 @@ G4_FN int g4_resize(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alo
 {
 	*limit = 0;
 	if (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS) {
-		/* as large as its disks are, or as its tables allow; less before a disk is removed (resize_host.c) */
-		const bool less = alone && bytes < fs->meta.layout.size_bytes;
-		if (!less && bytes != g4_space_bytes(&fs->space))
+		/* as large as its disks are, or as its tables allow; not more before a disk is removed (resize_host.c) */
+		const bool no_more = alone && bytes <= fs->meta.layout.size_bytes;
+		if (!no_more && bytes != g4_space_bytes(&fs->space))
 			return -G4_E_NOTSUP;
-		if (!less)
+		if (!no_more)
 			bytes = g4_max64(g4_min64(bytes, most_bytes(fs)), fs->meta.layout.size_bytes);
 	}
 	if (!g4_cas32(&fs->resizing, 0, G4_FS_RESIZES))

@@ -45,8 +45,9 @@ static int wipe_old_end(struct g4_wg *wg, struct g4_dev *dev, uint64_t old_bytes
 	return rc;
 }
 
-static int resize(struct g4_wg *wg, struct g4_dev *dev, uint64_t *bytes, uint64_t *limit, uint64_t *old, char *message,
-		  size_t message_bytes)
+/* only_less: a file system that is smaller stays as it is. */
+static int resize(struct g4_wg *wg, struct g4_dev *dev, bool only_less, uint64_t *bytes, uint64_t *limit, uint64_t *old,
+		  char *message, size_t message_bytes)
 {
 	const struct g4_fs_options options = {.cache_bytes = CACHE_BYTES, .may_grow = true};
 	struct g4_fs *fs;
@@ -55,7 +56,9 @@ static int resize(struct g4_wg *wg, struct g4_dev *dev, uint64_t *bytes, uint64_
 	if (rc < 0)
 		return rc;
 	*old = fs->super.size_bytes;
-	rc = g4_resize(wg, fs, *bytes, true, limit);
+	if (only_less)
+		*bytes = g4_min64(*bytes, *old);
+	rc = only_less && (fs->flags & G4_FS_READ_ONLY) ? -G4_E_ROFS : g4_resize(wg, fs, *bytes, true, limit);
 	*bytes = rc == 0 ? (uint64_t)fs->super.size_bytes : *bytes;
 	int unmounted = g4_fs_unmount(wg, fs, true);
 	return rc < 0 ? rc : unmounted;
@@ -80,7 +83,7 @@ int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char 
 	if (rc == 0 && bytes > had)
 		rc = g4_dev_set_size(dev, bytes);
 	if (rc == 0)
-		rc = resize(wg, dev, &bytes, &limit, &old, message, message_bytes);
+		rc = resize(wg, dev, false, &bytes, &limit, &old, message, message_bytes);
 	if (rc == 0 && bytes < old)
 		rc = wipe_old_end(wg, dev, old);
 	*result = bytes;
@@ -95,7 +98,11 @@ int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char 
 	return rc;
 }
 
-static int shrink_to(struct g4_dev *set, const char *name, uint64_t bytes, char *message, size_t message_bytes)
+/*
+ * The file system ends within so many bytes. It is mounted whatever its superblocks say: where a resize was interrupted the root block
+ * decides, and the mount makes all superblocks of all disks say that. *bytes: its size.
+ */
+static int shrink_to(struct g4_dev *set, const char *name, uint64_t *bytes, char *message, size_t message_bytes)
 {
 	struct g4_wg *wg = g4_wg_create(0);
 	uint64_t limit = 0, old = 0;
@@ -104,7 +111,7 @@ static int shrink_to(struct g4_dev *set, const char *name, uint64_t bytes, char 
 
 	message[0] = 0;
 	if (rc == 0)
-		rc = resize(wg, set, &bytes, &limit, &old, message, message_bytes);
+		rc = resize(wg, set, true, bytes, &limit, &old, message, message_bytes);
 	if (wg)
 		g4_wg_destroy(wg);
 	g4_format_size(limit, possible, sizeof(possible));
@@ -120,24 +127,10 @@ static int shrink_to(struct g4_dev *set, const char *name, uint64_t bytes, char 
 
 int g4_remove_disk(struct g4_dev *set, const char *name, uint64_t *result, char *message, size_t message_bytes)
 {
-	struct g4_wg *wg = g4_wg_create(0);
-	struct g4_superblock sb;
-	bool second;
 	int rc = g4_set_remove_plan(set, name, result, message, message_bytes);
 
-	if (rc == 0) {
-		rc = wg ? g4_superblock_read(wg, set, &sb, &second) : -G4_E_NOMEM;
-		if (rc < 0)
-			snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
-	}
-	if (wg)
-		g4_wg_destroy(wg);
-	if (rc < 0)
-		return rc;
-	if (sb.total_bytes > *result)
-		rc = shrink_to(set, name, *result, message, message_bytes);
-	else
-		*result = sb.total_bytes;
+	if (rc == 0)
+		rc = shrink_to(set, name, result, message, message_bytes);
 	if (rc == 0)
 		rc = g4_set_remove(set, name, message, message_bytes);
 	return rc;

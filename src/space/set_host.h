@@ -73,7 +73,10 @@ int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, cha
  * it. -G4_E_INVAL: it can not be removed; a sentence says why.
  */
 int g4_set_remove_plan(struct g4_dev *dev, const char *name, uint64_t *bytes, char *message, size_t message_bytes);
-/* It is no disk of the set any more, and has no superblock. -G4_E_BUSY: the file system does not end there yet. */
+/*
+ * It is no disk of the set any more, and has no superblock. -G4_E_BUSY: the file system does not end there yet, or its resize is
+ * not finished.
+ */
 int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes);
 /*
  * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all.

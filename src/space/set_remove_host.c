@@ -6,7 +6,8 @@
  *
  * Crashes: g4_set_switch_table(). Before it the disk is one of the set, which is longer than the file system, as after an
  * addition whose growth was interrupted. After it the disk is nobody's: its superblocks are those of an older generation, with
- * more disks than there are, until they are wiped.
+ * more disks than there are, until they are wiped. They are only where all others have taken the new table, or were dropped by the
+ * rest.
  */
 #define _GNU_SOURCE 1
 
@@ -69,13 +70,16 @@ int g4_set_remove_plan(struct g4_dev *dev, const char *name, uint64_t *bytes, ch
 	return rc;
 }
 
-/* Superblock lock held. It is nobody's: without superblocks nobody asks. */
-static void let_go(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t bytes)
+/*
+ * Superblock lock held. It is nobody's: without superblocks nobody asks. Where not all others could be told so they may need it, by
+ * what they have: then it keeps its own, which is refused by those that do not.
+ */
+static void let_go(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t bytes, bool wipes)
 {
 	struct g4_set_member *member = &set->disks[disk];
 
 	set->super->disk_bytes[disk] = bytes;
-	if (g4_set_wipe(wg, set, disk) < 0)
+	if (wipes && g4_set_wipe(wg, set, disk) < 0)
 		g4_log(G4_LOG_WARN, "%s: can not be wiped; it is refused as a disk of this file system from now on",
 		       member->name);
 	set->super->disk_bytes[disk] = 0;
@@ -103,7 +107,7 @@ static int shrink(struct g4_wg *wg, struct g4_set *set, uint32_t count)
 		const uint64_t bytes = set->super->disk_bytes[disk];
 		rc = g4_set_switch_table(wg, set, &growth);
 		if (set->count == disk)
-			let_go(wg, set, disk, bytes);
+			let_go(wg, set, disk, bytes, rc == 0);
 		pthread_mutex_unlock(&set->lock);
 		g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
 		g4_store32_rel(&set->dev.props.disks, set->count);
@@ -117,6 +121,16 @@ static int shrink(struct g4_wg *wg, struct g4_set *set, uint32_t count)
 	return rc;
 }
 
+/* By its superblocks, which a mount has made the same on all disks (fs/resize_host.c). */
+static bool ends_within(struct g4_set *set, uint64_t bytes)
+{
+	pthread_mutex_lock(&set->lock);
+	const bool is_open = (set->super->features_incompat & G4_FEATURE_INCOMPAT_RESIZING) != 0;
+	const uint64_t end = g4_max64(set->super->total_bytes, g4_load64_acq(&set->fs_bytes));
+	pthread_mutex_unlock(&set->lock);
+	return !is_open && end <= bytes;
+}
+
 int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes)
 {
 	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
@@ -128,11 +142,18 @@ int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t me
 		return g4_dev_fail(sentence, -G4_E_NOMEM, "%s: out of memory", name);
 	pthread_mutex_lock(&set->orders);
 	int rc = plan(set, name, &count, sentence);
-	if (rc == 0 && g4_load64_acq(&set->fs_bytes) > g4_chunk_end(set->chunks, count))
-		rc = g4_dev_fail(sentence, -G4_E_BUSY, "%s: the file system reaches to it", name);
+	if (rc == 0 && !ends_within(set, g4_chunk_end(set->chunks, count)))
+		rc = g4_dev_fail(sentence, -G4_E_BUSY, "%s: the file system reaches to it, or may do so", name);
 	if (rc == 0) {
+		const uint32_t disks = set->count;
 		rc = shrink(wg, set, count);
-		if (rc < 0)
+		if (rc < 0 && set->count < disks)
+			g4_dev_fail(
+				sentence, rc,
+				"%s: the other disks could not all be told that it is removed: %s. It is not wiped, "
+				"for it may be needed still: mount with it, or without it where it is refused",
+				name, g4_strerror(rc));
+		else if (rc < 0)
 			g4_dev_fail(sentence, rc, "%s: can not be removed: %s", name, g4_strerror(rc));
 	}
 	pthread_mutex_unlock(&set->orders);

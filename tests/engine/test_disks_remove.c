@@ -21,14 +21,14 @@ static uint32_t all_of(const struct disks *d)
 	return (1u << d->count) - 1;
 }
 
-static uint64_t add_next(struct disks *d)
+static uint64_t add_next(struct disks *d, bool grows)
 {
 	struct g4_dev *set;
 	uint64_t bytes = 0;
 
 	assert_int_equal(disks_try_open(d, all_of(d), false, 0, &set), 0);
 	int rc = g4_set_add_to(set, NULL, d->names[d->count], d->message, sizeof(d->message));
-	if (rc == 0)
+	if (rc == 0 && grows)
 		rc = g4_resize_device(set, 0, &bytes, d->message, sizeof(d->message));
 	if (rc < 0)
 		fail_msg("%s", d->message);
@@ -69,7 +69,7 @@ static void format(struct disks *d, const struct level *level, uint64_t *bytes)
 	*bytes = g4_dev_props(set)->size_bytes;
 	g4_dev_close(set);
 	for (uint32_t n = 0; n < level->added; n++)
-		add_next(d);
+		add_next(d, true);
 }
 
 static void expect_good(struct disks *d)
@@ -107,7 +107,7 @@ static void what_was_added_is_removed(void **state)
 		assert_int_equal(bytes, before);
 		/* and it can come back, to be used to its end */
 		for (uint32_t n = 0; n < levels[l].added; n++)
-			bytes = add_next(&d);
+			bytes = add_next(&d, true);
 		assert_true(bytes > before);
 		disks_mount(&d, all_of(&d));
 		const uint64_t filled = disks_fill(&d, &ino);
@@ -229,12 +229,233 @@ static void a_power_cut_leaves_the_set_with_it_or_without_it(void **state)
 	assert_true(old_sets > 0 && old_sets < states);
 }
 
+/* ---- what an interrupted order has left, and nobody has mounted since ---- */
+
+struct images {
+	uint8_t *of[MOST_DISKS];
+	uint32_t count;
+};
+
+static void keep(const struct disks *d, struct images *images)
+{
+	images->count = d->count;
+	for (uint32_t n = 0; n < d->count; n++) {
+		images->of[n] = (uint8_t *)malloc(d->bytes[n]);
+		rig_copy(images->of[n], d->memory[n], d->bytes[n]);
+	}
+}
+
+static void forget(struct images *images)
+{
+	for (uint32_t n = 0; n < images->count; n++)
+		free(images->of[n]);
+}
+
+/* With the disks named in that order or the other one. */
+static int open_named(struct disks *d, bool backwards, struct g4_dev **set)
+{
+	const struct g4_set_options options = {.degraded = false};
+	const char *names[MOST_DISKS];
+
+	for (uint32_t n = 0; n < d->count; n++)
+		names[n] = d->names[backwards ? d->count - 1 - n : n];
+	return g4_set_open(names, d->count, &options, set, d->message, sizeof(d->message));
+}
+
+/* The last disk is removed, as if nothing had been interrupted; or it is none of them already. False: the latter. */
+static bool expect_removed(struct disks *crashed, uint32_t old, uint32_t at, bool backwards)
+{
+	struct g4_dev *set;
+	uint64_t bytes;
+
+	crashed->count = old;
+	const bool is_old = open_named(crashed, backwards, &set) == 0;
+	if (is_old) {
+		const int rc = g4_remove_disk(set, crashed->names[old - 1], &bytes, crashed->message,
+					      sizeof(crashed->message));
+		g4_dev_close(set);
+		if (rc < 0)
+			fail_msg("after %u requests: %s", at, crashed->message);
+	}
+	crashed->count = old - 1;
+	expect_good(crashed);
+	return is_old;
+}
+
+/* The power fails while the file system is made longer, after an addition, or shorter, for a removal. */
+static void cut_and_remove(const struct level *level, bool grows, uint32_t *old_sets, uint32_t *states)
+{
+	static struct disks_order order;
+	const uint32_t old = level->disks + level->added;
+	struct disks d, crashed;
+	struct images before;
+	struct faulty f;
+	uint64_t random = 1, bytes;
+
+	format(&d, level, &bytes);
+	if (grows) {
+		assert_int_equal(remove_one(&d, old - 1, &bytes), 0);
+		d.count--;
+		add_next(&d, false);
+	}
+	keep(&d, &before);
+	disks_open_faulty(&d, &f);
+	memset(&order, 0, sizeof(order));
+	disks_watch(&d, &f, &order);
+	g4_dev_fault_share(f.fault[old - 1]);
+	const int rc = grows ? g4_resize_device(f.set, 0, &bytes, d.message, sizeof(d.message)) :
+			       g4_remove_disk(f.set, d.names[old - 1], &bytes, d.message, sizeof(d.message));
+	if (rc < 0)
+		fail_msg("%s", d.message);
+	disks_make(&crashed, old, d.bytes);
+	for (uint32_t at = 0; at <= order.count; at += rig_every(1)) {
+		disks_crash(&crashed, before.of, &f, &order, at, &random);
+		*old_sets += expect_removed(&crashed, old, at, at % 2);
+		++*states;
+		crashed.count = old;
+	}
+	disks_free(&crashed);
+	g4_dev_close(f.set);
+	g4_dev_close(f.fault[old - 1]);
+	forget(&before);
+	release(&d, level);
+}
+
+static void a_growth_that_was_interrupted_is_seen(void **state)
+{
+	uint32_t old_sets = 0, states = 0;
+
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		cut_and_remove(&levels[l], true, &old_sets, &states);
+	print_message("%u states\n", states);
+	assert_int_equal(old_sets, states);
+}
+
+static void a_removal_that_was_interrupted_is_done_by_the_next_one(void **state)
+{
+	uint32_t old_sets = 0, states = 0;
+
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		cut_and_remove(&levels[l], false, &old_sets, &states);
+	print_message("%u states, %u with the old set\n", states, old_sets);
+	assert_true(old_sets > 0 && old_sets < states);
+}
+
+static void put_back(struct disks *d, const struct images *images)
+{
+	d->count = images->count;
+	for (uint32_t n = 0; n < images->count; n++)
+		rig_copy(d->memory[n], images->of[n], d->bytes[n]);
+}
+
+/* The disk that each write of a removal goes to, in their order. */
+static uint32_t rehearse(struct disks *d, uint8_t *disks)
+{
+	static struct disks_order order;
+	uint64_t seen[MOST_DISKS] = {0};
+	uint32_t writes = 0;
+	struct faulty f;
+	uint64_t bytes;
+
+	disks_open_faulty(d, &f);
+	memset(&order, 0, sizeof(order));
+	disks_watch(d, &f, &order);
+	g4_dev_fault_share(f.fault[d->count - 1]);
+	if (g4_remove_disk(f.set, d->names[d->count - 1], &bytes, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+	for (uint32_t k = 0; k < order.count; k++) {
+		const uint8_t disk = order.disk[k];
+		if (g4_dev_fault_recorded_op(f.fault[disk], seen[disk]++)->op == G4_IO_WRITE)
+			disks[writes++] = disk;
+	}
+	g4_dev_close(f.set);
+	g4_dev_close(f.fault[d->count - 1]);
+	return writes;
+}
+
+/* All disks but the last fail after the first `at` of these writes. True: it was removed. */
+static bool remove_while_failing(struct disks *d, const uint8_t *disks, uint32_t at)
+{
+	const uint32_t last = d->count - 1;
+	struct g4_fault settings[MOST_DISKS];
+	struct faulty f;
+	uint64_t bytes;
+
+	memset(settings, 0, sizeof(settings));
+	for (uint32_t k = 0; k < at; k++)
+		settings[disks[k]].cut_after_writes++;
+	settings[last].cut_after_writes = 0;
+	disks_open_faulty(d, &f);
+	for (uint32_t k = 0; k < d->count; k++) {
+		settings[k].write_through = true;
+		g4_dev_fault_set(f.fault[k], &settings[k]);
+	}
+	const int rc = g4_remove_disk(f.set, d->names[last], &bytes, d->message, sizeof(d->message));
+	g4_dev_close(f.set);
+	return rc == 0;
+}
+
+/* With as many of them as can be; those that failed may be stale. */
+static bool mount_most(struct disks *d)
+{
+	for (int missing = 0; missing < 3; missing++)
+		for (uint32_t which = all_of(d); which != 0; which--)
+			if (__builtin_popcount(which) == (int)d->count - missing &&
+			    disks_try_mount(d, which, missing > 0) == 0)
+				return true;
+	return false;
+}
+
+static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
+{
+	static uint8_t disks[MOST_REQUESTS];
+	uint32_t failed = 0, with_it = 0;
+
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t old = levels[l].disks + levels[l].added;
+		uint32_t has = 0, at = 0;
+		struct images before;
+		struct disks d;
+		uint64_t bytes;
+		format(&d, &levels[l], &bytes);
+		keep(&d, &before);
+		const uint32_t writes = rehearse(&d, disks);
+		for (; at < writes && has != (1u << (old - 1)) - 1; at++) /* each has one that works */
+			has |= disks[at] < old - 1 ? 1u << disks[at] : 0;
+		for (; at < writes; at++) {
+			put_back(&d, &before);
+			const bool removed = remove_while_failing(&d, disks, at);
+			failed += !removed;
+			bool mounted = !removed && mount_most(&d);
+			with_it += mounted;
+			if (!mounted) {
+				d.count = old - 1;
+				mounted = mount_most(&d);
+			}
+			if (!mounted)
+				fail_msg("level %u, %u of %u writes: %s", l, at, writes, d.message);
+			disks_expect_files(&d, FILES, 1);
+			disks_unmount(&d);
+		}
+		forget(&before);
+		release(&d, &levels[l]);
+	}
+	print_message("%u failures, after %u the disk is one still\n", failed, with_it);
+	assert_true(failed > 0 && with_it > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_added_is_removed),
 		cmocka_unit_test(what_can_not_be_removed_is_told),
 		cmocka_unit_test(a_power_cut_leaves_the_set_with_it_or_without_it),
+		cmocka_unit_test(a_growth_that_was_interrupted_is_seen),
+		cmocka_unit_test(a_removal_that_was_interrupted_is_done_by_the_next_one),
+		cmocka_unit_test(nothing_is_lost_where_the_others_do_not_take_it),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
