@@ -542,7 +542,7 @@ int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 	memset(set->page, 0, G4_PAGE_BYTES);
 	for (uint32_t k = 0; k < (set->super->parity_log_bytes ? 4 : 3) && rc == 0; k++)
 		rc = g4_dev_write(wg, set->disks[disk].dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
-	for (uint64_t page = p ? p->pages : 0; p && page < p->area && rc == 0; page++)
+	for (uint64_t page = p ? p->clear : 0; p && page < p->area && rc == 0; page++)
 		rc = g4_dev_write(wg, set->disks[disk].dev, G4_CHUNK_UNIT + page * G4_PAGE_BYTES, set->page,
 				  G4_PAGE_BYTES, 0);
 	return rc == 0 ? g4_dev_flush(wg, set->disks[disk].dev) : rc;

@@ -210,6 +210,16 @@ int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
 	return rc;
 }
 
+int g4_set_log_clear(struct g4_wg *wg, struct g4_set *set, uint64_t from, uint64_t to)
+{
+	int rc = 0;
+
+	memset(set->parity->entry, 0, G4_PAGE_BYTES);
+	for (uint64_t page = from; page < to && rc == 0; page++)
+		rc = write_log(wg, set, active_disks(set, G4_MAX_DISKS), page, set->parity->entry, 1, G4_IO_FUA);
+	return rc;
+}
+
 static bool holders_are_there(const struct g4_set *set)
 {
 	for (uint32_t d = 0; d < set->count; d++)

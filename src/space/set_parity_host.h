@@ -32,11 +32,12 @@ struct g4_parity_mark {
 /* The lock is held by writers of rows, and shared by readers that make a lost page from others. */
 struct g4_set_parity {
 	pthread_rwlock_t lock;
-	uint32_t parity;   /* the most that a chunk has */
-	uint64_t area;	   /* pages of the log of a disk, with the map at their end */
-	uint64_t pages;	   /* before the map */
-	uint32_t tag;	   /* of the file system's pages; 0: the set is being made */
-	uint64_t epoch;	   /* of what is written now */
+	uint32_t parity; /* the most that a chunk has */
+	uint64_t area;	 /* pages of the log of a disk, with the map at their end */
+	uint64_t pages;	 /* before the map */
+	uint64_t clear;	 /* the same, or fewer while chunks are being added: from here on no disk may have an old map */
+	uint32_t tag;	 /* of the file system's pages; 0: the set is being made */
+	uint64_t epoch;	 /* of what is written now */
 	uint64_t sequence; /* of the entry that was written last; 0: none */
 	uint64_t head;	   /* page of the next one */
 	uint64_t holders;  /* disks that have the epoch's entries, a bit each; 0: not decided yet */
@@ -105,6 +106,8 @@ bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *at, const struct g
 int g4_set_log_flush(struct g4_wg *wg, struct g4_set *set);
 /* All that was written to rows is durable in place then. */
 int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set);
+/* Zeros from one page to another, of an empty log, durable on all disks that are there. */
+int g4_set_log_clear(struct g4_wg *wg, struct g4_set *set, uint64_t from, uint64_t to);
 /* Pages that an entry has room for, and where they are to be. */
 uint32_t g4_set_log_room(const struct g4_set *set);
 uint8_t *g4_set_log_page(const struct g4_set *set, uint32_t page);

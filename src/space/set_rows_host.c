@@ -22,13 +22,19 @@ static uint64_t regions_of(const struct g4_chunk *chunks, uint32_t chunk_count)
 }
 
 /* Where the log ends and the map begins. One that there is no room for is in memory alone. */
+static uint64_t map_page(const struct g4_set_parity *p, uint64_t regions)
+{
+	const uint64_t map = (regions / 8 + G4_PARITY_MAP_BYTES) / G4_PARITY_MAP_BYTES;
+
+	return p->area - (map < p->area / 4 ? map : 0);
+}
+
 static void plan_map(struct g4_set *set, uint32_t chunk_count)
 {
 	struct g4_set_parity *p = set->parity;
 
 	p->regions = regions_of(set->chunks, chunk_count);
-	const uint64_t map = (p->regions / 8 + G4_PARITY_MAP_BYTES) / G4_PARITY_MAP_BYTES;
-	p->pages = p->area - (map < p->area / 4 ? map : 0);
+	p->pages = p->clear = map_page(p, p->regions);
 }
 
 int g4_set_parity_begin(struct g4_set *set)
@@ -80,13 +86,15 @@ int g4_set_parity_begin(struct g4_set *set)
 
 /*
  * The map of regions may be longer then, and begin elsewhere in the log. Pages of the old one are none of the new one there:
- * each has its number. In the last byte that the old one used there may be bits of regions that did not exist: they are
+ * each has its number. But where disks were removed, one that was as long has left pages in front of the old one, with the numbers
+ * that belong there: they are cleared, too, here and of a disk that is being added (g4_set_wipe()). In the last byte that the old one used there may be bits of regions that did not exist: they are
  * cleared before they mean anything.
  */
 int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunks, uint32_t chunk_count)
 {
 	struct g4_set_parity *p = set->parity;
-	uint8_t *made = calloc(1, regions_of(chunks, chunk_count) / 8 + 1);
+	const uint64_t regions = regions_of(chunks, chunk_count);
+	uint8_t *made = calloc(1, regions / 8 + 1);
 
 	if (!made)
 		return -G4_E_NOMEM;
@@ -95,7 +103,9 @@ int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_c
 	free(p->made);
 	p->made = made;
 	p->made_changed = true;
-	return g4_set_log_empty(wg, set);
+	p->clear = g4_min64(p->pages, map_page(p, regions));
+	const int rc = g4_set_log_empty(wg, set);
+	return rc < 0 ? rc : g4_set_log_clear(wg, set, p->clear, p->pages);
 }
 
 void g4_set_parity_extended(struct g4_set *set)
