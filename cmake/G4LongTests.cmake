@@ -34,7 +34,7 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.all" "engine\\.(crash_disks|disks_copies|rebuild)\\.remote")
+set(long_tests "crash\\.explorer\\.all" "engine\\.(crash_disks|disks_copies|rebuild|rebuild_used)\\.remote")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
 	list(APPEND long_tests "engine\\.(disks_rot|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
 		"shredder\\.(copy|formats|hostile|parity|rest|site|store_damage|store_table)")

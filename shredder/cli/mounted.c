@@ -24,12 +24,14 @@
 struct mounted {
 	struct mounted_cache cache;
 	struct mounted_tree tree;
+	struct opened *files; /* under the tree's mutex: a session may end before the kernel has closed what is open */
 	void (*ready)(void *user);
 	void *user;
 };
 
 /* A file that is open. */
 struct opened {
+	struct opened *next, **link; /* in mounted.files */
 	struct store_buf content;
 	struct mark {
 		uint64_t offset;
@@ -268,6 +270,26 @@ static struct opened *open_node(const struct store_node *node)
 	return o;
 }
 
+/* The tree's mutex is held, or nobody else is there. */
+static void keep_opened(struct mounted *m, struct opened *o)
+{
+	o->link = &m->files;
+	o->next = m->files;
+	if (o->next != NULL)
+		o->next->link = &o->next;
+	m->files = o;
+}
+
+static void free_opened(struct opened *o)
+{
+	*o->link = o->next;
+	if (o->next != NULL)
+		o->next->link = o->link;
+	store_buf_free(&o->content);
+	free(o->marks);
+	free(o);
+}
+
 static void op_open(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
 	struct mounted_tree *t = &mounted_of(request)->tree;
@@ -281,6 +303,8 @@ static void op_open(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *f
 	const struct mounted_node *node = mounted_node_at(t, ino);
 	if (node != NULL && node->node.type == STORE_NODE_FILE)
 		o = open_node(&node->node);
+	if (o != NULL)
+		keep_opened(mounted_of(request), o);
 	pthread_mutex_unlock(&t->mutex);
 	if (o == NULL) {
 		fuse_reply_err(request, ESTALE);
@@ -293,12 +317,12 @@ static void op_open(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *f
 
 static void op_release(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	struct opened *o = (struct opened *)(uintptr_t)file->fh;
+	struct mounted_tree *t = &mounted_of(request)->tree;
 
 	(void)ino;
-	store_buf_free(&o->content);
-	free(o->marks);
-	free(o);
+	pthread_mutex_lock(&t->mutex);
+	free_opened((struct opened *)(uintptr_t)file->fh);
+	pthread_mutex_unlock(&t->mutex);
 	fuse_reply_err(request, 0);
 }
 
@@ -519,6 +543,8 @@ int cli_mounted_serve(struct store *s, const struct store_filter *filter, const 
 	rc = mounted_tree_init(&m->tree, s, filter, &m->cache);
 	if (rc == 0)
 		rc = serve(m, place, allow_other);
+	while (m->files != NULL)
+		free_opened(m->files);
 	mounted_tree_free(&m->tree);
 	mounted_cache_free(&m->cache);
 	free(m);
