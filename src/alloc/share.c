@@ -152,44 +152,49 @@ G4_FN static int make_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return rc;
 }
 
-/* Makes what get_counts() has not found: a page of counts. */
-G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+/*
+ * Makes a page below the group's, and that, if there is none, which is dirty then: the caller has it lead to *address.
+ * -G4_E_NOSPC: there is no room, and nothing has changed.
+ */
+G4_FN static int make_below(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			    uint32_t type, struct g4_address *address, uint32_t *line)
 {
 	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
-	struct g4_address address;
-	int rc;
-
-	if (!g4_alloc_reserve(alloc, reserved))
-		return -G4_E_NOSPC;
-	rc = make_shares(wg, alloc, txn, &reserved, c);
-	if (rc == 0)
-		rc = make_page(wg, alloc, txn, G4_BLOCK_OWNERS, &reserved, &address, &c->owners);
-	if (rc == 0) {
-		owners_of(alloc, c)->region = c->group * G4_GROUP_REGIONS + c->region;
-		g4_txn_dirty(txn, c->shares);
-		shares_of(alloc, c)->owners[c->region] = g4_address_stored(address);
-	}
-	g4_alloc_unreserve(alloc, reserved);
-	return rc;
-}
-
-/* Makes the page of buffered owners of the group. -G4_E_NOSPC: there is no room, and nothing has changed. */
-G4_FN static int make_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
-{
-	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
-	struct g4_address address;
 
 	if (!g4_alloc_reserve(alloc, reserved))
 		return -G4_E_NOSPC;
 	int rc = make_shares(wg, alloc, txn, &reserved, c);
 	if (rc == 0)
-		rc = make_page(wg, alloc, txn, G4_BLOCK_BUFFERED, &reserved, &address, &c->buffered);
+		rc = make_page(wg, alloc, txn, type, &reserved, address, line);
+	if (rc == 0)
+		g4_txn_dirty(txn, c->shares);
+	g4_alloc_unreserve(alloc, reserved);
+	return rc;
+}
+
+/* Makes what get_counts() has not found: a page of counts. */
+G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	struct g4_address address;
+	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_OWNERS, &address, &c->owners);
+
+	if (rc == 0) {
+		owners_of(alloc, c)->region = c->group * G4_GROUP_REGIONS + c->region;
+		shares_of(alloc, c)->owners[c->region] = g4_address_stored(address);
+	}
+	return rc;
+}
+
+/* The same of the group's page of buffered owners. */
+G4_FN static int make_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	struct g4_address address;
+	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_BUFFERED, &address, &c->buffered);
+
 	if (rc == 0) {
 		buffered_of(alloc, c)->group = c->group;
-		g4_txn_dirty(txn, c->shares);
 		shares_of(alloc, c)->buffered = g4_address_stored(address);
 	}
-	g4_alloc_unreserve(alloc, reserved);
 	return rc;
 }
 
@@ -345,22 +350,15 @@ G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
 			      uint32_t quarter, uint32_t *line)
 {
-	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
 	struct g4_address address;
+	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_LISTING, &address, line);
 
-	if (!g4_alloc_reserve(alloc, reserved))
-		return -G4_E_NOSPC;
-	int rc = make_shares(wg, alloc, txn, &reserved, c);
-	if (rc == 0)
-		rc = make_page(wg, alloc, txn, G4_BLOCK_LISTING, &reserved, &address, line);
 	if (rc == 0) {
 		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, *line);
 		page->region = c->group * G4_GROUP_REGIONS + c->region;
 		page->quarter = quarter;
-		g4_txn_dirty(txn, c->shares);
 		shares_of(alloc, c)->listings[c->region][quarter] = g4_address_stored(address);
 	}
-	g4_alloc_unreserve(alloc, reserved);
 	return rc;
 }
 
