@@ -281,11 +281,12 @@ int g4_claim_flock(int fd, bool shared)
 	for (uint32_t tries = 0;; tries++) {
 		if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
 			return 0;
-		const int error = errno;
+		if (errno != EWOULDBLOCK)
+			return errno;
 		if (tries % LOCK_TRIES == 0)
 			gone = is_held_by_nobody(fd);
-		if (error != EWOULDBLOCK || !pause_for_lock(tries, gone))
-			return error;
+		if (!pause_for_lock(tries, gone))
+			return EWOULDBLOCK;
 	}
 }
 
