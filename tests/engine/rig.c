@@ -193,6 +193,20 @@ void rig_end(struct rig *rig)
 	rig->wg = NULL;
 }
 
+uint32_t rig_locked_leaves(struct rig *rig)
+{
+	uint32_t count = 0;
+
+	for (uint32_t k = 0; k < G4_LEAF_LOCKS; k++) {
+		struct g4_leaf_lock *leaf_lock = &rig->fs->dir_locks.leaves[k];
+		if (g4_write_trylock(&leaf_lock->lock))
+			g4_write_unlock(&leaf_lock->lock);
+		else
+			count++;
+	}
+	return count;
+}
+
 uint32_t rig_hold(struct rig *rig, const char *name, uint64_t *ino)
 {
 	uint32_t index;

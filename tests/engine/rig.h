@@ -64,6 +64,8 @@ void rig_unmount_fs(struct rig *rig, struct g4_wg *wg, struct g4_fs *fs, bool cl
 void rig_begin(struct rig *rig, uint64_t bytes, uint64_t cache_bytes, const struct g4_fault *fault);
 /* Nothing is dirty or reserved after a sync, the journal was not stopped; unmounted, the image is clean and as full as statfs said. */
 void rig_end(struct rig *rig);
+/* How many locks of leaves of directories somebody holds now. */
+uint32_t rig_locked_leaves(struct rig *rig);
 /* A new file in the root, its in-core inode referenced: the index, for g4_icache_put() before the end. */
 uint32_t rig_hold(struct rig *rig, const char *name, uint64_t *ino);
 /* The same with an engine around it, and a test for its end; rig->engine NULL there: unmounted already. */

@@ -559,11 +559,22 @@ static void damage_buffered(enum damage kind)
 	damage_seal(&rig, at);
 }
 
+/* No file is lost by it, and nothing wrong is left. */
+static void repair_and_mount(void)
+{
+	struct rig_repair how = {0};
+
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+}
+
 static void wrong_buffered_owners_are_found_and_repaired(void **state)
 {
 	(void)state;
 	for (uint32_t kind = 0; kind < DAMAGES; kind++) {
-		struct rig_repair how = {0};
 		char *text;
 
 		const uint64_t a = open_counted(64 * G4_MIB, SHARED), b = second_file(1);
@@ -578,11 +589,7 @@ static void wrong_buffered_owners_are_found_and_repaired(void **state)
 			assert_null(strstr(text, "/f1"));
 		}
 		free(text);
-		assert_int_equal(rig_repair(&rig, &how), 0);
-		assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
-		free(how.text);
-		rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
-		rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		repair_and_mount();
 		expect_contents(a);
 		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
 		expect_contents(b);
@@ -594,7 +601,6 @@ static void wrong_buffered_owners_are_found_and_repaired(void **state)
 /* Of a hostile image: one page has as many owners as a count has numbers, and a buffered one. */
 static void more_owners_than_can_be_counted_are_found(void **state)
 {
-	struct rig_repair how = {0};
 	char *text;
 
 	(void)state;
@@ -609,11 +615,7 @@ static void more_owners_than_can_be_counted_are_found(void **state)
 	rig_fsck(&rig, &text);
 	assert_non_null(strstr(text, "more than can be counted"));
 	free(text);
-	assert_int_equal(rig_repair(&rig, &how), 0);
-	assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
-	free(how.text);
-	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
-	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	repair_and_mount();
 	rig_end(&rig);
 }
 

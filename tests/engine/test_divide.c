@@ -264,20 +264,6 @@ static void expect_names(void)
 	assert_int_equal(d.inode->disk.entries, d.count);
 }
 
-static uint32_t locked_leaves(void)
-{
-	uint32_t count = 0;
-
-	for (uint32_t k = 0; k < G4_LEAF_LOCKS; k++) {
-		struct g4_leaf_lock *leaf_lock = &rig.fs->dir_locks.leaves[k];
-		if (g4_write_trylock(&leaf_lock->lock))
-			g4_write_unlock(&leaf_lock->lock);
-		else
-			count++;
-	}
-	return count;
-}
-
 static uint32_t locked_indexes(void)
 {
 	uint32_t count = 0;
@@ -346,7 +332,7 @@ static void others_come_by(void)
 	assert_true(
 		g4_read_trylock(&d.inode->lock)); /* nobody has the directory alone: below, that would be waited for */
 	g4_read_unlock(&d.inode->lock);
-	assert_in_range(locked_leaves(), 1, 2);
+	assert_in_range(rig_locked_leaves(&rig), 1, 2);
 	assert_int_equal(locked_indexes(), 0);
 	assert_int_equal(pthread_create(&id, NULL, come_by, NULL), 0);
 	assert_int_equal(pthread_join(id, NULL), 0);

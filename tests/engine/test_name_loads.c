@@ -76,20 +76,6 @@ static void *make_beside(void *unused)
 	return NULL;
 }
 
-static uint32_t locked_leaves(void)
-{
-	uint32_t count = 0;
-
-	for (uint32_t k = 0; k < G4_LEAF_LOCKS; k++) {
-		struct g4_leaf_lock *leaf_lock = &rig.fs->dir_locks.leaves[k];
-		if (g4_write_trylock(&leaf_lock->lock))
-			g4_write_unlock(&leaf_lock->lock);
-		else
-			count++;
-	}
-	return count;
-}
-
 /* In the middle of a request. A maker that met a locked leaf would wait for ever, so there is none then. */
 static void watch(void *unused, const struct g4_io *io)
 {
@@ -99,7 +85,7 @@ static void watch(void *unused, const struct g4_io *io)
 	if (io->op != G4_IO_READ)
 		return;
 	m.reads++;
-	m.locked += locked_leaves();
+	m.locked += rig_locked_leaves(&rig);
 	if (!m.make || m.made || m.locked)
 		return;
 	m.made = true;
