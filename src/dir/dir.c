@@ -495,7 +495,7 @@ G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t na
 	return slot->room >= g4_leaf_units_for(name_bytes) ? 1 : G4_DIR_CREDITS;
 }
 
-/* References the leaf for `hash`, with room for what comes: splits what has none on the lead. */
+/* References the leaf for `hash`, with room for what comes: splits what has none on the way. */
 G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash,
 				   uint32_t units, uint32_t *line)
 {
