@@ -299,8 +299,9 @@ G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, st
 
 	g4_lock(stripe(alloc, page));
 	const bool there = slab->kind == kind && (slab->used & (1u << slot));
+	/* a new inode's may be written meanwhile, where the number is an old one's: the caller finds that out afterwards */
 	if (there)
-		g4_copy16(to, (const uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, bytes);
+		g4_peek(to, (const uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, bytes / 8);
 	g4_unlock(stripe(alloc, page));
 	return there;
 }
