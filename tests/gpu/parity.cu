@@ -234,7 +234,6 @@ template <class F> static double time_of(uint32_t repeat, F launch)
 
 double parity_gpu_time(enum parity_work work, uint32_t k, uint32_t m, uint64_t bytes, uint32_t repeat, double *moved)
 {
-	const uint64_t disk_bytes = g4_align_down(memory_bytes / (k + m), bytes);
 	const uint64_t lost = (UINT64_C(1) << m) - 1; /* the first data chunks */
 	const uint32_t blocks = warps / BLOCK_WARPS;
 
@@ -246,6 +245,7 @@ double parity_gpu_time(enum parity_work work, uint32_t k, uint32_t m, uint64_t b
 	}
 	if (m > k)
 		return -1;
+	const uint64_t disk_bytes = g4_align_down(memory_bytes / (k + m), bytes);
 	/* reconstruction reads the k - m others and the m parities; a change reads and writes the parities */
 	*moved = (double)disk_bytes * (work == PARITY_UPDATE ? 2 + 2 * m : k + m);
 	return time_of(repeat, [&] {
