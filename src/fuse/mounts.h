@@ -10,7 +10,7 @@
 struct g4_fuse_host;
 
 /*
- * state.c: one small file per mount under /run, named by the mount's device number. The serving process holds an
+ * state.c: one small file per mount under /run, named by the mount's device number and its server. The serving process holds an
  * exclusive lock on it for its whole life and writes its result into it last; a process that waits for the unmount waits for
  * the lock.
  */
@@ -18,6 +18,7 @@ struct g4_fuse_mount_entry {
 	unsigned major, minor;
 	unsigned user_id; /* who mounted */
 	char type[64];
+	char source[4096]; /* what is mounted, as the server named it; PATH_MAX */
 };
 /* The topmost mount on the absolute path dir, from /proc/self/mountinfo: 0 or -errno, -ENOENT when there is none. */
 int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry);

@@ -9,6 +9,9 @@
  * waiter has the file open since before the unmount and reads it there. The file also names the device, for those who
  * come after a plain umount(8) and find the device still in use.
  *
+ * The file's name is MAJOR-MINOR-PID. The kernel gives the number of a mount to the next one as soon as it is unmounted,
+ * when its process may still write for long: so what a number stands for is told by the device as well.
+ *
  *   pid NUMBER
  *   device PATH
  *   engine NAME
@@ -52,10 +55,10 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* Reads one line of mountinfo: where something is mounted, in the line, or NULL. */
-static const char *parse_mount(char *line, struct g4_fuse_mount_entry *entry)
+/* Reads one line of mountinfo: where something is mounted, in the line, or NULL; *source: what, in the line as well. */
+static const char *parse_mount(char *line, struct g4_fuse_mount_entry *entry, const char **source)
 {
-	char *fields[6], *rest, *save = NULL, *user;
+	char *fields[6], *rest, *save = NULL, *user, *type, *what;
 
 	rest = strstr(line, " - ");
 	if (!rest)
@@ -67,11 +70,16 @@ static const char *parse_mount(char *line, struct g4_fuse_mount_entry *entry)
 		if (!fields[i])
 			return NULL;
 	}
-	unescape(fields[4]);
-	if (sscanf(fields[2], "%u:%u", &entry->major, &entry->minor) != 2 || sscanf(rest, "%63s", entry->type) != 1)
-		return NULL;
 	user = strstr(rest, "user_id=");
 	entry->user_id = user ? (unsigned)strtoul(user + strlen("user_id="), NULL, 10) : 0;
+	type = strtok_r(rest, " ", &save);
+	what = strtok_r(NULL, " ", &save);
+	if (sscanf(fields[2], "%u:%u", &entry->major, &entry->minor) != 2 || !type || !what)
+		return NULL;
+	snprintf(entry->type, sizeof(entry->type), "%s", type);
+	unescape(fields[4]);
+	unescape(what);
+	*source = what;
 	return fields[4];
 }
 
@@ -80,6 +88,7 @@ static int find_mount(const char *dir, dev_t device, struct g4_fuse_mount_entry 
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	struct g4_fuse_mount_entry candidate;
+	const char *source;
 	char *line = NULL;
 	size_t line_bytes = 0;
 	int result = -ENOENT;
@@ -88,11 +97,12 @@ static int find_mount(const char *dir, dev_t device, struct g4_fuse_mount_entry 
 		return -errno;
 	/* Later lines lie on top of earlier ones. */
 	while (getline(&line, &line_bytes, file) > 0) {
-		const char *point = parse_mount(line, &candidate);
+		const char *point = parse_mount(line, &candidate, &source);
 
 		if (!point || (dir ? strcmp(point, dir) != 0 : makedev(candidate.major, candidate.minor) != device))
 			continue;
 		*entry = candidate;
+		snprintf(entry->source, sizeof(entry->source), "%s", source);
 		result = 0;
 		if (found) {
 			free(*found);
@@ -143,76 +153,14 @@ static int state_directory(unsigned user, bool create, char *path, size_t path_b
 	return 0;
 }
 
-static int state_path(const struct g4_fuse_mount_entry *entry, bool create, char *path, size_t path_bytes)
+static int state_path(const struct g4_fuse_mount_entry *entry, long pid, bool create, char *path, size_t path_bytes)
 {
 	char directory[STATE_PATH_BYTES / 2];
 	int result = state_directory(entry->user_id, create, directory, sizeof(directory));
 
 	if (result == 0)
-		snprintf(path, path_bytes, "%s/%u-%u", directory, entry->major, entry->minor);
+		snprintf(path, path_bytes, "%s/%u-%u-%ld", directory, entry->major, entry->minor, pid);
 	return result;
-}
-
-int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine)
-{
-	char path[STATE_PATH_BYTES];
-	struct stat st;
-	int result = state_path(entry, true, path, sizeof(path));
-
-	if (result < 0)
-		return result;
-	for (;;) {
-		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-
-		if (fd < 0)
-			return -errno;
-		/* The number is ours while we are mounted: a process that still holds the lock is on its way out. */
-		while (flock(fd, LOCK_EX) < 0) {
-			if (errno != EINTR) {
-				result = -errno;
-				close(fd);
-				return result;
-			}
-		}
-		if (fstat(fd, &st) == 0 && st.st_nlink == 0) {
-			close(fd);
-			continue;
-		}
-		if (ftruncate(fd, 0) < 0 ||
-		    dprintf(fd, "pid %ld\ndevice %s\nengine %s\n", (long)getpid(), device, engine) < 0) {
-			result = -errno;
-			unlink(path);
-			close(fd);
-			return result;
-		}
-		return fd;
-	}
-}
-
-int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry)
-{
-	char path[STATE_PATH_BYTES];
-	int result = state_path(entry, false, path, sizeof(path));
-
-	if (result < 0)
-		return result;
-	result = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	return result < 0 ? -errno : result;
-}
-
-void g4_fuse_state_stopped(int fd)
-{
-	(void)dprintf(fd, "stopped by an error\n"); /* the mount's flags and the log tell it, too */
-}
-
-void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result)
-{
-	char path[STATE_PATH_BYTES];
-
-	(void)dprintf(fd, "result %d\n", result); /* a waiter that finds no line reports an early end */
-	if (state_path(entry, false, path, sizeof(path)) == 0)
-		unlink(path);
-	close(fd);
 }
 
 /* The value of a line of the file, in place; NULL when there is none. */
@@ -236,6 +184,134 @@ static int read_state(int fd, char *text, size_t text_bytes)
 		return -errno;
 	text[bytes] = '\0';
 	return 0;
+}
+
+/* Goes through a user's state files: the next one, open, or -1 at the end. */
+static int next_state(DIR *directory, unsigned *major, unsigned *minor, long *pid)
+{
+	struct dirent *dirent;
+	int fd = -1;
+
+	while (fd < 0 && directory && (dirent = readdir(directory)) != NULL) {
+		if (sscanf(dirent->d_name, "%u-%u-%ld", major, minor, pid) == 3)
+			fd = openat(dirfd(directory), dirent->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	}
+	return fd;
+}
+
+static DIR *open_states(unsigned user)
+{
+	char path[STATE_PATH_BYTES / 2];
+	int result = state_directory(user, false, path, sizeof(path));
+
+	if (result == 0)
+		return opendir(path);
+	errno = -result;
+	return NULL;
+}
+
+static bool is_locked(int fd)
+{
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK;
+	flock(fd, LOCK_UN);
+	return false;
+}
+
+/* Removes the files of servers that were killed and whose number is that of a mount which begins. */
+static void remove_left_over(const struct g4_fuse_mount_entry *entry)
+{
+	DIR *states = open_states(entry->user_id);
+	char path[STATE_PATH_BYTES];
+	unsigned major, minor;
+	long pid;
+
+	for (int fd; (fd = next_state(states, &major, &minor, &pid)) >= 0; close(fd)) {
+		if (major == entry->major && minor == entry->minor && !is_locked(fd) &&
+		    state_path(entry, pid, false, path, sizeof(path)) == 0)
+			unlink(path);
+	}
+	if (states)
+		closedir(states);
+}
+
+int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine)
+{
+	char path[STATE_PATH_BYTES];
+	struct stat st;
+	int result = state_path(entry, getpid(), true, path, sizeof(path));
+
+	if (result < 0)
+		return result;
+	remove_left_over(entry);
+	for (;;) {
+		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+		if (fd < 0)
+			return -errno;
+		while (flock(fd, LOCK_EX) < 0) { /* somebody looks whether it is locked */
+			if (errno != EINTR) {
+				result = -errno;
+				close(fd);
+				return result;
+			}
+		}
+		if (fstat(fd, &st) == 0 && st.st_nlink == 0) {
+			close(fd);
+			continue;
+		}
+		if (ftruncate(fd, 0) < 0 ||
+		    dprintf(fd, "pid %ld\ndevice %s\nengine %s\n", (long)getpid(), device, engine) < 0) {
+			result = -errno;
+			unlink(path);
+			close(fd);
+			return result;
+		}
+		return fd;
+	}
+}
+
+int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry)
+{
+	DIR *states = open_states(entry->user_id);
+	char text[STATE_TEXT_BYTES], *device;
+	unsigned major, minor;
+	long pid;
+	int found = -1;
+
+	if (!states)
+		return -errno;
+	for (int fd; (fd = next_state(states, &major, &minor, &pid)) >= 0;) {
+		device = read_state(fd, text, sizeof(text)) == 0 ? state_value(text, "device") : NULL;
+		if (device)
+			device[strcspn(device, "\n")] = '\0';
+		/* Of several, all but one are of servers that were killed. */
+		if (major == entry->major && minor == entry->minor && device && strcmp(device, entry->source) == 0 &&
+		    (found < 0 || is_locked(fd))) {
+			if (found >= 0)
+				close(found);
+			found = fd;
+		} else {
+			close(fd);
+		}
+	}
+	closedir(states);
+	return found < 0 ? -ENOENT : found;
+}
+
+void g4_fuse_state_stopped(int fd)
+{
+	(void)dprintf(fd, "stopped by an error\n"); /* the mount's flags and the log tell it, too */
+}
+
+void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result)
+{
+	char path[STATE_PATH_BYTES];
+
+	(void)dprintf(fd, "result %d\n", result); /* a waiter that finds no line reports an early end */
+	if (state_path(entry, getpid(), false, path, sizeof(path)) == 0)
+		unlink(path);
+	close(fd);
 }
 
 /* What the state file of the mount on dir says; false when there is none that this user may read. */
@@ -289,7 +365,7 @@ static int wait_for_lock(int fd)
 int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result)
 {
 	char path[STATE_PATH_BYTES], text[STATE_TEXT_BYTES];
-	const char *value;
+	const char *value, *pid;
 	int error = wait_for_lock(fd);
 
 	if (error == 0)
@@ -298,8 +374,8 @@ int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *res
 		return error;
 	value = state_value(text, "result");
 	if (!value) {
-		/* A killed server leaves its file behind. The process that creates it anew sees that this one has no name. */
-		if (state_path(entry, false, path, sizeof(path)) == 0)
+		pid = state_value(text, "pid"); /* a killed server leaves its file behind */
+		if (pid && state_path(entry, strtol(pid, NULL, 10), false, path, sizeof(path)) == 0)
 			unlink(path);
 		return -ENODATA;
 	}
@@ -311,7 +387,7 @@ bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *e
 {
 	struct statvfs st;
 	int fd = g4_fuse_state_open(entry);
-	bool served = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+	bool served = fd >= 0 && is_locked(fd);
 
 	if (fd >= 0)
 		close(fd);
@@ -319,21 +395,23 @@ bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *e
 	return !served && statvfs(path, &st) < 0 && errno == ENOTCONN;
 }
 
-/* True when the process has the mount in its sight: it is not on its way out. */
-static bool still_mounted(long pid, unsigned major, unsigned minor)
+/* True when the process has the mount of `source` in its sight: it is not on its way out. */
+static bool still_mounted(long pid, unsigned major, unsigned minor, const char *source)
 {
-	char path[64], number[32], *line = NULL;
+	struct g4_fuse_mount_entry entry;
+	const char *mounted;
+	char path[64], *line = NULL;
 	size_t line_bytes = 0;
 	bool found = false;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%ld/mountinfo", pid);
-	snprintf(number, sizeof(number), " %u:%u ", major, minor);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
 	while (!found && getline(&line, &line_bytes, file) > 0)
-		found = strstr(line, number) != NULL;
+		found = parse_mount(line, &entry, &mounted) && entry.major == major && entry.minor == minor &&
+			strcmp(mounted, source) == 0;
 	free(line);
 	fclose(file);
 	return found;
@@ -376,44 +454,32 @@ static bool is_among(const char *name, const char *device)
 }
 
 /* Waits when this file is that of a mount of device that is over. */
-static void wait_if_ending(int fd, const char *name, const char *device)
+static void wait_if_ending(int fd, unsigned major, unsigned minor, long pid, const char *device)
 {
-	char text[STATE_TEXT_BYTES], *pid_text, *served;
-	unsigned major, minor;
-	long pid;
+	char text[STATE_TEXT_BYTES], *served;
 
-	if (sscanf(name, "%u-%u", &major, &minor) != 2 || read_state(fd, text, sizeof(text)) < 0)
+	if (read_state(fd, text, sizeof(text)) < 0)
 		return;
-	pid_text = state_value(text, "pid");
 	served = state_value(text, "device");
-	if (!pid_text || !served)
+	if (!served)
 		return;
-	pid = strtol(pid_text, NULL, 10);
 	served[strcspn(served, "\n")] = '\0';
-	if (is_among(served, device) && !still_mounted(pid, major, minor))
+	if (is_among(served, device) && !still_mounted(pid, major, minor, served))
 		wait_for_server(fd, device, pid);
 }
 
 /* Of one device. */
 static void wait_for_last_mount(const char *device)
 {
-	char directory[STATE_PATH_BYTES / 2];
 	char *resolved = realpath(device, NULL);
-	struct dirent *dirent;
-	DIR *dir = NULL;
+	DIR *states = resolved ? open_states(geteuid()) : NULL;
+	unsigned major, minor;
+	long pid;
 
-	if (resolved && state_directory(geteuid(), false, directory, sizeof(directory)) == 0)
-		dir = opendir(directory);
-	while (dir && (dirent = readdir(dir)) != NULL) {
-		int fd = openat(dirfd(dir), dirent->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-		if (fd < 0)
-			continue;
-		wait_if_ending(fd, dirent->d_name, resolved);
-		close(fd);
-	}
-	if (dir)
-		closedir(dir);
+	for (int fd; (fd = next_state(states, &major, &minor, &pid)) >= 0; close(fd))
+		wait_if_ending(fd, major, minor, pid, resolved);
+	if (states)
+		closedir(states);
 	free(resolved);
 }
 

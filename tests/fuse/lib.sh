@@ -177,9 +177,12 @@ unmounts_beside_df() {
 server_pid() {
 	local device
 	device=$(awk -v dir="$mnt" '$5 == dir { print $3 }' /proc/self/mountinfo | tail -n 1)
-	local name=${device/:/-} directory
+	local name=${device/:/-} directory state
 	for directory in /run/gpu4fs "/run/user/$UID/gpu4fs" "/tmp/gpu4fs-$UID"; do
-		[[ -f $directory/$name ]] && awk '$1 == "pid" { print $2 }' "$directory/$name" && return
+		for state in "$directory/$name"-*; do
+			[[ -f $state ]] && grep -qx "device $(realpath "$image")" "$state" &&
+				awk '$1 == "pid" { print $2 }' "$state" && return
+		done
 	done
 	return 1
 }

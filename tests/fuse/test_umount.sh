@@ -17,6 +17,10 @@ if libc.umount2(os.fsencode(sys.argv[1]), 0) != 0:
 PYTHON
 }
 
+mount_number() {
+	awk -v dir="$1" '$5 == dir { split($3, number, ":"); print number[2] }' /proc/self/mountinfo | tail -n 1
+}
+
 # Until process $1 has ended or waits for a lock.
 ended_or_waiting() {
 	while kill -0 "$1" 2>/dev/null && [[ $(</proc/"$1"/stat) != *") Z "* ]]; do
@@ -59,6 +63,28 @@ mount_image
 echo three >"$mnt/three"
 check "dump" while_ending "$gpu4fs" dump "$image" dir /
 check "... sees the last file" grep -q three "$work/words"
+
+# The kernel gives a mount's number to the next one while the server of the first still writes.
+"$gpu4fs" mkfs "$work/other.img" --size 64M >"$work/out"
+mkdir "$work/other"
+mount_image
+echo after >"$mnt/after"
+number=$(mount_number "$mnt")
+server=$(server_pid)
+sync
+kill -STOP "$server"
+check "umount(2)" plain_umount
+check "another mount does not wait for the end of the one before it" \
+	timeout 60 "$gpu4fs" mount "$work/other.img" "$work/other"
+((number == $(mount_number "$work/other"))) || echo "# the number went to somebody else"
+"$gpu4fs" dump "$image" dir / >"$work/words" 2>"$work/said" &
+tool=$!
+ended_or_waiting "$tool"
+kill -CONT "$server"
+check "dump with the number in use again" wait "$tool"
+check "... sees the last file" grep -q after "$work/words"
+check "the other mount is unmounted" "$gpu4fs" umount "$work/other"
+
 mount_image
 head -c 30000000 /dev/zero >"$mnt/four"
 sync "$mnt/four"
