@@ -6,7 +6,6 @@
 #include "alloc/share.h"
 
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
-#define UNLIST_CREDITS 3u			    /* a page is freed: the one that leads to it, a map, a descriptor */
 
 /* The lines of what leads to the counts of a region, referenced; G4_NO_LINE: there is none. */
 struct counts {
@@ -231,11 +230,10 @@ G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
-/* Frees the page of buffered owners if it is empty, and the transaction gets the credits or has them; if not, a later call does. */
+/* Frees the page of buffered owners if it is empty. */
 G4_FN static int drop_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
 {
-	if (c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0 ||
-	    (!g4_txn_extend(txn, UNLIST_CREDITS) && txn->credits < UNLIST_CREDITS))
+	if (c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0)
 		return 0;
 	const struct g4_address address = g4_address_from(shares_of(alloc, c)->buffered);
 	g4_txn_dirty(txn, c->shares);
@@ -322,27 +320,30 @@ G4_FN static void unlist(struct g4_alloc *alloc, struct g4_txn *txn, struct coun
 	shares_of(alloc, c)->listed[c->region][at / 64] &= ~(UINT64_C(1) << at % 64);
 }
 
-/* Frees pages of sums of which none is listed, as far as the transaction gets the credits: what is left serves the next ones. */
-G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+/* Frees pages of sums of which none is listed, of the quarters that pages of the region lie in. */
+G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			       uint32_t first, uint64_t pages)
 {
+	const uint32_t last = (uint32_t)(first + pages - 1) / G4_LISTING_PAGES;
 	int rc = 0;
 
-	for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS && rc == 0; quarter++)
+	for (uint32_t quarter = first / G4_LISTING_PAGES; quarter <= last && rc == 0; quarter++)
 		if (shares_of(alloc, c)->listings[c->region][quarter] != 0 &&
-		    !g4_listed_any(shares_of(alloc, c), c->region, quarter) && g4_txn_extend(txn, UNLIST_CREDITS)) {
+		    !g4_listed_any(shares_of(alloc, c), c->region, quarter)) {
 			g4_txn_dirty(txn, c->shares);
 			rc = free_listing(wg, alloc, txn, c, quarter);
 		}
 	return rc;
 }
 
-/* Frees what leads to nothing, of the group and a region, as far as the transaction gets the credits. */
-G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+/* Frees what is empty, of the group and of the quarters that pages of the region lie in. */
+G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			     uint32_t first, uint64_t pages)
 {
 	int rc = drop_buffered(wg, alloc, txn, c);
 
 	if (rc == 0)
-		rc = drop_listings(wg, alloc, txn, c);
+		rc = drop_listings(wg, alloc, txn, c, first, pages);
 	return rc < 0 ? rc : drop_shares(wg, alloc, txn, c);
 }
 
@@ -512,7 +513,7 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 		gone[k / 64] |= UINT64_C(1) << k % 64;
 	}
 	if (rc == 0 && c.shares != G4_NO_LINE)
-		rc = drop_unused(wg, alloc, txn, &c);
+		rc = drop_unused(wg, alloc, txn, &c, 0, G4_REGION_PAGES);
 	put_counts(alloc, &c);
 	g4_unlock(lock_of(alloc, group));
 	return rc;
@@ -730,7 +731,7 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		if (rc == 0 && c.owners != G4_NO_LINE && owners_of(alloc, &c)->shared == 0)
 			rc = drop_owners(wg, alloc, txn, &c);
 		if (rc == 0)
-			rc = drop_unused(wg, alloc, txn, &c);
+			rc = drop_unused(wg, alloc, txn, &c, (uint32_t)(page % G4_REGION_PAGES), pages);
 	}
 	put_counts(alloc, &c);
 	g4_unlock(lock);

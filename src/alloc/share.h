@@ -19,10 +19,24 @@
 #include "format/owners.h"
 
 /*
- * Metadata blocks that one call of the first two changes beside those that g4_alloc_free() does: two pages, made or freed, and that of
- * buffered owners.
+ * Metadata blocks that one call of the first two changes beside those that g4_alloc_publish() does: two pages, made, and that of buffered
+ * owners.
  */
 #define G4_SHARE_CREDITS 7u
+/*
+ * And of g4_share_release() beside those that g4_alloc_free() does: the allocation map, the page of shares, one of counts, that of buffered
+ * owners, and for each quarter its page of sums. Any of them but the map may go, of which the allocation map and the descriptor may be
+ * others'. What is empty goes in the transaction that empties it: no later one need come by.
+ */
+#define G4_SHARE_RELEASE_CREDITS(quarters) (10u + 3u * (quarters))
+#define G4_SHARE_RELEASE_MOST G4_SHARE_RELEASE_CREDITS(G4_LISTING_QUARTERS)
+/* Of so many pages of a region, wherever they begin. */
+G4_FN G4_INLINE uint32_t g4_share_release_credits(uint64_t pages)
+{
+	const uint64_t quarters = (pages + G4_LISTING_PAGES - 2) / G4_LISTING_PAGES + 1;
+
+	return G4_SHARE_RELEASE_CREDITS((uint32_t)g4_min64(quarters, G4_LISTING_QUARTERS));
+}
 
 /* And of g4_share_list(): the sums' page, made; that of the group, made; the map that leads to it. */
 #define G4_LIST_CREDITS 7u
@@ -36,7 +50,10 @@ G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 /* The same of a page that is listed with this sum; -G4_E_AGAIN: it is not, or that can not be read. Nothing has changed then. */
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				  struct g4_address address, const void *sum);
-/* Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. */
+/*
+ * Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. What is empty of the group, the
+ * region and the quarters that they lie in is freed as well.
+ */
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
 /* Whether anything is shared in the groups that pages lie in: 0, 1, or an error. No transaction. */
@@ -57,8 +74,8 @@ G4_FN G4_INLINE uint64_t g4_share_list_part(struct g4_address address, uint64_t 
 /* In a transaction: a page is listed no more. 0 also where it was not. Changes a block. */
 G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
 /*
- * In a transaction with G4_SHARE_CREDITS: pages of a quarter of a group that one thing alone leads to are listed no more: the bits in `gone`.
- * And pages that have become empty where a release had no credits to free them go.
+ * In a transaction with G4_SHARE_RELEASE_MOST: pages of a quarter of a group that one thing alone leads to are listed no more: the bits in
+ * `gone`. And what is empty of its region goes, which pages that were unlisted, or an older version, have left.
  */
 G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
 			 uint64_t gone[G4_LISTING_PAGES / 64]);

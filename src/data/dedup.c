@@ -275,7 +275,7 @@ G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 	const bool known = rc == 0 && (bits[0] | bits[1]) != 0;
 	/* Also where nothing is listed: something may be left of that, which the first quarter's turn finds for its region. */
 	if (known || (rc == 0 && quarter % G4_LISTING_QUARTERS == 0) || (rc < 0 && rc != -G4_E_NOENT)) {
-		rc = g4_begin(wg, fs, G4_SHARE_CREDITS, &txn);
+		rc = g4_begin(wg, fs, G4_SHARE_RELEASE_MOST, &txn);
 		if (rc == 0)
 			rc = g4_end(fs, &txn, g4_share_prune(wg, &fs->alloc, &txn, group, quarter, gone));
 		if (rc == 0)

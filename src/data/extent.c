@@ -10,10 +10,15 @@ G4_FN static bool may_share(const struct g4_fs *fs)
 	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED) != 0;
 }
 
-G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages)
+G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages, bool shares,
+			     uint64_t goes)
 {
-	const uint32_t credits =
-		(uint32_t)G4_EXTENT_CREDITS(extents, pages) + (may_share(fs) ? G4_EXTENT_SHARE_CREDITS : 0);
+	uint32_t credits = (uint32_t)G4_EXTENT_CREDITS(extents, pages);
+
+	if (shares)
+		credits += G4_SHARE_CREDITS;
+	if (goes > 0 && may_share(fs))
+		credits += g4_share_release_credits(goes);
 
 	return txn->credits >= credits || g4_txn_extend(txn, credits > EXTEND_CREDITS ? credits : EXTEND_CREDITS);
 }

@@ -13,16 +13,18 @@
 #include "inode/mounted.h"
 
 /*
- * Blocks that `extents` calls of the two below change at most, of up to `pages` pages each: maps of the groups that these lie in, and their
- * descriptors, which share pages. And counts of owners: one extent that comes, one that goes.
+ * Blocks that `extents` calls of g4_extent_acquire() and g4_extent_release() change at most, of up to `pages` pages each, which nobody shares:
+ * maps of the groups that these lie in, and their descriptors, which share pages.
  */
 #define G4_EXTENT_CREDITS(extents, pages) ((extents) * ((pages) / G4_GROUP_PAGES + G4_ALLOC_CREDITS))
-#define G4_EXTENT_SHARE_CREDITS (2 * G4_SHARE_CREDITS)
+/* And counts of owners: one extent of a region that comes, one that goes. */
+#define G4_EXTENT_SHARE_CREDITS (G4_SHARE_CREDITS + G4_SHARE_RELEASE_MOST)
 /*
- * Whether the transaction has the credits for `extents` calls of the two below, of up to `pages` pages each, or gets them. The
- * slots that change beside are the caller's to count.
+ * Whether the transaction has the credits for `extents` such calls, or gets them, among them those to share one (`shares`), and to release
+ * one of `goes` pages that may be shared. Without: false and 0. The slots that change beside are the caller's to count.
  */
-G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages);
+G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages, bool shares,
+			     uint64_t goes);
 /* A pointer leads to space that was claimed and that no transaction has published. */
 G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			    uint64_t pages);

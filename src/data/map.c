@@ -283,6 +283,9 @@ struct target {
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
 };
 
+G4_STATIC_ASSERT(G4_EXTENT_CREDITS(8, G4_INDIRECT_SLOTS) + G4_EXTENT_SHARE_CREDITS <= 2 * G4_MAP_CREDITS,
+		 "so is what mapping begins with, once the way to the slot is there");
+
 /* Replaces a run of level-0 slots of the indirect page in `line`, or of the inode. *done: slots changed before the credits ran out. */
 G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   uint32_t line, g4_le64 *slots, uint64_t count, const struct target *target, uint64_t from,
@@ -299,8 +302,6 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		const struct g4_address to = g4_address_after_pages(target->address, from + k);
 		uint64_t most = g4_min64(count - k, g4_sums_row(first + (uint32_t)k));
 
-		if (!g4_extent_credits(fs, txn, 4, count) || (k > 0 && g4_txn_is_crowded(txn)))
-			break;
 		if (slots[k]) {
 			rc = g4_map_check_data(fs, slots[k], 0);
 			if (rc < 0)
@@ -312,6 +313,10 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			most = g4_extent_part(old.address, most);
 		extend_run(slots, (uint32_t)count, (uint32_t)k, most, &old);
 		const bool moves = !g4_address_is(old.address, to);
+		if (!g4_extent_credits(fs, txn, 4, count, moves && target->shared,
+				       moves && old.kind != G4_HOLE ? old.pages : 0) ||
+		    (k > 0 && g4_txn_is_crowded(txn)))
+			break;
 		if (moves && target->shared) /* may find no space for a count: before anything else has changed */
 			rc = target->found ?
 				     g4_extent_share_found(wg, fs, txn, to, &sums[k], g4_inode_domain(&inode->disk)) :
@@ -364,7 +369,8 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	for (uint64_t i = 0; i < G4_INDIRECT_SLOTS; i++)
 		if (slots[i] != g4_map_data_ptr(g4_address_after_pages(first, i), 0, true))
 			return 0;
-	if (!g4_extent_credits(fs, txn, 3, 1)) /* the page's, the slot above it, and what stands beside that */
+	/* the page's, the slot above it, and what stands beside that */
+	if (!g4_extent_credits(fs, txn, 3, 1, false, 0))
 		return 0;
 	if (sums && !g4_sums_join(wg, fs, path->lines[1], &entry))
 		return 0;
@@ -399,12 +405,13 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 {
 	struct g4_sum_entry before, entry;
 	g4_ptr old = *path->slot;
+	const bool moves = !g4_address_is(g4_ptr_address(old), address);
 	int rc = old ? g4_map_check_data(fs, old, 1) : 0;
 
 	/* the page, what was there, and the same of its sums; the slot, and what stands beside it */
-	if (rc < 0 || !g4_extent_credits(fs, txn, sums ? 8 : 6, G4_INDIRECT_SLOTS))
+	if (rc < 0 || !g4_extent_credits(fs, txn, sums ? 8 : 6, G4_INDIRECT_SLOTS, moves && target->shared,
+					 moves && old ? G4_INDIRECT_SLOTS : 0))
 		return rc;
-	const bool moves = !g4_address_is(g4_ptr_address(old), address);
 	rc = g4_path_read_entry(wg, fs, inode, path, &before);
 	if (rc == 0 && moves && target->shared)
 		rc = g4_extent_share(wg, fs, txn, address, G4_INDIRECT_SLOTS);
@@ -532,7 +539,8 @@ G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 		extend_run(slots, (uint32_t)count, (uint32_t)k,
 			   old.kind == G4_HOLE ? count - k : g4_extent_part(old.address, count - k), &old);
 		if (old.kind != G4_HOLE) {
-			if (!g4_extent_credits(fs, txn, 2, count) || (k > 0 && g4_txn_is_crowded(txn)))
+			if (!g4_extent_credits(fs, txn, 2, count, false, old.pages) ||
+			    (k > 0 && g4_txn_is_crowded(txn)))
 				break;
 			rc = g4_extent_release(wg, fs, txn, old.address, old.pages);
 			if (rc < 0)
@@ -556,8 +564,8 @@ G4_FN static bool may_go_whole(struct g4_wg *wg, struct g4_fs *fs, const struct 
 	return *rc < 0 || path->level == 1 || g4_sum_entry_algorithm(sums) != G4_CHECKSUM_LARGE;
 }
 
-G4_STATIC_ASSERT(G4_EXTENT_CREDITS(1, G4_GIB / G4_PAGE_BYTES) + G4_EXTENT_SHARE_CREDITS <= 2 * G4_MAP_CREDITS &&
-			 G4_EXTENT_CREDITS(4, G4_INDIRECT_SLOTS) + G4_EXTENT_SHARE_CREDITS <= 2 * G4_MAP_CREDITS,
+G4_STATIC_ASSERT(G4_EXTENT_CREDITS(1, G4_GIB / G4_PAGE_BYTES) <= 2 * G4_MAP_CREDITS &&
+			 G4_EXTENT_CREDITS(4, G4_INDIRECT_SLOTS) + G4_SHARE_RELEASE_MOST <= 2 * G4_MAP_CREDITS,
 		 "what clearing begins with is enough for the largest piece, however full others make the transaction");
 
 /*
@@ -597,7 +605,8 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 			   may_go_whole(wg, fs, inode, &path, &sums, &rc)) {
 			/* the page; its sums; the slot, and what stands beside it: one of 1 GiB has no sums */
 			if (rc == 0 && g4_map_need_credits(txn, G4_MAP_CREDITS) &&
-			    g4_extent_credits(fs, txn, path.level == 1 ? 4 : 1, span)) {
+			    g4_extent_credits(fs, txn, path.level == 1 ? 4 : 1, span, false,
+					      path.level == 1 ? span : 0)) {
 				g4_path_dirty(txn, &path);
 				if (g4_sum_entry_algorithm(&sums) == G4_CHECKSUM_LARGE)
 					rc = g4_sums_free_large(wg, fs, txn, inode, &sums);
