@@ -5,6 +5,8 @@
  */
 #include "alloc/share.h"
 
+#include "alloc/buffered.h"
+
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
 
 /* The lines of what leads to the counts of a region, referenced; G4_NO_LINE: there is none. */
@@ -248,11 +250,11 @@ struct more {
 	bool any_buffered;
 };
 
-G4_FN static void look_at_more(struct g4_alloc *alloc, const struct counts *c, struct more *more)
+G4_FN static void look_at_more(struct g4_wg *wg, struct g4_alloc *alloc, const struct counts *c, struct more *more)
 {
 	more->any_buffered = false;
 	if (c->buffered != G4_NO_LINE)
-		more->any_buffered = g4_buffered_bits(buffered_of(alloc, c), c->region, more->buffered);
+		more->any_buffered = g4_buffered_look(wg, buffered_of(alloc, c), c->region, more->buffered);
 }
 
 G4_FN static bool has_buffered(const struct more *more, uint32_t at)
@@ -505,7 +507,7 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 	g4_lock(lock_of(alloc, group));
 	int rc = get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
 	if (rc == 0)
-		look_at_more(alloc, &c, &more);
+		look_at_more(wg, alloc, &c, &more);
 	for (uint32_t k = 0; rc == 0 && c.shares != G4_NO_LINE && k < G4_LISTING_PAGES; k++) {
 		if (!g4_listed(shares_of(alloc, &c), region, first + k) || has_more(alloc, &c, &more, first + k))
 			continue;
@@ -670,16 +672,13 @@ G4_FN static int release_last(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 }
 
 /* One owner less of a page that has several: one that is buffered goes first, for that page is changed anyway while others come. */
-G4_FN static void take_owner(struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c, const struct more *more,
-			     uint32_t at)
+G4_FN static void take_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			     const struct more *more, uint32_t at)
 {
 	if (has_buffered(more, at)) {
 		struct g4_buffered_page *buffered = buffered_of(alloc, c);
-		uint32_t k = 0;
-		while (buffered->pages[k] != c->region * G4_REGION_PAGES + at)
-			k++;
 		g4_txn_dirty(txn, c->buffered);
-		g4_buffered_take(buffered, k);
+		g4_buffered_take(buffered, g4_buffered_find(wg, buffered, c->region * G4_REGION_PAGES + at));
 		return;
 	}
 	struct g4_owners_page *owners = owners_of(alloc, c);
@@ -696,7 +695,7 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 	uint64_t done = 0, run;
 	int rc = 0;
 
-	look_at_more(alloc, c, &more);
+	look_at_more(wg, alloc, c, &more);
 	for (; done < pages && rc == 0; done += run) {
 		for (run = 0; done + run < pages && !has_more(alloc, c, &more, (uint32_t)(first + done + run)); run++)
 			;
@@ -704,7 +703,7 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 			rc = release_last(wg, alloc, txn, c, g4_address_after_pages(address, done), run);
 		} else {
 			run = 1;
-			take_owner(alloc, txn, c, &more, (uint32_t)(first + done));
+			take_owner(wg, alloc, txn, c, &more, (uint32_t)(first + done));
 		}
 	}
 	return rc;

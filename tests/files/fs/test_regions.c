@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alloc/buffered.h"
 #include "data/sums_region.h"
 #include "dir/leaf.h"
 #include "hash/crc32c.h"
@@ -139,6 +140,24 @@ static void a_commit_has_its_tags(void **state)
 	assert_int_equal(descriptor->tags[2], 0);
 }
 
+static void a_buffered_owner_is_found(void **state)
+{
+	static struct g4_buffered_job job;
+	struct g4_buffered_page *owners = (struct g4_buffered_page *)(void *)page;
+
+	(void)state;
+	memset(page, 0, G4_PAGE_BYTES);
+	owners->count = 100;
+	owners->pages[70] = G4_REGION_PAGES + 65;
+	job = (struct g4_buffered_job){.page = owners, .finds = true, .number = G4_REGION_PAGES + 65};
+	run(G4_REGION_BUFFERED, &job);
+	assert_int_equal(job.found, 70);
+	job = (struct g4_buffered_job){.page = owners, .number = 1};
+	run(G4_REGION_BUFFERED, &job);
+	assert_int_equal(job.bits[0][0], 0);
+	assert_int_equal(job.bits[0][1], 2);
+}
+
 static bool ends_the_program(uint32_t kind)
 {
 	const struct g4_wg_region region = {kind, NULL};
@@ -168,4 +187,5 @@ static void what_is_no_region_of_this_layer_ends_the_program(void **state)
 
 RUN_TESTS(region_test(a_page_has_its_checksum), region_test(pages_have_their_sums),
 	  region_test(lines_that_are_not_there_are_counted), region_test(an_entry_is_found_by_its_hash),
-	  region_test(a_commit_has_its_tags), region_test(what_is_no_region_of_this_layer_ends_the_program))
+	  region_test(a_commit_has_its_tags), region_test(a_buffered_owner_is_found),
+	  region_test(what_is_no_region_of_this_layer_ends_the_program))
