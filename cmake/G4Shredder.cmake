@@ -50,7 +50,8 @@ if(G4_TOOLS)
 	add_executable(sums_bench bench/sums.c)
 	target_link_libraries(sums_bench PRIVATE shredder_static ${CMAKE_DL_LIBS})
 	add_executable(similarity_bench bench/similarity.c)
-	target_link_libraries(similarity_bench PRIVATE shredder_static ${CMAKE_DL_LIBS})
+	target_link_libraries(similarity_bench PRIVATE shredder_store ${CMAKE_DL_LIBS})
+	target_link_options(similarity_bench PRIVATE "LINKER:--as-needed") # of the backup it takes the index alone
 
 	g4_shared_library(shredder shredder_objects "Content-defined chunking at memory speed" include/shredder/shredder.h)
 	target_sources(shredder PRIVATE ${shredder_base_objects} ${shredder_print_objects})
@@ -115,6 +116,7 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 
 	add_executable(index_bench tests/shredder/bench/index.c)
 	target_link_libraries(index_bench PRIVATE shredder_store)
+	target_link_options(index_bench PRIVATE "LINKER:--as-needed")
 
 	if(TARGET shredder_tool)
 		g4_sources(shredder_cli_tests tests/shredder/test_*.sh)

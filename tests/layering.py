@@ -53,7 +53,7 @@ OTHER = {
     "shredder/store": ["shredder/chunk", "parity"],
     "shredder/site": ["shredder/store"],
     "shredder/cli": ["shredder/site", "print"],
-    "bench": ["gpu4fs", "shredder", "hash", "parity"],
+    "bench": ["gpu4fs", "shredder", "shredder/store", "hash", "parity"],
 }
 DIRECT = {**SRC, **OTHER}
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".cc", ".cpp", ".hpp"}
@@ -100,7 +100,7 @@ def check_include(root, path, folder, quote, target):
         if quote == '"' and not (root / path.parent / target).is_file():
             return f'"{target}" is not in this folder; write the path from src/ or include/'
         return None
-    if path.parts[0] == "shredder" and (own_tree / target).is_file():
+    if path.parts[0] in ("shredder", "bench") and (root / "shredder" / target).is_file():
         known = "shredder/" + first  # shredder/ has folders that src/ has, too
     elif first in ALLOWED:
         known = first

@@ -186,8 +186,8 @@ struct shredder_options {
 		*engine;  /* "auto", "cpu", "cuda", or one kernel of the CPU engine: "portable", "avx2", "avx512"; NULL:
 			       auto. Another engine than the CPU's that cannot run falls back to it; shredder_stats says so. */
 	uint32_t threads; /* threads that compute, the caller's among them, 256 at most; 0: one a processor */
-	uint32_t buffers; /* buffers of the ring, 2 to 1024; 0: threads + 3, with GPUs 3 for each + 1 at least */
-	uint64_t buffer_bytes;		      /* bytes of one, a multiple of 4096 from 4 KiB to 1 GiB; 0: 4 MiB */
+	uint32_t buffers; /* buffers of the ring, 2 to 1024; 0: threads + 3, with GPUs 4 for each + 1 */
+	uint64_t buffer_bytes; /* bytes of one, a multiple of 4096 from 4 KiB to 1 GiB; 0: 4 MiB, with GPUs 16 MiB */
 	const struct shredder_params *params; /* NULL: the default */
 	/* "cuda": the GPUs whose numbers are gpus[0 .. gpus_count), or the first gpus_count when gpus is NULL; 0: all
 	   that CUDA shows. At most SHREDDER_GPUS_MAX; a number may come twice. Several are used when a buffer holds the

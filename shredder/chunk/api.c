@@ -11,6 +11,8 @@
 #include "chunk/devices.h"
 
 #define DEFAULT_BUFFER_BYTES (4 * G4_MIB)
+/* With GPUs: submitting and collecting a buffer costs the host the same, whatever its size. */
+#define DEVICE_BUFFER_BYTES (16 * G4_MIB)
 #define BUFFER_BYTES_MAX G4_GIB
 #define THREADS_MAX 256
 #define BUFFERS_MAX 1024
@@ -18,8 +20,8 @@
 #define REGIONS_PER_THREAD 2
 #define REGION_BYTES_MIN (256 * G4_KIB)
 #define ENDS_MAX 65536
-/* Buffers that a GPU needs: one is copied, one searched, one delivered. */
-#define BUFFERS_PER_GPU 3
+/* Buffers that a GPU needs: one is copied, one waits to be, one is searched, one delivered. */
+#define BUFFERS_PER_GPU 4
 #define HUGE_PAGE_BYTES (2 * G4_MIB)
 
 const char *shredder_stage_name(uint32_t stage)
@@ -56,14 +58,25 @@ static void choose_sizes(struct shredder *s, const struct shredder_options *opti
 	s->flags = options->flags;
 	s->threads = options->threads != 0 ? options->threads : processors > 0 ? (uint32_t)processors : 1;
 	s->threads = (uint32_t)g4_min64(s->threads, THREADS_MAX);
-	s->slots_count = options->buffers != 0 ? options->buffers : s->threads + 3;
-	s->buffer_bytes = options->buffer_bytes != 0 ? options->buffer_bytes : DEFAULT_BUFFER_BYTES;
-	s->region_bytes = g4_align_up(
-		g4_max64(s->buffer_bytes / (REGIONS_PER_THREAD * (uint64_t)s->threads), REGION_BYTES_MIN), 64);
 	s->carry_bytes = 0;
 	if (bounded && (s->flags & SHREDDER_NO_DATA) == 0)
 		s->carry_bytes = g4_align_up(p->max_bytes + p->record_bytes, SHREDDER_DIRECT_ALIGN);
-	s->ends_room = g4_min64(s->buffer_bytes / g4_max64(p->min_bytes, 64) + 2, ENDS_MAX);
+}
+
+/* The ring's buffers where the caller named none: so many of that size. */
+static void choose_ring(struct shredder *s, const struct shredder_options *options, uint32_t buffers,
+			uint64_t buffer_bytes)
+{
+	s->slots_count = options->buffers != 0 ? options->buffers : buffers;
+	s->buffer_bytes = options->buffer_bytes != 0 ? options->buffer_bytes : buffer_bytes;
+	s->region_bytes = g4_align_up(
+		g4_max64(s->buffer_bytes / (REGIONS_PER_THREAD * (uint64_t)s->threads), REGION_BYTES_MIN), 64);
+	s->ends_room = g4_min64(s->buffer_bytes / g4_max64(s->rule.params.min_bytes, 64) + 2, ENDS_MAX);
+}
+
+static void choose_cpu_ring(struct shredder *s, const struct shredder_options *options)
+{
+	choose_ring(s, options, s->threads + 3, DEFAULT_BUFFER_BYTES);
 }
 
 /* Opens the device, or says why the CPU engine does its work. */
@@ -72,19 +85,20 @@ static void open_device(struct shredder *s, const struct shredder_options *optio
 	const struct shredder_params *p = &s->rule.params;
 	const bool chunks = p->delimiter_bytes == 0 && p->record == NULL;
 	struct shredder_device_setup setup = {.rule = &s->rule,
-					      .buffer_bytes = s->buffer_bytes,
+					      .buffer_bytes = options->buffer_bytes != 0 ? options->buffer_bytes :
+											   DEVICE_BUFFER_BYTES,
 					      .find_chunks = chunks,
 					      .digests = chunks && (s->flags & SHREDDER_NO_DIGEST) == 0,
 					      .gpus = options->gpus,
 					      .gpus_count = options->gpus_count};
 	const char *why = "";
 
-	if (options->buffers == 0)
-		s->slots_count = (uint32_t)g4_max64(s->slots_count, BUFFERS_PER_GPU * s->device_ops->count(&setup) + 1);
+	choose_ring(s, options, BUFFERS_PER_GPU * s->device_ops->count(&setup) + 1, setup.buffer_bytes);
 	setup.buffers = s->slots_count;
 	if (s->device_ops->open(&setup, &s->device, &why) != 0) {
 		s->device_ops = NULL;
 		s->device = NULL;
+		choose_cpu_ring(s, options);
 		snprintf(s->fell_back, sizeof(s->fell_back), "%s", why);
 		return;
 	}
@@ -204,10 +218,12 @@ int shredder_open(const struct shredder_options *options, shredder **out)
 		return SHREDDER_E_NOMEM;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
+	pthread_cond_init(&s->needed, NULL);
 	s->fd = -1;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	shredder_rule_init(&s->rule, &params);
 	choose_sizes(s, options);
+	choose_cpu_ring(s, options);
 	rc = s->wake_fd < 0 ? SHREDDER_E_NOMEM : choose_engine(s, options);
 	if (rc == 0)
 		rc = allocate_slots(s);
@@ -231,6 +247,7 @@ void shredder_close(shredder *s)
 	pthread_mutex_lock(&s->lock);
 	s->stopping = true;
 	pthread_cond_broadcast(&s->changed);
+	pthread_cond_broadcast(&s->needed);
 	pthread_mutex_unlock(&s->lock);
 	for (uint32_t i = 0; i < s->workers_count; i++)
 		pthread_join(s->workers[i], NULL);
@@ -246,6 +263,7 @@ void shredder_close(shredder *s)
 	free(s->slots);
 	free(s->workers);
 	pthread_cond_destroy(&s->changed);
+	pthread_cond_destroy(&s->needed);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -13,9 +13,10 @@
  *
  * Rules of locking: everything below is guarded by `lock`, except what a task owns while it runs: the reader owns the
  * data of acquired slots, a region task its words of `marks`, the one resolving task the resolver, the ends of its slot
- * and the carry area of the next slot, a group task the digests of its chunks. Threads wait on `changed` alone, which is
+ * and the carry area of the next slot, a group task the digests of its chunks. Threads wait on `changed`, which is
  * broadcast whenever a slot may have become free, an answer is there, or there are more tasks than the thread that made them
- * possible will do by itself right away: for a small file nobody is woken.
+ * possible will do by itself right away: for a small file nobody is woken. Where a device gives chunks, two workers have all there
+ * is to do; the others wait on `needed` until the CPU engine works, or they would be woken ten times a buffer for nothing.
  *
  * Carry area: the bytes of a chunk that is still open at the end of a buffer are copied in front of the next buffer's data,
  * so that every chunk lies in one piece. Where a chunk can be too long for that, its digest is computed piece by piece.
@@ -84,9 +85,12 @@ struct shredder {
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool stopping;	  /* the workers go home */
-	uint32_t active;  /* tasks that are running */
-	uint32_t waiting; /* threads that wait and are no workers: the caller's, the reader */
+	pthread_cond_t needed; /* of workers that a device leaves nothing to do */
+	uint32_t begun;	       /* workers that have a number */
+	uint32_t spare;	       /* of them wait on `needed` */
+	bool stopping;	       /* the workers go home */
+	uint32_t active;       /* tasks that are running */
+	uint32_t waiting;      /* threads that wait and are no workers: the caller's, the reader */
 
 	/* the current input */
 	enum shredder_source source;

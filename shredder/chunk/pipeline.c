@@ -8,6 +8,8 @@
 
 /* Chunks that one call of g4_blake3_many() hashes. */
 #define GROUP_CHUNKS 64
+/* Workers beside a device that gives chunks: one submits while another one waits for an answer. */
+#define DEVICE_WORKERS 2
 
 uint64_t shredder_now_ns(void)
 {
@@ -254,6 +256,7 @@ static void continue_on_cpu(struct shredder *s)
 	if (!s->device_chunks)
 		return;
 	s->device_chunks = false;
+	pthread_cond_broadcast(&s->needed);
 	shredder_resolver_init(&s->resolver, &s->rule);
 	s->resolver.start = s->resolver.scanned = s->open_start;
 }
@@ -456,9 +459,16 @@ void *shredder_worker_main(void *chunker)
 	struct shredder *s = (struct shredder *)chunker;
 
 	pthread_mutex_lock(&s->lock);
-	while (!s->stopping)
-		if (!shredder_work(s))
+	const bool spared = s->begun++ >= DEVICE_WORKERS;
+	while (!s->stopping) {
+		if (spared && s->device_chunks) {
+			s->spare++;
+			pthread_cond_wait(&s->needed, &s->lock);
+			s->spare--;
+		} else if (!shredder_work(s)) {
 			pthread_cond_wait(&s->changed, &s->lock);
+		}
+	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
 }
@@ -469,6 +479,8 @@ void shredder_reset(struct shredder *s)
 	s->finished = false;
 	s->result = s->error = s->device_error = 0;
 	s->device_chunks = shredder_on_device(s) && s->finds_chunks;
+	if (!s->device_chunks)
+		pthread_cond_broadcast(&s->needed);
 	s->acquire_seq = s->fill_seq = s->submit_seq = s->resolve_seq = s->deliver_seq = s->deliver_index = 0;
 	s->filled_bytes = s->push_bytes = s->open_start = 0;
 	memset(s->tail, 0, sizeof(s->tail));

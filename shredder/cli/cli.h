@@ -61,8 +61,8 @@ struct cli_settings {
 	"  -e, --engine NAME      auto, cpu, cuda, portable, avx2 or avx512 [auto]\n"                                  \
 	"      --gpus N|LIST      the first N GPUs, or those with the numbers I,J,... or I, [all]\n"                   \
 	"  -t, --threads N        threads that compute [one a processor]\n"                                            \
-	"      --buffers N        buffers of the ring [threads + 3]\n"                                                 \
-	"      --buffer-size SIZE bytes of one [4M]\n"                                                                 \
+	"      --buffers N        buffers of the ring [threads + 3; 4 a GPU + 1]\n"                                    \
+	"      --buffer-size SIZE bytes of one [4M; with GPUs 16M]\n"                                                  \
 	"      --no-direct        read files through the page cache\n"
 
 /* Rows for getopt_long(); their values begin behind every character. */

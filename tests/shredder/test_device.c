@@ -5,6 +5,7 @@
  * place of devices.c.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "chunk/chunker.h"
 #include "chunk/devices.h"
 #include "chunk/kernels.h"
 #include "chunk/resolve.h"
@@ -20,6 +22,7 @@
 #include "model.h"
 
 #define GPUS_MAX 3
+#define CALLERS_MAX 16
 #define NEVER UINT32_MAX
 
 /* What the next device does: GPUs that it has, and the calls at which the GPU of the batch fails. */
@@ -34,6 +37,8 @@ struct shredder_device {
 	pthread_mutex_t lock;
 	bool failed[GPUS_MAX];
 	uint32_t turn, submits, collects, restarts;
+	pthread_t callers[CALLERS_MAX]; /* of submit() and collect() */
+	uint32_t callers_count;
 	struct shredder_resolver resolver;
 	uint64_t position; /* of what is collected next */
 	uint8_t *held;	   /* bytes in front of it: the open chunk's and the window's */
@@ -87,7 +92,9 @@ static int fake_restart(struct shredder_device *device, const struct shredder_re
 
 static int fake_open(const struct shredder_device_setup *setup, struct shredder_device **out, const char **why)
 {
-	(void)why;
+	*why = "it has no GPU";
+	if (plan.gpus == 0)
+		return SHREDDER_E_ENGINE;
 	*out = (struct shredder_device *)need(calloc(1, sizeof(**out)));
 	(*out)->setup = *setup;
 	pthread_mutex_init(&(*out)->lock, NULL);
@@ -224,10 +231,20 @@ static int collect_locked(struct shredder_device *device, struct shredder_batch 
 	return 0;
 }
 
+static void note_caller(struct shredder_device *device)
+{
+	for (uint32_t i = 0; i < device->callers_count; i++)
+		if (pthread_equal(device->callers[i], pthread_self()))
+			return;
+	assert_true(device->callers_count < CALLERS_MAX);
+	device->callers[device->callers_count++] = pthread_self();
+}
+
 /* submit() and collect() may run beside each other. */
 static int fake_submit(struct shredder_device *device, struct shredder_batch *batch)
 {
 	pthread_mutex_lock(&device->lock);
+	note_caller(device);
 	const int rc = submit_locked(device, batch);
 	pthread_mutex_unlock(&device->lock);
 	return rc;
@@ -236,6 +253,7 @@ static int fake_submit(struct shredder_device *device, struct shredder_batch *ba
 static int fake_collect(struct shredder_device *device, struct shredder_batch *batch)
 {
 	pthread_mutex_lock(&device->lock);
+	note_caller(device);
 	const int rc = collect_locked(device, batch);
 	pthread_mutex_unlock(&device->lock);
 	return rc;
@@ -447,6 +465,79 @@ static void a_restart_can_fail(void **state)
 	}
 }
 
+static void wait_for_spare_workers(shredder *s, uint32_t count)
+{
+	for (bool there = false; !there; sched_yield()) {
+		pthread_mutex_lock(&s->lock);
+		there = s->spare == count;
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+/* A device that gives chunks needs two workers. The others sleep meanwhile, and help when the CPU goes on. */
+static void a_device_wakes_few_threads(void **state)
+{
+	const struct shredder_params whole = complete((struct shredder_params){.mask_bits = 9});
+	const struct shredder_options options = {
+		.size = sizeof(options), .engine = "cuda", .threads = 9, .buffer_bytes = 8192, .params = &whole};
+	const uint64_t bytes = 1000000;
+	uint8_t *data = make_content(CONTENT_RANDOM, bytes, 7, &whole);
+	struct source source = {.data = data, .bytes = bytes};
+	struct shredder_stats stats;
+	shredder *s;
+
+	(void)state;
+	plan = all_is_well;
+	source.count = model_cuts(&whole, data, bytes, &source.cuts);
+	assert_int_equal(shredder_open(&options, &s), 0);
+	for (uint32_t way = 0; way < WAYS; way++)
+		expect(s, &options, (enum way)way, &source);
+	assert_true(s->device->callers_count <= 3); /* this thread is one */
+	wait_for_spare_workers(s, 6);
+	plan.collect_fails[0] = s->device->collects;
+	expect(s, &options, IN_MEMORY, &source);
+	shredder_get_stats(s, &stats);
+	assert_string_equal(stats.engine, "cpu");
+	wait_for_spare_workers(s, 0);
+	expect(s, &options, READ, &source);
+	shredder_close(s);
+	free(source.cuts);
+	free(data);
+}
+
+/* The ring is the device's while there is one, unless the caller says otherwise. */
+static void a_device_has_few_large_buffers(void **state)
+{
+	struct shredder_options options = {.size = sizeof(options), .engine = "cuda", .threads = 12};
+	struct shredder_stats stats;
+	shredder *s;
+
+	(void)state;
+	plan = all_is_well;
+	for (plan.gpus = 1; plan.gpus <= GPUS_MAX; plan.gpus++) {
+		assert_int_equal(shredder_open(&options, &s), 0);
+		shredder_get_stats(s, &stats);
+		assert_int_equal(stats.buffers, 4 * plan.gpus + 1);
+		assert_int_equal(stats.buffer_bytes, 16 * G4_MIB);
+		shredder_close(s);
+	}
+	plan.gpus = 0; /* it cannot be opened */
+	assert_int_equal(shredder_open(&options, &s), 0);
+	shredder_get_stats(s, &stats);
+	assert_int_equal(stats.buffers, 15);
+	assert_int_equal(stats.buffer_bytes, 4 * G4_MIB);
+	shredder_close(s);
+	options.buffers = 7;
+	options.buffer_bytes = 65536;
+	for (plan.gpus = 0; plan.gpus <= 1; plan.gpus++) {
+		assert_int_equal(shredder_open(&options, &s), 0);
+		shredder_get_stats(s, &stats);
+		assert_int_equal(stats.buffers, 7);
+		assert_int_equal(stats.buffer_bytes, 65536);
+		shredder_close(s);
+	}
+}
+
 static void a_list_that_cannot_be_is_refused(void **state)
 {
 	const uint32_t numbers[] = {0};
@@ -467,6 +558,8 @@ int main(void)
 		cmocka_unit_test(the_cpu_goes_on_for_the_only_gpu),
 		cmocka_unit_test(other_gpus_go_on),
 		cmocka_unit_test(a_restart_can_fail),
+		cmocka_unit_test(a_device_wakes_few_threads),
+		cmocka_unit_test(a_device_has_few_large_buffers),
 		cmocka_unit_test(a_list_that_cannot_be_is_refused),
 	};
 
