@@ -88,7 +88,7 @@ _gpu4fs() {
 		;;
 	scrub:-*) _gpu4fs_words "$current" "--add-sums --only --rate --now --wait --degraded --json --help --version" ;;
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
-	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --raid --size --help --version" ;;
+	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --raid --size --spare --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--dir --ddt --dot --raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;

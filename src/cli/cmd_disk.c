@@ -27,11 +27,13 @@
 const char g4_help_disk[] =
 	"rebuild DEVICE...\n"
 	"       gpu4fs disk replace|add [-f] DEVICE... NEW\n"
-	"       gpu4fs disk remove DEVICE... LAST\n"
+	"       gpu4fs disk add --spare [-f] DEVICE... NEW\n"
+	"       gpu4fs disk remove DEVICE... LAST|SPARE\n"
 	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
-	"       gpu4fs disk add [-f] DIRECTORY NEW\n"
+	"       gpu4fs disk add [--spare] [-f] DIRECTORY NEW\n"
+	"       gpu4fs disk remove DIRECTORY SPARE\n"
 	"       gpu4fs disk assign --raid LEVEL [--size SIZE] DEVICE...|DIRECTORY\n"
 	"       gpu4fs disk offline DIRECTORY DEVICE\n\n"
 	"For file systems of several devices; all but 'add', 'remove' and 'assign' for those with\n"
@@ -50,10 +52,14 @@ const char g4_help_disk[] =
 	"add as many; with parity one for each parity and two more. Files stay where they are.\n\n"
 	"'remove' takes the disk that was added last out again, where nothing lies on it; all are\n"
 	"named, it as the last. Nothing is moved. The file system is not mounted meanwhile.\n\n"
+	"'add --spare' makes NEW a spare, of a file system with copies or parity: it holds nothing,\n"
+	"and takes the place of a disk that fails while the file system is mounted with the spare\n"
+	"named, or is missing with -o degraded, as by 'replace'. 'remove' withdraws it, mounted or not.\n\n"
 	"'assign' makes room for files of another level ('gpu4fs attr set raid=LEVEL') of what no\n"
 	"level has of the disks: 'gpu4fs mkfs --unassigned' leaves some. Both bear the loss of as\n"
 	"many disks as the rest: none and 0; 1, of two copies, and 5; of three, and 6; and so on.\n\n"
 	"  -f, --force      overwrite what NEW holds\n"
+	"      --spare      a spare, no disk more\n"
 	"      --raid LEVEL none, 0, 1, 5, 6, triple or quadruple\n"
 	"      --size SIZE  about as much, instead of all that there is\n"
 	"      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
@@ -63,7 +69,7 @@ const char g4_help_disk[] =
 
 struct disk_options {
 	uint64_t rate;
-	bool has_rate, now, wait, force;
+	bool has_rate, now, wait, force, spare;
 	uint32_t level; /* 0: none was said */
 	uint64_t size;
 };
@@ -157,6 +163,12 @@ static int was_assigned(const struct disk_options *options, uint64_t bytes)
 	return G4_EXIT_OK;
 }
 
+static int spare_changed(const char *name, bool removed)
+{
+	printf(removed ? "%s is no spare of the file system any more\n" : "%s is a spare of the file system\n", name);
+	return G4_EXIT_OK;
+}
+
 static uint64_t size_of(const struct mounted *m)
 {
 	struct statvfs s;
@@ -184,6 +196,8 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 		return was_assigned(options, size_of(m)) == G4_EXIT_OK;
 	if (m->job.status == 0 && what == G4_DISK_ADD)
 		return added(device, before, size_of(m)) == G4_EXIT_OK;
+	if (m->job.status == 0 && (what == G4_DISK_ADD_SPARE || what == G4_DISK_REMOVE_SPARE))
+		return spare_changed(device, what == G4_DISK_REMOVE_SPARE) == G4_EXIT_OK;
 	if (m->job.status == 0)
 		return what == G4_DISK_OFFLINE || !options->wait || wait_for_end(m);
 	m->job.path[sizeof(m->job.path) - 1] = 0;
@@ -193,7 +207,7 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 		failed(m->directory, m->job.status == -G4_E_BUSY ?
 					     "a disk is being rebuilt already" :
 				     m->job.status == -G4_E_NOTSUP ?
-					     what >= G4_DISK_ADD ?
+					     what == G4_DISK_ADD || what == G4_DISK_ASSIGN ?
 					     "has one disk, or an engine that can not let it grow; unmount it" :
 					     "has one disk" :
 					     g4_strerror(m->job.status));
@@ -241,6 +255,21 @@ static bool lies_inside(const struct mounted *m, const char *device)
 
 static bool holds_something(const char *device);
 
+static uint32_t order_of(const char *word, bool spare)
+{
+	static const struct {
+		const char *word;
+		uint32_t order;
+	} orders[] = {{"assign", G4_DISK_ASSIGN},   {"replace", G4_DISK_REPLACE}, {"remove", G4_DISK_REMOVE_SPARE},
+		      {"offline", G4_DISK_OFFLINE}, {"add", G4_DISK_ADD},	  {"online", G4_DISK_REBUILD}};
+	uint32_t what = G4_DISK_REBUILD;
+
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+		if (strcmp(word, orders[i].word) == 0)
+			what = orders[i].order;
+	return spare ? G4_DISK_ADD_SPARE : what;
+}
+
 static int act_on_mount(const char *directory, const char *word, char **names, int count,
 			const struct disk_options *options)
 {
@@ -252,11 +281,8 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	if (count != !(about_job || assigns))
 		return g4_cli_usage("disk", about_job || assigns ? "a directory is needed, and no device" :
 								   "a directory and one device are needed");
-	if (strcmp(word, "remove") == 0)
-		return g4_cli_usage("disk",
-				    "'remove' is for a file system that is not mounted: all devices are needed");
 	const bool adds = strcmp(word, "add") == 0;
-	if ((adds || assigns) && (options->has_rate || options->now || options->wait))
+	if ((adds || assigns || strcmp(word, "remove") == 0) && (options->has_rate || options->now || options->wait))
 		return g4_cli_usage("disk", "--rate, --now and --wait are for what is done in the background");
 	if ((adds || strcmp(word, "replace") == 0) && !options->force && holds_something(names[0]))
 		return G4_EXIT_FAILURE;
@@ -267,13 +293,8 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	else if (about_job)
 		good = tell(&m, word, options);
 	else
-		good = (assigns || !lies_inside(&m, names[0])) && order(&m,
-									assigns			     ? G4_DISK_ASSIGN :
-									adds			     ? G4_DISK_ADD :
-									strcmp(word, "replace") == 0 ? G4_DISK_REPLACE :
-									strcmp(word, "offline") == 0 ? G4_DISK_OFFLINE :
-												       G4_DISK_REBUILD,
-									assigns ? "" : names[0], options);
+		good = (assigns || !lies_inside(&m, names[0])) &&
+		       order(&m, order_of(word, options->spare), assigns ? "" : names[0], options);
 	if (m.fd >= 0)
 		close(m.fd);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
@@ -304,6 +325,8 @@ static bool holds_something(const char *device)
 		return false;
 	const char *foreign = g4_probe_foreign(dev);
 	g4_dev_close(dev);
+	if (foreign != NULL && g4_set_is_spare(device))
+		foreign = "a spare of a file system";
 	if (foreign != NULL)
 		g4_cli_error("disk", "%s holds %s already; --force overwrites it", device, foreign);
 	return foreign != NULL;
@@ -324,6 +347,25 @@ static int assign(const char *const *names, int count, const struct disk_options
 	g4_dev_close(set);
 	if (rc == 0)
 		return was_assigned(options, bytes);
+	g4_cli_error("disk", "%s", message);
+	return G4_EXIT_FAILURE;
+}
+
+/* The last name becomes a spare, or is one that goes. The others are only looked at, and one of them is enough. */
+static int change_spare(const char *const *names, int count, bool removes)
+{
+	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE | G4_DEV_READ_ONLY, .open.queues = 1};
+	const char *name = names[count - 1];
+	char message[1024] = "";
+	struct g4_dev *set = NULL;
+	int rc = g4_set_open(names, (uint32_t)count - 1, &options, &set, message, sizeof(message));
+
+	if (rc == 0)
+		rc = removes ? g4_set_remove_spare(set, name, message, sizeof(message)) :
+			       g4_set_add_spare(set, name, message, sizeof(message));
+	g4_dev_close(set);
+	if (rc == 0)
+		return spare_changed(name, removes);
 	g4_cli_error("disk", "%s", message);
 	return G4_EXIT_FAILURE;
 }
@@ -394,11 +436,11 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	if (assigns)
 		return assign(names, count, options);
 	if (removes)
-		return remove_last(names, count);
+		return g4_set_is_spare(names[count - 1]) ? change_spare(names, count, true) : remove_last(names, count);
 	if (!rebuild && !options->force && holds_something(names[count - 1]))
 		return G4_EXIT_FAILURE;
 	if (adds)
-		return add(names, count);
+		return options->spare ? change_spare(names, count, false) : add(names, count);
 	g4_progress_start(&progress, "copying");
 	const int rc = g4_rebuild_offline(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
 	g4_progress_clear(&progress);
@@ -423,13 +465,11 @@ static bool is_order(const char *word)
 
 int g4_cli_disk(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"force", no_argument, NULL, 'f'},
-						     {"rate", required_argument, NULL, 'r'},
-						     {"now", no_argument, NULL, 'n'},
-						     {"wait", no_argument, NULL, 'w'},
-						     {"raid", required_argument, NULL, 'l'},
-						     {"size", required_argument, NULL, 's'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"force", no_argument, NULL, 'f'},	{"rate", required_argument, NULL, 'r'},
+		{"now", no_argument, NULL, 'n'},	{"wait", no_argument, NULL, 'w'},
+		{"raid", required_argument, NULL, 'l'}, {"size", required_argument, NULL, 's'},
+		{"spare", no_argument, NULL, 'p'},	{NULL, 0, NULL, 0}};
 	struct disk_options options = {0};
 	char source[4096];
 
@@ -451,6 +491,8 @@ int g4_cli_disk(int argc, char **argv)
 			options.wait = true;
 		} else if (answer == 'f') {
 			options.force = true;
+		} else if (answer == 'p') {
+			options.spare = true;
 		} else {
 			return g4_cli_bad_option("disk", answer, argv);
 		}
@@ -459,12 +501,14 @@ int g4_cli_disk(int argc, char **argv)
 	if (!is_order(word))
 		return g4_cli_usage(
 			"disk",
-			"'%s' is no order: rebuild, replace, add, assign, online, offline, pause, resume and cancel are",
+			"'%s' is no order: rebuild, replace, add, remove, assign, online, offline, pause, resume and cancel are",
 			word);
 	const bool assigns = strcmp(word, "assign") == 0;
 	if (assigns != (options.level != 0) || (!assigns && options.size != 0))
 		return g4_cli_usage("disk",
 				    assigns ? "a level is needed: --raid" : "--raid and --size are for 'assign'");
+	if (options.spare && strcmp(word, "add") != 0)
+		return g4_cli_usage("disk", "--spare is for 'add'");
 	if (optind < argc && g4_probe_mount_source(argv[optind], true, source, sizeof(source)))
 		return act_on_mount(argv[optind], word, argv + optind + 1, argc - optind - 1, &options);
 	return act_on_devices(word, (const char *const *)argv + optind, argc - optind, &options);

@@ -248,6 +248,15 @@ static void show_disks(struct g4_report *report, const struct g4_dev *dev, const
 		g4_report_end(report);
 	}
 	g4_report_end(report);
+	g4_report_list(report, "spares");
+	for (uint32_t k = 0; g4_set_spare(dev, k, &disk); k++) {
+		g4_report_object(report, NULL);
+		g4_report_text(report, "device", disk.name);
+		g4_report_text(report, "state", g4_disk_state_name(disk.state));
+		g4_report_size(report, "size_bytes", disk.bytes);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
 }
 
 /* What a mount's cache was asked for since then. */

@@ -61,15 +61,15 @@ static int usage(int status)
 /* One name for the disks that stand there and those that -o device= names. */
 static const char *with_others(char **names, int count, const char *others)
 {
-	char *all[G4_MAX_DISKS + 1], **more = NULL;
+	char *all[G4_MAX_DISKS + G4_MAX_SPARES + 1], **more = NULL;
 	uint32_t more_count = 0;
 	int n = 0;
 
 	if (others[0] == 0 || g4_set_names(others, &more, &more_count) < 0)
 		return g4_cli_disks(names, count);
-	for (; n < count && n < (int)G4_MAX_DISKS; n++)
+	for (; n < count && n < (int)(G4_MAX_DISKS + G4_MAX_SPARES); n++)
 		all[n] = names[n];
-	for (uint32_t k = 0; k < more_count && n <= (int)G4_MAX_DISKS; k++)
+	for (uint32_t k = 0; k < more_count && n <= (int)(G4_MAX_DISKS + G4_MAX_SPARES); k++)
 		all[n++] = more[k];
 	const char *disks = g4_cli_disks(all, n);
 	free(more);

@@ -16,7 +16,7 @@ const char g4_help_status[] =
 	"Shows the disks of the file system on DEVICE..., or mounted at DIRECTORY, by what they say\n"
 	"themselves: which are active, missing, stale because they missed writes, being rebuilt,\n"
 	"and how far, or written apart from the others, how many damaged pages of each were\n"
-	"mended, and how many could not be.\n\n"
+	"mended, and how many could not be; and the spares.\n\n"
 	"      --json  print one JSON object\n"
 	"      --help  show this\n\n"
 	"Exit status: 0 all disks are there and have everything; 1 not so; 2 wrong usage.\n";
@@ -75,6 +75,9 @@ static const char *advice_on(const struct g4_set_status *status)
 	for (uint32_t d = 0; d < status->count; d++)
 		if (status->disks[d].state == G4_DISK_REBUILDING)
 			return "a disk is being rebuilt: a mount goes on with it, or 'gpu4fs disk rebuild'";
+	if (missing && status->usable && status->spare_count > 0)
+		return "a spare is there: a mount that writes lets it take the place of a disk that has failed; after 'offline' "
+		       "or 'cancel' 'gpu4fs disk replace' does";
 	return stale && status->usable	 ? "'gpu4fs disk rebuild' brings stale disks up to date" :
 	       missing && status->usable ? "'gpu4fs disk replace' puts a new disk in the place of a missing one" :
 	       missing			 ? "missing disks alone have some of it: name them" :
@@ -125,6 +128,15 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	g4_report_list(&report, "disks");
 	for (uint32_t d = 0; d < status->count; d++)
 		show_disk(&report, d, &status->disks[d], health);
+	g4_report_end(&report);
+	g4_report_list(&report, "spares");
+	for (uint32_t n = 0; n < status->spare_count; n++) {
+		g4_report_object(&report, NULL);
+		g4_report_text(&report, "device", status->spares[n].name);
+		g4_report_text(&report, "state", g4_disk_state_name(G4_DISK_SPARE));
+		g4_report_size(&report, "size_bytes", status->spares[n].bytes);
+		g4_report_end(&report);
+	}
 	g4_report_end(&report);
 	g4_report_list(&report, "others");
 	for (uint32_t n = 0; n < status->other_count; n++) {

@@ -67,7 +67,7 @@ const char *g4_cli_job_state(const struct g4_job_record *job)
 
 /* ------------------------------------------------------------------ its devices */
 
-#define MOST_NAMES (2 * G4_MAX_DISKS)
+#define MOST_NAMES (2 * (G4_MAX_DISKS + G4_MAX_SPARES))
 
 static void add_name(char **names, uint32_t *count, const char *name)
 {
@@ -78,21 +78,31 @@ static void add_name(char **names, uint32_t *count, const char *name)
 		++*count;
 }
 
-/* Those that its server uses. */
-static void add_used(char **names, uint32_t *count, const char *directory)
+/* From that number on, until there is none. */
+static void add_told(char **names, uint32_t *count, int fd, uint32_t first)
 {
-	const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct g4_ioc_job job = {.op = G4_CMD_DISK, .mask = G4_DISK_NAME};
+	struct g4_ioc_job job = {.op = G4_CMD_DISK, .mask = G4_DISK_NAME, .node2 = first};
 
-	for (; fd >= 0 && job.node2 < G4_MAX_DISKS; job.node2++) {
+	for (; job.node2 < first + G4_MAX_DISKS; job.node2++) {
 		job.path[0] = 0;
 		if (ioctl(fd, G4_IOC_JOB, &job) != 0 || job.status != 0)
-			break;
+			return;
 		if (job.path[0] != 0)
 			add_name(names, count, job.path);
 	}
-	if (fd >= 0)
-		close(fd);
+}
+
+/* Those that its server uses, and the spares that it has. */
+static void add_used(char **names, uint32_t *count, const char *directory)
+{
+	const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	add_told(names, count, fd, 0);
+	if (*count > 0)
+		add_told(names, count, fd, G4_MAX_DISKS);
+	close(fd);
 }
 
 const char *g4_cli_mount_disks(const char *directory, const char *source, bool all)

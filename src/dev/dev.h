@@ -93,15 +93,20 @@ enum g4_dev_order_op {
 	G4_ORDER_STOP,	  /* it is given up, and that disk is not used */
 	G4_ORDER_OFFLINE, /* name: one that is used is used no more */
 	G4_ORDER_ASK,	  /* how far it is */
-	G4_ORDER_NAME,	  /* disk: its name into text, "": it is not used; -G4_E_NOENT: there is none of that number */
-	G4_ORDER_ADD,	  /* name: a new one becomes one more, and the device may be longer; what is on it is gone */
-	G4_ORDER_ASSIGN,  /* disk: a level; name: bytes in decimal, 0: all. Chunks of it, and the device is longer */
+	/* disk: its name into text, "": it is not used; -G4_E_NOENT: there is none of that number. From G4_MAX_DISKS on: spares */
+	G4_ORDER_NAME,
+	G4_ORDER_ADD,	 /* name: a new one becomes one more, and the device may be longer; what is on it is gone */
+	G4_ORDER_ASSIGN, /* disk: a level; name: bytes in decimal, 0: all. Chunks of it, and the device is longer */
 	/* disk: a chunk's number. Out: it is done to bytes, of level `all`, mkfs's are of level disk. -G4_E_NOENT: none is */
 	G4_ORDER_CHUNK,
 	/* out: what comes next of a rebuild is `bytes` of the device's addresses from `done` on; 0: it is at its end */
 	G4_ORDER_NEXT,
 	/* `bytes` of that, from its beginning on, were free when or after NEXT was told: they are left out. out: so many are */
-	G4_ORDER_SKIP
+	G4_ORDER_SKIP,
+	G4_ORDER_ADD_SPARE,    /* name: a new one becomes a spare; what is on it is gone */
+	G4_ORDER_REMOVE_SPARE, /* name: a spare is none any more */
+	/* the first spare that will do begins to be rebuilt in the place of a disk that has failed; -G4_E_NO_TARGET: none has, or later */
+	G4_ORDER_RELIEVE
 };
 struct g4_dev_order {
 	uint32_t op;

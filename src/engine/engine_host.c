@@ -372,6 +372,7 @@ static void *background(void *argument)
 		if (rc < 0 && !reported)
 			g4_log(G4_LOG_ERROR, "write-back: %s", g4_strerror(rc));
 		reported = rc < 0;
+		g4_jobs_look(engine->fs);
 	}
 	if (holder)
 		give_back(holder);

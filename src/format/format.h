@@ -179,6 +179,8 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_CHUNKS                                                                                     \
 	(UINT64_C(1) << 10) /* chunks were added: their table is either of two, and may be of more than total_bytes */
 #define G4_FEATURE_INCOMPAT_BUFFERED (UINT64_C(1) << 11) /* owners of pages may be buffered */
+/* the disk is a spare of the set, and holds nothing: no file system has it, so it is none of G4_FEATURES_INCOMPAT */
+#define G4_FEATURE_INCOMPAT_SPARE (UINT64_C(1) << 12)
 /* What deduplication of what is written needs. */
 #define G4_FEATURES_DEDUP (G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_BUFFERED)
 #define G4_FEATURES_COMPAT UINT64_C(0)
@@ -240,10 +242,13 @@ struct g4_superblock {
 	g4_le64 rebuild_position; /* an address on that disk: what it has before is as it should be */
 	g4_le32 rebuild_disk;	  /* 1 + the index of the one that is being rebuilt */
 	g4_le32 reserved1;
-	uint8_t tail[368];
+	/* with G4_FEATURE_INCOMPAT_DISKS: a bit for each disk that is not used because an order said so: no spare takes its place */
+	g4_le64 disk_by_hand;
+	uint8_t tail[360];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_superblock) == 4096, "superblock");
 G4_STATIC_ASSERT(offsetof(struct g4_superblock, rebuild_position) == 3712, "superblock");
+G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_by_hand) == 3728, "superblock");
 G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock");
 
 /* ------------------------------------------------------------------ chunks: what lies where on several disks */

@@ -238,12 +238,14 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_FSYNC_DATA 1u
 /* DISK: what about the disks of a set. */
 enum g4_disk_order {
-	G4_DISK_REBUILD = 1, /* brings one up to date that missed writes, by a job */
-	G4_DISK_REPLACE = 2, /* the same of a new one, which takes the place of one that is not there */
-	G4_DISK_OFFLINE = 3, /* uses one no more */
-	G4_DISK_NAME = 4,    /* how one was named */
-	G4_DISK_ADD = 5,     /* a new one is one more; the file system grows over it */
-	G4_DISK_ASSIGN = 6   /* chunks of level `number`, of as many bytes as name says in decimal, 0 all; the same */
+	G4_DISK_REBUILD = 1,   /* brings one up to date that missed writes, by a job */
+	G4_DISK_REPLACE = 2,   /* the same of a new one, which takes the place of one that is not there */
+	G4_DISK_OFFLINE = 3,   /* uses one no more */
+	G4_DISK_NAME = 4,      /* how one was named; from G4_MAX_DISKS on spares */
+	G4_DISK_ADD = 5,       /* a new one is one more; the file system grows over it */
+	G4_DISK_ASSIGN = 6,    /* chunks of level `number`, of as many bytes as name says in decimal, 0 all; the same */
+	G4_DISK_ADD_SPARE = 7, /* a new one waits to take the place of one that fails */
+	G4_DISK_REMOVE_SPARE = 8 /* and does so no more */
 };
 #define G4_ACCESS_READ 4u /* access(2) */
 #define G4_ACCESS_WRITE 2u

@@ -201,6 +201,8 @@ G4_FN static void give_back(struct g4_jobs *jobs)
 	g4_wake(&jobs->owner);
 }
 
+G4_FN static bool relieve(struct g4_wg *wg, struct g4_fs *fs);
+
 G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 {
 	struct g4_jobs *jobs = &fs->jobs;
@@ -213,6 +215,11 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 		return G4_JOB_LOOK_NS;
 	if (g4_dedup_serve(wg, fs)) { /* before what a job does: what is written meanwhile may be there already */
 		give_back(jobs);
+		return 0;
+	}
+	if (g4_load32_acq(&jobs->look) != 0 && relieve(wg, fs)) {
+		give_back(jobs);
+		(void)g4_jobs_log(wg, fs); /* the set knows of it without */
 		return 0;
 	}
 	g4_lock(&jobs->lock);
@@ -357,6 +364,30 @@ G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	return log_durably(wg, fs);
 }
 
+/* jobs->owner is the caller's. True: a spare takes the place of a disk that has failed, as by REPLACE, and a job is there. */
+G4_FN static bool relieve(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_job_record record;
+	struct g4_cmd plain;
+	uint32_t place;
+
+	g4_store32_rlx(&fs->jobs.look, 0);
+	memset(&record, 0, sizeof(record));
+	memset(&plain, 0, sizeof(plain));
+	if (make_place(&fs->jobs, G4_JOB_REBUILD, &place) < 0 || g4_rebuild_relieve(wg, fs, &record) < 0)
+		return false;
+	put_record(fs, place, G4_JOB_REBUILD, &record, &plain);
+	return true;
+}
+
+G4_FN void g4_jobs_look(struct g4_fs *fs)
+{
+	if ((fs->flags & G4_FS_READ_ONLY) || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_DISKS))
+		return;
+	g4_store32_rel(&fs->jobs.look, 1);
+	changed(&fs->jobs);
+}
+
 /* What it runs on has memory for the groups that there are, and no more. */
 G4_FN static bool can_grow(const struct g4_fs *fs)
 {
@@ -397,9 +428,12 @@ G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return start_rebuild(wg, fs, cmd);
 	if ((cmd->mask == G4_DISK_ADD || cmd->mask == G4_DISK_ASSIGN) && !cmd->flags)
 		return add_disk(wg, fs, cmd);
-	if ((cmd->mask != G4_DISK_OFFLINE && cmd->mask != G4_DISK_NAME) || cmd->flags)
+	if (cmd->mask < G4_DISK_OFFLINE || cmd->mask > G4_DISK_REMOVE_SPARE || cmd->flags)
 		return -G4_E_INVAL;
-	return g4_rebuild_order(wg, fs, cmd, &unused);
+	const int rc = g4_rebuild_order(wg, fs, cmd, &unused);
+	if (rc == 0 && cmd->mask == G4_DISK_ADD_SPARE)
+		g4_jobs_look(fs);
+	return rc;
 }
 
 /* Jobs lock held. */

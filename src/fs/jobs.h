@@ -23,6 +23,11 @@ G4_FN G4_INLINE uint32_t g4_fs_state(const struct g4_fs *fs)
  * later to ask again, 0: at once; UINT64_MAX: none runs, and fs->jobs.changed changes when one does. idle: no user's command is under way.
  */
 G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle);
+/*
+ * For who commits in the background, when that is done: a disk that has failed was met by then, and the next g4_jobs_serve() lets a
+ * spare take its place.
+ */
+G4_FN void g4_jobs_look(struct g4_fs *fs);
 /* At the mount: records that are not valid are left out. */
 G4_FN int g4_jobs_load(struct g4_wg *wg, struct g4_fs *fs);
 /* Records, findings and the count of damage into the running transaction, if they differ from what was logged last. */

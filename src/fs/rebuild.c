@@ -119,9 +119,33 @@ G4_FN static uint32_t order_of(const struct g4_cmd *cmd)
 		return G4_ORDER_ADD;
 	case G4_DISK_ASSIGN:
 		return G4_ORDER_ASSIGN;
+	case G4_DISK_ADD_SPARE:
+		return G4_ORDER_ADD_SPARE;
+	case G4_DISK_REMOVE_SPARE:
+		return G4_ORDER_REMOVE_SPARE;
 	default:
 		return G4_ORDER_NAME;
 	}
+}
+
+/* is_new: nothing of it was met damaged yet. */
+G4_FN static void begun(struct g4_fs *fs, const struct g4_dev_order *order, bool is_new, struct g4_job_record *record)
+{
+	show(record, order);
+	record->arguments[ARGUMENT_DISK] = order->disk;
+	if (is_new)
+		g4_store64_rlx(&fs->space.damaged[order->disk], 0);
+}
+
+G4_FN int g4_rebuild_relieve(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	struct g4_dev_order order;
+
+	memset(&order, 0, sizeof(order));
+	const int rc = ask(wg, fs, G4_ORDER_RELIEVE, &order);
+	if (rc == 0)
+		begun(fs, &order, true, record);
+	return rc;
 }
 
 G4_FN int g4_rebuild_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct g4_job_record *record)
@@ -148,12 +172,8 @@ G4_FN int g4_rebuild_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	while (length < cmd->length && order.text[length])
 		length++;
 	cmd->value = length;
-	if (rc == 0) {
-		show(record, &order);
-		record->arguments[ARGUMENT_DISK] = order.disk;
-		if (cmd->mask == G4_DISK_REPLACE) /* nothing of it was met damaged yet */
-			g4_store64_rlx(&fs->space.damaged[order.disk], 0);
-	}
+	if (rc == 0)
+		begun(fs, &order, cmd->mask == G4_DISK_REPLACE, record);
 	g4_scratch_release(wg, mark);
 	return rc;
 }

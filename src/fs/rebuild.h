@@ -17,6 +17,8 @@ G4_FN int g4_rebuild_ask(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_recor
 G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record);
 /* The job was told this: one that pauses has its progress durable, one that is cancelled leaves the disk unused. */
 G4_FN int g4_rebuild_obey(struct g4_wg *wg, struct g4_fs *fs, uint32_t order);
+/* A spare begins to be rebuilt in the place of a disk that has failed, and the record's numbers are those; -G4_E_NO_TARGET: no. */
+G4_FN int g4_rebuild_relieve(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record);
 /* The command DISK; with REBUILD and REPLACE the record's numbers are those of the beginning. */
 G4_FN int g4_rebuild_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct g4_job_record *record);
 

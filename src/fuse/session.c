@@ -169,12 +169,14 @@ static int add_word(char **words, const char *word)
 	return fuse_opt_add_opt_escaped(words, word);
 }
 
+#define MOST_NAMES (G4_MAX_DISKS + G4_MAX_SPARES)
+
 /* Of each disk its path from the root on, for readers of the list of mounts. */
 static char *full_name(const char *device)
 {
-	char **names = NULL, *full[G4_MAX_DISKS] = {NULL}, *joined = NULL;
+	char **names = NULL, *full[MOST_NAMES] = {NULL}, *joined = NULL;
 	uint32_t count = 0;
-	bool good = g4_set_names(device, &names, &count) == 0 && count <= G4_MAX_DISKS;
+	bool good = g4_set_names(device, &names, &count) == 0 && count <= MOST_NAMES;
 
 	for (uint32_t n = 0; good && n < count; n++) {
 		full[n] = realpath(names[n], NULL);
@@ -184,7 +186,7 @@ static char *full_name(const char *device)
 	}
 	if (good)
 		joined = g4_set_join((const char *const *)full, count);
-	for (uint32_t n = 0; n < G4_MAX_DISKS; n++)
+	for (uint32_t n = 0; n < MOST_NAMES; n++)
 		free(full[n]);
 	free(names);
 	return joined;

@@ -397,6 +397,7 @@ static __device__ void flush_in_background(const struct world *w, uint32_t run, 
 			int discarded = g4_discard_freed(wg, w->fs);
 			rc = rc < 0 ? rc : discarded;
 			last = g4_monotonic_ns();
+			g4_jobs_look(w->fs);
 		}
 		if (rc < 0)
 			g4_store32_rel_sys(&w->control->error, (uint32_t)-rc);

@@ -144,6 +144,7 @@ struct g4_jobs {
 	uint32_t owner;	     /* somebody does a step */
 	uint32_t wanted;     /* so many commands wait for the step's end: nobody begins another */
 	uint32_t changed;    /* grows with each order that servers of jobs should see; they wait on it */
+	uint32_t look;	     /* a disk may have failed since somebody looked whether a spare takes its place */
 	struct g4_job_record records[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS];
 	uint64_t findings_lost;

@@ -16,6 +16,7 @@
 
 #include "base/uuid_host.h"
 #include "space/set_rows_host.h"
+#include "space/set_spare_host.h"
 
 static int check_set(const struct g4_set *set, struct g4_dev_message message)
 {
@@ -29,15 +30,6 @@ static int check_set(const struct g4_set *set, struct g4_dev_message message)
 		if (!g4_set_is_active(set, d))
 			return g4_dev_fail(message, -G4_E_BUSY, "disk %u is missing; rebuild or replace it first", d);
 	return 0;
-}
-
-/* The disk of the set that a name stands for; G4_MAX_DISKS: none. */
-static uint32_t find_name(const struct g4_set *set, const char *name)
-{
-	for (uint32_t d = 0; d < set->count; d++)
-		if (set->disks[d].name && g4_set_is_same_file(set->disks[d].name, name))
-			return d;
-	return G4_MAX_DISKS;
 }
 
 /* What the superblocks say, of which an engine writes some meanwhile. */
@@ -57,49 +49,21 @@ static struct numbers read_super(struct g4_set *set)
 	return numbers;
 }
 
-/* The same of a device, also by what it says. */
-static uint32_t find_disk(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name)
-{
-	struct g4_superblock *sb = NULL;
-	uint32_t found = find_name(set, name);
-
-	if (posix_memalign((void **)&sb, G4_PAGE_BYTES, sizeof(*sb)) != 0)
-		return found;
-	const bool is_label = g4_set_read_label(wg, dev, sb) == 0 && g4_set_is_label(sb);
-	pthread_mutex_lock(&set->lock);
-	if (is_label && g4_set_is_member(set->super, sb))
-		found = sb->disk_index;
-	pthread_mutex_unlock(&set->lock);
-	free(sb);
-	return found;
-}
-
-static int tell_known(const char *name, uint32_t disk, struct g4_dev_message message)
-{
-	return g4_dev_fail(message, -G4_E_SB_DISKS, "%s: is disk %u of this file system already", name, disk);
-}
-
 static int check_disk(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
 		      struct g4_dev_message message)
 {
 	const struct g4_dev_props *props = g4_dev_props(dev);
-	const uint32_t known = find_disk(wg, set, dev, name);
+	const uint32_t known = g4_set_find_disk(wg, set, dev, name);
 
 	if (known != G4_MAX_DISKS)
-		return tell_known(name, known, message);
+		return g4_set_tell_disk(name, known, message);
 	if (set->count == G4_MAX_DISKS)
 		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
-	if (props->read_only)
-		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
 	if (props->size_bytes < G4_MIN_DEVICE_BYTES ||
 	    g4_chunk_usable(g4_align_down(props->size_bytes, G4_PAGE_BYTES)) <= read_super(set).log_bytes)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small: a disk of a set has at least 8 MiB",
 				   name);
-	if (props->sector_bytes > set->dev.props.sector_bytes)
-		return g4_dev_fail(message, -G4_E_INVAL, "%s: has larger sectors than the other disks", name);
-	if (props->volatile_cache && !set->dev.props.volatile_cache)
-		return g4_dev_fail(message, -G4_E_INVAL, "%s: has a write cache, and the other disks have none", name);
-	return 0;
+	return g4_set_check_device(set, dev, name, message);
 }
 
 /* Orders held: nobody else changes what there is. Chunks as wished, behind those that there are; the memory is the caller's. */
@@ -215,8 +179,10 @@ int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const c
 	pthread_mutex_lock(&set->orders);
 	*disk = set->count;
 	/* before it is opened: it is open already */
-	const uint32_t known = dev ? G4_MAX_DISKS : find_name(set, name);
-	int rc = known == G4_MAX_DISKS ? 0 : tell_known(name, known, message);
+	const uint32_t known = dev ? G4_MAX_DISKS : g4_set_find_name(set, name);
+	int rc = known == G4_MAX_DISKS ? 0 : g4_set_tell_disk(name, known, message);
+	if (rc == 0 && !dev && g4_set_find_spare(set, name) != G4_MAX_SPARES)
+		rc = g4_set_tell_spare(name, message);
 	if (rc == 0 && !kept)
 		rc = g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
 	if (rc == 0 && !dev)

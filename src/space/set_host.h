@@ -22,8 +22,8 @@ struct g4_set_options {
 /*
  * Opens the disks of a set, or a device that is no part of one. A name is as for g4_dev_open(), or several of them with commas
  * between (a comma of a path is then written "\,", a backslash "\\"; a path that exists is always one name). All disks are
- * needed; without one that others stand in for a set can still be read, and with `degraded` be written. On failure a code and
- * one sentence, and nothing was changed.
+ * needed; without one that others stand in for a set can still be read, and with `degraded` be written. Spares may be among them. On
+ * failure a code and one sentence, and nothing was changed.
  */
 int g4_set_open(const char *const *names, uint32_t count, const struct g4_set_options *options, struct g4_dev **out,
 		char *message, size_t message_bytes);
@@ -88,6 +88,19 @@ const char *g4_level_name(uint32_t level);
 uint32_t g4_level_of(const char *name);
 /* What chunks of a level, but of OWN, are; *parity: how many parities they have. */
 enum g4_raid g4_level_raid(uint32_t level, uint32_t *parity);
+/* ---- spares (set_spare_host.c) ---- */
+#define G4_MAX_SPARES 8u /* that are open with a set */
+/*
+ * A device becomes a spare of an open set that has copies or parity: nothing is written to the disks of that, so it may be open for
+ * reading alone. The device is the set's then. What was on it is gone. On failure a code and one sentence, and nothing was changed.
+ * Thread-safe, as the next.
+ */
+int g4_set_add_spare(struct g4_dev *dev, const char *name, char *message, size_t message_bytes);
+/* A spare of an open set, opened with it or not, is none any more and has no superblock. */
+int g4_set_remove_spare(struct g4_dev *dev, const char *name, char *message, size_t message_bytes);
+/* Whether a device says that it is a spare, of whatever set. False as well: it can not be read. */
+bool g4_set_is_spare(const char *name);
+
 /* Chunks of an open set, one after the other: false: there is no such one. */
 bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chunk);
 
@@ -95,10 +108,11 @@ bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chu
 enum g4_disk_state {
 	G4_DISK_ACTIVE,
 	G4_DISK_MISSING,
-	G4_DISK_DROPPED,   /* after an error, while the set is open */
-	G4_DISK_STALE,	   /* missed writes while it was away; of g4_set_examine() alone, as the next */
-	G4_DISK_APART,	   /* was written without the others, and they without it */
-	G4_DISK_REBUILDING /* gets what is written, and has what lies before `position` */
+	G4_DISK_DROPPED,    /* after an error, while the set is open */
+	G4_DISK_STALE,	    /* missed writes while it was away; of g4_set_examine() alone, as the next */
+	G4_DISK_APART,	    /* was written without the others, and they without it */
+	G4_DISK_REBUILDING, /* gets what is written, and has what lies before `position` */
+	G4_DISK_SPARE	    /* holds nothing; of g4_set_spare() */
 };
 struct g4_disk_info {
 	const char *name; /* the set's, as long as it is open; NULL: missing */
@@ -113,6 +127,8 @@ struct g4_disk_info {
 };
 /* Its disks in order, one at a time. False: there is no such disk, or the device is no set. Thread-safe. */
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info);
+/* The same of spares that are open with it: their names, sizes and state are told. */
+bool g4_set_spare(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info);
 const char *g4_disk_state_name(uint32_t state);
 /* Whether it is a set with a disk missing or dropped. */
 bool g4_set_is_degraded(const struct g4_dev *dev);
@@ -128,6 +144,11 @@ struct g4_set_status {
 	uint64_t level_bytes[G4_LEVELS], unassigned_bytes;
 	uint32_t own_level;
 	struct g4_disk_info disks[G4_MAX_DISKS];
+	uint32_t spare_count;
+	struct {
+		const char *name;
+		uint64_t bytes;
+	} spares[G4_MAX_SPARES];
 	uint32_t other_count; /* names that are no disk of the set now */
 	struct {
 		const char *name;

@@ -514,6 +514,11 @@ void g4_set_free(struct g4_set *set, bool disks)
 			g4_dev_close(set->disks[d].dev);
 		free(set->disks[d].name);
 	}
+	for (uint32_t k = 0; k < set->spare_count; k++) {
+		if (disks)
+			g4_dev_close(set->spares[k].dev);
+		free(set->spares[k].name);
+	}
 	for (uint32_t n = 0; n < set->old_name_count; n++)
 		free(set->old_names[n]);
 	free(set->old_names);

@@ -19,6 +19,7 @@
 #include "base/uuid_host.h"
 #include "space/sealed.h"
 #include "space/set_parity_host.h"
+#include "space/set_spare_host.h"
 
 /* ---- one disk ---- */
 
@@ -75,7 +76,7 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
 		rc = 0;
 	}
 	free(second);
-	if (rc == 0 && (out->features_incompat & ~G4_FEATURES_INCOMPAT))
+	if (rc == 0 && (out->features_incompat & ~(G4_FEATURES_INCOMPAT | G4_FEATURE_INCOMPAT_SPARE)))
 		rc = -G4_E_SB_FEATURE;
 	return rc;
 }
@@ -98,13 +99,15 @@ bool g4_set_is_label(const struct g4_superblock *sb)
 	if (sb->parity_log_bytes % G4_CHUNK_UNIT != 0 || sb->parity_log_bytes > G4_PARITY_LOG_MOST ||
 	    (sb->parity_log_bytes != 0) != ((sb->features_incompat & G4_FEATURE_INCOMPAT_PARITY) != 0))
 		return false;
+	if (g4_set_is_spare_label(sb)) /* what it says of disks is of the set's */
+		return sb->size_bytes >= 3 * G4_PAGE_BYTES && sb->size_bytes % G4_PAGE_BYTES == 0;
 	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
 }
 
 bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
 	/* one that was written before disks were added knows fewer; one before a disk was withdrawn that died, more */
-	return one->disk_index < lead->disk_count &&
+	return !g4_set_is_spare_label(one) && one->disk_index < lead->disk_count &&
 	       (one->disk_count <= lead->disk_count || one->set_generation < lead->set_generation) &&
 	       memcmp(one->disk_uuids[one->disk_index], lead->disk_uuids[one->disk_index], G4_UUID_BYTES) == 0;
 }
@@ -114,6 +117,17 @@ bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superbl
 	return one->disk_count > lead->disk_count && one->disk_index == lead->disk_count &&
 	       (one->disk_since[one->disk_index] != 0 || one->set_generation < lead->set_generation) &&
 	       memcmp(one->disk_uuids, lead->disk_uuids, lead->disk_count * sizeof(lead->disk_uuids[0])) == 0;
+}
+
+/* By the disks that the spare knows: the file system's UUID can be another one by now, and so can the disks that were added since. */
+bool g4_set_is_spare_of(const struct g4_superblock *lead, const struct g4_superblock *spare)
+{
+	const uint64_t count = g4_min64(lead->disk_count, spare->disk_count);
+
+	for (uint32_t d = 0; d < count; d++)
+		if (memcmp(lead->disk_uuids[d], spare->disk_uuids[d], G4_UUID_BYTES) == 0)
+			return true;
+	return false;
 }
 
 /* A disk that misses something by its own word was being rebuilt, or added: it speaks when nobody else does. */
@@ -191,6 +205,7 @@ static void take_over(struct g4_superblock *sb, const struct g4_superblock *own)
 	memcpy(sb->disk_bytes, own->disk_bytes, sizeof(sb->disk_bytes));
 	memcpy(sb->disk_since, own->disk_since, sizeof(sb->disk_since));
 	memcpy(sb->disk_mended, own->disk_mended, sizeof(sb->disk_mended));
+	sb->disk_by_hand = own->disk_by_hand;
 }
 
 /* As the set gives it, at an address of it: the size is the file system's, which is not to be more than the set has. */
@@ -234,7 +249,8 @@ static void write_labels(struct g4_wg *wg, struct g4_set *set, bool second, uint
 	}
 }
 
-bool g4_set_is_whole(const struct g4_set *set, uint32_t without)
+/* without: disks, a bit each. */
+static bool is_whole(const struct g4_set *set, uint64_t without)
 {
 	for (uint32_t n = 0; n < set->map.count; n++) {
 		const struct g4_chunk *chunk = &set->chunks[n];
@@ -243,7 +259,7 @@ bool g4_set_is_whole(const struct g4_set *set, uint32_t without)
 			bool there = false;
 			for (uint32_t c = 0; c < chunk->copies; c++) {
 				const uint32_t disk = g4_place_disk(chunk->places[k * chunk->copies + c]);
-				there = there || (disk != without && is_active(set, disk));
+				there = there || (!(without >> disk & 1) && is_active(set, disk));
 			}
 			lost += !there;
 			if (lost > chunk->parity)
@@ -251,6 +267,16 @@ bool g4_set_is_whole(const struct g4_set *set, uint32_t without)
 		}
 	}
 	return true;
+}
+
+static uint64_t bit_of(uint32_t disk)
+{
+	return disk < G4_MAX_DISKS ? UINT64_C(1) << disk : 0;
+}
+
+bool g4_set_is_whole(const struct g4_set *set, uint32_t without)
+{
+	return is_whole(set, bit_of(without));
 }
 
 /* Lock held. Both copies, the second first. The disks that could not be written. */
@@ -326,10 +352,13 @@ static int drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 	return leave_out(set, disk, FAILED) ? record_missing(wg, set) : -G4_E_IO;
 }
 
-/* Lock held. Disks that have failed to take a superblock, a bit each. */
+/*
+ * Lock held. Disks that have failed to take a superblock, a bit each. Where the rest could not do without all of them none is dropped: it
+ * would call the first of them stale, which is as good as the others when they come back.
+ */
 static int drop_failed(struct g4_wg *wg, struct g4_set *set, uint64_t failed)
 {
-	int rc = 0;
+	int rc = is_whole(set, failed & ~bit_of(set->target)) || !failed ? 0 : -G4_E_IO;
 
 	for (uint32_t d = 0; d < set->count && rc == 0; d++)
 		if (failed >> d & 1)
@@ -440,11 +469,13 @@ static void put_growth(const struct g4_set *set, const struct g4_set_growth *gro
 	if (growth->disk_count < disk) {
 		const uint32_t last = growth->disk_count;
 		sb->disk_bytes[last] = sb->disk_since[last] = sb->disk_mended[last] = sb->disk_damaged[last] = 0;
+		sb->disk_by_hand &= ~bit_of(last);
 		memset(sb->disk_uuids[last], 0, G4_UUID_BYTES);
 		return;
 	}
 	sb->disk_bytes[disk] = growth->disk_bytes;
 	sb->disk_since[disk] = sb->disk_mended[disk] = sb->disk_damaged[disk] = 0;
+	sb->disk_by_hand &= ~bit_of(disk);
 	memcpy(sb->disk_uuids[disk], growth->uuid, G4_UUID_BYTES);
 }
 
@@ -531,21 +562,39 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 
 /* ---- a disk that is rebuilt ---- */
 
-int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+/* keeps_first: its first superblock stays. What it was before may have had another size. */
+static int wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool keeps_first)
 {
 	const uint64_t bytes = set->super->disk_bytes[disk];
-	const uint64_t addresses[4] = {0, g4_set_label_address(bytes, false), g4_set_label_address(bytes, true),
+	const uint64_t all = g4_align_down(g4_dev_props(set->disks[disk].dev)->size_bytes, G4_PAGE_BYTES);
+	const uint64_t addresses[5] = {0, keeps_first ? 0 : g4_set_label_address(bytes, false),
+				       g4_set_label_address(bytes, true), g4_set_label_address(all, true),
 				       G4_CHUNK_UNIT};
 	const struct g4_set_parity *p = set->parity; /* none while a set is made: its file system is another one */
 	int rc = 0;
 
 	memset(set->page, 0, G4_PAGE_BYTES);
-	for (uint32_t k = 0; k < (set->super->parity_log_bytes ? 4 : 3) && rc == 0; k++)
-		rc = g4_dev_write(wg, set->disks[disk].dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
+	for (uint32_t k = 0; k < (set->super->parity_log_bytes ? 5 : 4) && rc == 0; k++)
+		if (k == 0 || addresses[k] != addresses[k - 1])
+			rc = g4_dev_write(wg, set->disks[disk].dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
 	for (uint64_t page = p ? p->clear : 0; p && page < p->area && rc == 0; page++)
 		rc = g4_dev_write(wg, set->disks[disk].dev, G4_CHUNK_UNIT + page * G4_PAGE_BYTES, set->page,
 				  G4_PAGE_BYTES, 0);
 	return rc == 0 ? g4_dev_flush(wg, set->disks[disk].dev) : rc;
+}
+
+int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+{
+	return wipe(wg, set, disk, false);
+}
+
+/* Lock held. Whether that device is a spare of the set by its first superblock. */
+static bool is_spare(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+{
+	struct g4_superblock *sb = (struct g4_superblock *)(void *)set->page;
+
+	return read_one(wg, set->disks[disk].dev, G4_SUPERBLOCK_ADDRESS, sb) == 0 && g4_set_is_spare_label(sb) &&
+	       g4_set_is_label(sb) && g4_set_is_spare_of(set->super, sb);
 }
 
 /* Lock held. The others say that the disk, by that UUID, has nothing yet. */
@@ -561,6 +610,7 @@ static int start_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, boo
 	super->features_incompat |= G4_FEATURE_INCOMPAT_REBUILD;
 	super->rebuild_disk = disk + 1;
 	super->rebuild_position = 0;
+	super->disk_by_hand &= ~bit_of(disk);
 	g4_store32_rel(&set->target, disk);
 	g4_store64_rel(&set->position, 0);
 	g4_store32_rel(&set->disks[disk].state, G4_DISK_REBUILDING);
@@ -574,20 +624,22 @@ static int start_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, boo
 	memcpy(super->disk_uuids[disk], before.disk_uuids[disk], G4_UUID_BYTES);
 	super->disk_mended[disk] = before.disk_mended[disk];
 	super->disk_damaged[disk] = before.disk_damaged[disk];
+	super->disk_by_hand = before.disk_by_hand;
 	return rc;
 }
 
 /*
  * Disks that are not there miss something from now on, even if nothing is written: they may have been written with each other,
  * of which nobody here knows, and would be taken for as good as these. The disk itself does so by its own word as well until it
- * has everything, and never speaks for a set that others can speak for.
+ * has everything, and never speaks for a set that others can speak for. A spare is one until it is told last of all what it is now: a crash
+ * before leaves it there.
  */
 int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new)
 {
 	uint8_t uuid[G4_UUID_BYTES];
 
 	pthread_mutex_lock(&set->lock);
-	int rc = g4_set_wipe(wg, set, disk);
+	int rc = wipe(wg, set, disk, is_spare(wg, set, disk));
 	if (rc == 0)
 		rc = write_chunks(wg, set, disk, tag_of(set->super));
 	memcpy(uuid, set->super->disk_uuids[disk], sizeof(uuid));
@@ -639,16 +691,29 @@ int g4_set_leave_out(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 	int rc = 0;
 
 	pthread_mutex_lock(&set->lock);
-	if (!g4_set_is_written(set, disk))
+	if (!g4_set_is_written(set, disk)) {
 		rc = -G4_E_INVAL;
-	else if (disk != set->target && !g4_set_is_whole(set, disk))
+	} else if (disk != set->target && !g4_set_is_whole(set, disk)) {
 		rc = -G4_E_BUSY;
-	else if (leave_out(set, disk, "is no longer used, as it was asked for"))
+	} else if (leave_out(set, disk, "is no longer used, as it was asked for")) {
+		set->super->disk_by_hand |= bit_of(disk);
 		rc = record_missing(wg, set);
-	else
+	} else {
 		rc = -G4_E_IO;
+	}
 	pthread_mutex_unlock(&set->lock);
 	return rc;
+}
+
+void g4_set_give_up(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+{
+	pthread_mutex_lock(&set->lock);
+	if (disk == set->target) {
+		set->super->disk_by_hand |= bit_of(disk);
+		if (drop(wg, set, disk) < 0)
+			g4_store32_rel(&set->stuck, 1);
+	}
+	pthread_mutex_unlock(&set->lock);
 }
 
 /* ---- the superblock of the set ---- */

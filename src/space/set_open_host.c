@@ -10,7 +10,8 @@
  * Disks are compared by UUID: one that took the place of another was with nobody before. A disk that is not stale, and says so
  * of the one that speaks, was written without it, too: that one alone has its generation since a crash. - Disks that nobody
  * named are missing. Without one whose chunks others have as well a set can be read; it is written only when that was asked
- * for, and then the others say first that it misses something (set_label_host.c).
+ * for, and then the others say first that it misses something (set_label_host.c). - Spares are judged by the one that speaks, and put
+ * aside: they never speak.
  *
  * Making: page 0 and the superblocks of all disks are wiped and that is made durable; the chunks are written before the first
  * superblock. So an interrupted mkfs leaves disks that are no set, or one that lacks some of its disks.
@@ -26,6 +27,7 @@
 #include "simt/simt_host.h"
 #include "space/sealed.h"
 #include "space/set_rows_host.h"
+#include "space/set_spare_host.h"
 
 struct candidate {
 	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
@@ -38,7 +40,9 @@ struct opening {
 	const struct g4_set_options *options;
 	struct candidate *found;
 	uint32_t count;
-	uint32_t lead;		   /* the one that speaks for the set */
+	uint32_t lead;				  /* the one that speaks for the set */
+	struct g4_set_idle spares[G4_MAX_SPARES]; /* that were among them; their names are not copied */
+	uint32_t spare_count;
 	uint32_t at[G4_MAX_DISKS]; /* which of `found` is disk n; G4_MAX_DISKS: none */
 	struct g4_dev_message message;
 };
@@ -74,11 +78,52 @@ static int read_labels(struct opening *o)
 	return 0;
 }
 
+static int put_aside(struct opening *o, const struct candidate *one)
+{
+	if (o->spare_count == G4_MAX_SPARES)
+		return g4_dev_fail(o->message, -G4_E_SB_DISKS, "%s: a file system has at most %u spares", one->name,
+				   G4_MAX_SPARES);
+	o->spares[o->spare_count++] = (struct g4_set_idle){one->dev, (char *)(uintptr_t)one->name};
+	return 0;
+}
+
+/* Spares go behind the disks, and are put aside: what follows knows disks alone. *spares: how many there were. */
+static int part_spares(struct opening *o, uint32_t *spares)
+{
+	const uint32_t all = o->count;
+	int rc = 0;
+
+	for (uint32_t n = 0; n < o->count && rc == 0;) {
+		const struct candidate one = o->found[n];
+		if (!g4_set_is_spare_label(&one.sb)) {
+			n++;
+			continue;
+		}
+		rc = put_aside(o, &one);
+		if (rc < 0)
+			break;
+		memmove(&o->found[n], &o->found[n + 1], (all - n - 1) * sizeof(one));
+		o->found[all - 1] = one;
+		o->count--;
+	}
+	*spares = all - o->count;
+	o->lead = 0;
+	if (rc == 0 && o->count == 0)
+		rc = g4_dev_fail(o->message, -G4_E_SB_DISKS,
+				 "%s: is a spare, which holds nothing; name the disks of its file system",
+				 o->found[0].name);
+	return rc;
+}
+
 /* All of one set, none twice; and which one speaks for it. */
 static int place_disks(struct opening *o)
 {
 	const struct g4_superblock *lead;
+	uint32_t spares;
+	const int rc = part_spares(o, &spares);
 
+	if (rc < 0)
+		return rc;
 	for (uint32_t d = 0; d < G4_MAX_DISKS; d++)
 		o->at[d] = G4_MAX_DISKS;
 	for (uint32_t n = 0; n < o->count; n++) {
@@ -108,6 +153,13 @@ static int place_disks(struct opening *o)
 					   o->found[o->at[disk]].name, o->found[n].name, disk);
 		o->at[disk] = n;
 	}
+	for (uint32_t n = o->count; n < o->count + spares; n++)
+		if (!g4_set_is_spare_of(lead, &o->found[n].sb))
+			return g4_dev_fail(
+				o->message, -G4_E_SB_DISKS,
+				"%s: is a spare of another file system, or of this one before all its disks were replaced; leave "
+				"it out, or make it a spare of this one with 'gpu4fs disk add --spare --force'",
+				o->found[n].name);
 	return 0;
 }
 
@@ -254,6 +306,8 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 	for (uint32_t d = 0; d < set->count; d++) {
 		const uint32_t n = o->at[d];
 		const bool rebuilds = g4_set_is_target(set->super, d);
+		if (set->super->disk_since[d] == 0) /* rebuilt by a version that does not know it */
+			set->super->disk_by_hand &= ~(UINT64_C(1) << d);
 		set->disks[d].state = n == G4_MAX_DISKS ? G4_DISK_MISSING :
 				      rebuilds		? G4_DISK_REBUILDING :
 							  G4_DISK_ACTIVE;
@@ -269,6 +323,11 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 		set->disks[d].name = strdup(o->found[n].name);
 		if (!set->disks[d].name)
 			return -G4_E_NOMEM;
+	}
+	for (uint32_t k = 0; k < o->spare_count; k++) {
+		const int one = g4_set_put_spare(set, o->spares[k].dev, o->spares[k].name, o->message);
+		if (one < 0)
+			return one;
 	}
 	for (uint32_t n = 0; n < o->count; n++) {
 		const int one = read_chunks(o, set, o->found[n].dev);
@@ -323,7 +382,7 @@ static int assemble(struct opening *o, struct g4_dev **out)
 
 static int check_names(const char *const *names, uint32_t count, struct g4_dev_message message)
 {
-	if (count > G4_MAX_DISKS)
+	if (count > G4_MAX_DISKS + G4_MAX_SPARES)
 		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
 	for (uint32_t n = 0; n < count; n++)
 		for (uint32_t other = 0; other < n; other++)
@@ -341,6 +400,14 @@ static bool is_disk_of_set(struct g4_wg *wg, struct g4_dev *dev, struct g4_super
 	return g4_set_read_label(wg, dev, label) == 0 && (label->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
 }
 
+static void close_found(const struct opening *o)
+{
+	for (uint32_t n = 0; n < o->count; n++)
+		g4_dev_close(o->found[n].dev);
+	for (uint32_t k = 0; k < o->spare_count; k++)
+		g4_dev_close(o->spares[k].dev);
+}
+
 static int open_all(struct opening *o, char *const *names, uint32_t count, struct g4_dev **out)
 {
 	int rc = 0;
@@ -355,8 +422,8 @@ static int open_all(struct opening *o, char *const *names, uint32_t count, struc
 		*out = o->found[0].dev;
 	else if (rc == 0)
 		rc = assemble(o, out);
-	for (uint32_t n = 0; n < o->count && rc < 0; n++)
-		g4_dev_close(o->found[n].dev);
+	if (rc < 0)
+		close_found(o);
 	return rc;
 }
 
@@ -482,12 +549,6 @@ static bool has_target(const struct opening *o)
 	return false;
 }
 
-static void close_found(const struct opening *o)
-{
-	for (uint32_t n = 0; n < o->count; n++)
-		g4_dev_close(o->found[n].dev);
-}
-
 /* Of those found all but the target, as a set; *target is the stale one of them if there was none. */
 static int assemble_rest(struct opening *o, struct g4_dev **target, uint32_t *disk, struct g4_dev **dev)
 {
@@ -589,41 +650,6 @@ int g4_set_rebuild_all(struct g4_dev *dev, struct g4_progress *progress, char *m
 	if (wg)
 		g4_wg_destroy(wg);
 	return rc < 0 ? g4_dev_fail(sentence, rc, "disk %u could not be written: %s", disk, g4_strerror(rc)) : 0;
-}
-
-/* ---- adding ---- */
-
-int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes)
-{
-	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
-	struct g4_wg *wg = g4_set_is(dev) ? g4_wg_create(0) : NULL;
-	uint32_t number;
-	int rc;
-
-	if (!wg) {
-		rc = g4_set_is(dev) ? g4_dev_fail(sentence, -G4_E_NOMEM, "%s: out of memory", name) :
-				      g4_dev_fail(sentence, -G4_E_SB_DISKS,
-						  "%s: can not be added: the file system was made for one disk", name);
-		g4_dev_close(disk);
-		return rc;
-	}
-	rc = g4_set_add(wg, (struct g4_set *)dev->host, disk, name, &number, sentence);
-	g4_wg_destroy(wg);
-	return rc;
-}
-
-int g4_set_assign_to(struct g4_dev *dev, uint32_t level, uint64_t bytes, char *message, size_t message_bytes)
-{
-	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
-
-	if (!g4_set_is(dev))
-		return g4_dev_fail(sentence, -G4_E_SB_DISKS, "the file system was made for one disk");
-	struct g4_wg *wg = g4_wg_create(0);
-	const int rc = wg ? g4_set_assign(wg, (struct g4_set *)dev->host, level, bytes, sentence) :
-			    g4_dev_fail(sentence, -G4_E_NOMEM, "out of memory");
-	if (wg)
-		g4_wg_destroy(wg);
-	return rc;
 }
 
 /* ---- making ---- */
@@ -765,51 +791,4 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 	if (wg)
 		g4_wg_destroy(wg);
 	return rc;
-}
-
-/* ---- of an open device ---- */
-
-bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chunk)
-{
-	const struct g4_set *set = g4_set_is(dev) ? (const struct g4_set *)dev->host : NULL;
-
-	if (!set || index >= g4_load32_acq(&set->map.count))
-		return false;
-	*chunk = set->chunks[index];
-	return true;
-}
-
-bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info)
-{
-	if (!g4_set_is(dev) || index >= g4_load32_acq(&((struct g4_set *)dev->host)->count))
-		return false;
-	struct g4_set *set = (struct g4_set *)dev->host;
-	pthread_mutex_lock(&set->lock);
-	info->name = set->disks[index].name;
-	memcpy(info->uuid, set->super->disk_uuids[index], sizeof(info->uuid));
-	info->bytes = set->super->disk_bytes[index];
-	info->state = g4_load32_acq(&set->disks[index].state);
-	info->position = info->state == G4_DISK_REBUILDING ? g4_load64_acq(&set->position) : 0;
-	info->since = set->super->disk_since[index];
-	info->mended = set->super->disk_mended[index];
-	info->damaged = set->super->disk_damaged[index];
-	pthread_mutex_unlock(&set->lock);
-	return true;
-}
-
-const char *g4_disk_state_name(uint32_t state)
-{
-	static const char *const names[] = {"active", "missing", "dropped", "stale", "written apart", "rebuilding"};
-
-	return names[state <= G4_DISK_REBUILDING ? state : G4_DISK_MISSING];
-}
-
-bool g4_set_is_degraded(const struct g4_dev *dev)
-{
-	struct g4_disk_info info;
-	bool degraded = false;
-
-	for (uint32_t d = 0; g4_set_disk(dev, d, &info); d++)
-		degraded = degraded || info.state != G4_DISK_ACTIVE;
-	return degraded;
 }

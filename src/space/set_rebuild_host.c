@@ -31,6 +31,7 @@
 #include "base/log_host.h"
 #include "base/uuid_host.h"
 #include "space/set_rows_host.h"
+#include "space/set_spare_host.h"
 
 #define COPY_BYTES G4_CHUNK_UNIT
 #define PART_BYTES (UINT64_C(64) << 10) /* where somebody writes to a part of that */
@@ -84,17 +85,13 @@ static int check_target(const struct g4_set *set, uint32_t disk, const struct g4
 {
 	const struct g4_dev_props *props = g4_dev_props(dev);
 
-	if (set->dev.props.read_only || props->read_only)
+	if (set->dev.props.read_only)
 		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
 	if (props->size_bytes < set->super->disk_bytes[disk])
 		return g4_dev_fail(message, -G4_E_DEV_SMALL,
 				   "%s: is too small: it has %" PRIu64 " bytes, and disk %u has %" PRIu64, name,
 				   props->size_bytes, disk, (uint64_t)set->super->disk_bytes[disk]);
-	if (props->sector_bytes > set->dev.props.sector_bytes)
-		return g4_dev_fail(message, -G4_E_INVAL, "%s: has larger sectors than the other disks", name);
-	if (props->volatile_cache && !set->dev.props.volatile_cache)
-		return g4_dev_fail(message, -G4_E_INVAL, "%s: has a write cache, and the other disks have none", name);
-	return 0;
+	return g4_set_check_device(set, dev, name, message);
 }
 
 /*
@@ -338,7 +335,7 @@ static void give_up(struct g4_wg *wg, struct g4_set *set, int rc)
 	if (disk == G4_MAX_DISKS)
 		return;
 	g4_log(G4_LOG_ERROR, "disk %u can not be rebuilt: %s", disk, g4_strerror(rc));
-	(void)g4_set_drop(wg, set, disk);
+	g4_set_give_up(wg, set, disk);
 }
 
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
@@ -523,6 +520,20 @@ static int close_dropped(struct g4_set *set, struct g4_dev_message message)
 	return rc;
 }
 
+/* Orders held. Its device is the caller's, if it can be that disk. */
+static int take_spare(struct g4_set *set, uint32_t spare, uint32_t disk, struct g4_dev **dev,
+		      struct g4_dev_message message)
+{
+	const struct g4_set_idle *idle = &set->spares[spare];
+	const char *name = idle->name;
+	const int rc = check_target(set, disk, idle->dev, name, message);
+
+	if (rc < 0)
+		return rc;
+	*dev = g4_set_take_spare(set, spare);
+	return *dev ? 0 : g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+}
+
 static int order_begin(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order, bool is_new)
 {
 	const struct g4_dev_message message = {.text = order->text, .bytes = order->text_bytes};
@@ -531,14 +542,73 @@ static int order_begin(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order
 			 close_dropped(set, message) :
 			 g4_dev_fail(message, -G4_E_BUSY, "a disk is being rebuilt already");
 
-	if (rc == 0)
+	const uint32_t spare = is_new ? g4_set_find_spare(set, order->name) : G4_MAX_SPARES;
+	if (rc == 0 && spare == G4_MAX_SPARES)
 		rc = g4_dev_open(order->name, &set->open, &dev, order->text, order->text_bytes);
 	if (rc == 0)
 		rc = is_new ? find_missing(set, order->name, &order->disk, message) :
 			      recognise(wg, set, dev, order->name, &order->disk, message);
+	if (rc == 0 && spare != G4_MAX_SPARES)
+		rc = take_spare(set, spare, order->disk, &dev, message);
 	if (rc == 0)
 		return g4_set_rebuild_begin(wg, set, order->disk, dev, order->name, is_new, message);
 	g4_dev_close(dev);
+	return rc;
+}
+
+/* Disks that have failed, or were missing from the beginning: a bit each. Not those that an order took out. */
+static uint64_t find_failed(struct g4_set *set)
+{
+	uint64_t failed = 0;
+
+	pthread_mutex_lock(&set->lock);
+	for (uint32_t d = 0; d < set->count && set->super->copies > 1; d++)
+		if (!g4_set_is_written(set, d) && !(set->super->disk_by_hand >> d & 1))
+			failed |= UINT64_C(1) << d;
+	pthread_mutex_unlock(&set->lock);
+	return failed;
+}
+
+/* Orders held. The first spare that can be that disk begins to be rebuilt as it. */
+static int relieve(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+{
+	char text[256] = "there is none";
+	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
+	struct g4_dev *dev = NULL;
+	const char *name = NULL;
+	int rc = -G4_E_NO_TARGET;
+
+	for (uint32_t k = 0; k < set->spare_count && rc < 0; k++) {
+		name = set->spares[k].name; /* which stays */
+		rc = take_spare(set, k, disk, &dev, message);
+	}
+	if (rc == 0) {
+		g4_log(G4_LOG_WARN, "%s: the spare takes the place of disk %u, and is rebuilt", name, disk);
+		rc = g4_set_rebuild_begin(wg, set, disk, dev, name, true, message);
+	}
+	if (rc < 0 && (dev || !(set->told >> disk & 1)))
+		g4_log(G4_LOG_WARN, "disk %u is missing, and no spare takes its place: %s", disk, text);
+	if (rc < 0 && !dev)
+		set->told |= UINT64_C(1) << disk;
+	return rc;
+}
+
+/* Nobody is waited for who has the set in hand: it is asked again. */
+static int order_relieve(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	const uint64_t failed = find_failed(set);
+	int rc = -G4_E_NO_TARGET;
+
+	if (!failed || pthread_mutex_trylock(&set->orders) != 0)
+		return rc;
+	if (set->spare_count > 0 && g4_load32_acq(&set->target) == G4_MAX_DISKS && !g4_load32_acq(&set->stuck) &&
+	    close_dropped(set, (struct g4_dev_message){.text = NULL}) == 0)
+		for (uint32_t d = 0; d < set->count && rc < 0; d++)
+			if (failed >> d & 1) {
+				order->disk = d;
+				rc = relieve(wg, set, d);
+			}
+	pthread_mutex_unlock(&set->orders);
 	return rc;
 }
 
@@ -567,13 +637,19 @@ static int order_offline(struct g4_wg *wg, struct g4_set *set, struct g4_dev_ord
 
 static int order_name(struct g4_set *set, const struct g4_dev_order *order)
 {
-	if (order->disk >= set->count)
-		return -G4_E_NOENT;
+	const uint32_t spare = order->disk - G4_MAX_DISKS;
+	int rc = 0;
+
 	pthread_mutex_lock(&set->lock);
-	snprintf(order->text, order->text_bytes, "%s",
-		 g4_set_is_written(set, order->disk) ? set->disks[order->disk].name : "");
+	if (order->disk < set->count)
+		snprintf(order->text, order->text_bytes, "%s",
+			 g4_set_is_written(set, order->disk) ? set->disks[order->disk].name : "");
+	else if (order->disk >= G4_MAX_DISKS && spare < set->spare_count)
+		snprintf(order->text, order->text_bytes, "%s", set->spares[spare].name);
+	else
+		rc = -G4_E_NOENT;
 	pthread_mutex_unlock(&set->lock);
-	return 0;
+	return rc;
 }
 
 static int order_chunk(const struct g4_set *set, struct g4_dev_order *order)
@@ -600,7 +676,13 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 	if (order->op == G4_ORDER_ASSIGN)
 		return g4_set_assign(wg, set, order->disk, strtoull(order->name, NULL, 10),
 				     (struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
+	if (order->op == G4_ORDER_ADD_SPARE || order->op == G4_ORDER_REMOVE_SPARE)
+		return g4_set_order_spare(wg, set, order->name, order->op == G4_ORDER_REMOVE_SPARE,
+					  (struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
 	switch (order->op) {
+	case G4_ORDER_RELIEVE:
+		rc = order_relieve(wg, set, order);
+		break;
 	case G4_ORDER_REBUILD:
 	case G4_ORDER_REPLACE:
 		pthread_mutex_lock(&set->orders);

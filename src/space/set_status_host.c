@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "simt/simt_host.h"
-#include "space/set_types_host.h"
+#include "space/set_spare_host.h"
 
 struct label {
 	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
@@ -56,6 +56,15 @@ static const char *place(struct g4_set_status *status, const struct g4_superbloc
 
 	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS))
 		return "has a file system of its own";
+	if (g4_set_is_spare_label(sb)) {
+		if (!g4_set_is_spare_of(lead, sb))
+			return "is a spare of another file system, or of this one before all its disks were replaced";
+		if (status->spare_count == G4_MAX_SPARES)
+			return "is one spare more than a file system has";
+		status->spares[status->spare_count].name = one->name;
+		status->spares[status->spare_count++].bytes = sb->size_bytes;
+		return NULL;
+	}
 	if (g4_set_is_unadded(lead, sb))
 		return "was being added when that was interrupted, and is no disk of it";
 	if (!g4_set_is_member(lead, sb))
@@ -125,7 +134,7 @@ static const struct g4_superblock *find_lead(const struct label *labels, uint32_
 
 	for (uint32_t n = 0; n < count; n++) {
 		const struct g4_superblock *sb = &labels[n].sb;
-		if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS))
+		if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || g4_set_is_spare_label(sb))
 			continue;
 		first = first ? first : sb;
 		if (is_related(first, sb) && (!lead || g4_set_speaks_before(sb, lead)))
@@ -134,16 +143,23 @@ static const struct g4_superblock *find_lead(const struct label *labels, uint32_
 	return lead;
 }
 
-static void judge(struct label *labels, uint32_t count, struct g4_set_status *status, char *message, size_t bytes)
+static int judge(struct label *labels, uint32_t count, struct g4_set_status *status, char *message, size_t bytes)
 {
 	const struct g4_superblock *lead = find_lead(labels, count);
 
+	for (uint32_t n = 0; n < count && !lead; n++)
+		if (g4_set_is_spare_label(&labels[n].sb)) {
+			snprintf(message, bytes,
+				 "%s: is a spare, which holds nothing; name the disks of its file system",
+				 labels[n].name);
+			return -G4_E_SB_DISKS;
+		}
 	if (!lead) {
 		status->usable = status->whole = true;
 		status->copies = 1;
 		for (uint32_t n = 1; n < count; n++)
 			add_other(status, labels[n].name, "has a file system of its own");
-		return;
+		return 0;
 	}
 	status->count = lead->disk_count;
 	status->copies = lead->copies;
@@ -163,6 +179,7 @@ static void judge(struct label *labels, uint32_t count, struct g4_set_status *st
 			add_other(status, labels[n].name, reason);
 	}
 	try_active(status, message, bytes);
+	return 0;
 }
 
 int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
@@ -189,7 +206,7 @@ int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_statu
 	if (!wg || !labels)
 		snprintf(message, message_bytes, "%s: out of memory", names[0]);
 	if (rc == 0)
-		judge(labels, found, status, message, message_bytes);
+		rc = judge(labels, found, status, message, message_bytes);
 	if (wg)
 		g4_wg_destroy(wg);
 	free(labels);

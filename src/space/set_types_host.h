@@ -8,6 +8,11 @@
 #include "dev/dev_ops_host.h"
 #include "space/set_host.h"
 
+struct g4_set_idle { /* a spare */
+	struct g4_dev *dev;
+	char *name;
+};
+
 struct g4_set_member {
 	struct g4_dev *dev; /* NULL: missing */
 	char *name;
@@ -40,6 +45,10 @@ struct g4_set {
 	struct g4_dev_open_options open; /* as its disks were opened */
 	uint32_t count; /* atomic; while others use the set it only grows: a disk is whole before it is counted */
 	struct g4_set_member disks[G4_MAX_DISKS];
+	/* changed with both locks held, but of a set that nobody else has: who holds either may look */
+	struct g4_set_idle spares[G4_MAX_SPARES];
+	uint32_t spare_count;
+	uint64_t told;	  /* orders held: disks, a bit each, of which it was logged that no spare will do */
 	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
 	struct g4_chunk *chunks;

@@ -267,6 +267,70 @@ exits 0 "... and stands for two of them" "$gpu4fs" fsck v1 v3
 exits 1 "parities need two disks more" "$gpu4fs" mkfs -f --raid triple v1 v2 v3 v4
 one_sentence "... is told in one sentence"
 
+# spares
+for n in 1 2 3 4; do truncate -s 24M "w$n"; done
+truncate -s 9M tiny
+exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 w1 w2
+exits 2 "a spare is added" "$gpu4fs" disk replace --spare w1 w2 w3
+exits 0 "one that is empty" "$gpu4fs" disk add --spare w1 w2 w3
+says "... is one then" "w3 is a spare"
+exits 0 "... and the file system is whole with it" "$gpu4fs" status w1 w2 w3
+says "... and shows it" "spare"
+equals "... by its name and size" "whole [('w3', 'spare', 25165824)] []" \
+	"$(state "d['state'], [(x['device'], x['state'], x['size_bytes']) for x in d['spares']], d['others']" w3 w1 w2)"
+equals "... and without it" "whole []" "$(state "d['state'], d['spares']" w1 w2)"
+equals "info shows it" "2 [('w3', 25165824)]" "$(value "len(d['disks']), [(x['device'], x['size_bytes']) for x in d['spares']]" w1 w2 w3)"
+says_spare=$("$gpu4fs" info w1 w2 w3 | grep -c w3)
+[ "$says_spare" -gt 0 ]
+report $? "... as text, too"
+exits 0 "a check takes it" "$gpu4fs" fsck w1 w2 w3
+exits 0 "... and finds nothing without" "$gpu4fs" fsck w1 w2
+before=$(sha256sum w1 w2 w3)
+exits 1 "mkfs does not" "$gpu4fs" mkfs -q w3
+says "... without force" "force"
+exits 8 "alone it is nothing" "$gpu4fs" fsck w3
+says "... which is told" "is a spare, which holds nothing"
+one_sentence "... in one sentence"
+exits 1 "... by status as well" "$gpu4fs" status w3
+one_sentence "... in one sentence"
+exits 1 "not twice" "$gpu4fs" disk add --spare w1 w2 w3
+says "... without force" "a spare of a file system already"
+one_sentence "... in one sentence"
+exits 1 "nor with it, of the same" "$gpu4fs" disk add --spare -f w1 w2 w3 w3
+says "... file system" "is a spare of this file system already"
+exits 1 "nor a disk of it" "$gpu4fs" disk add --spare -f w1 w2 w2
+says "... which it is" "is disk 1 of this file system"
+exits 1 "nor what is too small" "$gpu4fs" disk add --spare w1 w2 tiny
+says "... is told" "too small"
+one_sentence "... in one sentence"
+exits 1 "nor of what can not make anything again" "$gpu4fs" disk add --spare c d e w4
+says "... which is told" "no use for a spare"
+exits 1 "nor of one device" "$gpu4fs" disk add --spare single w4
+one_sentence "... is told in one sentence"
+exits 8 "that of another file system" "$gpu4fs" fsck v1 v2 v3 v4 w3
+says "... is told" "is a spare of another file system"
+one_sentence "... in one sentence"
+exits 1 "... and by status" "$gpu4fs" status v1 v2 v3 v4 w3
+says "... is shown" "spare of another file system"
+exits 1 "... and is not removed from there" "$gpu4fs" disk remove v1 v2 v3 v4 w3
+one_sentence "... in one sentence"
+equals "nothing of that changed anything" "$before" "$(sha256sum w1 w2 w3)"
+exits 0 "a disk more" "$gpu4fs" disk add w1 w2 w3 w4
+exits 0 "... leaves the spare what it is" "$gpu4fs" status w1 w2 w4 w3
+exits 0 "... and goes again" "$gpu4fs" disk remove w1 w2 w3 w4
+exits 0 "... a check finds nothing" "$gpu4fs" fsck w1 w2 w3
+mv w2 w2.away
+exits 1 "one that is missing" "$gpu4fs" status w1 w3
+says "... can be replaced by it" "a spare is there"
+exits 0 "... by an order without a mount" "$gpu4fs" disk replace -f w1 w3
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck --data w1 w3
+exits 8 "the old one" "$gpu4fs" fsck w1 w2.away
+says "... was replaced" "replaced"
+exits 0 "... and can be a spare" "$gpu4fs" disk add --spare -f w1 w3 w2.away
+exits 0 "... which goes" "$gpu4fs" disk remove w1 w3 w2.away
+says "... and is none" "no spare of the file system any more"
+exits 0 "... so that mkfs takes it" "$gpu4fs" mkfs -q w2.away
+
 exits 2 "a level that is none" "$gpu4fs" mkfs --raid 7 x y 16M
 exits 2 "a level of one device" "$gpu4fs" mkfs --raid 1 x 16M
 exits 0 "three copies" "$gpu4fs" mkfs -q --raid 1 --copies 3 k l m n 24M

@@ -498,6 +498,7 @@ static void crash_disk(uint8_t *image, struct g4_dev *fault, uint64_t count, uin
 {
 	uint64_t flushed = 0;
 
+	count = g4_min64(count, g4_dev_fault_recorded(fault)); /* a request that failed is the last, and is not there */
 	for (uint64_t k = 0; k < count; k++)
 		if (g4_dev_fault_recorded_op(fault, k)->op == G4_IO_FLUSH)
 			flushed = k;

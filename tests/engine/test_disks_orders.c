@@ -481,6 +481,42 @@ static void mounted_two_orders_at_once_are_carried_out_both(void **state)
 	release(&d);
 }
 
+/*
+ * All that were there fail at the switch, one as the others: the new disk may not call one of them stale that is as good as they are, for then
+ * all would be refused together when they come back.
+ */
+static void old_disks_that_all_fail_are_told_apart_by_nobody(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_1, .copies = 3};
+	uint32_t tries = 0, switched = 0;
+	int rc = -1;
+
+	(void)state;
+	for (; rc < 0; tries++) {
+		const struct g4_fault fails = {.cut_after_writes = 1 + tries, .write_through = true};
+		struct disks d;
+		struct faulty f;
+		struct g4_dev *dev;
+		format(&d, 3, &plan);
+		disks_open_faulty(&d, &f);
+		for (uint32_t k = 0; k < 3; k++)
+			g4_dev_fault_set(f.fault[k], &fails);
+		rc = g4_set_add_to(f.set, NULL, d.names[3], d.message, sizeof(d.message));
+		g4_dev_close(f.set);
+		d.count = 4;
+		const bool opens = disks_try_open(&d, 15, true, G4_DEV_READ_ONLY, &dev) == 0;
+		if (opens)
+			g4_dev_close(dev);
+		if (!opens && strstr(d.message, "stale"))
+			fail_msg("disks that fail after %u writes: %s", 1 + tries, d.message);
+		switched += opens;
+		expect_opens(&d, opens ? 15 : 7);
+		release(&d);
+	}
+	print_message("%u tries, %u with the new disk\n", tries, switched);
+	assert_true(switched > 1 && switched < tries);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +529,7 @@ int main(void)
 		cmocka_unit_test(a_crash_while_a_disk_is_withdrawn_leaves_the_set),
 		cmocka_unit_test(more_of_the_own_level_is_for_all),
 		cmocka_unit_test(mounted_two_orders_at_once_are_carried_out_both),
+		cmocka_unit_test(old_disks_that_all_fail_are_told_apart_by_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,49 @@ for level in "1" "5"; do
 	same "everything is there" "$written" "$(there)"
 	check "unmounted" goes
 done
-rm -f "$one" "$two" "$three" "$four" "$image.said"
+rm -f "$one" "$two" "$three" "$four"
+until_state() { # until_state STATES: of disks and spares
+	local deadline=$((SECONDS + 600))
+	until [ "$(state "[x['state'] for x in d['disks']], [x['device'] for x in d['spares']]")" = "$1" ]; do
+		((SECONDS < deadline)) || return 1
+		sleep 0.1
+	done
+}
+spares() { state "[x['device'] for x in d['spares']]"; }
+five=$image.five
+new_disk "$four"
+new_disk "$five"
+"$gpu4fs" mkfs --quiet --raid 1 "$one" "$two" 64M || exit 1
+check "a spare is made" "$gpu4fs" disk add --spare "$one" "$two" "$four"
+check "and named at the mount" "$gpu4fs" mount -o commit=1 "$one" "$two" "$four" "$mnt"
+same "where it is shown" "['$four']" "$(spares)"
+check "by info, too" grep -q "$four" <("$gpu4fs" info "$mnt")
+refuses "mkfs does not take it" "in use" "$gpu4fs" mkfs -f "$four"
+check "another one comes" "$gpu4fs" disk add --spare "$mnt" "$five"
+same "and is shown" "['$four', '$five']" "$(spares)"
+refuses "not twice" "already" "$gpu4fs" disk add --spare -f "$mnt" "$five"
+refuses "what is a disk" "is a disk" "$gpu4fs" disk remove "$mnt" "$one"
+check "and goes" "$gpu4fs" disk remove "$mnt" "$five"
+same "and is gone" "['$four']" "$(spares)"
+cp -r "$here/../../src" "$mnt"
+written=$(there)
+check "unmounted" goes
+mv "$two" "$two.away"
+check "a disk is missing" "$gpu4fs" mount -o degraded,commit=1 "$one" "$four" "$mnt"
+check "the spare takes its place by itself" until_state "['active', 'active'] []"
+same "everything is there" "$written" "$(there)"
+refuses "it is no spare any more" "is a disk" "$gpu4fs" disk remove "$mnt" "$four"
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck --data "$one" "$four"
+refuses "the old one" "replaced" "$gpu4fs" mount "$one" "$two.away" "$mnt"
+check "mounted without one" "$gpu4fs" mount -o degraded,commit=3600 "$four" "$mnt"
+echo new >"$mnt/new"
+check "a spare that comes is taken at once" "$gpu4fs" disk add --spare "$mnt" "$five"
+check "to the end" until_state "['active', 'active'] []"
+rm "$mnt/new"
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck --data "$five" "$four"
+rm -f "$one" "$two.away" "$four" "$five" "$image.said"
 "$gpu4fs" mkfs --quiet --raid 0 "$one" "$two" 64M || exit 1
 check "striped over two disks" "$gpu4fs" mount "$one" "$two" "$mnt"
 cp -r "$here/../../src" "$mnt"
