@@ -12,8 +12,7 @@ G4_FN static struct g4_leaf_lock *leaf_lock_of(const struct g4_dir *dir, struct 
 {
 	const uint64_t mixed = g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15);
 
-	G4_STATIC_ASSERT(G4_LEAF_LOCKS == 1024, "ten bits");
-	return dir->locks ? &dir->locks->leaves[mixed >> 54] : NULL;
+	return dir->locks ? &dir->locks->leaves[mixed >> (64 - G4_LEAF_LOCK_BITS)] : NULL;
 }
 
 G4_FN static struct g4_address page_of(const struct g4_dir *dir, uint32_t line)

@@ -26,7 +26,9 @@
 /* metadata blocks that one insert changes at most: three levels, each split, with the space for the new pages */
 #define G4_DIR_CREDITS 28u
 
-#define G4_LEAF_LOCKS 1024u
+/* On a GPU some hundred workgroups hold one at a time: with 1 024 of them every other one would meet another's (docs/performance.md). */
+#define G4_LEAF_LOCK_BITS 13u
+#define G4_LEAF_LOCKS (1u << G4_LEAF_LOCK_BITS)
 
 struct g4_leaf_lock { /* of the leaves whose addresses lead here; those of any directories */
 	struct g4_rwlock lock;
