@@ -25,7 +25,7 @@ int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry);
 /* Where a block device is mounted, for the caller to free, or NULL. */
 char *g4_fuse_find_device(dev_t device, struct g4_fuse_mount_entry *entry);
 /* Creates and locks the file: a descriptor or -errno. `engine` as in g4_engine_name(). */
-int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine);
+int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *engine);
 /* Opens the file of a mount that somebody serves: a descriptor or -errno. */
 int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry);
 /* Says in the file that an error has ended writing. */

@@ -653,16 +653,13 @@ static void free_threads(struct g4_fuse_host *host)
 
 static void create_state(struct serving *s)
 {
-	char *device = full_name(s->host.options.devices[0]);
 	int result = g4_fuse_find_mount(s->mountpoint, &s->entry);
 
 	if (result == 0)
 		snprintf(s->host.bdi, sizeof(s->host.bdi), "/sys/class/bdi/%u:%u%s", s->entry.major, s->entry.minor,
 			 strncmp(s->entry.type, "fuseblk", 7) == 0 ? "-fuseblk" : "");
 	if (result == 0)
-		s->state_fd = result =
-			g4_fuse_state_create(&s->entry, device ? device : "", g4_engine_name(s->host.engine));
-	free(device);
+		s->state_fd = result = g4_fuse_state_create(&s->entry, g4_engine_name(s->host.engine));
 	if (result < 0)
 		complain("%s: 'gpu4fs umount' will not be able to wait for this mount: %s", s->mountpoint,
 			 strerror(-result));

@@ -13,7 +13,7 @@
  * when its process may still write for long: so what a number stands for is told by the device as well.
  *
  *   pid NUMBER
- *   device PATH
+ *   device PATH     (as the table of mounts has it, with the same characters escaped: the mount may hide it by now)
  *   engine NAME
  *   stopped         (once an error has ended writing)
  *   result CODE     (last, at the end)
@@ -34,7 +34,7 @@
 #include "space/set_host.h"
 
 #define STATE_PATH_BYTES 128
-#define STATE_TEXT_BYTES (PATH_MAX + 128)
+#define STATE_TEXT_BYTES (4 * PATH_MAX + 128) /* each character may be escaped */
 #define SILENT_WAIT_MS 1000
 #define LOOK_PERIOD_MS 10
 
@@ -70,10 +70,10 @@ static const char *parse_mount(char *line, struct g4_fuse_mount_entry *entry, co
 		if (!fields[i])
 			return NULL;
 	}
-	user = strstr(rest, "user_id=");
-	entry->user_id = user ? (unsigned)strtoul(user + strlen("user_id="), NULL, 10) : 0;
 	type = strtok_r(rest, " ", &save);
 	what = strtok_r(NULL, " ", &save);
+	user = what ? strstr(save, "user_id=") : NULL; /* behind the source, which may be called anything */
+	entry->user_id = user ? (unsigned)strtoul(user + strlen("user_id="), NULL, 10) : 0;
 	if (sscanf(fields[2], "%u:%u", &entry->major, &entry->minor) != 2 || !type || !what)
 		return NULL;
 	snprintf(entry->type, sizeof(entry->type), "%s", type);
@@ -176,6 +176,31 @@ static char *state_value(char *text, const char *key)
 	return NULL;
 }
 
+/* What is mounted, in place; NULL when the file does not say it. */
+static char *state_device(char *text)
+{
+	char *device = state_value(text, "device");
+
+	if (device) {
+		device[strcspn(device, "\n")] = '\0';
+		unescape(device);
+	}
+	return device;
+}
+
+/* Writes the file's first lines, at once, for readers that come by; false: not all of them. */
+static bool write_state(int fd, const char *device, const char *engine)
+{
+	char text[STATE_TEXT_BYTES];
+	int at = snprintf(text, sizeof(text), "pid %ld\ndevice ", (long)getpid());
+
+	for (const char *c = device; *c; c++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, strchr(" \t\n\\", *c) ? "\\%03o" : "%c",
+			       (unsigned char)*c);
+	at += snprintf(text + at, sizeof(text) - (size_t)at, "\nengine %s\n", engine);
+	return write(fd, text, (size_t)at) == at;
+}
+
 static int read_state(int fd, char *text, size_t text_bytes)
 {
 	ssize_t bytes = pread(fd, text, text_bytes - 1, 0);
@@ -235,7 +260,7 @@ static void remove_left_over(const struct g4_fuse_mount_entry *entry)
 		closedir(states);
 }
 
-int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine)
+int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *engine)
 {
 	char path[STATE_PATH_BYTES];
 	struct stat st;
@@ -260,8 +285,7 @@ int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *de
 			close(fd);
 			continue;
 		}
-		if (ftruncate(fd, 0) < 0 ||
-		    dprintf(fd, "pid %ld\ndevice %s\nengine %s\n", (long)getpid(), device, engine) < 0) {
+		if (ftruncate(fd, 0) < 0 || !write_state(fd, entry->source, engine)) {
 			result = -errno;
 			unlink(path);
 			close(fd);
@@ -282,9 +306,7 @@ int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry)
 	if (!states)
 		return -errno;
 	for (int fd; (fd = next_state(states, &major, &minor, &pid)) >= 0;) {
-		device = read_state(fd, text, sizeof(text)) == 0 ? state_value(text, "device") : NULL;
-		if (device)
-			device[strcspn(device, "\n")] = '\0';
+		device = read_state(fd, text, sizeof(text)) == 0 ? state_device(text) : NULL;
 		/* Of several, all but one are of servers that were killed. */
 		if (major == entry->major && minor == entry->minor && device && strcmp(device, entry->source) == 0 &&
 		    (found < 0 || is_locked(fd))) {
@@ -460,10 +482,9 @@ static void wait_if_ending(int fd, unsigned major, unsigned minor, long pid, con
 
 	if (read_state(fd, text, sizeof(text)) < 0)
 		return;
-	served = state_value(text, "device");
+	served = state_device(text);
 	if (!served)
 		return;
-	served[strcspn(served, "\n")] = '\0';
 	if (is_among(served, device) && !still_mounted(pid, major, minor, served))
 		wait_for_server(fd, device, pid);
 }

@@ -85,6 +85,19 @@ check "dump with the number in use again" wait "$tool"
 check "... sees the last file" grep -q after "$work/words"
 check "the other mount is unmounted" "$gpu4fs" umount "$work/other"
 
+# Its server is found whatever the image is called, and where the mount hides it.
+waits_for() {
+	local name=$1 said=$work/said
+	(cd "$work/own" && "$gpu4fs" mkfs --size 64M "./$name" >"$work/out" && "$gpu4fs" mount "./$name" .) || return 1
+	"$gpu4fs" umount "$work/own" >"$said" 2>&1 || return 1
+	[[ ! -s $said ]] || { sed 's/^/# /' "$said" && return 1; }
+}
+mkdir "$work/own"
+check "umount waits for an image below its own mount" waits_for own.img
+check "... with a word of the mount table in its name" waits_for "user_id=7,x"
+check "... with a newline in its name" waits_for $'two\nresult 0'
+check "... with what the mount table escapes" waits_for 'a b\\c,d'
+
 mount_image
 head -c 30000000 /dev/zero >"$mnt/four"
 sync "$mnt/four"
