@@ -278,9 +278,9 @@ def check_header_circles(root):
 
 
 def check_sizes(root):
-    """Problems with how much is in one file of src/ and shredder/."""
+    """Problems with how much is in one file of src/, shredder/ and include/."""
     problems = []
-    for file in sorted(file for top in ("src", "shredder") for file in (root / top).rglob("*") if file.suffix in SUFFIXES):
+    for file in sorted(file for top in ("src", "shredder", "include") for file in (root / top).rglob("*") if file.suffix in SUFFIXES):
         text, path = file.read_text(errors="replace"), file.relative_to(root)
         lines, functions = text.count("\n"), len(OFFER.findall(without_comments(text)))
         if lines > MOST_LINES:
@@ -361,6 +361,7 @@ SAMPLES = [
     ("src/simt/cuda/long.c", "\n" * 901, "901 lines"),
     ("src/fsck/many.h", "".join(f"bool g4_{k}(int a);\n" for k in range(46)), "46 functions"),
     ("src/alloc/many.h", "".join(f"G4_FN int g4_{k}(int a);\n" for k in range(46)), "46 functions"),
+    ("include/gpu4fs/many.h", "".join(f"GPU4FS_API int gpu4fs_{k}(int a);\n" for k in range(46)), "46 functions"),
     ("src/alloc/some.h", "".join(f"G4_FN int g4_{k}(int a);\n" for k in range(45)), None),
     ("src/data/own.c", "G4_FN static int f(void)\n{\n\n\treturn g4_map_set(\n", "4: g4_map_set() is for"),
     ("src/data/extent.c", "G4_FN static int f(void)\n{\n\treturn g4_alloc_free(\n", None),
