@@ -16,7 +16,7 @@
 #define DEVICE_BYTES (64 * G4_MIB)
 #define LONG 200u   /* bytes of a name of which a leaf has 18 at most */
 #define NAMES 120u  /* that the directory begins with, in ten leaves or so */
-#define MOST 12000u /* numbers of names: who comes between takes those below the half */
+#define MOST 48000u /* numbers of names: who comes between takes those below the half, enough after six splits */
 
 static struct rig rig;
 
