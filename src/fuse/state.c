@@ -306,7 +306,9 @@ int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry)
 	if (!states)
 		return -errno;
 	for (int fd; (fd = next_state(states, &major, &minor, &pid)) >= 0;) {
-		device = read_state(fd, text, sizeof(text)) == 0 ? state_device(text) : NULL;
+		/* One with a result is that of a mount that is over, which had the number before. */
+		device = read_state(fd, text, sizeof(text)) == 0 && !state_value(text, "result") ? state_device(text) :
+												   NULL;
 		/* Of several, all but one are of servers that were killed. */
 		if (major == entry->major && minor == entry->minor && device && strcmp(device, entry->source) == 0 &&
 		    (found < 0 || is_locked(fd))) {
