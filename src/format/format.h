@@ -17,6 +17,7 @@
 #define G4_FORMAT_VERSION 1u
 #define G4_UUID_BYTES 16
 #define G4_LABEL_BYTES 64
+#define G4_SET_GENERATION_MOST (UINT64_MAX >> 1) /* there is always a next one */
 #define G4_MAX_DISKS 64
 #define G4_NAME_MAX 255
 #define G4_PATH_MAX 4096

@@ -88,6 +88,8 @@ bool g4_set_is_label(const struct g4_superblock *sb)
 	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
 	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
 		return false;
+	if (sb->set_generation == 0 || sb->set_generation > G4_SET_GENERATION_MOST)
+		return false;
 	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > G4_COPIES_MAX)
 		return false;
 	if (sb->chunk_list_head != G4_CHUNKS_ADDRESS &&
@@ -145,6 +147,20 @@ bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superbl
 }
 
 /*
+ * Whether a stale disk was there whenever anything was written until the one that speaks went on without it. It calls nobody stale, so
+ * it was last written when all were there, as it knows them. It may have had others replaced that it was written without, and calls them
+ * stale no longer: that took it two generations, one that calls them stale and one that admits the last of the new ones. The two had one
+ * in common, and the one that speaks was one ahead of it at most when it went on without (level()), with the next.
+ */
+static bool was_left_whole(const struct g4_superblock *lead, const struct g4_superblock *one)
+{
+	for (uint32_t d = 0; d < one->disk_count; d++)
+		if (one->disk_since[d] != 0)
+			return false;
+	return one->set_generation < lead->disk_since[one->disk_index];
+}
+
+/*
  * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with
  * both: the one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its
  * UUID: a disk that took the place of another has its number, and nothing of what was written with that.
@@ -156,6 +172,8 @@ bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superbloc
 		return true;
 	if (lead->disk_since[one->disk_index] == 0)
 		return one->disk_since[lead->disk_index] != 0;
+	if (was_left_whole(lead, one))
+		return false;
 	for (uint32_t d = 0; d < lead->disk_count; d++)
 		if (lead->disk_since[d] == 0 && one->disk_since[d] == 0 &&
 		    memcmp(lead->disk_uuids[d], one->disk_uuids[d], G4_UUID_BYTES) == 0)
@@ -326,9 +344,27 @@ static bool leave_out(struct g4_set *set, uint32_t disk, const char *why)
 
 #define FAILED "failed and is no longer used"
 
+static int drop_failed(struct g4_wg *wg, struct g4_set *set, uint64_t failed);
+
+/*
+ * Lock held, before a generation that follows a crash: all disks have the newest one that there is. Else a second crash would leave some
+ * two behind, of which was_left_whole() would not know what they missed.
+ */
+static int level(struct g4_wg *wg, struct g4_set *set)
+{
+	if (!set->uneven)
+		return 0;
+	set->uneven = false;
+	return drop_failed(wg, set, write_states(wg, set));
+}
+
 /* Lock held. Durable on the disks that are there: which ones are missing, and since when. One that fails at that is missing, too. */
 static int record_missing(struct g4_wg *wg, struct g4_set *set)
 {
+	const int rc = level(wg, set);
+
+	if (rc < 0)
+		return rc;
 	for (;;) {
 		begin_generation(set);
 		if (set->target == G4_MAX_DISKS) /* what it misses from now on nobody will know */
@@ -639,7 +675,9 @@ int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, boo
 	uint8_t uuid[G4_UUID_BYTES];
 
 	pthread_mutex_lock(&set->lock);
-	int rc = wipe(wg, set, disk, is_spare(wg, set, disk));
+	int rc = level(wg, set); /* of what they say now */
+	if (rc == 0)
+		rc = wipe(wg, set, disk, is_spare(wg, set, disk));
 	if (rc == 0)
 		rc = write_chunks(wg, set, disk, tag_of(set->super));
 	memcpy(uuid, set->super->disk_uuids[disk], sizeof(uuid));
@@ -672,10 +710,14 @@ int g4_set_admit_target(struct g4_wg *wg, struct g4_set *set)
 	int rc = -G4_E_TARGET;
 
 	pthread_mutex_lock(&set->lock);
+	const int levelled = level(wg, set);
 	const uint32_t disk = set->target;
-	if (disk != G4_MAX_DISKS) {
+	if (levelled < 0) {
+		rc = levelled;
+	} else if (disk != G4_MAX_DISKS) {
 		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
 		set->super->disk_since[disk] = 0;
+		set->super->disk_by_hand &= ~bit_of(disk); /* a version that does not know it has begun this */
 		forget_target(set->super);
 		rc = record_missing(wg, set); /* the target's are still the last that are written */
 		if (rc == 0 && g4_load32_acq(&set->disks[disk].state) != G4_DISK_ACTIVE)

@@ -319,6 +319,7 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 		}
 		if (n == G4_MAX_DISKS)
 			continue;
+		set->uneven = set->uneven || o->found[n].sb.set_generation != set->super->set_generation;
 		set->disks[d].dev = o->found[n].dev;
 		set->disks[d].name = strdup(o->found[n].name);
 		if (!set->disks[d].name)

@@ -57,6 +57,7 @@ struct g4_set {
 	uint64_t fs_bytes;	     /* atomic: of the file system, by its first superblock; the second is at its end */
 	bool has_super;		     /* it was read or written; not while the set is being made */
 	bool chunks_damaged;	     /* on a disk: all get them again with the next superblock */
+	bool uneven;		     /* some disks have an older generation than the newest: a crash left them so */
 	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
 	uint32_t
 		stuck; /* atomic: a disk has failed that can not be done without, and what it had not flushed may be lost */

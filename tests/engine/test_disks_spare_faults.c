@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hot spares where more goes wrong than one disk: several disks fail at once, spares are gone or die under a rebuild that stands still,
+ * disks come back from an earlier life, superblocks lie, others write superblocks meanwhile.
+ */
+#include "sparing.h"
+
+
+#include "fs/rebuild_host.h"
+#include "simt/simt_host.h"
+#include "space/sealed.h"
+#include "space/set_types_host.h"
+
+static struct g4_set *set_of(struct g4_dev *dev)
+{
+	return (struct g4_set *)dev->host;
+}
+
+/* The superblock of a disk, to be changed: either copy. */
+static struct g4_superblock *label_of(struct disks *d, uint32_t disk, bool second)
+{
+	const struct g4_superblock *first =
+		(const struct g4_superblock *)(const void *)(d->memory[disk] + G4_SUPERBLOCK_ADDRESS);
+	const uint64_t at = second ? first->size_bytes - G4_PAGE_BYTES : G4_SUPERBLOCK_ADDRESS;
+
+	return (struct g4_superblock *)(void *)(d->memory[disk] + at);
+}
+
+static void seal_label(struct g4_superblock *sb)
+{
+	g4_block_seal(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(sb->header.address), sb->header.generation,
+		      g4_superblock_tag(sb));
+}
+
+/* ---- several disks at once ---- */
+
+static void two_disks_fail_at_once(void **state)
+{
+	static const struct level bear_two[] = {{3, 3, 0}, {4, 3, 0}, {4, 0, 2}, {5, 0, 3}};
+
+	(void)state;
+	for (uint32_t l = 0; l < sizeof(bear_two) / sizeof(bear_two[0]); l++)
+		for (uint32_t spares = 1; spares <= 2; spares++) {
+			const struct level *level = &bear_two[l];
+			const uint32_t last = level->disks - 1;
+			struct g4_dev *dev;
+			struct faulty f;
+			struct disks d;
+			format(&d, level, spares);
+			mount_faulty(&d, &f, NULL);
+			g4_dev_fault_set(f.fault[0], &(struct g4_fault){.fail_write_at = 1});
+			fail_disk(&d, &f, last);
+			while (state_of(f.set, 0) != G4_DISK_DROPPED)
+				assert_int_equal(disks_put(&d, FILES, 1), 0);
+			look(&d);
+			assert_int_equal(state_of(f.set, 0), G4_DISK_REBUILDING);
+			assert_int_equal(state_of(f.set, last), G4_DISK_DROPPED);
+			for (uint32_t n = 0; n < FILES; n++)
+				assert_int_equal(disks_put(&d, n, 2), 0);
+			finish(&d);
+			look(&d);
+			assert_int_equal(state_of(f.set, last), spares == 2 ? G4_DISK_REBUILDING : G4_DISK_DROPPED);
+			if (spares == 2)
+				finish(&d);
+			assert_int_equal(spares_of(f.set), 0);
+			disks_unmount_fs(&d, f.set, true);
+			const uint32_t there = all_of(&d) & ~(1u | 1u << last);
+			disks_expect_clean(&d, there);
+			assert_int_equal(disks_try_open(&d, there, spares == 1, 0, &dev), 0);
+			disks_begin_fs(&d, dev, 0);
+			disks_expect_files(&d, FILES, 2);
+			disks_unmount_fs(&d, dev, true);
+			/* neither of the two is one of them as it is */
+			assert_true(disks_try_open(&d, there | 1u, true, 0, &dev) < 0);
+			assert_true(disks_try_open(&d, there | 1u << last, true, 0, &dev) < 0);
+			disks_free(&d);
+		}
+}
+
+/* ---- spares ---- */
+
+/* A version that does not know the bit of an order has rebuilt the disk, or does so still: it is a disk as the others then. */
+static void an_order_of_an_earlier_life_keeps_no_spare_away(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level, 2);
+	mount_faulty(&d, &f, NULL);
+	begin(&d, G4_DISK_OFFLINE, 1);
+	assert_int_equal(order(&d, G4_DISK_REPLACE, d.names[2]), 0);
+	set_of(f.set)->super->disk_by_hand |= 2; /* as that version has it */
+	finish(&d);
+	assert_int_equal(state_of(f.set, 1), G4_DISK_ACTIVE);
+	for (uint32_t k = 0; state_of(f.set, 1) != G4_DISK_DROPPED; k++) {
+		g4_dev_fault_set(f.fault[2], &(struct g4_fault){.fail_write_at = 1});
+		assert_int_equal(disks_put(&d, FILES, k), 0);
+	}
+	look(&d);
+	assert_int_equal(state_of(f.set, 1), G4_DISK_REBUILDING);
+	finish(&d);
+	disks_unmount_fs(&d, f.set, true);
+	expect_everywhere(&d, &level, 1u | 8u, 1);
+	disks_free(&d);
+}
+
+/* ---- who comes back ---- */
+
+static void replace(struct disks *d, uint32_t there, uint32_t by)
+{
+	const char *names[MOST_DISKS + 1];
+	uint32_t count = 0, disk;
+
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		if (there >> n & 1)
+			names[count++] = d->names[n];
+	names[count++] = d->names[by];
+	if (g4_rebuild_offline(names, count, false, NULL, &disk, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+static void write_file(struct disks *d, uint32_t which, uint32_t number, uint32_t version)
+{
+	disks_mount(d, which);
+	assert_int_equal(disks_put(d, number, version), 0);
+	disks_unmount(d);
+}
+
+/* It was written with all of them, who are gone, and by nobody since: it is stale as any that was away. */
+static void one_that_was_away_while_all_others_were_replaced_is_stale(void **state)
+{
+	(void)state;
+	for (uint32_t copies = 3; copies <= 4; copies++) {
+		const uint32_t away = copies - 1, all = (1u << copies) - 1;
+		uint32_t now = all & ~(1u << away);
+		const struct level level = {copies, copies, 0};
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, 8, NULL);
+		d.count = copies;
+		disks_format_copies(&d, G4_RAID_1, copies, G4_CHECKSUM_NONE);
+		d.count = 8;
+		for (uint32_t n = 0; n < FILES; n++)
+			write_file(&d, all, n, 1);
+		write_file(&d, now, 0, 2);
+		for (uint32_t n = 0; n < away; n++) {
+			now &= ~(1u << n);
+			replace(&d, now, copies + n);
+			now |= 1u << (copies + n);
+		}
+		for (uint32_t n = 0; n < FILES; n++)
+			write_file(&d, now, n, 3);
+		assert_int_equal(disks_try_open(&d, now | 1u << away, true, 0, &dev), -G4_E_SB_DISKS);
+		if (!strstr(d.message, "is stale"))
+			fail_msg("%s", d.message);
+		disks_mount_fs(&d, now, &dev);
+		begin(&d, G4_DISK_REBUILD, away);
+		finish(&d);
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &level, now | 1u << away, 3);
+		disks_free(&d);
+	}
+}
+
+/* It has replaced all that it was written without, and calls nobody stale any more; but the speaker goes back to one of those. */
+static void one_that_replaced_all_others_itself_was_written_apart(void **state)
+{
+	static const struct {
+		uint32_t which, by;
+	} steps[] = {{2u, 3}, {2u | 8u, 4}};
+	uint32_t disk, told = 0;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 5, NULL);
+	d.count = 3;
+	disks_format_copies(&d, G4_RAID_1, 3, G4_CHECKSUM_NONE);
+	d.count = 5;
+	write_file(&d, 7u, 1, 1);
+	write_file(&d, 2u, 1, 2);
+	for (uint32_t n = 0; n < 2; n++)
+		replace(&d, steps[n].which, steps[n].by);
+	write_file(&d, 1u | 4u, 1, 3);
+	/* of whichever half the generation is higher */
+	for (uint32_t turns = 0; turns < 6; turns++) {
+		const char *names[2] = {d.names[0], d.names[2]}, *joined[3] = {d.names[0], d.names[2], d.names[1]};
+		for (uint32_t which = 3; which <= 7; which += 4) {
+			assert_int_equal(disks_try_open(&d, which, true, 0, &dev), -G4_E_SB_DISKS);
+			/* as long as disk 1 speaks it knows the others by what they were */
+			if (!strstr(d.message, "written without the other") && !strstr(d.message, "was replaced"))
+				fail_msg("after %u: %s", turns, d.message);
+			told += strstr(d.message, "written without the other") != NULL;
+		}
+		assert_int_equal(g4_rebuild_offline(joined, 3, true, NULL, &disk, d.message, sizeof(d.message)),
+				 -G4_E_SB_DISKS);
+		write_file(&d, 1u, 1, 3);
+		if (g4_rebuild_offline(names, 2, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+	}
+	assert_in_range(told, 2, 11);
+	for (uint32_t half = 0; half < 2; half++) {
+		disks_mount(&d, half ? 2u | 8u | 16u : 1u | 4u);
+		assert_int_equal(disks_has(&d, 1, half ? 2 : 3), 1);
+		disks_unmount(&d);
+	}
+	disks_free(&d);
+}
+
+static uint64_t generation_of(struct disks *d, uint32_t disk)
+{
+	return g4_max64(label_of(d, disk, false)->set_generation, label_of(d, disk, true)->set_generation);
+}
+
+/*
+ * A crash leaves a disk a generation behind another one that is as good; a second crash does not make that two. So a disk that calls
+ * nobody stale has missed what the speaker's generations say, or is not behind.
+ */
+static void no_disk_that_is_used_is_two_generations_behind(void **state)
+{
+	static struct disks_order requests;
+	const struct g4_set_options options = {.degraded = true};
+	struct disks d, crashed;
+	uint8_t *before[2], *old;
+	uint64_t random = 5;
+	struct faulty f;
+
+	(void)state;
+	disks_make(&d, 4, NULL);
+	d.count = 3;
+	disks_format_copies(&d, G4_RAID_1, 3, G4_CHECKSUM_NONE);
+	old = (uint8_t *)malloc(DISK_BYTES);
+	rig_copy(old, d.memory[1], DISK_BYTES);
+	write_file(&d, 3u, 1, 1);
+	rig_copy(d.memory[1], old,
+		 DISK_BYTES); /* the disk that comes first has said what is missing, and the power fails */
+	d.count = 2;
+	assert_int_equal(generation_of(&d, 0), generation_of(&d, 1) + 1);
+	for (uint32_t n = 0; n < 2; n++) {
+		before[n] = (uint8_t *)malloc(DISK_BYTES);
+		rig_copy(before[n], d.memory[n], DISK_BYTES);
+	}
+	disks_make(&crashed, 2, NULL);
+	const char *names[2] = {d.names[0], d.names[1]};
+	struct g4_wg *wg = g4_wg_create(1 << 20);
+	struct g4_dev_order order = {
+		.op = G4_ORDER_REPLACE, .name = d.names[3], .text = d.message, .text_bytes = sizeof(d.message)};
+	for (uint32_t n = 0; n < 2; n++) {
+		rig_copy(d.memory[n], before[n], DISK_BYTES);
+		assert_int_equal(g4_dev_fault_open(disks_open_one(names[n]), &f.fault[n]), 0);
+	}
+	if (g4_set_assemble(f.fault, names, 2, &options, &f.set, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	memset(&requests, 0, sizeof(requests));
+	disks_watch(&d, &f, &requests);
+	if (g4_dev_order(wg, f.set, &order) < 0)
+		fail_msg("%s", d.message);
+	for (uint32_t at = 0; at <= requests.count; at++) {
+		disks_crash(&crashed, before, &f, &requests, at, &random);
+		assert_true(generation_of(&crashed, 0) <= generation_of(&crashed, 1) + 1);
+	}
+	assert_true(requests.count > 0);
+	g4_dev_close(f.set);
+	g4_wg_destroy(wg);
+	for (uint32_t n = 0; n < 2; n++)
+		free(before[n]);
+	free(old);
+	disks_free(&crashed);
+	d.count = 4;
+	disks_free(&d);
+}
+
+/* ---- superblocks that lie ---- */
+
+/* From the highest generation there is no way on: the next would be 0, and what a disk misses be forgotten. */
+static void a_generation_that_has_no_next_is_refused(void **state)
+{
+	static const uint64_t wrong[] = {0, UINT64_MAX, UINT64_C(1) << 63};
+	const struct level level = {2, 2, 0};
+
+	(void)state;
+	for (uint32_t which = 0; which < 3; which++)
+		for (uint32_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
+			struct g4_dev *dev;
+			struct disks d;
+			format(&d, &level, 1);
+			for (uint32_t second = 0; second < 2; second++) {
+				struct g4_superblock *sb = label_of(&d, which, second == 1);
+				sb->set_generation = wrong[k];
+				seal_label(sb);
+			}
+			assert_int_equal(disks_try_open(&d, 7, true, 0, &dev), -G4_E_SB_GEOMETRY);
+			assert_non_null(strstr(d.message, d.names[which]));
+			disks_free(&d);
+		}
+}
+
+/* What a spare says but for the disks that it knows is of no account; of disks no number is out of range, and none is there twice. */
+static void lies_are_told(void **state)
+{
+	const struct level level = {3, 2, 0};
+	struct g4_dev *dev;
+
+	(void)state;
+	for (uint32_t lie = 0; lie < 6; lie++) {
+		struct disks d;
+		format(&d, &level, 2);
+		const uint32_t liar = lie < 3 ? 3 : 1;
+		for (uint32_t second = 0; second < 2; second++) {
+			struct g4_superblock *sb = label_of(&d, liar, second == 1);
+			switch (lie) {
+			case 0: /* a spare that is a disk that there is not */
+				sb->disk_index = sb->disk_count;
+				break;
+			case 1: /* and one that counts more than there are */
+				sb->disk_index = 2;
+				sb->disk_since[2] = 7;
+				sb->set_generation += 1000;
+				break;
+			case 2:
+				sb->disk_count = G4_MAX_DISKS + 1;
+				break;
+			case 3:
+				sb->disk_index = 3;
+				break;
+			case 4: /* the place of another one */
+				sb->disk_index = 0;
+				break;
+			default: /* its own UUID, twice */
+				memcpy(sb->disk_uuids[1], sb->disk_uuids[0], G4_UUID_BYTES);
+				break;
+			}
+			seal_label(sb);
+		}
+		const int rc = disks_try_open(&d, 31, false, 0, &dev);
+		if (lie == 1) {
+			assert_int_equal(rc, 0);
+			assert_int_equal(spares_of(dev), 2);
+			assert_int_equal(set_of(dev)->super->set_generation, 1);
+			g4_dev_close(dev);
+		} else {
+			assert_true(rc < 0);
+			assert_true(strlen(d.message) > 0);
+		}
+		disks_free(&d);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_disks_fail_at_once),
+		cmocka_unit_test(an_order_of_an_earlier_life_keeps_no_spare_away),
+		cmocka_unit_test(one_that_was_away_while_all_others_were_replaced_is_stale),
+		cmocka_unit_test(one_that_replaced_all_others_itself_was_written_apart),
+		cmocka_unit_test(no_disk_that_is_used_is_two_generations_behind),
+		cmocka_unit_test(a_generation_that_has_no_next_is_refused),
+		cmocka_unit_test(lies_are_told),
+	};
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
