@@ -341,6 +341,22 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	return log_durably(wg, fs);
 }
 
+/* jobs->owner is the caller's. A rebuild that stands still does not find by itself that its disk has failed, and would keep out others. */
+G4_FN static void end_orphan(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_job_record now;
+
+	for (uint32_t i = 0; i < G4_JOBS; i++) {
+		if (jobs->records[i].kind != G4_JOB_REBUILD || jobs->records[i].state != G4_JOB_PAUSED ||
+		    g4_rebuild_ask(wg, fs, &now) != -G4_E_NO_TARGET)
+			continue;
+		g4_lock(&jobs->lock);
+		end_job(fs, &jobs->records[i], G4_JOB_FAILED, -G4_E_NO_TARGET);
+		g4_unlock(&jobs->lock);
+	}
+}
+
 /* The set says durably that a disk is being rebuilt before there is a record of it. */
 G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
@@ -352,6 +368,7 @@ G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 		return -G4_E_INVAL;
 	memset(&record, 0, sizeof(record));
 	take_over(jobs);
+	end_orphan(wg, fs);
 	int rc = make_place(jobs, G4_JOB_REBUILD, &place);
 	if (rc == 0)
 		rc = g4_rebuild_order(wg, fs, cmd, &record);
@@ -374,6 +391,7 @@ G4_FN static bool relieve(struct g4_wg *wg, struct g4_fs *fs)
 	g4_store32_rlx(&fs->jobs.look, 0);
 	memset(&record, 0, sizeof(record));
 	memset(&plain, 0, sizeof(plain));
+	end_orphan(wg, fs);
 	if (make_place(&fs->jobs, G4_JOB_REBUILD, &place) < 0 || g4_rebuild_relieve(wg, fs, &record) < 0)
 		return false;
 	put_record(fs, place, G4_JOB_REBUILD, &record, &plain);

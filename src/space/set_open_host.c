@@ -11,7 +11,8 @@
  * of the one that speaks, was written without it, too: that one alone has its generation since a crash. - Disks that nobody
  * named are missing. Without one whose chunks others have as well a set can be read; it is written only when that was asked
  * for, and then the others say first that it misses something (set_label_host.c). - Spares are judged by the one that speaks, and put
- * aside: they never speak.
+ * aside: they never speak. - A name that can not be opened or read may be a disk, or a spare, whose loss is to cost nothing: it
+ * is done without where all disks are there.
  *
  * Making: page 0 and the superblocks of all disks are wiped and that is made durable; the chunks are written before the first
  * superblock. So an interrupted mkfs leaves disks that are no set, or one that lacks some of its disks.
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log_host.h"
 #include "base/uuid_host.h"
 #include "format/layout.h"
 #include "simt/simt_host.h"
@@ -44,6 +46,8 @@ struct opening {
 	struct g4_set_idle spares[G4_MAX_SPARES]; /* that were among them; their names are not copied */
 	uint32_t spare_count;
 	uint32_t at[G4_MAX_DISKS]; /* which of `found` is disk n; G4_MAX_DISKS: none */
+	int absent; /* 0, or the code of the first name that could not be opened or read, and its sentence */
+	char absent_text[512];
 	struct g4_dev_message message;
 };
 
@@ -366,6 +370,8 @@ static int assemble(struct opening *o, struct g4_dev **out)
 		rc = place_disks(o);
 	if (rc == 0)
 		rc = check_histories(o);
+	if (rc == 0 && o->absent < 0 && o->count < o->found[o->lead].sb.disk_count)
+		rc = o->absent;
 	if (rc < 0)
 		return rc;
 	struct g4_set *set = make_set(o->found[o->lead].sb.disk_count);
@@ -409,20 +415,55 @@ static void close_found(const struct opening *o)
 		g4_dev_close(o->spares[k].dev);
 }
 
+/* One of several names. One that can not be opened, or read at all, is absent. */
+static void open_of_several(struct opening *o, const char *name)
+{
+	struct candidate *one = &o->found[o->count];
+	char text[sizeof(o->absent_text)] = "";
+	int rc = g4_dev_open(name, &o->options->open, &one->dev, text, sizeof(text));
+
+	one->name = name;
+	if (rc == 0 && g4_set_read_label(o->wg, one->dev, &one->sb) == -G4_E_IO) {
+		rc = -G4_E_IO;
+		snprintf(text, sizeof(text), "%s: %s", name, g4_strerror(rc));
+		g4_dev_close(one->dev);
+	}
+	o->count += rc == 0;
+	if (rc == 0 || o->absent < 0)
+		return;
+	o->absent = rc;
+	snprintf(o->absent_text, sizeof(o->absent_text), "%s", text);
+}
+
+static int open_several(struct opening *o, char *const *names, uint32_t count, struct g4_dev **out)
+{
+	for (uint32_t n = 0; n < count; n++)
+		open_of_several(o, names[n]);
+	int rc = o->count > 0 ? assemble(o, out) : o->absent;
+
+	if (rc == 0 && o->absent < 0)
+		g4_log(G4_LOG_WARN, "%s; all disks of the file system are there, which does without it",
+		       o->absent_text);
+	if (rc < 0 && o->absent < 0)
+		rc = g4_dev_fail(o->message, o->absent, "%s", o->absent_text);
+	return rc;
+}
+
 static int open_all(struct opening *o, char *const *names, uint32_t count, struct g4_dev **out)
 {
-	int rc = 0;
+	int rc;
 
-	while (o->count < count && rc == 0) {
-		struct candidate *one = &o->found[o->count];
-		one->name = names[o->count];
-		rc = g4_dev_open(one->name, &o->options->open, &one->dev, o->message.text, o->message.bytes);
-		o->count += rc == 0;
+	o->found[0].name = names[0];
+	if (count > 1) {
+		rc = open_several(o, names, count, out);
+	} else {
+		rc = g4_dev_open(names[0], &o->options->open, &o->found[0].dev, o->message.text, o->message.bytes);
+		o->count = rc == 0;
+		if (rc == 0 && !is_disk_of_set(o->wg, o->found[0].dev, &o->found[0].sb))
+			*out = o->found[0].dev;
+		else if (rc == 0)
+			rc = assemble(o, out);
 	}
-	if (rc == 0 && count == 1 && !is_disk_of_set(o->wg, o->found[0].dev, &o->found[0].sb))
-		*out = o->found[0].dev;
-	else if (rc == 0)
-		rc = assemble(o, out);
 	if (rc < 0)
 		close_found(o);
 	return rc;

@@ -80,30 +80,34 @@ void g4_set_rebuild_progress(const struct g4_set *set, uint64_t *done, uint64_t 
 
 /* ---- beginning and ending ---- */
 
-static int check_target(const struct g4_set *set, uint32_t disk, const struct g4_dev *dev, const char *name,
+static int check_target(struct g4_set *set, uint32_t disk, const struct g4_dev *dev, const char *name,
 			struct g4_dev_message message)
 {
 	const struct g4_dev_props *props = g4_dev_props(dev);
 
 	if (set->dev.props.read_only)
 		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
-	if (props->size_bytes < set->super->disk_bytes[disk])
+	pthread_mutex_lock(&set->lock);
+	const uint64_t bytes = set->super->disk_bytes[disk];
+	pthread_mutex_unlock(&set->lock);
+	if (props->size_bytes < bytes)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL,
 				   "%s: is too small: it has %" PRIu64 " bytes, and disk %u has %" PRIu64, name,
-				   props->size_bytes, disk, (uint64_t)set->super->disk_bytes[disk]);
+				   props->size_bytes, disk, bytes);
 	return g4_set_check_device(set, dev, name, message);
 }
 
 /*
  * Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is the
- * caller's to close, without the locks: that may take long.
+ * caller's to close, without the locks: that may take long. Of a disk that has no device nobody counts for longer than it takes to find
+ * that it is not used.
  */
 static int make_room(struct g4_set *set, uint32_t disk, struct g4_dev **before)
 {
 	struct g4_set_member *member = &set->disks[disk];
 
 	/* added, not loaded: a thread that counts after this sees that it was dropped */
-	if (g4_set_is_written(set, disk) || g4_add32(&member->users, 0) > 0)
+	if (g4_set_is_written(set, disk) || (member->dev && g4_add32(&member->users, 0) > 0))
 		return -G4_E_BUSY;
 	*before = member->dev;
 	member->dev = NULL;
@@ -188,7 +192,10 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
 	}
 	set->noted_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	set->noted_bytes = 0;
+	set->told &= ~(UINT64_C(1) << disk);
 	rc = g4_set_begin_target(wg, set, disk, is_new);
+	if (rc == 0 && is_new)
+		g4_set_tell_spares(wg, set);
 	return rc < 0 ? g4_dev_fail(message, rc, "%s: can not be made a disk of the set: %s", name, g4_strerror(rc)) :
 			0;
 }

@@ -3,10 +3,10 @@
  * Hot spares: devices that wait to take the place of a disk that fails (set_rebuild_host.c). A spare names its set by a copy of the
  * set's superblock, with the feature SPARE; the set's own disks do not know it, so that nothing is written to them, and its loss costs
  * nothing. It holds nothing that could be out of date: however the set has changed meanwhile, it is one of its spares as long as it
- * knows one of its disks.
+ * knows one of its disks. Those that are open hear of each new disk.
  *
  * Crashes: a device that becomes one is wiped durably before it gets the first superblock, and either of the two makes it a spare. One that
- * is withdrawn is one until both are gone.
+ * is withdrawn is one until both are gone. One that hears of a new disk keeps one of the two while the other is written.
  */
 #define _GNU_SOURCE 1
 
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/clock_host.h"
+#include "base/log_host.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"
 #include "space/set_spare_host.h"
@@ -181,13 +182,14 @@ static void fill_label(struct g4_set *set, const struct g4_dev *dev, struct g4_s
 	sb->written_ns = (uint64_t)g4_realtime_ns();
 }
 
-static int write_labels(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev)
+/* is_new: it is none yet, whatever else it may be. */
+static int write_labels(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, bool is_new)
 {
 	struct g4_superblock *sb = NULL;
 
 	if (posix_memalign((void **)&sb, G4_PAGE_BYTES, sizeof(*sb)) != 0)
 		return -G4_E_NOMEM;
-	int rc = wipe(wg, dev, (uint8_t *)sb);
+	int rc = is_new ? wipe(wg, dev, (uint8_t *)sb) : 0;
 	fill_label(set, dev, sb);
 	for (uint32_t copy = 0; copy < 2 && rc == 0; copy++) {
 		const uint64_t address = g4_set_label_address(sb->size_bytes, copy == 0);
@@ -197,6 +199,16 @@ static int write_labels(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev
 	}
 	free(sb);
 	return rc;
+}
+
+void g4_set_tell_spares(struct g4_wg *wg, struct g4_set *set)
+{
+	for (uint32_t k = 0; k < set->spare_count; k++) {
+		const int rc = write_labels(wg, set, set->spares[k].dev, false);
+		if (rc < 0)
+			g4_log(G4_LOG_WARN, "%s: the spare can not be written: %s", set->spares[k].name,
+			       g4_strerror(rc));
+	}
 }
 
 /* ---- orders ---- */
@@ -251,7 +263,7 @@ static int add(struct g4_wg *wg, struct g4_set *set, const char *name, struct g4
 	if (rc == 0)
 		rc = check_new(wg, set, dev, name, message);
 	if (rc == 0) {
-		rc = write_labels(wg, set, dev);
+		rc = write_labels(wg, set, dev, true);
 		if (rc < 0)
 			g4_dev_fail(message, rc, "%s: can not be made a spare: %s", name, g4_strerror(rc));
 	}

@@ -38,6 +38,9 @@ int g4_set_put_spare(struct g4_set *set, struct g4_dev *dev, const char *name, s
 /* A spare is the caller's, who makes something else of it; its name stays the set's. NULL: there is no memory. */
 struct g4_dev *g4_set_take_spare(struct g4_set *set, uint32_t index);
 
+/* A disk has taken the place of another: spares know the disks of now. One that does not take that is logged, and stays. */
+void g4_set_tell_spares(struct g4_wg *wg, struct g4_set *set);
+
 /* ---- orders: they take the lock. As g4_set_add_spare(), g4_set_remove_spare() ---- */
 int g4_set_order_spare(struct g4_wg *wg, struct g4_set *set, const char *name, bool removes,
 		       struct g4_dev_message message);

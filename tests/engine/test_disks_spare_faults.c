@@ -5,6 +5,9 @@
  */
 #include "sparing.h"
 
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "fs/rebuild_host.h"
 #include "simt/simt_host.h"
@@ -78,6 +81,164 @@ static void two_disks_fail_at_once(void **state)
 }
 
 /* ---- spares ---- */
+
+/* One that waits hears of those that took the place of others, so that it is one of the set after all that it knew are gone. */
+static void one_that_waits_knows_the_disks_of_now(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct g4_dev *dev;
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level, 3);
+	mount_faulty(&d, &f, NULL);
+	for (uint32_t disk = 0; disk < 2; disk++) {
+		fail_disk(&d, &f, disk);
+		look(&d);
+		finish(&d);
+	}
+	assert_int_equal(spares_of(f.set), 1);
+	disks_unmount_fs(&d, f.set, true);
+	if (disks_try_open(&d, 4u | 8u | 16u, false, 0, &dev) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(spares_of(dev), 1);
+	g4_dev_close(dev);
+	/* and with the disk alone that came last */
+	if (disks_try_open(&d, 8u | 16u, true, 0, &dev) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(spares_of(dev), 1);
+	g4_dev_close(dev);
+	expect_everywhere(&d, &level, 4u | 8u, 1);
+	disks_free(&d);
+}
+
+/* A spare that is gone keeps nobody from the disks; what may be one of these does. */
+static void a_spare_that_can_not_be_opened_costs_nothing(void **state)
+{
+	const struct level level = {2, 2, 0};
+	const struct g4_set_options options = {.degraded = false};
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level, 1);
+	const char *names[4] = {"/nowhere/spare", d.names[0], d.names[1], d.names[2]};
+	if (g4_set_open(names, 3, &options, &dev, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(spares_of(dev), 0);
+	g4_dev_close(dev);
+	if (g4_set_open(names, 4, &options, &dev, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(spares_of(dev), 1);
+	g4_dev_close(dev);
+	for (uint32_t degraded = 0; degraded < 2; degraded++) {
+		const struct g4_set_options asked = {.degraded = degraded == 1};
+		const char *less[3] = {"/nowhere/disk", d.names[0], d.names[2]};
+		assert_int_equal(g4_set_open(less, 3, &asked, &dev, d.message, sizeof(d.message)), -G4_E_NOENT);
+		assert_non_null(strstr(d.message, "/nowhere/disk"));
+	}
+	assert_int_equal(g4_set_open(names, 1, &options, &dev, d.message, sizeof(d.message)), -G4_E_NOENT);
+	disks_free(&d);
+}
+
+/* A rebuild that stands still, whose disk dies: the next spare does not wait for an order to the job of one that is gone. */
+static void one_that_dies_under_a_paused_rebuild_is_followed_by_the_next(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level, 2);
+	mount_faulty(&d, &f, NULL);
+	fail_disk(&d, &f, 1);
+	look(&d);
+	tell(&d, G4_JOB_PAUSE);
+	look(&d); /* nobody takes the place of one that is there */
+	assert_int_equal(spares_of(f.set), 1);
+	assert_int_equal(job_of(&d).state, G4_JOB_PAUSED);
+	g4_dev_fault_set(f.fault[2], &(struct g4_fault){.fail_write_at = 1});
+	for (uint32_t k = 1; state_of(f.set, 1) != G4_DISK_DROPPED; k++)
+		assert_int_equal(disks_put(&d, FILES, k), 0);
+	look(&d);
+	assert_int_equal(state_of(f.set, 1), G4_DISK_REBUILDING);
+	assert_int_equal(spares_of(f.set), 0);
+	assert_int_equal(job_of(&d).state, G4_JOB_RUNNING);
+	finish(&d);
+	disks_unmount_fs(&d, f.set, true);
+	expect_everywhere(&d, &level, 1u | 8u, 1);
+	disks_free(&d);
+}
+
+/* Somebody counts as a user of a disk that is missing, and is about to find that: the spare is neither refused nor lost. */
+static void a_look_at_a_missing_disk_does_not_cost_the_spare(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level, 1);
+	disks_mount_fs(&d, 5, &dev);
+	g4_add32(&set_of(dev)->disks[1].users, 1);
+	look(&d);
+	g4_sub32(&set_of(dev)->disks[1].users, 1);
+	assert_int_equal(state_of(dev, 1), G4_DISK_REBUILDING);
+	finish(&d);
+	disks_unmount_fs(&d, dev, true);
+	expect_everywhere(&d, &level, 5, 1);
+	disks_free(&d);
+}
+
+/* How many lines with these words were logged by a look. */
+static uint32_t look_tells(struct disks *d, const char *words)
+{
+	static char text[65536];
+	const int file = memfd_create("log", 0), before = dup(STDERR_FILENO);
+	uint32_t count = 0;
+
+	assert_true(file >= 0 && before >= 0);
+	dup2(file, STDERR_FILENO);
+	look(d);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	const ssize_t bytes = pread(file, text, sizeof(text) - 1, 0);
+	assert_true(bytes >= 0);
+	text[bytes] = 0;
+	for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
+		count++;
+	close(file);
+	return count;
+}
+
+/* A disk that fails again is told of again. */
+static void that_no_spare_will_do_is_told_each_time(void **state)
+{
+	const uint64_t unequal[MOST_DISKS] = {16 * G4_MIB, 10 * G4_MIB, 12 * G4_MIB};
+	const struct level level = {2, 2, 0};
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	format_sizes(&d, &level, 1, unequal);
+	mount_faulty(&d, &f, NULL);
+	fail_disk(&d, &f, 0);
+	for (uint32_t n = 0; n < 3; n++) {
+		assert_int_equal(look_tells(&d, "no spare takes its place"), 1);
+		assert_int_equal(look_tells(&d, "no spare takes its place"), 0);
+		begin(&d, G4_DISK_REBUILD, 0);
+		finish(&d);
+		set_of(f.set)->disks[0].state = G4_DISK_DROPPED; /* as one that fails */
+	}
+	begin(&d, G4_DISK_REBUILD, 0);
+	finish(&d);
+	begin(&d, G4_DISK_OFFLINE, 0);
+	assert_int_equal(look_tells(&d, "no spare takes its place"), 0); /* which an order did */
+	disks_unmount_fs(&d, f.set, true);
+	expect_everywhere(&d, &level, 2, 1);
+	disks_free(&d);
+}
 
 /* A version that does not know the bit of an order has rebuilt the disk, or does so still: it is a disk as the others then. */
 static void an_order_of_an_earlier_life_keeps_no_spare_away(void **state)
@@ -348,16 +509,91 @@ static void lies_are_told(void **state)
 	}
 }
 
+/* ---- others who use the set meanwhile ---- */
+
+struct writer {
+	struct g4_dev *set;
+	uint32_t stop; /* atomic */
+};
+
+/* As an engine writes superblocks at any time: what they say of themselves, read and written back. */
+static void *write_superblocks(void *argument)
+{
+	struct writer *w = (struct writer *)argument;
+	struct g4_wg *wg = g4_wg_create(0);
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
+
+	while (!g4_load32_acq(&w->stop)) {
+		assert_int_equal(g4_dev_read(wg, w->set, G4_SUPERBLOCK_ADDRESS, page, G4_PAGE_BYTES), 0);
+		assert_int_equal(g4_dev_write(wg, w->set, G4_SUPERBLOCK_ADDRESS, page, G4_PAGE_BYTES, 0), 0);
+	}
+	free(page);
+	g4_wg_destroy(wg);
+	return NULL;
+}
+
+static void superblocks_are_written_while_spares_come_and_go(void **state)
+{
+	const uint64_t unequal[MOST_DISKS] = {12 * G4_MIB, 10 * G4_MIB, 10 * G4_MIB, 12 * G4_MIB};
+	const struct level level = {2, 2, 0};
+	struct writer w = {.stop = 0};
+	struct g4_wg *wg = g4_wg_create(1 << 20);
+	pthread_t thread;
+	struct disks d;
+
+	(void)state;
+	format_sizes(&d, &level, 2, unequal);
+	if (disks_try_open(&d, 2u | 4u, true, 0, &w.set) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(pthread_create(&thread, NULL, write_superblocks, &w), 0);
+	for (uint32_t k = 0; k < 20; k++) {
+		struct g4_dev_order order = {
+			.op = G4_ORDER_RELIEVE, .text = d.message, .text_bytes = sizeof(d.message)};
+		if (k % 2 == 0) /* the one that is there is too small */
+			assert_int_equal(g4_dev_order(wg, w.set, &order), -G4_E_DEV_SMALL);
+		order = (struct g4_dev_order){.op = k % 2 ? G4_ORDER_REMOVE_SPARE : G4_ORDER_ADD_SPARE,
+					      .name = d.names[3],
+					      .text = d.message,
+					      .text_bytes = sizeof(d.message)};
+		if (g4_dev_order(wg, w.set, &order) < 0)
+			fail_msg("%s", d.message);
+		assert_int_equal(spares_of(w.set), k % 2 ? 1 : 2);
+	}
+	struct g4_dev_order order = {
+		.op = G4_ORDER_ADD_SPARE, .name = d.names[3], .text = d.message, .text_bytes = sizeof(d.message)};
+	assert_int_equal(g4_dev_order(wg, w.set, &order), 0);
+	order = (struct g4_dev_order){.op = G4_ORDER_RELIEVE};
+	assert_int_equal(g4_dev_order(wg, w.set, &order), 0);
+	assert_int_equal(order.disk, 0);
+	assert_int_equal(spares_of(w.set), 1);
+	do {
+		order = (struct g4_dev_order){.op = G4_ORDER_STEP};
+	} while (g4_dev_order(wg, w.set, &order) == 0);
+	g4_store32_rel(&w.stop, 1);
+	pthread_join(thread, NULL);
+	assert_int_equal(state_of(w.set, 0), G4_DISK_ACTIVE);
+	g4_dev_close(w.set);
+	g4_wg_destroy(wg);
+	expect_everywhere(&d, &level, 2u | 8u, 1);
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_disks_fail_at_once),
+		cmocka_unit_test(one_that_waits_knows_the_disks_of_now),
+		cmocka_unit_test(a_spare_that_can_not_be_opened_costs_nothing),
+		cmocka_unit_test(one_that_dies_under_a_paused_rebuild_is_followed_by_the_next),
+		cmocka_unit_test(a_look_at_a_missing_disk_does_not_cost_the_spare),
+		cmocka_unit_test(that_no_spare_will_do_is_told_each_time),
 		cmocka_unit_test(an_order_of_an_earlier_life_keeps_no_spare_away),
 		cmocka_unit_test(one_that_was_away_while_all_others_were_replaced_is_stale),
 		cmocka_unit_test(one_that_replaced_all_others_itself_was_written_apart),
 		cmocka_unit_test(no_disk_that_is_used_is_two_generations_behind),
 		cmocka_unit_test(a_generation_that_has_no_next_is_refused),
 		cmocka_unit_test(lies_are_told),
+		cmocka_unit_test(superblocks_are_written_while_spares_come_and_go),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
