@@ -61,6 +61,16 @@ static const char *state_of(const struct g4_set_status *status)
 	return status->whole ? "whole" : status->usable ? "degraded" : "incomplete";
 }
 
+/* Whether a spare is as large as a disk that is missing. */
+static bool has_spare_for_one(const struct g4_set_status *status)
+{
+	for (uint32_t d = 0; d < status->count; d++)
+		for (uint32_t n = 0; n < status->spare_count && status->disks[d].state == G4_DISK_MISSING; n++)
+			if (status->spares[n].bytes >= status->disks[d].bytes)
+				return true;
+	return false;
+}
+
 /* What brings it back. */
 static const char *advice_on(const struct g4_set_status *status)
 {
@@ -75,7 +85,7 @@ static const char *advice_on(const struct g4_set_status *status)
 	for (uint32_t d = 0; d < status->count; d++)
 		if (status->disks[d].state == G4_DISK_REBUILDING)
 			return "a disk is being rebuilt: a mount goes on with it, or 'gpu4fs disk rebuild'";
-	if (missing && status->usable && status->spare_count > 0)
+	if (missing && status->usable && has_spare_for_one(status))
 		return "a spare is there: a mount that writes lets it take the place of a disk that has failed; after 'offline' "
 		       "or 'cancel' 'gpu4fs disk replace' does";
 	return stale && status->usable	 ? "'gpu4fs disk rebuild' brings stale disks up to date" :
@@ -149,6 +159,25 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	g4_report_finish(&report);
 }
 
+/* A spare that was taken and failed says still that it is one: what the server of a mount does not have waits for nothing. */
+static void drop_unused_spares(struct g4_set_status *status, const char *directory)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t n = 0; n < status->spare_count; n++) {
+		if (g4_cli_mount_uses(directory, status->spares[n].name)) {
+			status->spares[kept++] = status->spares[n];
+		} else if (status->other_count < G4_MAX_DISKS) {
+			status->others[status->other_count].name = status->spares[n].name;
+			snprintf(
+				status->others[status->other_count++].reason, sizeof(status->others[0].reason),
+				"is a spare that this mount does not have: it failed when it was to take a place, or could "
+				"not be opened");
+		}
+	}
+	status->spare_count = kept;
+}
+
 int g4_cli_status(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
@@ -176,6 +205,8 @@ int g4_cli_status(int argc, char **argv)
 		snprintf(message, sizeof(message), "%.512s: %s", name, g4_strerror(rc));
 	else
 		rc = g4_set_examine((const char *const *)names, count, &status, message, sizeof(message));
+	if (rc == 0 && directory != NULL)
+		drop_unused_spares(&status, directory);
 	if (rc < 0)
 		g4_cli_error("status", "%s", message);
 	else

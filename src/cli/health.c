@@ -105,6 +105,20 @@ static void add_used(char **names, uint32_t *count, const char *directory)
 	close(fd);
 }
 
+bool g4_cli_mount_uses(const char *directory, const char *name)
+{
+	char *names[MOST_NAMES];
+	uint32_t count = 0;
+
+	add_used(names, &count, directory);
+	bool uses = count == 0;
+	for (uint32_t n = 0; n < count; n++) {
+		uses = uses || strcmp(names[n], name) == 0;
+		free(names[n]);
+	}
+	return uses;
+}
+
 const char *g4_cli_mount_disks(const char *directory, const char *source, bool all)
 {
 	char *names[MOST_NAMES], **told = NULL, *joined = NULL;

@@ -18,5 +18,7 @@ const char *g4_cli_job_state(const struct g4_job_record *job);
  * the kernel tells; with `all` those that the kernel tells, `source`, as well. It is g4_cli_keep()'s, or `source`.
  */
 const char *g4_cli_mount_disks(const char *directory, const char *source, bool all);
+/* Whether the server of a mount has a device, by this name, as a disk or a spare. True as well: it does not tell. */
+bool g4_cli_mount_uses(const char *directory, const char *name);
 
 #endif
