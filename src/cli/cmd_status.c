@@ -48,6 +48,8 @@ static void show_disk(struct g4_report *report, uint32_t number, const struct g4
 	g4_report_text(report, "state", g4_disk_state_name(disk->state));
 	if (report->json || disk->since != 0)
 		g4_report_count(report, "missed_since_generation", disk->since);
+	if (report->json || disk->by_hand)
+		g4_report_bool(report, "taken_out", disk->by_hand);
 	g4_report_size(report, "size_bytes", disk->bytes);
 	if (disk->state == G4_DISK_REBUILDING)
 		show_rebuild(report, disk, health);
@@ -61,13 +63,16 @@ static const char *state_of(const struct g4_set_status *status)
 	return status->whole ? "whole" : status->usable ? "degraded" : "incomplete";
 }
 
-/* Whether a spare is as large as a disk that is missing. */
-static bool has_spare_for_one(const struct g4_set_status *status)
+/* Whether a spare is as large as a disk that is missing, of which an order said so or not. */
+static bool has_spare_for_one(const struct g4_set_status *status, bool by_hand)
 {
-	for (uint32_t d = 0; d < status->count; d++)
-		for (uint32_t n = 0; n < status->spare_count && status->disks[d].state == G4_DISK_MISSING; n++)
-			if (status->spares[n].bytes >= status->disks[d].bytes)
+	for (uint32_t d = 0; d < status->count; d++) {
+		const struct g4_disk_info *disk = &status->disks[d];
+		for (uint32_t n = 0; n < status->spare_count; n++)
+			if (disk->state == G4_DISK_MISSING && disk->by_hand == by_hand &&
+			    status->spares[n].bytes >= disk->bytes)
 				return true;
+	}
 	return false;
 }
 
@@ -85,9 +90,10 @@ static const char *advice_on(const struct g4_set_status *status)
 	for (uint32_t d = 0; d < status->count; d++)
 		if (status->disks[d].state == G4_DISK_REBUILDING)
 			return "a disk is being rebuilt: a mount goes on with it, or 'gpu4fs disk rebuild'";
-	if (missing && status->usable && has_spare_for_one(status))
-		return "a spare is there: a mount that writes lets it take the place of a disk that has failed; after 'offline' "
-		       "or 'cancel' 'gpu4fs disk replace' does";
+	if (missing && status->usable && has_spare_for_one(status, false))
+		return "a spare is there: a mount that writes lets it take the place of the disk that is missing";
+	if (missing && status->usable && has_spare_for_one(status, true))
+		return "a spare is there, but the disk was set offline or given up: 'gpu4fs disk replace' lets it take the place";
 	return stale && status->usable	 ? "'gpu4fs disk rebuild' brings stale disks up to date" :
 	       missing && status->usable ? "'gpu4fs disk replace' puts a new disk in the place of a missing one" :
 	       missing			 ? "missing disks alone have some of it: name them" :

@@ -124,6 +124,7 @@ struct g4_disk_info {
 	uint64_t
 		damaged; /* by the superblock that was written last: pages that were met damaged, and no copy was right */
 	uint64_t position; /* of one that is being rebuilt, as it is known; else 0 */
+	bool by_hand; /* it is not used because an order said so, or its rebuild was given up: no spare takes its place by itself */
 };
 /* Its disks in order, one at a time. False: there is no such disk, or the device is no set. Thread-safe. */
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info);

@@ -157,6 +157,11 @@ static struct child *add_child(struct work *work, const struct g4_io *parent, ui
 	return child;
 }
 
+static bool can_discard(const struct g4_set *set, uint32_t disk)
+{
+	return is_active(set, disk) && g4_dev_props(set->disks[disk].dev)->discard;
+}
+
 /*
  * Whether a disk is to be asked. If so it stays open until the child is done: the thread that closes one that was dropped
  * looks at `users` afterwards
@@ -167,8 +172,8 @@ static bool use(struct g4_set *set, const struct g4_io *io, uint32_t disk, uint6
 	struct g4_set_member *member = &set->disks[disk];
 
 	g4_add32(&member->users, 1);
-	if (io->op == G4_IO_DISCARD ? is_active(set, disk) :
-	    io->op == G4_IO_FLUSH || (io->op == G4_IO_WRITE && !(io->flags & G4_IO_COPY_MASK)) ?
+	if (io->op == G4_IO_DISCARD ? can_discard(set, disk) : /* one that came later may not be able to */
+		    io->op == G4_IO_FLUSH || (io->op == G4_IO_WRITE && !(io->flags & G4_IO_COPY_MASK)) ?
 				      g4_set_is_written(set, disk) :
 				      g4_set_has(set, disk, offset, bytes))
 		return true;

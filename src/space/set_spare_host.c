@@ -274,11 +274,12 @@ static int add(struct g4_wg *wg, struct g4_set *set, const char *name, struct g4
 	return rc;
 }
 
-/* Orders held. One that the set has not open is known by what it says. */
+/* Orders held. One that the set has not open is known by what it says. One that is open and can not be wiped goes all the same. */
 static int withdraw(struct g4_wg *wg, struct g4_set *set, const char *name, struct g4_dev_message message)
 {
 	const uint32_t index = g4_set_find_spare(set, name);
 	struct g4_dev *dev = index != G4_MAX_SPARES ? set->spares[index].dev : NULL;
+	bool is_out = index == G4_MAX_SPARES; /* it is not the set's, or not any more */
 	uint8_t *page = NULL;
 	int rc = 0;
 
@@ -294,12 +295,15 @@ static int withdraw(struct g4_wg *wg, struct g4_set *set, const char *name, stru
 		rc = posix_memalign((void **)&page, G4_PAGE_BYTES, G4_PAGE_BYTES) == 0 ? wipe(wg, dev, page) :
 											 -G4_E_NOMEM;
 		free(page);
-		if (rc == 0 && index != G4_MAX_SPARES && !g4_set_take_spare(set, index))
-			rc = -G4_E_NOMEM;
-		if (rc < 0)
-			g4_dev_fail(message, rc, "%s: can not be withdrawn: %s", name, g4_strerror(rc));
+		is_out = index == G4_MAX_SPARES || g4_set_take_spare(set, index);
+		if (rc < 0 && is_out && index != G4_MAX_SPARES)
+			g4_dev_fail(message, rc, "%s: is let go, but may say still that it is a spare: %s", name,
+				    g4_strerror(rc));
+		else if (rc < 0 || !is_out)
+			rc = g4_dev_fail(message, rc < 0 ? rc : -G4_E_NOMEM, "%s: can not be withdrawn: %s", name,
+					 g4_strerror(rc < 0 ? rc : -G4_E_NOMEM));
 	}
-	if (index == G4_MAX_SPARES || rc == 0)
+	if (is_out)
 		g4_dev_close(dev);
 	return rc;
 }

@@ -170,6 +170,7 @@ static int judge(struct label *labels, uint32_t count, struct g4_set_status *sta
 		disk->state = G4_DISK_MISSING;
 		disk->bytes = lead->disk_bytes[d];
 		disk->since = lead->disk_since[d];
+		disk->by_hand = disk->since != 0 && (lead->disk_by_hand >> d & 1);
 		disk->mended = lead->disk_mended[d];
 		disk->damaged = lead->disk_damaged[d];
 	}

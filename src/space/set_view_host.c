@@ -64,6 +64,7 @@ bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *
 	info->state = g4_load32_acq(&set->disks[index].state);
 	info->position = info->state == G4_DISK_REBUILDING ? g4_load64_acq(&set->position) : 0;
 	info->since = set->super->disk_since[index];
+	info->by_hand = info->since != 0 && (set->super->disk_by_hand >> index & 1);
 	info->mended = set->super->disk_mended[index];
 	info->damaged = set->super->disk_damaged[index];
 	pthread_mutex_unlock(&set->lock);

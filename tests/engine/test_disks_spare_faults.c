@@ -240,6 +240,63 @@ static void that_no_spare_will_do_is_told_each_time(void **state)
 	disks_free(&d);
 }
 
+/* One that came later and can not discard is not asked to, and keeps what it has; the others are. */
+static void one_that_can_not_discard_is_not_asked_to(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level, 1);
+	disks_mount_fs(&d, 5, &dev);
+	look(&d);
+	finish(&d);
+	disks_unmount_fs(&d, dev, true);
+	assert_int_equal(disks_try_open(&d, 5, false, 0, &dev), 0);
+	const uint64_t address = g4_dev_props(dev)->size_bytes - 2 * G4_CHUNK_UNIT;
+	uint8_t *page = rig_memory(G4_CHUNK_UNIT, 9);
+	struct g4_piece piece;
+	assert_true(g4_dev_props(dev)->discard);
+	assert_int_equal(g4_dev_write(wg, dev, address, page, G4_CHUNK_UNIT, 0), 0);
+	g4_chunk_translate(&set_of(dev)->map, address, G4_CHUNK_UNIT, &piece);
+	set_of(dev)->disks[1].dev->props.discard = false;
+	struct g4_io io = {.op = G4_IO_DISCARD, .offset_bytes = address, .discard_bytes = G4_CHUNK_UNIT};
+	g4_dev_submit(wg, dev, &io);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	for (uint32_t c = 0; c < 2; c++) {
+		const uint8_t *memory = d.memory[piece.disks[c] == 1 ? 2 : 0] + piece.offsets[c];
+		assert_int_equal(memcmp(memory, page, G4_CHUNK_UNIT) == 0, piece.disks[c] == 1);
+	}
+	free(page);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	disks_free(&d);
+}
+
+/* Where nothing can be written to a spare any more, the order that it goes is carried out as far as can be, and says so. */
+static void one_that_is_dead_can_be_withdrawn(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level, 2);
+	mount_faulty(&d, &f, NULL);
+	g4_dev_fault_set(f.fault[2], &(struct g4_fault){.fail_write_at = 1});
+	assert_int_equal(order(&d, G4_DISK_REMOVE_SPARE, d.names[2]), -G4_E_IO);
+	assert_non_null(strstr(d.message, "is let go"));
+	assert_int_equal(spares_of(f.set), 1);
+	fail_disk(&d, &f, 1);
+	look(&d);
+	finish(&d);
+	disks_unmount_fs(&d, f.set, true);
+	expect_everywhere(&d, &level, 1u | 8u, 1);
+	disks_free(&d);
+}
+
 /* A version that does not know the bit of an order has rebuilt the disk, or does so still: it is a disk as the others then. */
 static void an_order_of_an_earlier_life_keeps_no_spare_away(void **state)
 {
@@ -587,6 +644,8 @@ int main(void)
 		cmocka_unit_test(one_that_dies_under_a_paused_rebuild_is_followed_by_the_next),
 		cmocka_unit_test(a_look_at_a_missing_disk_does_not_cost_the_spare),
 		cmocka_unit_test(that_no_spare_will_do_is_told_each_time),
+		cmocka_unit_test(one_that_can_not_discard_is_not_asked_to),
+		cmocka_unit_test(one_that_is_dead_can_be_withdrawn),
 		cmocka_unit_test(an_order_of_an_earlier_life_keeps_no_spare_away),
 		cmocka_unit_test(one_that_was_away_while_all_others_were_replaced_is_stale),
 		cmocka_unit_test(one_that_replaced_all_others_itself_was_written_apart),

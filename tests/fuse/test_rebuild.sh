@@ -38,6 +38,7 @@ for level in "1" "5"; do
 	refuses "no other one can be" "do not have all" "$gpu4fs" disk offline "$mnt" "$one"
 	cp -r "$here/../../tests/fuse" "$mnt"
 	same "which is told" "degraded ['active', 'stale', 'active']" "$(states)"
+	same "and that an order did it" "[False, True, False]" "$(state "[x['taken_out'] for x in d['disks']]")"
 	new_disk "$four"
 	check "a new one takes its place" "$gpu4fs" disk replace --rate 64K --now "$mnt" "$four"
 	refuses "one at a time" "already" "$gpu4fs" disk replace "$mnt" "$two" -f
@@ -56,6 +57,7 @@ for level in "1" "5"; do
 	same "and it is paused" paused "$(state "d['disks'][1]['rebuild']")"
 	check "it goes on" "$gpu4fs" disk resume --rate 1G "$mnt" --wait
 	same "to its end" "whole ['active', 'active', 'active']" "$(states)"
+	same "and the order is forgotten" "[False, False, False]" "$(state "[x['taken_out'] for x in d['disks']]")"
 	refuses "which it is" "no disk is being rebuilt" "$gpu4fs" disk cancel "$mnt"
 	refuses "nothing is missing" "no disk is missing" "$gpu4fs" disk replace -f "$mnt" "$two"
 	check "unmounted" goes
