@@ -324,6 +324,80 @@ static void an_order_of_an_earlier_life_keeps_no_spare_away(void **state)
 	disks_free(&d);
 }
 
+/*
+ * The power fails at any request of an order that takes a disk out, or ends its rebuild: what says that it misses something says as well
+ * that an order did it, and no spare takes its place by itself; from the order's end on that is so.
+ */
+static void the_power_fails_while_an_order_takes_one_out(void **state)
+{
+	static struct disks_order requests;
+	const struct level level = {3, 3, 0};
+
+	(void)state;
+	for (uint32_t cancels = 0; cancels < 2; cancels++) {
+		/* the disk that goes is 1, or the spare that was in its place; the last one waits */
+		const uint32_t there = cancels ? 1u | 4u | 16u : 1u | 4u | 8u | 16u;
+		uint32_t taken = 0, left_alone = 0;
+		uint8_t *before[MOST_DISKS];
+		struct disks d, crashed;
+		uint64_t random = 3;
+		struct faulty f;
+		format(&d, &level, 2);
+		for (uint32_t n = 0; n < d.count; n++) {
+			before[n] = (uint8_t *)malloc(d.bytes[n]);
+			rig_copy(before[n], d.memory[n], d.bytes[n]);
+		}
+		memset(&requests, 0, sizeof(requests));
+		mount_faulty(&d, &f, &requests);
+		for (uint32_t n = 0; n < d.count; n++)
+			g4_dev_fault_share(f.fault[n]); /* what was asked of them is wanted later */
+		if (cancels) {
+			fail_disk(&d, &f, 1);
+			look(&d);
+			assert_int_equal(state_of(f.set, 1), G4_DISK_REBUILDING);
+		}
+		const uint32_t begun = requests.count;
+		if (cancels)
+			tell(&d, G4_JOB_CANCEL);
+		else
+			begin(&d, G4_DISK_OFFLINE, 1);
+		const uint32_t ended = requests.count;
+		disks_unmount_fs(&d, f.set, true);
+		disks_make(&crashed, d.count, d.bytes);
+		for (uint32_t at = begun; at <= ended; at++) {
+			struct g4_disk_info info;
+			struct g4_dev *dev;
+			disks_crash(&crashed, before, &f, &requests, at, &random);
+			if (disks_try_open(&crashed, there, false, G4_DEV_READ_ONLY, &dev) < 0)
+				fail_msg("after %u requests: %s", at, crashed.message);
+			assert_true(g4_set_disk(dev, 1, &info)); /* before a mount says that it is missing */
+			g4_dev_close(dev);
+			disks_mount_fs(&crashed, there, &dev);
+			const uint32_t spares = spares_of(dev);
+			look(&crashed);
+			if (info.by_hand) {
+				assert_int_equal(state_of(dev, 1), G4_DISK_MISSING);
+				assert_int_equal(spares_of(dev), spares);
+			} else {
+				assert_true(at < ended);
+				assert_true(cancels || info.since == 0);
+				assert_int_equal(state_of(dev, 1), G4_DISK_REBUILDING);
+			}
+			left_alone += info.by_hand;
+			taken += !info.by_hand;
+			disks_expect_files(&crashed, FILES, 1);
+			disks_unmount_fs(&crashed, dev, true);
+		}
+		assert_true(taken > 0 && left_alone > 0);
+		disks_free(&crashed);
+		for (uint32_t n = 0; n < d.count; n++) {
+			g4_dev_close(f.fault[n]);
+			free(before[n]);
+		}
+		disks_free(&d);
+	}
+}
+
 /* ---- who comes back ---- */
 
 static void replace(struct disks *d, uint32_t there, uint32_t by)
@@ -647,6 +721,7 @@ int main(void)
 		cmocka_unit_test(one_that_can_not_discard_is_not_asked_to),
 		cmocka_unit_test(one_that_is_dead_can_be_withdrawn),
 		cmocka_unit_test(an_order_of_an_earlier_life_keeps_no_spare_away),
+		cmocka_unit_test(the_power_fails_while_an_order_takes_one_out),
 		cmocka_unit_test(one_that_was_away_while_all_others_were_replaced_is_stale),
 		cmocka_unit_test(one_that_replaced_all_others_itself_was_written_apart),
 		cmocka_unit_test(no_disk_that_is_used_is_two_generations_behind),
