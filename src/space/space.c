@@ -308,15 +308,18 @@ G4_FN static uint64_t pages_for_tier(const struct g4_space_io *request)
 G4_FN static bool fetch_block(struct g4_wg *wg, struct g4_space *space, const struct g4_space_io *request,
 			      uint64_t pages)
 {
-	struct g4_tier_fill fill;
-	struct g4_space_io wider;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_tier_fill *fill = (struct g4_tier_fill *)g4_scratch_take(wg, sizeof(*fill));
+	bool read = false;
 
-	if (!g4_tier_begin(&space->tier, g4_address_page(request->address), pages, request->io.iov,
-			   request->io.iov_count, g4_space_bytes(space) / G4_PAGE_BYTES, &fill))
-		return false;
-	g4_space_io_init(&wider, G4_IO_READ, g4_page_address(fill.page), fill.parts, fill.part_count);
-	const bool read = g4_space_transfer(wg, space, &wider, 1) == 0;
-	g4_tier_filled(&space->tier, &fill, read);
+	if (g4_tier_begin(&space->tier, g4_address_page(request->address), pages, request->io.iov,
+			  request->io.iov_count, g4_space_bytes(space) / G4_PAGE_BYTES, fill)) {
+		struct g4_space_io wider;
+		g4_space_io_init(&wider, G4_IO_READ, g4_page_address(fill->page), fill->parts, fill->part_count);
+		read = g4_space_transfer(wg, space, &wider, 1) == 0;
+		g4_tier_filled(&space->tier, fill, read);
+	}
+	g4_scratch_release(wg, mark);
 	return read;
 }
 
