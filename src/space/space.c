@@ -335,3 +335,12 @@ G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_spa
 		return 0;
 	return g4_space_transfer(wg, space, requests, count);
 }
+
+G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, bool small)
+{
+	struct g4_iov iov = {to, G4_PAGE_BYTES};
+	struct g4_space_io request;
+
+	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+	return g4_space_fetch(wg, space, &request, 1, small);
+}

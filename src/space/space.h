@@ -111,10 +111,13 @@ G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_s
 /* Both, one after the other, or what is faster for a caller that waits. */
 G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
 /*
- * The same of reads of files' contents, which the second tier of the cache may have (space/tier.h): whoever has to see what the device
- * has now reads it otherwise. `small`: of a file of few pages, whose neighbours may come with it. The caller has the inode locked.
+ * The same of reads that the second tier of the cache may answer (space/tier.h): whoever has to see what the device has now reads it
+ * otherwise. `small`: what lies beside it is likely to be wanted next, and may come with it. The caller's locks keep others from writing there.
  */
 G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count,
 			 bool small);
+/* A page. */
+G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to,
+			      bool small);
 
 #endif

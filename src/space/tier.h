@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The second tier of the cache: pages in memory by the address where the device has them, below the page cache, whose tags are
- * files. Small files that are not cached are read a block at a time, for what lies beside them is likely to be wanted next.
+ * files. Small files and slabs that are not cached are read a block at a time, for what lies beside them is likely to be wanted next.
  *
  *      page cache   (inode, page)   hit: no device, and no tier
  *           | miss: file map -> address
@@ -11,7 +11,8 @@
  *
  * A page is here only if it is what the device has at its address, which is nobody's business but this file's and its callers'
  * in space.c: every change of what the device has stands between g4_tier_write_begin() and g4_tier_write_end() (docs/design/cache.md).
- * Only contents of files are looked for here, under a lock of the inode that keeps the address the page's.
+ * Who looks here holds what keeps others from writing at the address, as for a read of the device: a lock of the inode, or that of the
+ * structure that leads to a page of metadata, which is not cached.
  */
 #ifndef G4_TIER_H
 #define G4_TIER_H
