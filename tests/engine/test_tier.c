@@ -494,7 +494,7 @@ static void readers_beside_writers_find_nothing_old(void **state)
 	rig_mount(&rig);
 	memset(&shared, 0, sizeof(shared));
 	shared.writers = WRITERS;
-	shared.turns = rig_slow() ? 300 : 4000;
+	shared.turns = rig_slow() ? 800 : 4000;
 	uint8_t *memory = rig_memory(ROOM_BYTES, 0);
 	for (uint32_t i = 0; i < SHARED; i++) {
 		inodes[i] = rig_make(&rig, i);
