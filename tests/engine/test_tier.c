@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "dev/agent_host.h"
 #include "fs/fs.h"
 #include "simt/simt_host.h"
 
@@ -479,19 +480,35 @@ static void *reader(void *argument)
 	return NULL;
 }
 
-static void readers_beside_writers_find_nothing_old(void **state)
+/* As the CUDA engine has its device; a block's read is several requests then. */
+static void mount_behind_agent(void)
+{
+	const struct g4_agent_options queue = {.slots = 4, .chunk_bytes = 4 * G4_PAGE_BYTES};
+	const struct g4_mount_options options = {.commit_ms = 20, .cache_bytes = 4 * G4_MIB, .tier_bytes = G4_MIB};
+	const struct g4_dev_open_options one = {.queues = 1};
+	struct g4_dev *dev, *remote;
+	char message[256];
+
+	assert_int_equal(g4_dev_open(rig.name, &one, &dev, message, sizeof(message)), 0);
+	assert_int_equal(g4_dev_remote_open(dev, &queue, &remote), 0);
+	assert_int_equal(g4_engine_mount_device(remote, &options, &rig.engine, message, sizeof(message)), 0);
+}
+
+static void read_beside_writers(bool agent)
 {
 	pthread_t threads[WRITERS + READERS];
 	struct g4_health health;
 
-	(void)state;
 	setenv("G4_TEST_CHECKSUM", "0", 1);
 	rig_open(&rig, IMAGE_BYTES, 0);
 	unsetenv("G4_TEST_CHECKSUM");
 	snprintf(rig.name, sizeof(rig.name), "/proc/self/fd/%d",
 		 rig.fd); /* a file: requests are under way side by side */
 	rig.tier_bytes = G4_MIB;
-	rig_mount(&rig);
+	if (agent)
+		mount_behind_agent();
+	else
+		rig_mount(&rig);
 	memset(&shared, 0, sizeof(shared));
 	shared.writers = WRITERS;
 	shared.turns = rig_slow() ? 800 : 4000;
@@ -518,6 +535,18 @@ static void readers_beside_writers_find_nothing_old(void **state)
 	rig_end_engine(&rig);
 }
 
+static void readers_beside_writers_find_nothing_old(void **state)
+{
+	(void)state;
+	read_beside_writers(false);
+}
+
+static void nor_do_those_behind_an_agent(void **state)
+{
+	(void)state;
+	read_beside_writers(true);
+}
+
 #define tier_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -537,6 +566,7 @@ int main(void)
 		tier_test(an_order_about_disks_leaves_nothing),
 		tier_test(a_bad_sector_is_its_own_files),
 		cmocka_unit_test(readers_beside_writers_find_nothing_old),
+		cmocka_unit_test(nor_do_those_behind_an_agent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
