@@ -126,6 +126,12 @@ struct gpu4fs_options {
 	 */
 	uint32_t multiprocessors;
 	uint32_t reserved;
+	/*
+	 * Upper bound of the memory for pages by device address, below the page cache: small files that lie side by side are
+	 * read together. Memory is taken as it is used. 0: a sixteenth of cache_bytes; less than 256 KiB: none. None on
+	 * "mem:" and "dax:" devices and with the engine "cuda".
+	 */
+	uint64_t tier_bytes;
 };
 
 /*

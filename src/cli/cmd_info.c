@@ -279,6 +279,14 @@ static void show_cache(struct g4_report *report, const struct g4_cache_use *cach
 	g4_report_count(report, "borrowed_lines", cache->borrowed_lines);
 	g4_report_count(report, "no_lines", cache->no_lines);
 	g4_report_end(report);
+	g4_report_object(report, "tier");
+	g4_report_size(report, "size_bytes", cache->tier_bytes);
+	g4_report_count(report, "hits", cache->tier_hits);
+	g4_report_count(report, "misses", cache->tier_misses);
+	g4_report_count(report, "pages_ahead", cache->tier_ahead);
+	g4_report_count(report, "reads_ahead", cache->tier_ahead_reads);
+	g4_report_count(report, "dropped", cache->tier_dropped);
+	g4_report_end(report);
 }
 
 static void print_info(struct g4_image *image, const struct g4_journal_state *journal, const char *directory, bool json)

@@ -22,6 +22,8 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE... DIRECTORY
 			     "  engine=cpu|cuda|auto           what runs the file system; cpu\n"
 			     "  sms=N                          multiprocessors of the GPU, at most\n"
 			     "  cache=SIZE                     memory for file contents and metadata; 256M\n"
+			     "  tier=SIZE                      memory for what lies beside small files that are read;\n"
+			     "                                 a sixteenth of the cache; 0: none\n"
 			     "  dedup_memory=SIZE              memory for what deduplication finds pages by; a\n"
 			     "                                 sixteenth of the cache\n"
 			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"

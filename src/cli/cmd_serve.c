@@ -20,8 +20,8 @@ const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE...\n\n"
 			     "Who a program is, the socket tells; the engine checks what it may do.\n\n"
 			     "  -s, --socket PATH  where programs find it\n"
 			     "  -m, --mode MODE    permissions of the socket, octal; 666\n"
-			     "  -o OPTION,...      ro, degraded, discard, cache=SIZE, dedup_memory=SIZE,\n"
-			     "                     commit=SECONDS, engine=cpu|cuda|auto,\n"
+			     "  -o OPTION,...      ro, degraded, discard, cache=SIZE, tier=SIZE,\n"
+			     "                     dedup_memory=SIZE, commit=SECONDS, engine=cpu|cuda|auto,\n"
 			     "                     sms=N (multiprocessors at most),\n"
 			     "                     clients=N (64; half of them for one user but root),\n"
 			     "                     files=N (open files of a client),\n"
@@ -65,6 +65,12 @@ static bool parse_word(const char *word, struct options *options)
 	}
 	if (strncmp(word, "cache=", 6) == 0)
 		return g4_parse_size(word + 6, &options->mount.cache_bytes) == 0;
+	if (strncmp(word, "tier=", 5) == 0) {
+		if (g4_parse_size(word + 5, &options->mount.tier_bytes) != 0)
+			return false;
+		options->mount.tier_bytes = options->mount.tier_bytes ? options->mount.tier_bytes : G4_NO_TIER;
+		return true;
+	}
 	if (strncmp(word, "dedup_memory=", 13) == 0)
 		return g4_parse_size(word + 13, &options->mount.dedup_bytes) == 0;
 	if (strncmp(word, "commit=", 7) == 0) {

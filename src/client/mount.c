@@ -398,8 +398,10 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	if (rc)
 		return g4c_say(rc, "the credentials are not valid");
 
-	engine_options = (struct g4_mount_options){
-		.commit_ms = own.commit_ms, .cache_bytes = own.cache_bytes, .sms = own.multiprocessors};
+	engine_options = (struct g4_mount_options){.commit_ms = own.commit_ms,
+						   .cache_bytes = own.cache_bytes,
+						   .tier_bytes = own.tier_bytes,
+						   .sms = own.multiprocessors};
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		if (own.flags & flags[i].public_flag)
 			engine_options.flags |= flags[i].engine_flag;

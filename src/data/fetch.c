@@ -5,6 +5,8 @@
 #include "data/sums.h"
 #include "inode/events.h"
 
+#define SMALL_BYTES (16 * G4_PAGE_BYTES) /* files of so much are read with what lies beside them */
+
 /* A few pages of a transfer, while they are verified. In scratch memory. */
 struct check {
 	uint32_t count;
@@ -242,7 +244,7 @@ G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 
 	if (rc < 0)
 		return rc;
-	rc = g4_space_transfer(wg, &fs->space, requests, count);
+	rc = g4_space_fetch(wg, &fs->space, requests, count, inode->size <= SMALL_BYTES);
 	for (uint32_t r = 0; r < count && rc < 0; r++)
 		if (count == 1 || requests[r].io.result < 0) /* one alone has no result of its own */
 			suspect_request(fs, &requests[r]);

@@ -31,10 +31,14 @@ struct g4_cuda_engine;
  */
 enum g4_engine_kind { G4_ENGINE_CPU, G4_ENGINE_CUDA, G4_ENGINE_AUTO };
 
+#define G4_NO_TIER UINT64_C(1) /* tier_bytes: for one who has to say so with a size */
+
 struct g4_mount_options {
 	uint32_t flags;
 	uint32_t commit_ms;   /* longest time a change stays uncommitted; 0: 5000 */
 	uint64_t cache_bytes; /* 0: 256 MiB */
+	uint64_t
+		tier_bytes; /* of pages by device address, below it; 0: a sixteenth of the cache; less than 256 KiB: none */
 	uint64_t dedup_bytes; /* of hints where contents are that are there already; 0: a sixteenth of the cache */
 	uint32_t kind;	      /* enum g4_engine_kind */
 	uint32_t sms;	      /* CUDA: multiprocessors to use at most; 0: all, or half of them under MPS */

@@ -28,6 +28,7 @@
 #include "space/set_host.h"
 
 #define DEFAULT_CACHE_BYTES (256 * G4_MIB)
+#define TIER_SHARE 16u /* of the cache: so much more, by default, for pages by device address */
 #define MIN_CACHE_BYTES (4 * G4_MIB)
 #define COMMIT_MS 5000u
 
@@ -567,6 +568,7 @@ static struct g4_fs_options fs_options_of(const struct g4_mount_options *options
 	uint64_t cache = options->cache_bytes ? options->cache_bytes : DEFAULT_CACHE_BYTES;
 
 	out.cache_bytes = g4_max64(cache, MIN_CACHE_BYTES);
+	out.tier_bytes = options->tier_bytes ? options->tier_bytes : out.cache_bytes / TIER_SHARE;
 	out.dedup_bytes = options->dedup_bytes;
 	out.flags |= options->flags & G4_MOUNT_READ_ONLY ? G4_FS_READ_ONLY : 0;
 	out.flags |= options->flags & G4_MOUNT_NOATIME ? G4_FS_NOATIME : 0;

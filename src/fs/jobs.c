@@ -526,6 +526,16 @@ G4_FN static void tell_cache(const struct g4_cache *cache, struct g4_cache_use *
 	use->no_lines = counts.events[G4_CACHE_NO_LINE];
 }
 
+G4_FN static void tell_tier(const struct g4_tier *tier, struct g4_cache_use *use)
+{
+	use->tier_bytes = (uint64_t)tier->set_count * G4_TIER_WAYS * G4_PAGE_BYTES;
+	use->tier_hits = g4_load64_rlx(&tier->counts.hits);
+	use->tier_misses = g4_load64_rlx(&tier->counts.misses);
+	use->tier_ahead = g4_load64_rlx(&tier->counts.ahead);
+	use->tier_ahead_reads = g4_load64_rlx(&tier->counts.ahead_reads);
+	use->tier_dropped = g4_load64_rlx(&tier->counts.dropped);
+}
+
 G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_health *health = (struct g4_health *)cmd->data;
@@ -563,6 +573,7 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	memcpy(health->findings, jobs->findings, sizeof(health->findings));
 	g4_unlock(&jobs->lock);
 	tell_cache(&fs->cache, &health->cache);
+	tell_tier(&fs->space.tier, &health->cache);
 	cmd->value = sizeof(*health);
 	return 0;
 }

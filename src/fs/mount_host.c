@@ -116,8 +116,9 @@ struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
 	uint64_t lines, frames, frame_numbers, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc,
-		scrub, bounce, dedup;
+		scrub, bounce, dedup, tier;
 	uint64_t dedup_bytes; /* that the table of contents may take */
+	uint64_t tier_bytes;  /* of pages by device address */
 	uint64_t total;
 };
 
@@ -171,6 +172,8 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->alloc = lay_out(&plan->total, g4_alloc_memory(plan->most_groups));
 	plan->dedup = lay_out(&plan->total, g4_ddt_memory(plan->dedup_bytes));
 	plan->scrub = lay_out(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
+	plan->tier_bytes = bounces && !options->frames_fixed ? options->tier_bytes : 0;
+	plan->tier = lay_out(&plan->total, g4_tier_memory(plan->tier_bytes));
 	plan->bounce = lay_out(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }
 
@@ -222,6 +225,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->flags = options->flags | (options->no_replay ? G4_FS_READ_ONLY : 0);
 	memcpy(fs->hash_key, sb->hash_key, sizeof(fs->hash_key));
 	g4_space_init(&fs->space, dev);
+	g4_tier_init(&fs->space.tier, memory + plan->tier, plan->tier_bytes);
 	g4_cache_init(&fs->cache, (struct g4_line *)(memory + plan->lines), memory + plan->frames,
 		      options->frames_fixed ? NULL : (uint32_t *)(memory + plan->frame_numbers),
 		      (struct g4_cache_set *)(memory + plan->sets), (struct g4_note *)(memory + plan->notes),
@@ -553,6 +557,7 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 {
 	g4_space_moved(&fs->space, dev);
+	g4_tier_moved(&fs->space.tier, by);
 	g4_cache_moved(&fs->cache, by);
 	G4_MOVE(fs->meta.cache, by);
 	G4_MOVE(fs->meta.space, by);

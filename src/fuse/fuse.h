@@ -37,6 +37,7 @@ struct g4_fuse_options {
 	enum g4_fuse_atime atime;
 	enum g4_fuse_readdirplus readdirplus;
 	uint64_t cache_bytes; /* 0: the engine's default */
+	uint64_t tier_bytes;  /* the same; less than 256 KiB: none */
 	uint64_t dedup_bytes; /* 0: the engine's default */
 	uint32_t commit_ms;   /* 0: the engine's default */
 	uint32_t engine;      /* enum g4_engine_kind */
@@ -54,7 +55,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  *   ro rw  suid nosuid  dev nodev  exec noexec  sync async  dirsync  atime noatime relatime strictatime
  *   allow_other  default_permissions  discard nodiscard  writeback nowriteback  readdirplus=yes|auto|no
  *   degraded  device=NAME (another disk of the set)
- *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  dedup_memory=SIZE  commit=SECONDS  threads=N
+ *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  tier=SIZE  dedup_memory=SIZE  commit=SECONDS  threads=N
  *   attr_timeout=S entry_timeout=S negative_timeout=S
  *   socket=PATH: serves programs there as well; then the kernel caches nothing, whatever the options in front say
  *

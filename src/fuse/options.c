@@ -141,6 +141,13 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 			options->dedup_bytes = number;
 		return 1;
 	}
+	if (!strcmp(key, "tier")) {
+		*expected = "a size such as 16M, of at least 1M, or 0";
+		if (g4_parse_size(value, &number) < 0 || (number != 0 && number < G4_MIB))
+			return -1;
+		options->tier_bytes = number ? number : G4_NO_TIER;
+		return 1;
+	}
 	if (!strcmp(key, "device")) {
 		const size_t used = strlen(options->other_devices), room = sizeof(options->other_devices) - used;
 		*expected = "the name of a disk";

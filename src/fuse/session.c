@@ -111,6 +111,7 @@ static int mount_engine(struct serving *s)
 		.flags = G4_MOUNT_HOLD_UNLINKED | G4_MOUNT_TICK_TIMES,
 		.commit_ms = o->commit_ms,
 		.cache_bytes = o->cache_bytes,
+		.tier_bytes = o->tier_bytes,
 		.dedup_bytes = o->dedup_bytes,
 		.kind = o->engine,
 		.sms = o->sms,

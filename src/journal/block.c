@@ -138,10 +138,16 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_
 	const struct g4_in_log *image = in_log(meta, address);
 	void *page = g4_line_data(meta->cache, line);
 	int rc = image ? g4_space_read_copy(wg, meta->space, image->copy, image->log, page, G4_PAGE_BYTES) :
-			 g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES);
+			 g4_space_fetch_page(wg, meta->space, address, page,
+					     type == G4_BLOCK_SLAB || type == G4_BLOCK_DIR_LEAF);
 
-	if (rc == 0)
+	if (rc == 0) {
 		rc = take(wg, meta, address, type, line);
+		/* it may have been the tier's: what is said of the device is of what the device has */
+		if (rc < 0 && !image && g4_tier_is_used(&meta->space->tier) &&
+		    g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES) == 0)
+			rc = take(wg, meta, address, type, line);
+	}
 	if (rc < 0 && !image && g4_space_versions(meta->space) > 1)
 		rc = take_other_copy(wg, meta, address, type, line, rc);
 	else if (rc < 0 && image && g4_block_read_image(wg, meta, image, page) == 0)

@@ -61,6 +61,32 @@ G4_FN const void *g4_space_memory(const struct g4_space *space, struct g4_addres
 	return g4_dev_map(disk, offset);
 }
 
+/* ---- what the second tier is told ---- */
+
+#define EVERYTHING (UINT64_MAX / 2) /* bytes, however large the devices are and become */
+
+/* Something may change on the device, from now on until write_end(). */
+G4_FN static void write_begin(struct g4_space *space, struct g4_address address, uint64_t bytes)
+{
+	if (g4_tier_is_used(&space->tier))
+		g4_tier_write_begin(&space->tier, g4_address_page(address), g4_pages_for(bytes));
+}
+
+G4_FN static void write_end(struct g4_space *space, struct g4_address address, uint64_t bytes)
+{
+	if (g4_tier_is_used(&space->tier))
+		g4_tier_write_end(&space->tier, g4_address_page(address), g4_pages_for(bytes));
+}
+
+G4_FN static uint64_t bytes_of(const struct g4_io *io)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t part = 0; part < io->iov_count; part++)
+		bytes += io->iov[part].bytes;
+	return bytes;
+}
+
 /* ---- at once ---- */
 
 G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes)
@@ -77,7 +103,10 @@ G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_add
 	uint64_t offset;
 	struct g4_dev *disk = disk_of(space, address, &offset);
 
-	return g4_dev_write(wg, disk, offset, from, bytes, flags);
+	write_begin(space, address, bytes);
+	const int rc = g4_dev_write(wg, disk, offset, from, bytes, flags);
+	write_end(space, address, bytes);
+	return rc;
 }
 
 /* ---- copies ---- */
@@ -104,8 +133,13 @@ G4_FN static int transfer_copy(struct g4_wg *wg, struct g4_space *space, uint32_
 	io.iov = &iov;
 	io.iov_count = 1;
 	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
+	if (op == G4_IO_WRITE)
+		write_begin(space, address, bytes);
 	g4_dev_submit(wg, disk, &io);
-	return g4_dev_wait(wg, disk, &io);
+	const int rc = g4_dev_wait(wg, disk, &io);
+	if (op == G4_IO_WRITE)
+		write_end(space, address, bytes);
+	return rc;
 }
 
 G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
@@ -164,7 +198,16 @@ G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g
 
 G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
 {
-	return g4_dev_order(wg, space->disks[0], order);
+	const bool asks = order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
+			  order->op == G4_ORDER_NEXT;
+
+	if (asks)
+		return g4_dev_order(wg, space->disks[0], order);
+	/* what is there stays the same, but from which disks it comes changes, and with which errors */
+	write_begin(space, G4_NO_ADDRESS, EVERYTHING);
+	const int rc = g4_dev_order(wg, space->disks[0], order);
+	write_end(space, G4_NO_ADDRESS, EVERYTHING);
+	return rc;
 }
 
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space)
@@ -182,8 +225,11 @@ G4_FN static int do_range(struct g4_wg *wg, struct g4_space *space, uint32_t op,
 	io.op = op;
 	io.discard_bytes = bytes;
 	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
+	write_begin(space, address, bytes); /* a check writes what it finds wrong */
 	g4_dev_submit(wg, disk, &io);
-	return g4_dev_wait(wg, disk, &io);
+	const int rc = g4_dev_wait(wg, disk, &io);
+	write_end(space, address, bytes);
+	return rc;
 }
 
 G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes)
@@ -205,6 +251,8 @@ G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_s
 	for (uint32_t i = 0; i < count; i++) {
 		disk = disk_of(space, requests[i].address, &requests[i].io.offset_bytes);
 		requests[i].io.next = i + 1 < count ? &requests[i + 1].io : NULL;
+		if (requests[i].io.op == G4_IO_WRITE)
+			write_begin(space, requests[i].address, bytes_of(&requests[i].io));
 	}
 	if (disk)
 		g4_dev_submit(wg, disk, &requests[0].io);
@@ -218,6 +266,8 @@ G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_s
 		uint64_t offset;
 		int rc = g4_dev_wait(wg, disk_of(space, requests[i].address, &offset), &requests[i].io);
 
+		if (requests[i].io.op == G4_IO_WRITE)
+			write_end(space, requests[i].address, bytes_of(&requests[i].io));
 		if (rc < 0 && first == 0)
 			first = rc;
 	}
@@ -237,4 +287,60 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
 	}
 	g4_space_submit(wg, space, requests, count);
 	return g4_space_collect(wg, space, requests, count);
+}
+
+/* ---- through the second tier ---- */
+
+/* The pages of a request that may be in the tier; 0: it is none of those. */
+G4_FN static uint64_t pages_for_tier(const struct g4_space_io *request)
+{
+	uint64_t pages = 0;
+
+	for (uint32_t part = 0; part < request->io.iov_count; part++) {
+		if (request->io.iov[part].bytes % G4_PAGE_BYTES != 0)
+			return 0;
+		pages += request->io.iov[part].bytes / G4_PAGE_BYTES;
+	}
+	return pages <= G4_TIER_MOST_PAGES && g4_address_starts_page(request->address) ? pages : 0;
+}
+
+/* The request's pages with what lies beside them. False: it is not wanted, or could not be read. */
+G4_FN static bool fetch_block(struct g4_wg *wg, struct g4_space *space, const struct g4_space_io *request,
+			      uint64_t pages)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_tier_fill *fill = (struct g4_tier_fill *)g4_scratch_take(wg, sizeof(*fill));
+	bool read = false;
+
+	if (g4_tier_begin(&space->tier, g4_address_page(request->address), pages, request->io.iov,
+			  request->io.iov_count, g4_space_bytes(space) / G4_PAGE_BYTES, fill)) {
+		struct g4_space_io wider;
+		g4_space_io_init(&wider, G4_IO_READ, g4_page_address(fill->page), fill->parts, fill->part_count);
+		read = g4_space_transfer(wg, space, &wider, 1) == 0;
+		g4_tier_filled(&space->tier, fill, read);
+	}
+	g4_scratch_release(wg, mark);
+	return read;
+}
+
+G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count,
+			 bool small)
+{
+	const uint64_t pages = g4_tier_is_used(&space->tier) && count == 1 ? pages_for_tier(&requests[0]) : 0;
+
+	if (pages > 0 && g4_tier_read(wg, &space->tier, g4_address_page(requests[0].address), pages, requests[0].io.iov,
+				      requests[0].io.iov_count))
+		return 0;
+	if (pages > 0 && small && fetch_block(wg, space, &requests[0], pages))
+		return 0;
+	return g4_space_transfer(wg, space, requests, count);
+}
+
+G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, bool small)
+{
+	struct g4_iov iov = {to, G4_PAGE_BYTES};
+	struct g4_space_io request;
+
+	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+	return g4_space_fetch(wg, space, &request, 1, small);
 }

@@ -8,6 +8,7 @@
 
 #include "dev/dev.h"
 #include "format/format.h"
+#include "space/tier.h"
 
 struct g4_space { /* of the files of this folder; a mount has one in the engine's memory */
 	struct g4_dev *disks[G4_MAX_DISKS];
@@ -16,6 +17,7 @@ struct g4_space { /* of the files of this folder; a mount has one in the engine'
 	uint64_t mended;     /* pages of a copy, by g4_space_mend(); atomic */
 	/* atomic, by disk: pages that were met damaged, and no copy was right; begins with what the superblock says */
 	uint64_t damaged[G4_MAX_DISKS];
+	struct g4_tier tier; /* without one until g4_tier_init() */
 };
 
 /* The space on one disk, which stays the caller's. */
@@ -108,5 +110,14 @@ G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_s
 G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
 /* Both, one after the other, or what is faster for a caller that waits. */
 G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
+/*
+ * The same of reads that the second tier of the cache may answer (space/tier.h): whoever has to see what the device has now reads it
+ * otherwise. `small`: what lies beside it is likely to be wanted next, and may come with it. The caller's locks keep others from writing there.
+ */
+G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count,
+			 bool small);
+/* A page. */
+G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to,
+			      bool small);
 
 #endif

@@ -9,6 +9,7 @@ exits 2 "without a device" "$gpu4fs" serve --socket s
 exits 2 "an option that does not exist" "$gpu4fs" serve --socket s -o sausage mem:64M
 says "... is named" sausage
 exits 2 "an engine that does not exist" "$gpu4fs" serve --socket s -o engine=steam mem:64M
+exits 2 "a tier that is none" "$gpu4fs" serve --socket s -o tier=much mem:64M
 exits 2 "a memory that is none" "$gpu4fs" serve --socket s -o dedup_memory=much mem:64M
 exits 2 "no multiprocessors" "$gpu4fs" serve --socket s -o sms=0 mem:64M
 exits 1 "a device that does not exist" "$gpu4fs" serve --socket s nothing.img
@@ -16,7 +17,7 @@ one_sentence "... is refused in one sentence"
 
 truncate -s 64M serve.img
 "$gpu4fs" mkfs -q serve.img
-"$gpu4fs" serve --socket serve.socket -o cache=16M,dedup_memory=2M serve.img >serve.out 2>&1 &
+"$gpu4fs" serve --socket serve.socket -o cache=16M,tier=1M,dedup_memory=2M serve.img >serve.out 2>&1 &
 server=$!
 for _ in $(seq 6000); do
 	[[ -s serve.out ]] && break

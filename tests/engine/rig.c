@@ -71,8 +71,10 @@ void rig_close(struct rig *rig)
 
 int rig_try_mount(struct rig *rig, uint32_t flags, const struct g4_fault *fault)
 {
-	const struct g4_mount_options options = {
-		.flags = flags, .commit_ms = fault ? 1000000 : 20, .cache_bytes = rig->cache_bytes};
+	const struct g4_mount_options options = {.flags = flags,
+						 .commit_ms = fault ? 1000000 : 20,
+						 .cache_bytes = rig->cache_bytes,
+						 .tier_bytes = rig->tier_bytes};
 	struct g4_dev *dev = open_device(rig);
 	char message[256] = "";
 
@@ -119,7 +121,8 @@ void rig_abandon(struct rig *rig)
 
 int rig_try_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault, struct g4_fs **fs)
 {
-	const struct g4_fs_options options = {.cache_bytes = rig->cache_bytes, .may_grow = rig->may_grow};
+	const struct g4_fs_options options = {
+		.cache_bytes = rig->cache_bytes, .tier_bytes = rig->tier_bytes, .may_grow = rig->may_grow};
 	struct g4_dev *dev = open_device(rig);
 	char message[256] = "";
 

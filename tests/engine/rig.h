@@ -31,7 +31,8 @@ struct rig {
 	uint64_t bytes;
 	uint8_t *image; /* all of it, mapped */
 	uint64_t cache_bytes;
-	bool may_grow; /* rig_mount_fs(): memory for a larger file system */
+	uint64_t tier_bytes; /* of the cache's second tier; 0: with an engine its default, else none */
+	bool may_grow;	     /* rig_mount_fs(): memory for a larger file system */
 	struct g4_engine *engine;
 	struct g4_dev *fault; /* the engine's, NULL without */
 	struct g4_dev *dev;   /* of rig_mount_fs() */

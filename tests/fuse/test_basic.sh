@@ -38,8 +38,9 @@ same "readdir finds every name once" 200 "$(find copy/a -maxdepth 1 -name 'file*
 # the kernel keeps what was read and written, so pages that the server found are those of directories and inodes
 same "info says what the cache has done" True "$("$gpu4fs" info --json "$mnt" | python3 -c '
 import json, sys
-cache = json.load(sys.stdin)["cache"]
-print(cache["size_bytes"] > 0 and cache["metadata_hits"] > 200 and cache["cold_misses"] > 0)')"
+info = json.load(sys.stdin)
+cache, tier = info["cache"], info["tier"]
+print(tier["size_bytes"] > 0 and tier["dropped"] <= tier["pages_ahead"] and cache["size_bytes"] > 0 and cache["metadata_hits"] > 200 and cache["cold_misses"] > 0)')"
 
 # rename
 check "mv renames a directory" mv copy moved

@@ -40,12 +40,18 @@ static void options_of_fstab_are_understood(void **state)
 			 0);
 	assert_true(o.noexec && o.nosuid && o.nodev && !o.read_only);
 	assert_int_equal(
-		parse("ro,,dev,suid,cache=512M,dedup_memory=2M,commit=30,threads=4,noatime,allow_other,attr_timeout=1.5,",
+		parse("ro,,dev,suid,cache=512M,tier=8M,dedup_memory=2M,commit=30,threads=4,noatime,allow_other,attr_timeout=1.5,",
 		      &o),
 		0);
 	assert_true(o.read_only && !o.nosuid && !o.nodev && o.allow_other);
 	assert_int_equal(o.cache_bytes, 512 * G4_MIB);
 	assert_int_equal(o.dedup_bytes, 2 * G4_MIB);
+	assert_int_equal(o.tier_bytes, 8 * G4_MIB);
+	assert_int_equal(parse("tier=0", &o), 0);
+	assert_int_equal(o.tier_bytes, G4_NO_TIER);
+	assert_int_equal(parse("", &o), 0);
+	assert_int_equal(o.tier_bytes, 0);
+	assert_int_equal(parse("ro,cache=512M,commit=30,threads=4,noatime,allow_other,attr_timeout=1.5", &o), 0);
 	assert_int_equal(o.commit_ms, 30000);
 	assert_int_equal(o.threads, 4);
 	assert_int_equal(o.atime, G4_ATIME_NOATIME);
@@ -72,6 +78,7 @@ static void wrong_options_are_named(void **state)
 	refuses("cache=much", "'cache=much'");
 	refuses("cache=4096", "at least 1M");
 	refuses("dedup_memory=4096", "at least 1M");
+	refuses("tier=4096", "at least 1M");
 	refuses("engine=steam", "cpu, cuda or auto");
 	refuses("sms=0", "multiprocessors");
 	refuses("sms=all", "multiprocessors");
