@@ -154,6 +154,11 @@ G4_FN static uint32_t pool_of(const struct g4_alloc *alloc, uint64_t region)
 	return *(const volatile uint8_t *)&alloc->region_pool[region];
 }
 
+G4_FN uint32_t g4_alloc_pool_at(const struct g4_alloc *alloc, struct g4_address address)
+{
+	return pool_of(alloc, g4_address_page(address) / G4_REGION_PAGES);
+}
+
 /* `keep` more are to be free than are reserved, of which `kept` are reserved, too. */
 G4_FN static bool reserve(struct g4_alloc *alloc, uint32_t pool, uint64_t pages, uint64_t kept, uint64_t keep)
 {

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages of a file that lie elsewhere than its policy says are stored once more, where it says, by the write pipeline. Crash at any
+ * line: publish.c's transactions leave the old page or the new one at each place, and both have the same contents.
+ */
+#include "data/batch.h"
+#include "data/dirty.h"
+#include "data/extent.h"
+#include "data/fetch.h"
+#include "data/file.h"
+#include "data/map.h"
+#include "data/page.h"
+#include "data/reserve.h"
+#include "data/writeback.h"
+#include "inode/inode.h"
+#include "inode/txn.h"
+
+/* What is at `page`: a run of 1..most pages that are dealt with in the same way. */
+struct part {
+	struct g4_run run;
+	bool elsewhere; /* than the policy says */
+	bool shared;	/* looked at only where they are elsewhere */
+};
+
+G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		      uint64_t most, struct part *part)
+{
+	struct g4_run *run = &part->run;
+	int rc = g4_map_lookup(wg, fs, inode, page, most, run);
+
+	part->elsewhere = part->shared = false;
+	if (rc < 0 || run->kind == G4_HOLE)
+		return rc;
+	if (!g4_layout_holds(&fs->meta.layout, run->address))
+		return -G4_E_CORRUPT_MAP;
+	run->pages = g4_extent_part(run->address, run->pages); /* a region is of one pool */
+	part->elsewhere = g4_alloc_pool_at(&fs->alloc, run->address) != g4_file_pool(fs, inode);
+	if (part->elsewhere)
+		rc = g4_extent_has_several(wg, fs, run->address, &run->pages);
+	part->shared = rc > 0;
+	return rc < 0 ? rc : 0;
+}
+
+G4_FN static bool moves(const struct part *part, uint32_t kind)
+{
+	return part->run.kind == kind && part->elsewhere && !part->shared;
+}
+
+/* Of pages from `page` on, at most `most`, so many move together. */
+G4_FN static int measure(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			 uint64_t most, uint32_t kind, uint64_t *pages)
+{
+	struct part part;
+	int rc = 0;
+
+	for (*pages = 0; *pages < most; *pages += part.run.pages) {
+		rc = look(wg, fs, inode, page + *pages, most - *pages, &part);
+		if (rc < 0 || !moves(&part, kind))
+			break;
+	}
+	return rc;
+}
+
+/* Space for pages that have some already: what that is helps nothing. */
+G4_FN static int reserve(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
+			 uint64_t *reserved, uint64_t *pooled)
+{
+	const int rc = g4_reserve_direct(wg, fs, index, page, pages, reserved, pooled);
+
+	return rc == 0 && *reserved + *pooled == 0 ? -G4_E_NOSPC : rc;
+}
+
+/* ------------------------------------------------------------------ contents */
+
+/* References the line of a page, which was compared with its sum when it came into the cache; others of its run come with it. */
+G4_FN static int get_line(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t most,
+			  uint32_t *line)
+{
+	struct g4_run run;
+	uint32_t filled;
+	int rc = g4_map_lookup(wg, fs, inode, page, most, &run);
+
+	*line = G4_NO_LINE;
+	if (rc == 0)
+		rc = g4_fill_run(wg, fs, inode, page, &run, line, &filled);
+	if (rc == 0 && *line != G4_NO_LINE)
+		return 0;
+	return g4_page_get(wg, fs, inode, page, line); /* by itself: another one may be the damaged one */
+}
+
+/* Lines and sums of up to `pages` pages; fewer without an error: the next one can not be had. Of none it is told why. */
+G4_FN static int gather(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t pages,
+			struct g4_batch *batch)
+{
+	const bool sums = g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS;
+	int rc = 0;
+
+	while (batch->count < pages && rc == 0) {
+		const uint32_t k = batch->count;
+		rc = get_line(wg, fs, inode, page + k, pages - k, &batch->lines[k]);
+		batch->pages[k] = page + k;
+		batch->count += rc == 0;
+	}
+	if (batch->count == 0)
+		return rc;
+	rc = sums ? g4_map_sums(wg, fs, inode, page, batch->count, batch->sums) : 0;
+	batch->dedup = g4_dedup_wanted(fs, inode, G4_DEDUP_BY_POLICY);
+	batch->domain = (uint32_t)g4_inode_domain(&inode->disk);
+	for (uint32_t k = 0; k < batch->count; k++) {
+		const uint32_t algorithm = sums ? g4_sum_entry_algorithm(&batch->sums[k]) : G4_CHECKSUM_NONE;
+		batch->algorithm = algorithm != G4_CHECKSUM_NONE ? algorithm : batch->algorithm;
+		batch->dedup = batch->dedup && algorithm == G4_CHECKSUM_BLAKE3; /* those can be listed */
+		batch->known[k] = G4_KNOWN_NOT;
+	}
+	return rc;
+}
+
+/* *done pages, of those that were measured. 1: the first one can not be read, or is not what it was. */
+G4_FN static int move_contents(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages,
+			       uint64_t *done)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t reserved, pooled;
+	uint32_t published = 0;
+
+	int rc = reserve(wg, fs, index, page, &pages, &reserved, &pooled);
+	if (rc < 0)
+		return rc;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch *batch = g4_batch_take(wg); /* not before: reserving writes back */
+	batch->moves = true;
+	batch->reserved = reserved;
+	batch->pooled = pooled;
+	rc = gather(wg, fs, inode, page, pages, batch);
+	const uint32_t lines = batch->count;
+	if (rc == 0) {
+		rc = g4_pipeline_run(wg, fs, inode, batch, inode->size, &published);
+	} else {
+		g4_alloc_unreserve(&fs->alloc, reserved);
+		g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), pooled);
+		rc = g4_fetch_is_damage(rc) || rc == -G4_E_IO ? 1 : rc;
+	}
+	for (uint32_t k = 0; k < lines; k++)
+		g4_cache_put(&fs->cache, batch->lines[k]);
+	g4_scratch_release(wg, mark);
+	*done = published;
+	return rc;
+}
+
+/* ------------------------------------------------------------------ space that nobody has written to */
+
+G4_FN static int move_unwritten(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages,
+				uint64_t *done)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint32_t pool = g4_file_pool(fs, inode);
+	uint64_t reserved, pooled, got = 0;
+	struct g4_address address;
+	struct g4_txn txn;
+
+	int rc = reserve(wg, fs, index, page, &pages, &reserved, &pooled);
+	if (rc < 0)
+		return rc;
+	rc = g4_place_unwritten(wg, fs, inode, pages, &address, &got);
+	got = rc < 0 ? 0 : got;
+	*(pool == G4_LEVEL_OWN ? &reserved : &pooled) -= got;
+	if (rc == 0)
+		rc = g4_begin(wg, fs, g4_map_credits(fs), &txn);
+	if (rc == 0) {
+		inode->map_reservation = reserved;
+		rc = g4_map_set(wg, fs, &txn, inode, page, address, got, false, NULL, done);
+		reserved = inode->map_reservation;
+		inode->map_reservation = 0;
+		const int logged = g4_inode_log(wg, fs, &txn, inode);
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		inode->next_goal = g4_address_after_pages(address, *done);
+	}
+	if (*done < got)
+		g4_alloc_release(&fs->alloc, g4_address_after_pages(address, *done), got - *done);
+	g4_alloc_unreserve(&fs->alloc, reserved);
+	if (pool != G4_LEVEL_OWN)
+		g4_alloc_unreserve_in(&fs->alloc, pool, pooled);
+	return rc == 0 && *done == 0 ? -G4_E_JOURNAL_FULL : rc;
+}
+
+/* ------------------------------------------------------------------ files */
+
+/* What moves together from `page` on, or what stays. *pages are dealt with. */
+G4_FN static int deal_with(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
+			   uint64_t *pages, struct g4_restriped *told)
+{
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct part part;
+	uint64_t row;
+
+	*pages = 0;
+	int rc = look(wg, fs, inode, page, end - page, &part);
+	if (rc < 0)
+		return rc;
+	if (!part.elsewhere || part.shared) {
+		*pages = part.run.pages;
+		told->shared += part.shared ? *pages * G4_PAGE_BYTES : 0;
+		return 0;
+	}
+	const uint32_t kind = part.run.kind;
+	rc = measure(wg, fs, inode, page, g4_min64(G4_BATCH_PAGES, end - page), kind, &row);
+	if (rc < 0 && row == 0)
+		return rc;
+	rc = kind == G4_WRITTEN ? move_contents(wg, fs, index, page, row, pages) :
+				  move_unwritten(wg, fs, index, page, row, pages);
+	told->moved += *pages * G4_PAGE_BYTES;
+	if (rc > 0) {
+		*pages = 1;
+		told->damaged += G4_PAGE_BYTES;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+G4_FN int g4_file_restripe(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t *next, struct g4_restriped *told)
+{
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t page = *next / G4_PAGE_BYTES, end = 0;
+	const uint64_t window = (page / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
+
+	int rc = g4_writeback(wg, fs, index);
+	if (rc == 0 && !(inode->disk.flags & G4_INODE_INLINE))
+		rc = g4_map_end(wg, fs, inode, g4_map_capacity_pages(inode->disk.map_height), &end);
+	while (rc == 0 && page < end && page < window) {
+		uint64_t pages;
+		rc = deal_with(wg, fs, index, page, end, &pages, told);
+		page += pages;
+	}
+	*next = page < end ? page * G4_PAGE_BYTES : 0;
+	return g4_check(fs, rc);
+}
