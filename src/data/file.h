@@ -17,12 +17,6 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint6
 /* `wish`: enum g4_dedup_wish. */
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
 			uint64_t bytes, uint32_t wish, uint64_t *done);
-/*
- * Moves pages from *next on to the pool that the file's policy asks for (docs/design/redundancy.md, "Restripe"), up to the next 2 MiB of the
- * file. *next: where to go on; 0: behind the last page. Adds to *told. Sizes, times and contents stay.
- */
-G4_FN int g4_file_restripe(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t *next,
-			   struct g4_restriped *told);
 /* Sets the size. */
 G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size);
 /* Recovery: frees what lies behind the size of an inode on the orphan list. */

@@ -3,11 +3,12 @@
  * Pages of a file that lie elsewhere than its policy says are stored once more, where it says, by the write pipeline. Crash at any
  * line: publish.c's transactions leave the old page or the new one at each place, and both have the same contents.
  */
+#include "data/restripe.h"
+
 #include "data/batch.h"
 #include "data/dirty.h"
 #include "data/extent.h"
 #include "data/fetch.h"
-#include "data/file.h"
 #include "data/map.h"
 #include "data/page.h"
 #include "data/reserve.h"
@@ -34,7 +35,8 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 	if (!g4_layout_holds(&fs->meta.layout, run->address))
 		return -G4_E_CORRUPT_MAP;
 	run->pages = g4_extent_part(run->address, run->pages); /* a region is of one pool */
-	part->elsewhere = g4_alloc_pool_at(&fs->alloc, run->address) != g4_file_pool(fs, inode);
+	part->elsewhere = g4_alloc_region_pool(&fs->alloc, g4_address_page(run->address) / G4_REGION_PAGES) !=
+			  g4_file_pool(fs, inode);
 	if (part->elsewhere)
 		rc = g4_extent_has_several(wg, fs, run->address, &run->pages);
 	part->shared = rc > 0;
@@ -59,15 +61,6 @@ G4_FN static int measure(struct g4_wg *wg, struct g4_fs *fs, const struct g4_ino
 			break;
 	}
 	return rc;
-}
-
-/* Space for pages that have some already: what that is helps nothing. */
-G4_FN static int reserve(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
-			 uint64_t *reserved, uint64_t *pooled)
-{
-	const int rc = g4_reserve_direct(wg, fs, index, page, pages, reserved, pooled);
-
-	return rc == 0 && *reserved + *pooled == 0 ? -G4_E_NOSPC : rc;
 }
 
 /* ------------------------------------------------------------------ contents */
@@ -123,7 +116,7 @@ G4_FN static int move_contents(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 	uint64_t reserved, pooled;
 	uint32_t published = 0;
 
-	int rc = reserve(wg, fs, index, page, &pages, &reserved, &pooled);
+	int rc = g4_reserve_elsewhere(wg, fs, index, page, &pages, &reserved, &pooled);
 	if (rc < 0)
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
@@ -147,47 +140,11 @@ G4_FN static int move_contents(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 	return rc;
 }
 
-/* ------------------------------------------------------------------ space that nobody has written to */
-
-G4_FN static int move_unwritten(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages,
-				uint64_t *done)
-{
-	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	const uint32_t pool = g4_file_pool(fs, inode);
-	uint64_t reserved, pooled, got = 0;
-	struct g4_address address;
-	struct g4_txn txn;
-
-	int rc = reserve(wg, fs, index, page, &pages, &reserved, &pooled);
-	if (rc < 0)
-		return rc;
-	rc = g4_place_unwritten(wg, fs, inode, pages, &address, &got);
-	got = rc < 0 ? 0 : got;
-	*(pool == G4_LEVEL_OWN ? &reserved : &pooled) -= got;
-	if (rc == 0)
-		rc = g4_begin(wg, fs, g4_map_credits(fs), &txn);
-	if (rc == 0) {
-		inode->map_reservation = reserved;
-		rc = g4_map_set(wg, fs, &txn, inode, page, address, got, false, NULL, done);
-		reserved = inode->map_reservation;
-		inode->map_reservation = 0;
-		const int logged = g4_inode_log(wg, fs, &txn, inode);
-		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
-		inode->next_goal = g4_address_after_pages(address, *done);
-	}
-	if (*done < got)
-		g4_alloc_release(&fs->alloc, g4_address_after_pages(address, *done), got - *done);
-	g4_alloc_unreserve(&fs->alloc, reserved);
-	if (pool != G4_LEVEL_OWN)
-		g4_alloc_unreserve_in(&fs->alloc, pool, pooled);
-	return rc == 0 && *done == 0 ? -G4_E_JOURNAL_FULL : rc;
-}
-
 /* ------------------------------------------------------------------ files */
 
 /* What moves together from `page` on, or what stays. *pages are dealt with. */
 G4_FN static int deal_with(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
-			   uint64_t *pages, struct g4_restriped *told)
+			   uint64_t *pages, struct g4_restripe *restripe)
 {
 	const struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct part part;
@@ -199,7 +156,7 @@ G4_FN static int deal_with(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 		return rc;
 	if (!part.elsewhere || part.shared) {
 		*pages = part.run.pages;
-		told->shared += part.shared ? *pages * G4_PAGE_BYTES : 0;
+		restripe->shared += part.shared ? *pages : 0;
 		return 0;
 	}
 	const uint32_t kind = part.run.kind;
@@ -207,29 +164,29 @@ G4_FN static int deal_with(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	if (rc < 0 && row == 0)
 		return rc;
 	rc = kind == G4_WRITTEN ? move_contents(wg, fs, index, page, row, pages) :
-				  move_unwritten(wg, fs, index, page, row, pages);
-	told->moved += *pages * G4_PAGE_BYTES;
+				  g4_restripe_unwritten(wg, fs, index, page, row, pages);
+	restripe->moved += *pages;
 	if (rc > 0) {
 		*pages = 1;
-		told->damaged += G4_PAGE_BYTES;
+		restripe->damaged++;
 	}
 	return rc < 0 ? rc : 0;
 }
 
-G4_FN int g4_file_restripe(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t *next, struct g4_restriped *told)
+G4_FN int g4_restripe_step(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_restripe *restripe)
 {
 	const struct g4_inode_core *inode = g4_icache_at(fs, index);
-	uint64_t page = *next / G4_PAGE_BYTES, end = 0;
-	const uint64_t window = (page / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
+	const uint64_t border = (restripe->page / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
+	uint64_t end = 0, pages;
 
-	int rc = g4_writeback(wg, fs, index);
+	int rc = g4_writeback(wg, fs, index); /* so that the map tells all */
 	if (rc == 0 && !(inode->disk.flags & G4_INODE_INLINE))
 		rc = g4_map_end(wg, fs, inode, g4_map_capacity_pages(inode->disk.map_height), &end);
-	while (rc == 0 && page < end && page < window) {
-		uint64_t pages;
-		rc = deal_with(wg, fs, index, page, end, &pages, told);
-		page += pages;
+	while (rc == 0 && restripe->page < end && restripe->page < border) {
+		rc = deal_with(wg, fs, index, restripe->page, end, &pages, restripe);
+		restripe->page += pages;
 	}
-	*next = page < end ? page * G4_PAGE_BYTES : 0;
+	if (rc == 0 && restripe->page >= end)
+		restripe->page = UINT64_MAX;
 	return g4_check(fs, rc);
 }
