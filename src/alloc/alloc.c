@@ -357,7 +357,8 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 	uint32_t page = (uint32_t)(g4_address_page(goal) % G4_REGION_PAGES);
 
 	*got = 0;
-	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count) || g4_alloc_region_pool(alloc, region) != pool)
+	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count) ||
+	    g4_alloc_region_pool(alloc, region) != pool)
 		return 0;
 	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
 	if (rc < 0)

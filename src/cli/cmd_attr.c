@@ -136,7 +136,8 @@ static bool set_one(const char *path, char how, int bits)
 	return good;
 }
 
-static bool set_policy(const char *command, gpu4fs *fs, const char *path, const struct policy *policy, const char *value)
+static bool set_policy(const char *command, gpu4fs *fs, const char *path, const struct policy *policy,
+		       const char *value)
 {
 	const size_t bytes = strlen(value);
 	int rc;

@@ -52,7 +52,8 @@ static void tell(struct restripe *restripe, const char *path, int64_t result)
 		return;
 	g4_progress_clear(&restripe->progress);
 	if (result == -ENOSPC)
-		g4_cli_error("restripe", "%s: there is no space in chunks of its level; what is left of it stays where it is",
+		g4_cli_error("restripe",
+			     "%s: there is no space in chunks of its level; what is left of it stays where it is",
 			     path);
 	else if (result == -EPERM && restripe->place.fs == NULL)
 		g4_cli_error("restripe", "%s: it is for root and the user who mounted it", path);
@@ -226,7 +227,8 @@ static int go(struct restripe *restripe, const char *image, const char *socket, 
 	print_result(restripe, json);
 	if (rc < 0 || restripe->ended == -EINTR)
 		g4_cli_error("restripe", "%s",
-			     rc < 0 ? strerror(-rc) : "interrupted; what was moved stays so, and it may be given again");
+			     rc < 0 ? strerror(-rc) :
+				      "interrupted; what was moved stays so, and it may be given again");
 	return rc == 0 && restripe->ended == 0 && restripe->left_out == 0 && restripe->done.damaged == 0 ?
 		       G4_EXIT_OK :
 		       G4_EXIT_FAILURE;

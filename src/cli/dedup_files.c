@@ -55,7 +55,8 @@ int g4_dedup_place_sync(const struct g4_dedup_place *place)
 
 static void fill(struct g4_dedup_entry *out, const struct stat *st)
 {
-	*out = (struct g4_dedup_entry){.ino = st->st_ino, .size = (uint64_t)st->st_size, .mode = st->st_mode, .names = (uint32_t)st->st_nlink};
+	*out = (struct g4_dedup_entry){
+		.ino = st->st_ino, .size = (uint64_t)st->st_size, .mode = st->st_mode, .names = (uint32_t)st->st_nlink};
 }
 
 static void fill_from(struct g4_dedup_entry *out, const struct gpu4fs_stat *stat)

@@ -432,8 +432,7 @@ static bool own_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, const st
 		resize(req, in_buf);
 	else if (cmd == G4_IOC_JOB && BOTH_WAYS(struct g4_ioc_job))
 		do_job(req, in_buf);
-	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_SAME ||
-			       cmd == G4_IOC_RESTRIPE))
+	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_SAME || cmd == G4_IOC_RESTRIPE))
 		fuse_reply_err(req, EISDIR);
 	else if (cmd == G4_IOC_MAP && BOTH_WAYS(struct g4_ioc_map))
 		map(req, ino, fi, in_buf);
