@@ -7,6 +7,9 @@
 
 #include <pthread.h>
 
+#include "data/restripe.h"
+#include "inode/icache.h"
+
 #define MIB_PAGES (G4_MIB / G4_PAGE_BYTES)
 
 static struct g4_restriped told;
@@ -296,6 +299,46 @@ static void what_finds_no_space_stays_where_it_is(void **state)
 	end_world(&w);
 }
 
+/* The journal has stopped, so that what was stored can not be published. */
+static void what_is_not_published_gives_its_space_back(void **state)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	struct g4_restripe step = {0};
+	struct g4_restriped done;
+	struct world w;
+	uint64_t n = 0;
+	uint32_t i;
+
+	(void)state;
+	begin_world(&w, G4_CHECKSUM_XXH3);
+	struct g4_fs *fs = w.d.rig.fs;
+	const uint64_t file = make_file(&w, G4_NODE_ROOT, "file"), room = make_file(&w, G4_NODE_ROOT, "room");
+	assert_int_equal(op_write(&w.d.rig, file, 0, 0, data, G4_MIB, &n), 0);
+	assert_int_equal(op_fallocate(&w.d.rig, room, 0, 0, G4_MIB), 0);
+	ask_for(&w, file, "5");
+	ask_for(&w, room, "5");
+	for (uint32_t k = 0; k < 2; k++) {
+		const uint64_t own = own_free(&w), reserved = fs->alloc.reserved;
+		assert_int_equal(g4_icache_get(w.d.rig.wg, fs, k ? room : file, &i), 0);
+		g4_write_lock(&g4_icache_at(fs, i)->lock);
+		g4_store32_rel(&fs->journal.aborted, 1);
+		assert_int_equal(g4_restripe_step(w.d.rig.wg, fs, i, &step), -G4_E_ROFS);
+		g4_store32_rel(&fs->journal.aborted, 0);
+		g4_write_unlock(&g4_icache_at(fs, i)->lock);
+		g4_icache_put(fs, i);
+		assert_int_equal(step.page + step.moved + step.shared + step.damaged, 0);
+		assert_int_equal(fs->alloc.reserved, reserved);
+		expect_free(&w, 0);
+		assert_int_equal(own_free(&w), own);
+	}
+	expect_contents(&w, file, 0, data, G4_MIB);
+	assert_int_equal(restripe(&w.d.rig, file, &done), 0);
+	assert_int_equal(restripe(&w.d.rig, room, &done), 0);
+	expect_free(&w, 2 * MIB_PAGES);
+	free(data);
+	end_world(&w);
+}
+
 static void what_is_not_a_file_is_refused(void **state)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RESTRIPE, .data = &told, .length = sizeof(told) - 1};
@@ -348,6 +391,14 @@ static void pages_that_are_listed_stay_so(void **state)
 	assert_int_equal(op_map(&w.d.rig, other, 0, second, 4, &count), 0);
 	assert_int_equal(first[0].address, second[0].address);
 	expect_contents(&w, file, 0, data, 2 * G4_MIB);
+	/* what is listed elsewhere with the same contents does not take the place of what is to lie here */
+	const uint64_t third = make_file(&w, G4_NODE_ROOT, "third");
+	assert_int_equal(op_write(&w.d.rig, third, 0, 0, data, G4_MIB, &n), 0);
+	assert_int_equal(op_setxattr(&w.d.rig, third, "gpu4fs.dedup", "on", 2, 0), 0);
+	ask_for(&w, third, "5");
+	assert_int_equal(restripe(&w.d.rig, third, &done), 0);
+	assert_int_equal(done.moved, G4_MIB);
+	expect_free(&w, 3 * MIB_PAGES);
 	/* they are shared now */
 	ask_for(&w, file, "default");
 	assert_int_equal(restripe(&w.d.rig, file, &done), 0);
@@ -469,6 +520,7 @@ int main(void)
 		cmocka_unit_test(shared_pages_stay_with_their_other_owners),
 		cmocka_unit_test(a_damaged_page_is_left_with_its_sum),
 		cmocka_unit_test(what_finds_no_space_stays_where_it_is),
+		cmocka_unit_test(what_is_not_published_gives_its_space_back),
 		cmocka_unit_test(pages_that_are_listed_stay_so),
 		cmocka_unit_test(who_writes_and_reads_meanwhile_sees_nothing_of_it),
 		cmocka_unit_test(what_is_not_a_file_is_refused),
