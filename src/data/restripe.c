@@ -81,26 +81,33 @@ G4_FN static int get_line(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	return g4_page_get(wg, fs, inode, page, line); /* by itself: another one may be the damaged one */
 }
 
-/* Lines and sums of up to `pages` pages; fewer without an error: the next one can not be had. Of none it is told why. */
-G4_FN static int gather(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t pages,
-			struct g4_batch *batch)
+/* Lines of up to `pages` pages; fewer without an error: the next one can not be had. Of none it is told why. */
+G4_FN static int get_lines(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			   uint64_t pages, uint32_t *lines, uint32_t *count)
 {
-	const bool sums = g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS;
 	int rc = 0;
 
-	while (batch->count < pages && rc == 0) {
-		const uint32_t k = batch->count;
-		rc = get_line(wg, fs, inode, page + k, pages - k, &batch->lines[k]);
-		batch->pages[k] = page + k;
-		batch->count += rc == 0;
-	}
-	if (batch->count == 0)
-		return rc;
-	rc = sums ? g4_map_sums(wg, fs, inode, page, batch->count, batch->sums) : 0;
+	for (*count = 0; *count < pages && rc == 0; *count += rc == 0)
+		rc = get_line(wg, fs, inode, page + *count, pages - *count, &lines[*count]);
+	return *count > 0 ? 0 : rc;
+}
+
+/* A batch of these lines, with the sums that their pages have. */
+G4_FN static int gather(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			const uint32_t *lines, uint32_t count, struct g4_batch *batch)
+{
+	const bool sums = g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS;
+	const int rc = sums ? g4_map_sums(wg, fs, inode, page, count, batch->sums) : 0;
+
+	batch->moves = true;
+	batch->count = count;
 	batch->dedup = g4_dedup_wanted(fs, inode, G4_DEDUP_BY_POLICY);
 	batch->domain = (uint32_t)g4_inode_domain(&inode->disk);
-	for (uint32_t k = 0; k < batch->count; k++) {
+	for (uint32_t k = 0; k < count && rc == 0; k++) {
 		const uint32_t algorithm = sums ? g4_sum_entry_algorithm(&batch->sums[k]) : G4_CHECKSUM_NONE;
+
+		batch->lines[k] = lines[k];
+		batch->pages[k] = page + k;
 		batch->algorithm = algorithm != G4_CHECKSUM_NONE ? algorithm : batch->algorithm;
 		batch->dedup = batch->dedup && algorithm == G4_CHECKSUM_BLAKE3; /* those can be listed */
 		batch->known[k] = G4_KNOWN_NOT;
@@ -108,33 +115,38 @@ G4_FN static int gather(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core
 	return rc;
 }
 
+G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) + G4_BATCH_PAGES * sizeof(uint32_t) <=
+			 G4_FS_SCRATCH_BYTES + G4_COPY_SCRATCH_BYTES,
+		 "they fit in scratch memory: nothing is copied around it");
+
 /* *done pages, of those that were measured. 1: the first one can not be read, or is not what it was. */
 G4_FN static int move_contents(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages,
 			       uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t reserved, pooled;
-	uint32_t published = 0;
+	uint32_t published = 0, count;
 
 	int rc = g4_reserve_elsewhere(wg, fs, index, page, &pages, &reserved, &pooled);
 	if (rc < 0)
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
-	struct g4_batch *batch = g4_batch_take(wg); /* not before: reserving writes back */
-	batch->moves = true;
-	batch->reserved = reserved;
-	batch->pooled = pooled;
-	rc = gather(wg, fs, inode, page, pages, batch);
-	const uint32_t lines = batch->count;
+	uint32_t *lines = (uint32_t *)g4_scratch_take(wg, G4_BATCH_PAGES * sizeof(*lines));
+	rc = get_lines(wg, fs, inode, page, pages, lines, &count);
+	/* not before: reserving writes back, and reading needs room of its own */
+	struct g4_batch *batch = rc == 0 ? g4_batch_take(wg) : NULL;
+	rc = rc == 0 ? gather(wg, fs, inode, page, lines, count, batch) : rc;
 	if (rc == 0) {
+		batch->reserved = reserved;
+		batch->pooled = pooled;
 		rc = g4_pipeline_run(wg, fs, inode, batch, inode->size, &published);
 	} else {
 		g4_alloc_unreserve(&fs->alloc, reserved);
 		g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), pooled);
 		rc = g4_fetch_is_damage(rc) || rc == -G4_E_IO ? 1 : rc;
 	}
-	for (uint32_t k = 0; k < lines; k++)
-		g4_cache_put(&fs->cache, batch->lines[k]);
+	for (uint32_t k = 0; k < count; k++)
+		g4_cache_put(&fs->cache, lines[k]);
 	g4_scratch_release(wg, mark);
 	*done = published;
 	return rc;
