@@ -72,7 +72,7 @@ _gpu4fs() {
 	rm:-*)
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
-	restripe:-*) _gpu4fs_words "$current" "--raid --image --socket --json --help --version" ;;
+	restripe:-*) _gpu4fs_words "$current" "-n --dry-run --raid --image --socket --json --help --version" ;;
 	dedup:-*)
 		_gpu4fs_words "$current" "--memory --rate --compare --chunks --json --image --socket --mount --help --version"
 		;;

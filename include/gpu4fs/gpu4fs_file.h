@@ -129,14 +129,15 @@ struct gpu4fs_restriped {
 	/* elsewhere, and left: with several owners; that can not be read, or are not what was written */
 	uint64_t shared, damaged;
 };
+#define GPU4FS_RESTRIPE_LOOK 1u /* move nothing, and count as if */
 /*
  * Moves pages of a file, up to 16 MiB from an offset on, to chunks of the level that its policy ("gpu4fs.raid") asks for, where they lie in
  * chunks of another. Contents, size and times stay, also while others write; sums are copied, and pages are compared with them before.
  * Returns where to go on, 0 behind the last page. out is of this call. What was moved stays so with an error, and after a crash; calling it
  * again from 0 on passes over it.
- * Errors: -ENOSPC no space in chunks of that level; -EBADF the file is not open for writing; -EISDIR; -EINVAL the offset; -EROFS.
+ * Errors: -ENOSPC no space in chunks of that level; -EBADF the file is not open for writing; -EISDIR; -EINVAL the offset, or unknown flags; -EROFS.
  */
-GPU4FS_API int64_t gpu4fs_restripe(gpu4fs_file *file, int64_t offset, struct gpu4fs_restriped *out);
+GPU4FS_API int64_t gpu4fs_restripe(gpu4fs_file *file, int64_t offset, uint32_t flags, struct gpu4fs_restriped *out);
 
 struct gpu4fs_page_sum {
 	uint64_t offset;    /* of a page in the file */

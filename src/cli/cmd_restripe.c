@@ -12,9 +12,9 @@
 #include "print/report.h"
 
 const char g4_help_restripe[] =
-	"[--raid LEVEL] [--json] FILE|DIRECTORY...\n"
-	"   or: gpu4fs restripe [--raid LEVEL] [--json] --image IMAGE|--socket PATH\n"
-	"                    [FILE|DIRECTORY]...\n\n"
+	"[--raid LEVEL|--dry-run] [--json] FILE|DIRECTORY...\n"
+	"   or: gpu4fs restripe [--raid LEVEL|--dry-run] [--json]\n"
+	"                    --image IMAGE|--socket PATH [FILE|DIRECTORY]...\n\n"
 	"Moves pages of files, and of all files below directories, to chunks of the level that each\n"
 	"file's policy asks for ('gpu4fs attr set raid='), where they lie in chunks of another: of a\n"
 	"mounted file system, or with --image or --socket of one that is not mounted, or that\n"
@@ -28,6 +28,7 @@ const char g4_help_restripe[] =
 	"'gpu4fs disk add' nothing moves: what lies in chunks of its level is where it belongs.\n\n"
 	"      --raid LEVEL    ask for this level first, for all of these files and directories, as\n"
 	"                      'gpu4fs attr set raid=LEVEL' does\n"
+	"  -n, --dry-run       move nothing, and say how much lies elsewhere\n"
 	"      --image IMAGE   the device with the file system, which is not mounted\n"
 	"      --socket PATH   where 'gpu4fs serve' serves it\n"
 	"      --json          print one JSON object\n"
@@ -40,6 +41,7 @@ struct restripe {
 	struct g4_progress progress;
 	struct g4_cli_links links; /* files with several names that were dealt with */
 	const char *raid;	   /* NULL: as it is */
+	uint32_t flags;		   /* GPU4FS_RESTRIPE_LOOK */
 	uint64_t files, left_out;
 	struct gpu4fs_restriped done;
 	int ended; /* by an error that all else would have, too, or by a signal; negative */
@@ -71,7 +73,8 @@ static void show(struct restripe *restripe)
 	if (!g4_progress_wanted(&restripe->progress))
 		return;
 	g4_format_size(restripe->done.moved, size, sizeof(size));
-	snprintf(text, sizeof(text), "%llu files, %s moved", (unsigned long long)restripe->files, size);
+	snprintf(text, sizeof(text), restripe->flags ? "%llu files, %s elsewhere" : "%llu files, %s moved",
+		 (unsigned long long)restripe->files, size);
 	g4_progress_text(&restripe->progress, text);
 }
 
@@ -86,7 +89,7 @@ static void move_file(struct restripe *restripe, const char *path)
 		return;
 	}
 	do {
-		next = g4_dedup_restripe(&handle, next, &done);
+		next = g4_dedup_restripe(&handle, next, restripe->flags, &done);
 		restripe->done.moved += done.moved;
 		restripe->done.shared += done.shared;
 		restripe->done.damaged += done.damaged;
@@ -179,7 +182,7 @@ static void print_result(const struct restripe *restripe, bool json)
 	g4_report_bool(&report, "ended_early", restripe->ended != 0);
 	g4_report_count(&report, "files", restripe->files);
 	g4_report_count(&report, "files_left_out", restripe->left_out);
-	g4_report_size(&report, "moved_bytes", restripe->done.moved);
+	g4_report_size(&report, restripe->flags ? "elsewhere_bytes" : "moved_bytes", restripe->done.moved);
 	g4_report_size(&report, "left_shared_bytes", restripe->done.shared);
 	g4_report_size(&report, "left_damaged_bytes", restripe->done.damaged);
 	g4_report_finish(&report);
@@ -214,7 +217,8 @@ static int go(struct restripe *restripe, const char *image, const char *socket, 
 				     rc == -ENOTTY ? "is on no gpu4fs file system, or its server is too old" :
 						     strerror(-rc));
 		}
-		if (mounted && rc == 0 && restripe->done.moved > 0) /* what was there before is free from then on */
+		if (mounted && rc == 0 && restripe->done.moved > 0 &&
+		    restripe->flags == 0) /* what was there before is free from then on */
 			(void)g4_dedup_place_sync(&restripe->place);
 		if (mounted && rc == 0)
 			g4_dedup_place_close(&restripe->place);
@@ -236,27 +240,30 @@ static int go(struct restripe *restripe, const char *image, const char *socket, 
 
 int g4_cli_restripe(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"raid", required_argument, NULL, 'r'},
-						     {"image", required_argument, NULL, 'i'},
-						     {"socket", required_argument, NULL, 's'},
-						     {"json", no_argument, NULL, 'j'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"raid", required_argument, NULL, 'r'},	  {"image", required_argument, NULL, 'i'},
+		{"socket", required_argument, NULL, 's'}, {"dry-run", no_argument, NULL, 'n'},
+		{"json", no_argument, NULL, 'j'},	  {NULL, 0, NULL, 0}};
 	const char *image = NULL, *socket = NULL;
 	static struct restripe restripe;
 	bool json = false;
 
-	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+	for (int answer; (answer = getopt_long(argc, argv, ":n", long_options, NULL)) != -1;) {
 		if (answer == 'r')
 			restripe.raid = optarg;
 		else if (answer == 'i')
 			image = optarg;
 		else if (answer == 's')
 			socket = optarg;
+		else if (answer == 'n')
+			restripe.flags = GPU4FS_RESTRIPE_LOOK;
 		else if (answer == 'j')
 			json = true;
 		else
 			return g4_cli_bad_option("restripe", answer, argv);
 	}
+	if (restripe.raid != NULL && restripe.flags != 0)
+		return g4_cli_usage("restripe", "--raid changes what files ask for, and --dry-run changes nothing");
 	if (image != NULL && socket != NULL)
 		return g4_cli_usage("restripe", "one of --image and --socket will do");
 	if (image == NULL && socket == NULL && optind == argc)

@@ -196,12 +196,13 @@ int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, stru
 	return (int64_t)told;
 }
 
-int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, struct gpu4fs_restriped *out)
+int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, uint32_t flags,
+			  struct gpu4fs_restriped *out)
 {
-	struct g4_ioc_restripe io = {.offset = (uint64_t)offset};
+	struct g4_ioc_restripe io = {.offset = (uint64_t)offset, .flags = flags};
 
 	if (handle->file != NULL)
-		return gpu4fs_restripe(handle->file, offset, out);
+		return gpu4fs_restripe(handle->file, offset, flags, out);
 	*out = (struct gpu4fs_restriped){0};
 	if (ioctl(handle->fd, G4_IOC_RESTRIPE, &io) < 0)
 		return -errno;

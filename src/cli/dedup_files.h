@@ -57,7 +57,8 @@ void g4_dedup_dir_close(struct g4_dedup_dir *dir);
 int g4_dedup_open(const struct g4_dedup_place *place, const char *path, bool change, struct g4_dedup_handle *out);
 void g4_dedup_close(struct g4_dedup_handle *handle);
 /* gpu4fs_restripe() of a file that was opened with `change`. -EPERM: as above. */
-int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, struct gpu4fs_restriped *out);
+int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, uint32_t flags,
+			  struct gpu4fs_restriped *out);
 /* gpu4fs_page_sums() */
 int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, struct gpu4fs_page_sum *out,
 		      uint32_t count);

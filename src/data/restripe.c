@@ -166,9 +166,10 @@ G4_FN static int deal_with(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	int rc = look(wg, fs, inode, page, end - page, &part);
 	if (rc < 0)
 		return rc;
-	if (!part.elsewhere || part.shared) {
+	if (!part.elsewhere || part.shared || restripe->looks) {
 		*pages = part.run.pages;
-		restripe->shared += part.shared ? *pages : 0;
+		if (part.elsewhere)
+			*(part.shared ? &restripe->shared : &restripe->moved) += *pages;
 		return 0;
 	}
 	const uint32_t kind = part.run.kind;

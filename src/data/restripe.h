@@ -6,6 +6,7 @@
 #include "inode/mounted.h"
 
 struct g4_restripe {
+	bool looks;	/* nothing is moved, but counted as if */
 	uint64_t page;	/* the next one to look at; UINT64_MAX: there are none */
 	uint64_t moved; /* pages */
 	/* that are elsewhere, and stay: with several owners; that can not be read, or are not what they were */

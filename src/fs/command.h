@@ -128,6 +128,7 @@ struct g4_dedup_counts {
 	uint64_t pruned;	 /* of this one */
 };
 
+#define G4_RESTRIPE_LOOK 1u /* nothing is moved; `moved` is what would be, as far as it can be read and finds space */
 /* RESTRIPE: bytes of whole pages of a file, of those that were looked at. */
 struct g4_restriped {
 	uint64_t next;	/* in the file, where to go on; 0: behind the last page */
@@ -355,7 +356,7 @@ enum g4_command_property {
 	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",  \
 	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")    \
 	X(context, RESTRIPE, 45, G4_CHANGES | G4_NEEDS_HANDLE | G4_DATA_OUT,                                           \
-	  "handle | node, offset data=struct g4_restriped length",                                                     \
+	  "handle | node, offset data=struct g4_restriped length flags=G4_RESTRIPE_LOOK",                              \
 	  "value=bytes; pages from there on lie where the file's policy says, some of them")
 
 enum g4_command_op {

@@ -32,8 +32,9 @@ G4_FN int g4_do_restripe(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 
 	if (cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_WRITE))
 		return -G4_E_BADF;
-	if (cmd->length < sizeof(*told) || cmd->offset > G4_FILE_MAX_BYTES)
+	if (cmd->length < sizeof(*told) || (cmd->flags & ~G4_RESTRIPE_LOOK) || cmd->offset > G4_FILE_MAX_BYTES)
 		return -G4_E_INVAL;
+	done.looks = (cmd->flags & G4_RESTRIPE_LOOK) != 0;
 	done.page = cmd->offset / G4_PAGE_BYTES;
 	int rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)

@@ -51,8 +51,8 @@ struct g4_ioc_same {
 /* On a file, however it is open, for root and the user who mounted: RESTRIPE. */
 struct g4_ioc_restripe {
 	uint64_t offset;
-	int32_t status; /* out: 0 or a negative code */
-	uint32_t reserved;
+	int32_t status;		  /* out: 0 or a negative code */
+	uint32_t flags;		  /* G4_RESTRIPE_LOOK */
 	struct g4_restriped told; /* out */
 };
 #define G4_IOC_RESTRIPE _IOWR(0xb4, 6, struct g4_ioc_restripe)

@@ -418,6 +418,7 @@ static void restripe(fuse_req_t req, fuse_ino_t ino, const void *in_buf)
 	memcpy(&io, in_buf, sizeof(io));
 	memset(&io.told, 0, sizeof(io.told));
 	cmd.offset = io.offset;
+	cmd.flags = io.flags;
 	io.status = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	fuse_reply_ioctl(req, 0, &io, sizeof(io));
 }

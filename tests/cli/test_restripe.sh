@@ -32,10 +32,23 @@ says "... which is told" "disk assign"
 exits 1 "what is no level" "$gpu4fs" restripe --raid 7 --image a,b,c /tree/large
 exits 1 "a path that there is not" "$gpu4fs" restripe --image a,b,c /no
 exits 0 "one file asks for it" "$gpu4fs" attr set --image a,b,c raid=5 /tree/d/small
+exits 0 "which is told" "$gpu4fs" restripe -n --json --image a,b,c
+same "with what is elsewhere" "4 73728" "$(json_value 'd["files"], d["elsewhere_bytes"]' | tr -d '(),')"
+exits 2 "and changes nothing" "$gpu4fs" restripe --dry-run --raid 5 --image a,b,c
 exits 0 "and goes there" "$gpu4fs" restripe --json --image a,b,c /tree/d
 same "by whichever name" "3 73728" "$(json_value 'd["files"], d["moved_bytes"]' | tr -d '(),')"
+"$gpu4fs" serve --socket serve.socket a b c >serve.out 2>&1 &
+server=$!
+until [[ -s serve.out ]]; do
+	kill -0 "$server" 2>/dev/null || break
+	sleep 0.05
+done
+exits 0 "what a server has" "$gpu4fs" restripe --raid 5 --json --socket serve.socket /tree/d/e
+same "moves as well" "2 12288" "$(json_value 'd["files"], d["moved_bytes"]' | tr -d '(),')"
+kill "$server"
+wait "$server"
 exits 0 "a tree" "$gpu4fs" restripe --raid 5 --json --image a,b,c /tree
-same "what was there stays" "4 5013504" "$(json_value 'd["files"], d["moved_bytes"]' | tr -d '(),')"
+same "what was there stays" "4 5001216" "$(json_value 'd["files"], d["moved_bytes"]' | tr -d '(),')"
 exits 0 "again" "$gpu4fs" restripe --json --image a,b,c
 same "there is nothing left" 0 "$(json_value 'd["moved_bytes"]')"
 exits 0 "directories ask for it as well" "$gpu4fs" attr get --json --image a,b,c /tree/d/e

@@ -41,6 +41,21 @@ static int restripe(struct rig *rig, uint64_t ino, struct g4_restriped *all)
 	return rc;
 }
 
+/* How much of a file is elsewhere. */
+static uint64_t would_move(struct rig *rig, uint64_t ino)
+{
+	struct g4_cmd cmd = {
+		.op = G4_CMD_RESTRIPE, .node = ino, .data = &told, .length = sizeof(told), .flags = G4_RESTRIPE_LOOK};
+	uint64_t bytes = 0;
+
+	do {
+		assert_int_equal(g4_execute(rig->wg, rig->fs, &cmd), 0);
+		bytes += told.moved;
+		cmd.offset = told.next;
+	} while (told.next > 0);
+	return bytes;
+}
+
 static void ask_for(struct world *w, uint64_t ino, const char *level)
 {
 	assert_int_equal(op_setxattr(&w->d.rig, ino, "gpu4fs.raid", level, strlen(level), 0), 0);
@@ -147,6 +162,7 @@ static void files_move_to_where_they_are_asked_to_be(void **state)
 			assert_int_equal(op_getattr(&w.d.rig, inos[k], &before[k]), 0);
 			sums[k] = sum_of_sums(&w, inos[k]);
 			pages[k] = k == TINY ? 0 : expect_level(&w, inos[k], G4_LEVEL_OWN);
+			assert_int_equal(would_move(&w.d.rig, inos[k]), pages[k] * G4_PAGE_BYTES);
 			assert_int_equal(restripe(&w.d.rig, inos[k], &done), 0);
 			assert_int_equal(done.moved, pages[k] * G4_PAGE_BYTES);
 			assert_int_equal(done.shared + done.damaged, 0);
@@ -164,6 +180,7 @@ static void files_move_to_where_they_are_asked_to_be(void **state)
 			/* there is nothing left to do */
 			assert_int_equal(restripe(&w.d.rig, inos[k], &done), 0);
 			assert_int_equal(done.moved, 0);
+			assert_int_equal(would_move(&w.d.rig, inos[k]), 0);
 		}
 		expect_files(&w, data, inos);
 		remount(&w);
@@ -357,6 +374,10 @@ static void what_is_not_a_file_is_refused(void **state)
 	assert_int_equal(told.next, 0);
 	cmd.node = file;
 	assert_int_equal(g4_execute(w.d.rig.wg, w.d.rig.fs, &cmd), -G4_E_INVAL);
+	cmd.length = sizeof(told);
+	cmd.flags = 2;
+	assert_int_equal(g4_execute(w.d.rig.wg, w.d.rig.fs, &cmd), -G4_E_INVAL);
+	cmd.flags = 0;
 	assert_int_equal(op_open(&w.d.rig, file, G4_OPEN_READ, &handle), 0);
 	cmd.handle = handle;
 	cmd.node = 0;
