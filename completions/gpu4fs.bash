@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve run fsck info df attr cp rm du import export dedup scrub status disk resize tune nvme map dump trace bench help version"
+	local commands="mkfs mount umount serve run fsck info df attr cp rm du import export dedup restripe scrub status disk resize tune nvme map dump trace bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -72,6 +72,7 @@ _gpu4fs() {
 	rm:-*)
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
+	restripe:-*) _gpu4fs_words "$current" "-n --dry-run --raid --image --socket --json --help --version" ;;
 	dedup:-*)
 		_gpu4fs_words "$current" "--memory --rate --compare --chunks --json --image --socket --mount --help --version"
 		;;
@@ -203,6 +204,16 @@ _gpu4fs() {
 	rm:* | du:*)
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
+		esac
+		;;
+	restripe:*)
+		case $previous in
+		--raid) _gpu4fs_words "$current" "none 0 1 5 6 triple quadruple default" ;;
+		--image | --socket) _gpu4fs_files "$current" ;;
+		*)
+			_gpu4fs_mounts "$current"
+			_gpu4fs_files "$current"
+			;;
 		esac
 		;;
 	dedup:*)

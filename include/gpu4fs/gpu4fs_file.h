@@ -123,6 +123,22 @@ GPU4FS_API int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gp
 GPU4FS_API int64_t gpu4fs_dedupe_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset,
 				       uint64_t bytes, uint32_t flags);
 
+/* Bytes of whole pages of a file that were looked at. */
+struct gpu4fs_restriped {
+	uint64_t moved; /* to where the file's policy says */
+	/* elsewhere, and left: with several owners; that can not be read, or are not what was written */
+	uint64_t shared, damaged;
+};
+#define GPU4FS_RESTRIPE_LOOK 1u /* move nothing, and count as if */
+/*
+ * Moves pages of a file, up to 16 MiB from an offset on, to chunks of the level that its policy ("gpu4fs.raid") asks for, where they lie in
+ * chunks of another. Contents, size and times stay, also while others write; sums are copied, and pages are compared with them before.
+ * Returns where to go on, 0 behind the last page. out is of this call. What was moved stays so with an error, and after a crash; calling it
+ * again from 0 on passes over it.
+ * Errors: -ENOSPC no space in chunks of that level; -EBADF the file is not open for writing; -EISDIR; -EINVAL the offset, or unknown flags; -EROFS.
+ */
+GPU4FS_API int64_t gpu4fs_restripe(gpu4fs_file *file, int64_t offset, uint32_t flags, struct gpu4fs_restriped *out);
+
 struct gpu4fs_page_sum {
 	uint64_t offset;    /* of a page in the file */
 	uint64_t address;   /* on the device: the same for pages that are shared */

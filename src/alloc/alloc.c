@@ -149,11 +149,6 @@ G4_FN static uint64_t *reserved_of(struct g4_alloc *alloc, uint32_t pool)
 	return pool == G4_LEVEL_OWN ? &alloc->reserved : &alloc->pool_reserved[pool];
 }
 
-G4_FN static uint32_t pool_of(const struct g4_alloc *alloc, uint64_t region)
-{
-	return *(const volatile uint8_t *)&alloc->region_pool[region];
-}
-
 /* `keep` more are to be free than are reserved, of which `kept` are reserved, too. */
 G4_FN static bool reserve(struct g4_alloc *alloc, uint32_t pool, uint64_t pages, uint64_t kept, uint64_t keep)
 {
@@ -341,7 +336,7 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 			region = (region + skip) % count;
 			continue;
 		}
-		if (pool_of(alloc, region) == pool) {
+		if (g4_alloc_region_pool(alloc, region) == pool) {
 			int rc = load_group(wg, alloc, group);
 			if (rc < 0)
 				return rc;
@@ -362,7 +357,8 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 	uint32_t page = (uint32_t)(g4_address_page(goal) % G4_REGION_PAGES);
 
 	*got = 0;
-	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count) || pool_of(alloc, region) != pool)
+	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count) ||
+	    g4_alloc_region_pool(alloc, region) != pool)
 		return 0;
 	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
 	if (rc < 0)
@@ -494,9 +490,9 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, u
 	clear_pages(alloc, page, pages);
 	mark_freed(alloc, page, pages);
 	while (page < end) { /* last: a claim that takes pages out of the count shall find them */
-		const uint32_t pool = pool_of(alloc, page / G4_REGION_PAGES);
+		const uint32_t pool = g4_alloc_region_pool(alloc, page / G4_REGION_PAGES);
 		uint64_t next = page;
-		while (next < end && pool_of(alloc, next / G4_REGION_PAGES) == pool)
+		while (next < end && g4_alloc_region_pool(alloc, next / G4_REGION_PAGES) == pool)
 			next = (next / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
 		next = g4_min64(next, end);
 		g4_add64(free_of(alloc, pool), next - page);
@@ -771,7 +767,7 @@ G4_FN static void add_free(struct g4_alloc *alloc, uint64_t group, uint64_t free
 {
 	for (uint64_t r = 0; r < G4_GROUP_REGIONS && free_pages > 0; r++) {
 		const uint64_t here = g4_min64(free_pages, G4_REGION_PAGES);
-		g4_add64(free_of(alloc, pool_of(alloc, group * G4_GROUP_REGIONS + r)), here);
+		g4_add64(free_of(alloc, g4_alloc_region_pool(alloc, group * G4_GROUP_REGIONS + r)), here);
 		free_pages -= here;
 	}
 }

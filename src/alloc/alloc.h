@@ -171,6 +171,11 @@ G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
  * be read counts as OWN's.
  */
 G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool);
+/* The pool of all pages of a region. */
+G4_FN G4_INLINE uint32_t g4_alloc_region_pool(const struct g4_alloc *alloc, uint64_t region)
+{
+	return *(const volatile uint8_t *)&alloc->region_pool[region];
+}
 /* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */
 G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages,
 			 struct g4_address freed_address, uint64_t freed_pages);

@@ -756,6 +756,31 @@ G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_addre
 	return rc;
 }
 
+G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t *pages)
+{
+	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
+	const uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
+	struct counts c;
+	struct more more;
+	bool several = false;
+
+	if (!g4_layout_holds(&alloc->meta->layout, address))
+		return -G4_E_CORRUPT_MAP;
+	g4_lock(lock_of(alloc, region / G4_GROUP_REGIONS));
+	const int rc = get_counts(wg, alloc, region, &c);
+	if (rc == 0 && c.shares != G4_NO_LINE) {
+		uint64_t same = 1;
+		look_at_more(wg, alloc, &c, &more);
+		several = has_more(alloc, &c, &more, first);
+		while (same < *pages && has_more(alloc, &c, &more, first + (uint32_t)same) == several)
+			same++;
+		*pages = same;
+	}
+	put_counts(alloc, &c);
+	g4_unlock(lock_of(alloc, region / G4_GROUP_REGIONS));
+	return rc < 0 ? rc : several;
+}
+
 /* ------------------------------------------------------------------ scrub */
 
 /* The group's lock is held; *c is to be put, also after an error. */

@@ -59,6 +59,9 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 /* Whether anything is shared in the groups that pages lie in: 0, 1, or an error. No transaction. */
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
 
+/* Whether the first of `*pages` pages of one region has several owners: 0, 1, or an error. *pages: so many of them are the same. No transaction. */
+G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t *pages);
+
 /* ---- listed pages. `sum`: a key (format/owners.h), which in no domain is G4_LISTING_SUM_BYTES of BLAKE3 ---- */
 /*
  * In a transaction with G4_LIST_CREDITS: pages of a quarter of a region, written and of the caller's file alone, are listed with these

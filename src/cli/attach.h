@@ -13,6 +13,11 @@
 
 /* Mounts the image or, if that is NULL, connects to the server at the socket. NULL: it was said why not. */
 gpu4fs *g4_cli_attach(const char *command, const char *image, const char *socket);
+/*
+ * `attr set raid=` of a path in `fs` or, if that is NULL, of one that is mounted here; a link is not followed. False: it was said why it
+ * can not be.
+ */
+bool g4_cli_set_raid(const char *command, gpu4fs *fs, const char *path, const char *level);
 /* The number of an option -j; false: it is none from 1 to G4_CLI_MOST_JOBS. */
 bool g4_cli_parse_jobs(const char *word, long *jobs);
 /* What it is without the option: as many as there are processors, at most 8. */

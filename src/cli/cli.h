@@ -27,6 +27,7 @@
 	X(import, "copy a tree of the host into a file system")                                                        \
 	X(export, "copy a tree of a file system to the host")                                                          \
 	X(dedup, "share what files have stored more than once")                                                        \
+	X(restripe, "move files to disks as their policy says")                                                        \
 	X(scrub, "find what is damaged, while it is in use")                                                           \
 	X(status, "show the disks of a file system and how they are")                                                  \
 	X(disk, "bring disks of a file system up to date, or replace one")                                             \

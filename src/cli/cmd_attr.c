@@ -9,8 +9,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "cli/attach.h"
 #include "cli/cli.h"
-#include "gpu4fs/gpu4fs.h"
 #include "print/report.h"
 
 const char g4_help_attr[] =
@@ -47,6 +47,7 @@ static const struct policy {
 	{"raid", "gpu4fs.raid", "there is no level",
 	 "the file system has no chunks of that level; 'gpu4fs disk assign' makes room for some"},
 };
+#define POLICY_RAID 2
 #define POLICY_COUNT (sizeof(policies) / sizeof(policies[0]))
 #define POLICY_BYTES 32 /* more than any of their values */
 
@@ -135,7 +136,8 @@ static bool set_one(const char *path, char how, int bits)
 	return good;
 }
 
-static bool set_policy(gpu4fs *fs, const char *path, const struct policy *policy, const char *value)
+static bool set_policy(const char *command, gpu4fs *fs, const char *path, const struct policy *policy,
+		       const char *value)
 {
 	const size_t bytes = strlen(value);
 	int rc;
@@ -145,12 +147,17 @@ static bool set_policy(gpu4fs *fs, const char *path, const struct policy *policy
 	else
 		rc = lsetxattr(path, policy->name, value, bytes, 0) == 0 ? 0 : -errno;
 	if (rc == -EINVAL)
-		g4_cli_error("attr", "%s: %s '%s'", path, policy->none, value);
+		g4_cli_error(command, "%s: %s '%s'", path, policy->none, value);
 	else if (rc == -EOPNOTSUPP && policy->missing != NULL)
-		g4_cli_error("attr", "%s: %s", path, policy->missing);
+		g4_cli_error(command, "%s: %s", path, policy->missing);
 	else if (rc != 0)
-		failed_with(path, rc);
+		g4_cli_error(command, "%s: %s", path, strerror(-rc));
 	return rc == 0;
+}
+
+bool g4_cli_set_raid(const char *command, gpu4fs *fs, const char *path, const char *level)
+{
+	return set_policy(command, fs, path, &policies[POLICY_RAID], level);
 }
 
 static int run_set_policy(const char *image, const struct policy *policy, const char *value, char **paths)
@@ -159,7 +166,7 @@ static int run_set_policy(const char *image, const struct policy *policy, const 
 	bool good = image == NULL || fs != NULL;
 
 	for (; (fs != NULL || image == NULL) && *paths != NULL; paths++)
-		good = set_policy(fs, *paths, policy, value) && good;
+		good = set_policy("attr", fs, *paths, policy, value) && good;
 	if (fs != NULL)
 		good = unmount_image(image, fs) && good;
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;

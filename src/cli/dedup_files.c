@@ -55,12 +55,13 @@ int g4_dedup_place_sync(const struct g4_dedup_place *place)
 
 static void fill(struct g4_dedup_entry *out, const struct stat *st)
 {
-	*out = (struct g4_dedup_entry){.ino = st->st_ino, .size = (uint64_t)st->st_size, .mode = st->st_mode};
+	*out = (struct g4_dedup_entry){
+		.ino = st->st_ino, .size = (uint64_t)st->st_size, .mode = st->st_mode, .names = (uint32_t)st->st_nlink};
 }
 
 static void fill_from(struct g4_dedup_entry *out, const struct gpu4fs_stat *stat)
 {
-	*out = (struct g4_dedup_entry){.ino = stat->ino, .size = stat->size, .mode = stat->mode};
+	*out = (struct g4_dedup_entry){.ino = stat->ino, .size = stat->size, .mode = stat->mode, .names = stat->nlink};
 }
 
 int g4_dedup_stat(const struct g4_dedup_place *place, const char *path, struct g4_dedup_entry *out)
@@ -193,6 +194,22 @@ int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, stru
 	const uint64_t told = g4_min64(g4_min64(count, io.count), G4_IOC_SUMS_PAGES);
 	memcpy(out, io.sums, told * sizeof(*out));
 	return (int64_t)told;
+}
+
+int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, uint32_t flags,
+			  struct gpu4fs_restriped *out)
+{
+	struct g4_ioc_restripe io = {.offset = (uint64_t)offset, .flags = flags};
+
+	if (handle->file != NULL)
+		return gpu4fs_restripe(handle->file, offset, flags, out);
+	*out = (struct gpu4fs_restriped){0};
+	if (ioctl(handle->fd, G4_IOC_RESTRIPE, &io) < 0)
+		return -errno;
+	if (io.status < 0)
+		return -g4_errno(io.status);
+	*out = (struct gpu4fs_restriped){io.told.moved, io.told.shared, io.told.damaged};
+	return (int64_t)io.told.next;
 }
 
 int64_t g4_dedup_read(const struct g4_dedup_handle *handle, uint64_t offset, void *to, uint64_t bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files whose pages are compared, in one of two ways: through the library, where paths begin at the file system's root, or of a file
+ * Files whose pages are compared, or moved, in one of two ways: through the library, where paths begin at the file system's root, or of a file
  * system that is mounted here, where they are the host's and its server is asked by ioctls. Other file systems that are mounted
  * below a directory are not its.
  *
@@ -23,7 +23,7 @@ struct g4_dedup_place {
 
 struct g4_dedup_entry {
 	uint64_t ino, size;
-	uint32_t mode;
+	uint32_t mode, names;
 	const char *name; /* until the next one */
 };
 
@@ -56,6 +56,9 @@ void g4_dedup_dir_close(struct g4_dedup_dir *dir);
 /* A regular file. With `change` its pages can be given to g4_dedup_same() as the target, which changes no contents. */
 int g4_dedup_open(const struct g4_dedup_place *place, const char *path, bool change, struct g4_dedup_handle *out);
 void g4_dedup_close(struct g4_dedup_handle *handle);
+/* gpu4fs_restripe() of a file that was opened with `change`. -EPERM: as above. */
+int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, uint32_t flags,
+			  struct gpu4fs_restriped *out);
 /* gpu4fs_page_sums() */
 int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, struct gpu4fs_page_sum *out,
 		      uint32_t count);

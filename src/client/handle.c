@@ -655,6 +655,27 @@ int64_t gpu4fs_dedupe_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file 
 				   (flags & GPU4FS_DEDUPE_ZEROS ? G4_COPY_ZEROS : 0));
 }
 
+int64_t gpu4fs_restripe(gpu4fs_file *file, int64_t offset, uint32_t flags, struct gpu4fs_restriped *out)
+{
+	struct g4_restriped told;
+	struct g4_cmd cmd = {.op = G4_CMD_RESTRIPE,
+			     .handle = file->handle,
+			     .offset = (uint64_t)offset,
+			     .flags = flags,
+			     .data = &told,
+			     .length = sizeof(told)};
+
+	*out = (struct gpu4fs_restriped){0};
+	if (offset < 0 || (flags & ~GPU4FS_RESTRIPE_LOOK))
+		return -EINVAL;
+	G4_STATIC_ASSERT(GPU4FS_RESTRIPE_LOOK == G4_RESTRIPE_LOOK, "the engine's own");
+	const int rc = g4c_run(file->engine, &cmd);
+	if (rc)
+		return rc;
+	*out = (struct gpu4fs_restriped){told.moved, told.shared, told.damaged};
+	return (int64_t)told.next;
+}
+
 int64_t gpu4fs_page_sums(gpu4fs_file *file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_SUMS,

@@ -5,6 +5,7 @@
 #include "data/file.h"
 #include "data/map.h"
 #include "data/reserve.h"
+#include "data/restripe.h"
 #include "data/sums.h"
 #include "data/write.h"
 #include "data/writeback.h"
@@ -134,6 +135,31 @@ G4_FN static int map_unwritten(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	inode->map_reservation = 0;
 	int logged = g4_inode_log(wg, fs, &txn, inode);
 	return g4_end(fs, &txn, rc < 0 ? rc : logged);
+}
+
+G4_FN int g4_restripe_unwritten(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages,
+				uint64_t *done)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint32_t pool = g4_file_pool(fs, inode);
+	uint64_t reserved, pooled, got;
+	struct g4_address address;
+
+	int rc = g4_reserve_elsewhere(wg, fs, index, page, &pages, &reserved, &pooled);
+	if (rc < 0)
+		return rc;
+	struct need need = {0, 0, reserved};
+	rc = g4_place_unwritten(wg, fs, inode, pages, &address, &got);
+	if (rc == 0) {
+		*(pool == G4_LEVEL_OWN ? &need.nodes : &pooled) -= got;
+		rc = map_unwritten(wg, fs, inode, page, address, got, &need, done);
+		if (*done < got)
+			g4_alloc_release(&fs->alloc, g4_address_after_pages(address, *done), got - *done);
+		inode->next_goal = g4_address_after_pages(address, *done);
+	}
+	g4_alloc_unreserve(&fs->alloc, need.nodes);
+	g4_alloc_unreserve_in(&fs->alloc, pool, pooled);
+	return rc == 0 && *done == 0 ? -G4_E_JOURNAL_FULL : rc;
 }
 
 /* Space that was there before: *pages of it have places for their sums now. */

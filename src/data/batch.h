@@ -79,6 +79,7 @@ struct g4_batch {
 	uint32_t count;
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
 	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
+	bool moves;	       /* all lines are what is stored elsewhere: they have their sums, and none is dirty */
 	uint8_t wish;	       /* of all lines; enum g4_dedup_wish */
 	uint64_t direct_page;
 	uint64_t reserved; /* pages of space reserved for them and their mapping */
@@ -191,7 +192,7 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 /* ---- pipeline.c: the stages one after the other ---- */
 /*
  * Hash, look up, place, store and publish one gathered batch. *published: pages that are reachable now, from the batch's start;
- * their reservation is used up, and so is all of a direct batch's. The others, also where there was no error, are for the next
+ * their reservation is used up, and so is all of that of a batch that is direct or moves. The others, also where there was no error, are for the next
  * batch.
  */
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,

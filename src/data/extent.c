@@ -73,6 +73,11 @@ G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_addr
 	return g4_share_any(wg, &fs->alloc, address, pages);
 }
 
+G4_FN int g4_extent_has_several(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t *pages)
+{
+	return may_share(fs) ? g4_share_several(wg, &fs->alloc, address, pages) : 0;
+}
+
 G4_FN int g4_node_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			  struct g4_address *address)
 {

@@ -4,18 +4,24 @@
 #include "data/dirty.h"
 #include "data/map.h"
 
+/* Else what is reserved is the batch's, not its lines'. */
+G4_FN static bool has_dirty(const struct g4_batch *batch)
+{
+	return batch->direct == NULL && !batch->moves;
+}
+
 G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			      bool first)
 {
 	if (first && !batch->direct && g4_ddt_is_there(&fs->ddt))
 		memset(batch->lists->seen, 0, sizeof(batch->lists->seen));
-	int rc = g4_hash(wg, fs, inode->disk.policy, batch);
+	int rc = batch->moves ? 0 : g4_hash(wg, fs, inode->disk.policy, batch);
 
-	if (rc == 0)
+	if (rc == 0 && !batch->moves)
 		g4_dedup_batch(wg, fs, inode, batch);
 	if (rc == 0)
 		rc = g4_place(wg, fs, inode, batch);
-	if (rc < 0 && batch->direct) {
+	if (rc < 0 && !has_dirty(batch)) {
 		g4_alloc_unreserve(&fs->alloc, batch->reserved);
 		g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), batch->pooled);
 	}
@@ -45,12 +51,12 @@ G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 	inode->growth_reservation = (uint32_t)g4_min64(inode->growth_reservation, inode->map_reservation);
 	const uint64_t left = inode->map_reservation - inode->growth_reservation;
 	/* what was not published is dirty still, and its reservation holds before anybody else can have the space */
-	const uint64_t kept = batch->direct ? 0 : g4_gathered_reservation(fs, batch, *published);
+	const uint64_t kept = has_dirty(batch) ? g4_gathered_reservation(fs, batch, *published) : 0;
 	inode->map_reservation = 0;
 	settle(fs, G4_LEVEL_OWN, left, kept);
 	if (pool != G4_LEVEL_OWN)
 		settle(fs, pool, batch->pooled - batch->claimed,
-		       batch->direct ? 0 : g4_gathered_pooled(fs, batch, *published));
+		       has_dirty(batch) ? g4_gathered_pooled(fs, batch, *published) : 0);
 	if (*published < batch->count)
 		g4_place_undo(fs, batch, *published);
 	return rc;

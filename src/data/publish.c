@@ -122,7 +122,8 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	const struct g4_address address = g4_address_after_pages(segment->address, from);
 	const bool lists = batch->dedup && g4_segment_is_stored(segment);
 	const struct g4_sum_entry *sums = batch->algorithm ? &batch->sums[segment->first + from] : NULL;
-	const bool looks = lists && segment->kind == G4_SEGMENT_NEW; /* what was asked for by fallocate(2) is kept */
+	/* what was asked for by fallocate(2), or where its policy says, is kept */
+	const bool looks = lists && segment->kind == G4_SEGMENT_NEW && !batch->moves;
 	uint64_t pages = lists ? g4_share_list_part(address, segment->pages - from) : segment->pages - from;
 	uint64_t next;
 	int rc = 0;

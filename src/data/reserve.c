@@ -177,3 +177,11 @@ G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 		return 0;
 	return is_allocated(wg, fs, inode, page, pages);
 }
+
+G4_FN int g4_reserve_elsewhere(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
+			       uint64_t *reserved, uint64_t *pooled)
+{
+	const int rc = g4_reserve_direct(wg, fs, index, page, pages, reserved, pooled);
+
+	return rc == 0 && *reserved + *pooled == 0 ? -G4_E_NOSPC : rc;
+}

@@ -131,6 +131,15 @@ struct g4_dedup_counts {
 	uint64_t pruned;	 /* of this one */
 };
 
+#define G4_RESTRIPE_LOOK 1u /* nothing is moved; `moved` is what would be, as far as it can be read and finds space */
+/* RESTRIPE: bytes of whole pages of a file, of those that were looked at. */
+struct g4_restriped {
+	uint64_t next;	/* in the file, where to go on; 0: behind the last page */
+	uint64_t moved; /* to where the file's policy says */
+	/* not there, and left: with several owners; that can not be read, or are not what they were */
+	uint64_t shared, damaged;
+};
+
 /*
  * BATCH: entries, then an attribute structure for each if G4_BATCH_ATTR asks for them, then the paths, in any order; the data
  * begins at a multiple of 8. An entry is an operation on a path, relative to the command's node unless it begins with a slash,
@@ -348,7 +357,10 @@ enum g4_command_property {
 	  "value=bytes")                                                                                               \
 	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER | G4_SAYS_WHY,                                 \
 	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",  \
-	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")
+	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")    \
+	X(context, RESTRIPE, 45, G4_CHANGES | G4_NEEDS_HANDLE | G4_DATA_OUT,                                           \
+	  "handle | node, offset data=struct g4_restriped length flags=G4_RESTRIPE_LOOK",                              \
+	  "value=bytes; pages from there on lie where the file's policy says, some of them")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),

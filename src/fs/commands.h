@@ -33,6 +33,9 @@ G4_FN int g4_do_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 /* ---- dedup.c ---- */
 G4_FN int g4_do_dedup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 
+/* ---- restripe.c ---- */
+G4_FN int g4_do_restripe(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+
 /* ---- path_of.c ---- */
 G4_FN int g4_do_path(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 

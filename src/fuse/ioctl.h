@@ -48,6 +48,15 @@ struct g4_ioc_same {
 };
 #define G4_IOC_SAME _IOWR(0xb4, 5, struct g4_ioc_same)
 
+/* On a file, however it is open, for root and the user who mounted: RESTRIPE. */
+struct g4_ioc_restripe {
+	uint64_t offset;
+	int32_t status;		  /* out: 0 or a negative code */
+	uint32_t flags;		  /* G4_RESTRIPE_LOOK */
+	struct g4_restriped told; /* out */
+};
+#define G4_IOC_RESTRIPE _IOWR(0xb4, 6, struct g4_ioc_restripe)
+
 /* On a directory, for root and the user who mounted: another size, in whole pages. */
 struct g4_ioc_resize {
 	uint64_t bytes;

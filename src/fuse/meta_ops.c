@@ -405,6 +405,24 @@ static void same(fuse_req_t req, fuse_ino_t ino, const void *in_buf)
 	fuse_reply_ioctl(req, 0, &io, sizeof(io));
 }
 
+static void restripe(fuse_req_t req, fuse_ino_t ino, const void *in_buf)
+{
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+	struct g4_ioc_restripe io;
+	struct g4_cmd cmd = {.op = G4_CMD_RESTRIPE, .node = ino, .data = &io.told, .length = sizeof(io.told)};
+
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&io, in_buf, sizeof(io));
+	memset(&io.told, 0, sizeof(io.told));
+	cmd.offset = io.offset;
+	cmd.flags = io.flags;
+	io.status = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	fuse_reply_ioctl(req, 0, &io, sizeof(io));
+}
+
 #define BOTH_WAYS(type) (in_bytes >= sizeof(type) && out_bytes >= sizeof(type))
 
 /* The ioctls that are gpu4fs's own. False: it is none of them. */
@@ -415,7 +433,7 @@ static bool own_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, const st
 		resize(req, in_buf);
 	else if (cmd == G4_IOC_JOB && BOTH_WAYS(struct g4_ioc_job))
 		do_job(req, in_buf);
-	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_SAME))
+	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_SAME || cmd == G4_IOC_RESTRIPE))
 		fuse_reply_err(req, EISDIR);
 	else if (cmd == G4_IOC_MAP && BOTH_WAYS(struct g4_ioc_map))
 		map(req, ino, fi, in_buf);
@@ -423,6 +441,8 @@ static bool own_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, const st
 		sums(req, ino, fi, in_buf);
 	else if (cmd == G4_IOC_SAME && BOTH_WAYS(struct g4_ioc_same))
 		same(req, ino, in_buf);
+	else if (cmd == G4_IOC_RESTRIPE && BOTH_WAYS(struct g4_ioc_restripe))
+		restripe(req, ino, in_buf);
 	else
 		return false;
 	return true;

@@ -1140,6 +1140,7 @@ static void what_is_the_same_is_shared_and_nothing_changes(void **state)
 {
 	enum { SIZE = 5000 * PAGE + 50 }; /* more than one command takes */
 	struct gpu4fs_page_sum sums[4], other;
+	struct gpu4fs_restriped moved;
 	struct gpu4fs_stat before, after;
 	gpu4fs_file *from, *to, *directory;
 
@@ -1171,8 +1172,15 @@ static void what_is_the_same_is_shared_and_nothing_changes(void **state)
 	fails(gpu4fs_dedupe_range(from, -4096, to, 0, PAGE, 0), EINVAL);
 	fails(gpu4fs_page_sums(from, 0, sums, 0), EINVAL);
 	fails(gpu4fs_page_sums(from, -1, sums, 4), EINVAL);
+	/* one level, in which all is where it belongs */
+	gives(gpu4fs_restripe(from, 0, 0, &moved), 16 * 1024 * 1024);
+	gives(gpu4fs_restripe(from, 16 * 1024 * 1024, GPU4FS_RESTRIPE_LOOK, &moved), 0);
+	assert_int_equal(moved.moved + moved.shared + moved.damaged, 0);
+	fails(gpu4fs_restripe(from, -1, 0, &moved), EINVAL);
+	fails(gpu4fs_restripe(from, 0, 2, &moved), EINVAL);
 	directory = api_open("/", O_RDONLY | O_DIRECTORY, 0);
 	fails(gpu4fs_dedupe_range(directory, 0, to, 0, PAGE, 0), EISDIR);
+	assert_true(gpu4fs_restripe(directory, 0, 0, &moved) < 0);
 	ok(gpu4fs_close(directory));
 	ok(gpu4fs_close(from));
 	from = api_open("/one", O_RDONLY, 0);

@@ -124,7 +124,9 @@ static void format_levels(struct disks *d)
 	disks_unmount(d);
 }
 
-static void explore_all(uint32_t disks, bool levels, uint32_t every_operation, uint32_t every_request)
+/* operation NULL: each of the crash explorer's, or some of them. */
+static void explore_all(uint32_t disks, bool levels, const struct operation *operation, uint32_t every_operation,
+			uint32_t every_request)
 {
 	const uint64_t size = levels ? LEVELS_BYTES : SMALL_BYTES, bytes[MOST_DISKS] = {size, size, size};
 	struct run *run = (struct run *)calloc(1, sizeof(*run));
@@ -148,11 +150,11 @@ static void explore_all(uint32_t disks, bool levels, uint32_t every_operation, u
 		run->base[n] = (uint8_t *)malloc(run->d.bytes[n]);
 		rig_copy(run->base[n], run->d.memory[n], run->d.bytes[n]);
 	}
-	for (uint32_t k = 0; k < crash_operation_count; k += every_operation)
+	for (uint32_t k = 0; k < (operation ? 1 : crash_operation_count); k += every_operation)
 		for (uint32_t kind = 0; kind < 3; kind++) {
 			if (!crash_takes(k / every_operation, kind))
 				continue;
-			*w = (struct workload){.steps = {&crash_operations[k]}, .count = 1};
+			*w = (struct workload){.steps = {operation ? operation : &crash_operations[k]}, .count = 1};
 			w->syncs = kind > 0;
 			w->everything = kind == 2;
 			explore(run, w, rig_random(&seed), every_request);
@@ -171,19 +173,51 @@ static void explore_all(uint32_t disks, bool levels, uint32_t every_operation, u
 static void every_operation_survives_on_either_of_two_disks(void **state)
 {
 	(void)state;
-	explore_all(2, false, 1, (uint32_t)rig_setting("G4_CRASH_EVERY", 3 * rig_every(4)));
+	explore_all(2, false, NULL, 1, (uint32_t)rig_setting("G4_CRASH_EVERY", 3 * rig_every(4)));
 }
 
 static void operations_survive_on_any_of_three_disks(void **state)
 {
 	(void)state;
-	explore_all(3, false, 4, (uint32_t)rig_setting("G4_CRASH_EVERY", 5 * rig_every(4)));
+	explore_all(3, false, NULL, 4, (uint32_t)rig_setting("G4_CRASH_EVERY", 5 * rig_every(4)));
 }
 
 static void files_of_another_level_survive_on_any_two_of_three_disks(void **state)
 {
 	(void)state;
-	explore_all(3, true, 5, (uint32_t)rig_setting("G4_CRASH_EVERY", 9 * rig_every(4)));
+	explore_all(3, true, NULL, 5, (uint32_t)rig_setting("G4_CRASH_EVERY", 9 * rig_every(4)));
+}
+
+/* Files are made at the one level and moved to the other; nothing but where they lie changes. */
+static int move_files(struct rig *rig)
+{
+	static const char *const names[] = {"b", "big", "holes"};
+	struct g4_restriped told;
+	struct g4_attr attr;
+	int rc = 0;
+
+	for (uint32_t k = 0; k < 3 && rc == 0; k++) {
+		struct g4_cmd cmd = {.op = G4_CMD_RESTRIPE, .data = &told, .length = sizeof(told)};
+
+		rc = op_lookup(rig, G4_NODE_ROOT, names[k], &attr);
+		if (rc == 0)
+			rc = op_setxattr(rig, attr.ino, "gpu4fs.raid", "1", 1, 0);
+		cmd.node = attr.ino;
+		do {
+			rc = rc == 0 ? g4_engine_execute(rig->engine, &cmd) : rc;
+			assert_true(rc < 0 || told.moved > 0);
+			cmd.offset = told.next;
+		} while (rc == 0 && told.next > 0);
+	}
+	return rc;
+}
+
+static void files_that_are_moved_between_levels_survive(void **state)
+{
+	static const struct operation moving = {"restripe", move_files, NULL};
+
+	(void)state;
+	explore_all(3, true, &moving, 1, (uint32_t)rig_setting("G4_CRASH_EVERY", 3 * rig_every(4)));
 }
 
 int main(void)
@@ -191,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_survives_on_either_of_two_disks),
 		cmocka_unit_test(operations_survive_on_any_of_three_disks),
+		cmocka_unit_test(files_that_are_moved_between_levels_survive),
 		cmocka_unit_test(files_of_another_level_survive_on_any_two_of_three_disks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,6 +150,24 @@ sync -f "$mnt" # what the kernel has of it
 same "which takes what is free of it, as status says" "['1', '5'] True" "$(state "[x['level'] for x in d['levels']],
 	0 < d['levels'][1]['free_bytes'] < d['levels'][1]['size_bytes'] - 1000000" | sed "s/(\(.*\))/\1/; s/],/]/")"
 same "and by nothing else" default "$(getfattr --only-values -n gpu4fs.raid "$mnt/docs")"
+"$gpu4fs" attr set raid=5 "$mnt/docs/design" || exit 1
+moved() { # moved OPTION...: bytes that go to where they belong
+	"$gpu4fs" restripe --json "$@" | python3 -c "import json, sys; print(json.load(sys.stdin)['moved_bytes'])"
+}
+same "what was written before stays where it is" 0 "$(moved "$mnt/docs")"
+printf 'start' >"$mnt/log"
+while [ -e "$mnt/log" ]; do printf 'more' >>"$mnt/docs/log"; done &
+writer=$!
+all=$(moved --raid 5 "$mnt/docs")
+check "and is moved when it is to be, while somebody writes there" test "$all" -gt 500000
+rm "$mnt/log"
+wait "$writer"
+same "what was written meanwhile is whole" "" "$(sed 's/more//g' "$mnt/docs/log")"
+same "all of it" 5 "$(getfattr --only-values -n gpu4fs.raid "$mnt/docs/design/redundancy.md")"
+sync -f "$mnt"
+same "once" 0 "$(moved "$mnt")"
+refuses "files of nobody's" "on no gpu4fs" "$gpu4fs" restripe "$here"
+rm "$mnt/docs/log"
 written=$(there)
 check "unmounted" goes
 check "a check finds nothing" "$gpu4fs" fsck --data "$one" "$two" "$three"
