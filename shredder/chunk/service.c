@@ -153,6 +153,14 @@ bool shredder_service_ready(struct shredder_service *s)
 	return ready;
 }
 
+bool shredder_service_hopes(struct shredder_service *s)
+{
+	pthread_mutex_lock(&s->lock);
+	const bool hopes = s->state != OPENED || s->told.works > 0;
+	pthread_mutex_unlock(&s->lock);
+	return hopes;
+}
+
 void *shredder_service_alloc(struct shredder_service *s)
 {
 	return shredder_service_ready(s) ? s->ops->alloc(s->lines[0].device, s->setup.buffer_bytes) : NULL;

@@ -57,6 +57,8 @@ void shredder_service_close(struct shredder_service *service);
 bool shredder_service_begin(struct shredder_service *service);
 /* The same without opening anything. Thread-safe. */
 bool shredder_service_ready(struct shredder_service *service);
+/* False: no GPU will do anything any more. Thread-safe. */
+bool shredder_service_hopes(struct shredder_service *service);
 /* Page-locked memory for a load, while it is ready; NULL. Thread-safe, as its end is. */
 void *shredder_service_alloc(struct shredder_service *service);
 void shredder_service_free(struct shredder_service *service, void *memory);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "chunk/devices.h"
 #include "store/backend.h"
 #include "store/backup_parts.h"
 
@@ -182,6 +183,8 @@ static int choose_engine(struct backup *op, uint32_t threads)
 		op->keeping.engine = o->engine;
 		return 0;
 	}
+	if (any && o->gpus_count == 0 && shredder_device_find(NULL) == NULL)
+		return 0;
 	op->keeping.complete = backup_complete_waiting;
 	op->keeping.service = shredder_service_new(&options);
 	if (op->keeping.service == NULL)

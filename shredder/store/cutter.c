@@ -360,7 +360,7 @@ int store_cutter_begin(struct store_cutter *c, uint64_t bytes)
 	c->have = current_begin(c);
 	c->content.size = 0;
 	c->content_count = 0;
-	c->may_wait = bytes > 0 && c->borders != NULL;
+	c->may_wait = bytes > 0 && c->borders != NULL && shredder_service_hopes(c->keeping->service);
 	c->waits = false;
 	return rc;
 }
