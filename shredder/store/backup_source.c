@@ -488,7 +488,7 @@ void backup_read_stdin(struct backup_worker *w)
 	struct backup_folder *folder = backup_new_folder(op);
 	struct store_node node;
 	struct stat st = {.st_mode = S_IFREG | 0600, .st_nlink = 1};
-	uint64_t size;
+	uint64_t size = 0;
 
 	folder->name = store_strdup("");
 	struct backup_slot *slot = backup_add_slot(op, folder, op->options->stdin_name);

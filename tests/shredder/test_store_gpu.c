@@ -175,18 +175,40 @@ static void remove_repository(struct store *s, const char *name)
 	assert_int_equal(system(command), 0);
 }
 
-/* The next backup of the tree finds every chunk and makes the same tree of them. */
+/* What the snapshot has of the tree: names of the pieces in which all its entries are, with the names of their chunks. */
+static void content_of(struct store *s, const struct store_snapshot *snapshot, struct store_buf *out)
+{
+	const struct store_content root = store_snapshot_root(snapshot);
+	struct store_codec codec;
+	struct store_buf hold = {0};
+	struct store_node node;
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/tree", folder);
+	store_codec_init(&codec, 0);
+	assert_int_equal(store_path_find(s, &codec, &root, path, &node, &hold), 0);
+	store_buf_add(out, node.content.data, node.content.bytes);
+	store_buf_free(&hold);
+	store_codec_free(&codec);
+}
+
+/* The next backup finds every chunk of the tree and makes the same one of them. Directories above it may change at any time: others write there. */
 static void expect_same(struct store *s, const char *engine, uint32_t threads, const struct store_snapshot *wanted,
 			struct store_backup_stats *stats)
 {
+	struct store_buf was = {0}, is = {0};
 	struct store_snapshot snapshot;
 
 	assert_int_equal(back_up(s, engine, threads, &snapshot, stats), 0);
-	assert_int_equal(stats->new_blobs, 0);
+	assert_true(stats->new_bytes < 10000);
 	assert_int_equal(stats->unread, 0);
 	assert_int_equal(stats->bytes, wanted->bytes);
-	assert_int_equal(snapshot.root.size, wanted->root.size);
-	assert_memory_equal(snapshot.root.data, wanted->root.data, wanted->root.size);
+	content_of(s, wanted, &was);
+	content_of(s, &snapshot, &is);
+	assert_int_equal(is.size, was.size);
+	assert_memory_equal(is.data, was.data, was.size);
+	store_buf_free(&was);
+	store_buf_free(&is);
 	store_snapshot_free(&snapshot);
 }
 
