@@ -48,7 +48,7 @@ _shredder() {
 		unlock:-*) _shredder_words "$current" "$repository --remove-all" ;;
 		backup:-*)
 			_shredder_words "$current" "$repository --exclude --exclude-file --exclude-if-present --files-from --stdin
-				--one-file-system --tag --host --parent --force --level --threads --dry-run --verbose"
+				--one-file-system --tag --host --parent --force --level --threads --engine --gpus --dry-run --verbose"
 			;;
 		restore:-*)
 			_shredder_words "$current" "$repository $which --target --onto --exclude --include --no-owner --owner-names --threads --dry-run"

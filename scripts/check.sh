@@ -203,6 +203,7 @@ step_gpu-shredder() {
 	gpu_test "parity" "$gpu_built/tests/gpu/parity" -g 2 -r 1
 	gpu_test "NVMe queues" "$gpu_built/tests/gpu/nvme" -c -s 0.2
 	gpu_test "Shredder" "$gpu_built/tests/gpu/shredder" 4 # MiB; more takes minutes
+	gpu_test "Shredder's backup" bash "$PWD/tests/gpu/backup.sh" "$gpu_built/bin/shredder"
 }
 
 # The tests of the public API: in this process, and through a server.

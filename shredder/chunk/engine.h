@@ -70,12 +70,21 @@ struct shredder_batch {
 	uint64_t bytes;	     /* at most buffer_bytes; 0 only for the last one */
 	uint64_t position;   /* of data[0] in the stream */
 	bool last;	     /* the stream ends with it */
+	/*
+	 * A stream of its own, at position 0 and the last of it, that has nothing to do with the batches before and behind it: only of a device with
+	 * one GPU, that finds chunks. At each of its borders, which ascend between 0 and `bytes`, it is cut as if a stream ended there and another one
+	 * began; so the minimum must not be smaller than SHREDDER_WINDOW_BYTES. Fingerprints do not know of borders.
+	 */
+	bool alone;
+	const uint32_t *borders; /* unchanged until collect() */
+	uint32_t borders_count;
 	/* the answer */
 	uint64_t *marks;	   /* if the engine finds marks: shredder_mark_words(bytes) words of the pipeline's */
 	struct shredder_end *ends; /* if it finds chunks: room for `room` of them, the pipeline's */
 	uint64_t room;
-	uint64_t count;			 /* how many were filled in */
-	bool more;			 /* there are more: collect() is called again for the same batch */
+	uint64_t count; /* how many were filled in */
+	bool more;	/* there are more: collect() is called again for the same batch */
+	bool declined; /* of one that is alone: it has more candidates than there is room for; count is 0, and all is well */
 	uint32_t gpu;			 /* which one did it, as ops->gpu() numbers them */
 	uint64_t transfer_ns, kernel_ns; /* what it took, for the statistics */
 };
@@ -89,6 +98,7 @@ struct shredder_device_setup {
 	bool digests;	      /* only with find_chunks */
 	const uint32_t *gpus; /* their numbers; one may come twice; NULL: the first ones. Used by open() alone */
 	uint32_t gpus_count;  /* 0: all that are there */
+	uint32_t borders;     /* of a batch, at most; more than 0 only with buffers of less than 1 GiB */
 };
 
 /* Where a stream goes on after an error of the device. */

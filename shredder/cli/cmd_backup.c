@@ -27,11 +27,21 @@ const char cli_help_backup[] =
 	"  -f, --force            read everything\n"
 	"  -l, --level N          of zstd [3]\n"
 	"  -t, --threads N        that read, compress and encrypt [one a processor]\n"
+	"      --engine NAME      what cuts and hashes: auto, cpu, cuda, portable, avx2 or avx512 [auto]\n"
+	"      --gpus N|LIST      the first N GPUs, or those with the numbers I,J,... or I, [all]\n"
 	"  -n, --dry-run          store nothing\n"
 	"  -v, --verbose          tell which files are read\n"
 	"      --help             show this\n";
 
-enum { OPT_EXCLUDE_FILE = CLI_OPT_REPO_FREE, OPT_EXCLUDE_IF_PRESENT, OPT_FILES_FROM, OPT_STDIN, OPT_PARENT };
+enum {
+	OPT_EXCLUDE_FILE = CLI_OPT_REPO_FREE,
+	OPT_EXCLUDE_IF_PRESENT,
+	OPT_FILES_FROM,
+	OPT_STDIN,
+	OPT_PARENT,
+	OPT_ENGINE,
+	OPT_GPUS
+};
 
 #define RESUME_PATH_BYTES 4000
 /* Smaller files are read again. */
@@ -41,6 +51,7 @@ struct backup {
 	struct cli_repo repo;
 	struct store_backup_options options;
 	struct store_excludes excludes;
+	struct cli_settings settings; /* engine and GPUs of them */
 	const char *parent;
 	bool force;
 	char host[65];
@@ -84,6 +95,33 @@ static int read_lines(struct backup *b, const char *name, bool patterns)
 	return failed ? G4_EXIT_FAILURE : G4_EXIT_OK;
 }
 
+/* One of the CPU's is tried, since not every processor has each. */
+static int take_engine(struct backup *b, const char *name)
+{
+	const struct shredder_options options = {.size = sizeof(options), .engine = name, .threads = 1};
+	shredder *tried;
+	int rc;
+
+	b->options.engine = name;
+	if (strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0)
+		return G4_EXIT_OK;
+	rc = shredder_open(&options, &tried);
+	if (rc != 0)
+		return cli_open_failed("backup", name, rc);
+	shredder_close(tried);
+	return G4_EXIT_OK;
+}
+
+/* Which GPUs do not work, where some were asked for or are there. */
+static void tell_gpus(const struct backup *b, const struct shredder_service_state *gpus)
+{
+	const bool asked =
+		b->options.gpus_count > 0 || (b->options.engine != NULL && strcmp(b->options.engine, "auto") != 0);
+
+	if (gpus->trouble[0] != 0 && (asked || gpus->gpus > 0))
+		g4_cli_error("backup", gpus->works == 0 ? "using the CPU: %s" : "using fewer GPUs: %s", gpus->trouble);
+}
+
 static int take(struct backup *b, int option, char **argv)
 {
 	uint64_t number;
@@ -108,6 +146,11 @@ static int take(struct backup *b, int option, char **argv)
 	case OPT_PARENT:
 		b->parent = optarg;
 		return G4_EXIT_OK;
+	case OPT_ENGINE:
+		return take_engine(b, optarg);
+	case OPT_GPUS:
+		return cli_settings_take(&b->settings, "backup", CLI_OPT_GPUS, optarg) == 1 ? G4_EXIT_OK :
+											      G4_EXIT_USAGE;
 	case 'x':
 		b->options.one_file_system = true;
 		return G4_EXIT_OK;
@@ -182,14 +225,14 @@ static void print_summary(const struct backup *b, const struct store_snapshot *s
 			fputs("null", stdout);
 		printf(", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, \"unchanged_files\": %llu, "
 		       "\"read_bytes\": %llu, \"resumed_bytes\": %llu, \"new_blobs\": %llu, \"new_bytes\": %llu, \"stored_bytes\": %llu, "
-		       "\"written_bytes\": %llu, \"unread\": %llu, \"changed\": %llu, \"seconds\": %.3f}\n",
+		       "\"written_bytes\": %llu, \"unread\": %llu, \"changed\": %llu, \"gpu_bytes\": %llu, \"seconds\": %.3f}\n",
 		       (unsigned long long)stats->files, (unsigned long long)stats->directories,
 		       (unsigned long long)stats->others, (unsigned long long)stats->bytes,
 		       (unsigned long long)stats->unchanged_files, (unsigned long long)stats->read_bytes,
 		       (unsigned long long)stats->resumed_bytes, (unsigned long long)stats->new_blobs,
 		       (unsigned long long)stats->new_bytes, (unsigned long long)stats->stored_bytes,
 		       (unsigned long long)stats->written_bytes, (unsigned long long)stats->unread,
-		       (unsigned long long)stats->changed, seconds);
+		       (unsigned long long)stats->changed, (unsigned long long)stats->gpus.bytes, seconds);
 		return;
 	}
 	printf("%llu files, %llu directories, %llu others, %s; %llu files read\n", (unsigned long long)stats->files,
@@ -283,6 +326,7 @@ static int run(struct backup *b, struct store *s)
 		rc = store_backup(s, &b->options, &snapshot, &stats);
 	}
 	g4_progress_clear(&b->progress);
+	tell_gpus(b, &stats.gpus);
 	int status = G4_EXIT_OK;
 	if (rc != 0)
 		status = cli_repo_failed(&b->repo, rc);
@@ -322,6 +366,8 @@ int cli_backup(int argc, char **argv)
 						     {"force", no_argument, NULL, 'f'},
 						     {"level", required_argument, NULL, 'l'},
 						     {"threads", required_argument, NULL, 't'},
+						     {"engine", required_argument, NULL, OPT_ENGINE},
+						     {"gpus", required_argument, NULL, OPT_GPUS},
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {"verbose", no_argument, NULL, 'v'},
 						     {NULL, 0, NULL, 0}};
@@ -344,6 +390,8 @@ int cli_backup(int argc, char **argv)
 		status = G4_EXIT_FAILURE;
 	}
 	store_host(b.host);
+	b.options.gpus = b.settings.options.gpus;
+	b.options.gpus_count = b.settings.options.gpus_count;
 	b.options.host = b.repo.host != NULL ? b.repo.host : b.host;
 	b.options.tags = (char **)b.repo.tags;
 	b.options.tags_count = b.repo.tags_count;

@@ -7,7 +7,7 @@
  *	   +-- unchanged ----+--entries--> directories --tree blobs--> ...
  *
  * backup_walk.c is the walker; backup_source.c reads files; cutter.c cuts them, names their chunks, and protects those that the index does not
- * know, and when another worker has nothing to do, it gets that to do; backup_folder.c makes directories of entries. So memory holds names
+ * know, and when another worker has nothing to do, it gets that to do; GPUs cut and hash for it where there are some; backup_folder.c makes directories of entries. So memory holds names
  * of the directories that are open, up to a limit (names.h), and entries that wait for an earlier file, up to another.
  *
  * The snapshot comes last: after all packs, after the index.
@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "chunk/devices.h"
 #include "store/backend.h"
 #include "store/backup_parts.h"
 
@@ -109,6 +110,8 @@ static void fill_stats(struct backup *op, struct store_backup_stats *stats)
 	stats->resumed_bytes = atomic_load(&op->resumed_bytes);
 	stats->done_bytes = atomic_load(&op->done_bytes);
 	stats->expected_bytes = atomic_load(&op->expected_bytes);
+	if (op->keeping.service != NULL)
+		shredder_service_get_state(op->keeping.service, &stats->gpus);
 	stats->written_bytes = op->keeping.packer == NULL ? 0 : store_packer_written(op->keeping.packer);
 }
 
@@ -164,6 +167,34 @@ static void end_measuring(struct measuring *m)
 		pthread_join(m->thread, NULL);
 }
 
+/* GPUs cut and hash if the engine's name is a device's or none. */
+static int choose_engine(struct backup *op, uint32_t threads)
+{
+	const struct store_backup_options *o = op->options;
+	const bool any = o->engine == NULL || strcmp(o->engine, "auto") == 0;
+	const struct shredder_service_options options = {.params = &op->s->params,
+							 .gpus = o->gpus,
+							 .gpus_count = o->gpus_count,
+							 .users = threads,
+							 .load_bytes = STORE_LOAD_BYTES,
+							 .borders_max = STORE_WAITING_MAX};
+
+	if (!any && strcmp(o->engine, "cuda") != 0) {
+		op->keeping.engine = o->engine;
+		return 0;
+	}
+	if (any && o->gpus_count == 0 && shredder_device_find(NULL) == NULL)
+		return 0;
+	op->keeping.complete = backup_complete_waiting;
+	op->keeping.service = shredder_service_new(&options);
+	if (op->keeping.service == NULL)
+		return store_fail(STORE_E_CHUNKER, "the chunker cannot be opened: %s",
+				  shredder_strerror(SHREDDER_E_NOMEM));
+	if (!any)
+		shredder_service_begin(op->keeping.service);
+	return 0;
+}
+
 /* All stages; `paths` are absolute. The last worker is the walker's. */
 static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 {
@@ -173,15 +204,19 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 						.member_bytes = sizeof(*workers),
 						.job_bytes = sizeof(struct store_keeping_job),
 						.jobs_max = FILE_JOBS_MAX,
-						.work = do_job};
+						.work = do_job,
+						.idle = backup_do_waiting};
 	struct measuring measuring = {.op = op, .paths = paths, .count = count};
-	int rc = 0;
+	int rc = choose_engine(op, threads);
 
 	begin_measuring(&measuring);
 	for (uint32_t i = 0; i <= threads && rc == 0; i++) {
 		workers[i].op = op;
 		workers[i].resume.fd = -1;
-		rc = store_cutter_open(&workers[i].cutter, &op->keeping);
+		rc = store_cutter_open(&workers[i].cutter, &op->keeping, &workers[i]);
+		if (op->keeping.service != NULL)
+			workers[i].waiting =
+				(struct backup_read *)store_alloc(STORE_WAITING_MAX * sizeof(*workers[i].waiting));
 	}
 	if (rc == 0 && (op->keeping.pool = store_pool_open(&pool)) == NULL)
 		rc = STORE_E_IO;
@@ -199,6 +234,9 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 	end_measuring(&measuring);
 	backup_free_folders(op); /* that a failure has left open */
 	for (uint32_t i = 0; i <= threads; i++) {
+		for (uint32_t k = 0; workers[i].waiting != NULL && k < STORE_WAITING_MAX; k++) /* after a failure */
+			store_buf_free(&workers[i].waiting[k].attributes);
+		free(workers[i].waiting);
 		store_cutter_close(&workers[i].cutter);
 		store_buf_free(&workers[i].attributes);
 		store_buf_free(&workers[i].entry);
@@ -257,6 +295,7 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 		store_resume_clear(s, options->resume_folder);
 	if (op->keeping.packer != NULL)
 		store_packer_close(op->keeping.packer);
+	shredder_service_close(op->keeping.service);
 	for (size_t i = 0; i < count; i++)
 		free(paths[i]);
 	free(paths);

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "chunk/service.h"
 #include "store/exclude.h"
 #include "store/tree.h"
 
@@ -20,6 +21,7 @@ struct store_backup_stats {
 	uint64_t changed;			     /* while they were read */
 	uint64_t done_bytes;			     /* read or taken over so far, holes included */
 	uint64_t expected_bytes; /* how much that will be: the parent's files, or what was measured; 0: not known yet */
+	struct shredder_service_state gpus; /* zeros where none were asked for; at the end only */
 };
 
 enum store_note { STORE_NOTE_UNREAD, STORE_NOTE_CHANGED, STORE_NOTE_FILE };
@@ -41,6 +43,10 @@ struct store_backup_options {
 	uint32_t waiting_max; /* entries of a directory that wait for one before them; 0: BACKUP_WAITING_MAX */
 	int level;
 	uint32_t threads; /* 0: one a processor */
+	/* What cuts and hashes, as in struct shredder_options; NULL: auto. "auto" opens GPUs for the first load that is worth it, "cuda" at once. */
+	const char *engine;
+	const uint32_t *gpus;
+	uint32_t gpus_count;
 	/* Called by any thread, one at a time. FILE: it was read (not taken from the parent). */
 	void (*note)(void *user, enum store_note note, const char *path, const char *sentence);
 	/* Every so often, by any thread, one at a time. With it and without a parent, a thread measures what is to be read. */

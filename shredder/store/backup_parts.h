@@ -76,10 +76,20 @@ struct backup {
 	uint64_t progress_ns;
 };
 
+/* A file that was read, and whose content is not known yet. */
+struct backup_read {
+	struct backup_slot *slot;
+	struct stat st;
+	struct store_buf attributes;
+	uint64_t attributes_count, size;
+	bool unsettled;
+};
+
 /* What a thread has of its own. */
 struct backup_worker {
 	struct backup *op;
 	struct store_cutter cutter;
+	struct backup_read *waiting; /* as many as its cutter has streams that wait, in their order */
 	struct store_buf attributes, entry, block;
 	struct store_resume resume; /* of the file that is being read */
 };
@@ -125,8 +135,12 @@ uint64_t backup_device_number(struct backup *op, dev_t device);
 /* ---- backup_source.c */
 /* True when the old entry still says what the file is; it becomes w->entry. */
 bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old);
-/* Reads a regular file and completes its slot. */
+/* Reads a regular file and completes its slot, then or by a later call of one of the next two. */
 void backup_do_file(struct backup_worker *w, struct backup_slot *slot);
+/* store_keeping.complete of a worker's cutter. */
+void backup_complete_waiting(void *worker, uint32_t index, const struct store_content *content);
+/* Completes all files that wait for others. */
+void backup_do_waiting(void *worker);
 /* What is neither file nor directory, into w->entry. -1 and errno. */
 int backup_read_other(struct backup_worker *w, struct backup_folder *folder, const char *name, const struct stat *st);
 /* Standard input as the only file. */

@@ -268,76 +268,129 @@ static bool unchanged_meanwhile(const struct stat *a, const struct stat *b)
 	       memcmp(&a->st_ctim, &b->st_ctim, sizeof(a->st_ctim)) == 0;
 }
 
-/* The entry of a file that is open, into w->entry. As read_range(). */
-static int read_open_file(struct backup_worker *w, const struct backup_folder *folder, int fd, const char *name,
-			  bool device)
+/* Bytes of a file whose content may come later, in one piece; 0: it may not. */
+static uint64_t may_wait(const struct stat *st, bool device)
 {
-	struct backup *op = w->op;
-	struct store_node node;
-	struct stat st, after;
-	uint64_t count, size = 0;
+	const bool small = !device && st->st_nlink < 2 && st->st_size <= (off_t)STORE_WAITING_BYTES;
+
+	return small && (uint64_t)st->st_blocks * 512 >= (uint64_t)st->st_size ? (uint64_t)st->st_size : 0;
+}
+
+/* The content of a file that is open, into the cutter. As read_range(). */
+static int read_open_file(struct backup_worker *w, struct backup_read *read, int fd)
+{
+	const struct backup_slot *slot = read->slot;
+	struct stat *st = &read->st, after;
 	bool changed = false;
 	int rc;
 
-	if (fstat(fd, &st) != 0)
+	if (fstat(fd, st) != 0)
 		return 1;
-	if (device ? !S_ISBLK(st.st_mode) : !S_ISREG(st.st_mode)) {
+	if (slot->device ? !S_ISBLK(st->st_mode) : !S_ISREG(st->st_mode)) {
 		errno = ESTALE; /* it was one when its directory was read */
 		return 1;
 	}
-	if (backup_read_attributes(fd, NULL, &w->attributes, &count) != 0)
+	if (backup_read_attributes(fd, NULL, &read->attributes, &read->attributes_count) != 0)
 		return 1;
-	store_cutter_begin(&w->cutter);
-	if (device) {
-		rc = read_device(w, fd, &size);
+	rc = store_cutter_begin(&w->cutter, may_wait(st, slot->device));
+	if (rc != 0)
+		return rc;
+	if (slot->device) {
+		rc = read_device(w, fd, &read->size);
 		if (rc != 0)
 			return rc;
-		st.st_nlink = 1; /* other names of the node are not names of the file */
-		changed = true;	 /* perhaps: its times tell nothing */
-	} else if (st.st_nlink < 2 || !take_linked(w, &st, &size)) {
-		rc = read_or_resume(w, fd, &st, &size);
+		st->st_nlink = 1; /* other names of the node are not names of the file */
+		changed = true;	  /* perhaps: its times tell nothing */
+	} else if (st->st_nlink < 2 || !take_linked(w, st, &read->size)) {
+		rc = read_or_resume(w, fd, st, &read->size);
 		if (rc != 0)
 			return rc;
 		if (fstat(fd, &after) != 0)
 			return 1;
-		changed = !unchanged_meanwhile(&st, &after) || size != (uint64_t)st.st_size;
+		changed = !unchanged_meanwhile(st, &after) || read->size != (uint64_t)st->st_size;
 		if (changed)
-			backup_note(op, STORE_NOTE_CHANGED, folder, name, "it changed while it was read");
-		else if (st.st_nlink > 1)
-			leave_linked(w, &st, size);
+			backup_note(w->op, STORE_NOTE_CHANGED, slot->folder, slot->name,
+				    "it changed while it was read");
+		else if (st->st_nlink > 1)
+			leave_linked(w, st, read->size);
 	}
-	backup_describe(op, &node, &st, name, &w->attributes, count);
+	read->unsettled = changed || !settled(st);
+	return 0;
+}
+
+/* The entry of a file that was read. */
+static void complete_file(struct backup_worker *w, const struct backup_read *read, const struct store_content *content)
+{
+	struct backup *op = w->op;
+	struct store_node node;
+
+	backup_describe(op, &node, &read->st, read->slot->name, &read->attributes, read->attributes_count);
 	node.type = STORE_NODE_FILE;
-	node.flags |= settled(&st) && !changed ? 0 : STORE_UNSETTLED;
-	node.size = size;
-	node.content = (struct store_content){w->cutter.content.data, w->cutter.content.size, w->cutter.content_count};
+	node.flags |= read->unsettled ? STORE_UNSETTLED : 0;
+	node.size = read->size;
+	node.content = *content;
 	w->entry.size = 0;
 	store_node_write(&w->entry, &node);
 	atomic_fetch_add(&op->files, 1);
-	atomic_fetch_add(&op->bytes, size);
-	return 0;
+	atomic_fetch_add(&op->bytes, read->size);
+	if (op->options->tell_files)
+		backup_note(op, STORE_NOTE_FILE, read->slot->folder, read->slot->name, "");
+	backup_complete(w, read->slot, &w->entry);
+}
+
+void backup_complete_waiting(void *worker, uint32_t index, const struct store_content *content)
+{
+	struct backup_worker *w = (struct backup_worker *)worker;
+
+	complete_file(w, &w->waiting[index], content);
+	store_buf_free(&w->waiting[index].attributes);
+}
+
+void backup_do_waiting(void *worker)
+{
+	struct backup_worker *w = (struct backup_worker *)worker;
+	const int rc = atomic_load(&w->op->failed) ? 0 : store_cutter_cut_waiting(&w->cutter);
+
+	if (rc != 0)
+		backup_fail(w->op, rc);
+}
+
+/* Its cutter completes it later. */
+static void wait_for_others(struct backup_worker *w, struct backup_read *read)
+{
+	struct backup_read *waiting = &w->waiting[w->cutter.waiting - 1];
+
+	*waiting = *read;
+	memset(&waiting->attributes, 0, sizeof(waiting->attributes));
+	if (read->attributes.size > 0)
+		store_buf_add(&waiting->attributes, read->attributes.data, read->attributes.size);
 }
 
 void backup_do_file(struct backup_worker *w, struct backup_slot *slot)
 {
 	const struct backup_folder *folder = slot->folder;
-	struct backup *op = w->op;
-	const char *name = slot->name;
-	const int fd = open_source(folder, name, slot->device);
-	const int rc = fd < 0 ? 1 : read_open_file(w, folder, fd, name, slot->device);
+	struct backup_read read = {.slot = slot, .attributes = w->attributes};
+	const int fd = open_source(folder, slot->name, slot->device);
+	const int rc = fd < 0 ? 1 : read_open_file(w, &read, fd);
 	const int error = errno;
 
+	w->attributes = read.attributes;
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0) {
-		backup_fail(op, rc);
-		return;
+		backup_fail(w->op, rc);
+	} else if (rc == 1) {
+		if (error != ENOENT) /* else it was removed since its directory was read */
+			backup_note(w->op, STORE_NOTE_UNREAD, folder, slot->name, strerror(error));
+		backup_complete(w, slot, NULL);
+	} else if (store_cutter_waits(&w->cutter)) {
+		wait_for_others(w, &read);
+	} else {
+		const struct store_cutter *c = &w->cutter;
+		const struct store_content content = {c->content.data, c->content.size, c->content_count};
+
+		complete_file(w, &read, &content);
 	}
-	if (rc == 1 && error != ENOENT) /* else it was removed since its directory was read */
-		backup_note(op, STORE_NOTE_UNREAD, folder, name, strerror(error));
-	else if (rc == 0 && op->options->tell_files)
-		backup_note(op, STORE_NOTE_FILE, folder, name, "");
-	backup_complete(w, slot, rc == 0 ? &w->entry : NULL);
 }
 
 static uint8_t type_of(mode_t mode)
@@ -435,7 +488,7 @@ void backup_read_stdin(struct backup_worker *w)
 	struct backup_folder *folder = backup_new_folder(op);
 	struct store_node node;
 	struct stat st = {.st_mode = S_IFREG | 0600, .st_nlink = 1};
-	uint64_t size;
+	uint64_t size = 0;
 
 	folder->name = store_strdup("");
 	struct backup_slot *slot = backup_add_slot(op, folder, op->options->stdin_name);
@@ -443,7 +496,7 @@ void backup_read_stdin(struct backup_worker *w)
 	st.st_gid = getegid();
 	clock_gettime(CLOCK_REALTIME, &st.st_mtim);
 	st.st_ctim = st.st_mtim;
-	store_cutter_begin(&w->cutter);
+	store_cutter_begin(&w->cutter, 0); /* nothing waits */
 	int rc = read_range(w, STDIN_FILENO, false, 0, INT64_MAX, &size);
 	if (rc == 1) /* what was read is no whole: no snapshot of it */
 		rc = store_fail(STORE_E_IO, "standard input cannot be read: %s", strerror(errno));

@@ -182,7 +182,7 @@ static int cut_content(struct worker *w, struct mapped *mapped)
 	struct store_part part;
 	int rc = 0;
 
-	store_cutter_begin(&w->cutter);
+	store_cutter_begin(&w->cutter, 0); /* nothing waits */
 	while (rc == 0 && in.at != in.end && store_part_next(&in, &part)) {
 		if (!part.hole) {
 			rc = cut_blob(w, &part);
@@ -315,7 +315,7 @@ static int first_pass(struct copy *op, const struct store_content *root)
 
 	for (uint32_t i = 0; i < threads && rc == 0; i++) {
 		workers[i].op = op;
-		rc = store_cutter_open(&workers[i].cutter, &op->keeping);
+		rc = store_cutter_open(&workers[i].cutter, &op->keeping, NULL);
 	}
 	if (rc == 0 && (op->keeping.pool = store_pool_open(&pool)) == NULL)
 		rc = STORE_E_IO;
@@ -473,7 +473,7 @@ static int second_pass(struct copy *op, const struct store_content *root, struct
 {
 	struct writing w = {.op = op};
 	struct store_node node;
-	int rc = store_cutter_open(&w.cutter, &op->keeping);
+	int rc = store_cutter_open(&w.cutter, &op->keeping, NULL);
 
 	if (rc == 0)
 		push(&w, root, NULL);

@@ -58,6 +58,7 @@ static void *work(void *user)
 	const struct member *member = (const struct member *)user;
 	struct store_pool *pool = member->pool;
 	uint8_t *job = (uint8_t *)store_alloc(pool->options.job_bytes);
+	bool rested = pool->options.idle == NULL; /* nothing is put off */
 
 	pthread_mutex_lock(&pool->mutex);
 	for (;;) {
@@ -65,6 +66,14 @@ static void *work(void *user)
 			pthread_mutex_unlock(&pool->mutex);
 			pool->options.work(member->user, job);
 			pthread_mutex_lock(&pool->mutex);
+			rested = pool->options.idle == NULL;
+			continue;
+		}
+		if (!rested) { /* others may add jobs meanwhile */
+			pthread_mutex_unlock(&pool->mutex);
+			pool->options.idle(member->user);
+			pthread_mutex_lock(&pool->mutex);
+			rested = true;
 			continue;
 		}
 		pool->idle++;

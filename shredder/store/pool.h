@@ -17,6 +17,8 @@ struct store_pool_options {
 	void *members; /* one for each thread */
 	size_t member_bytes, job_bytes, jobs_max;
 	store_pool_fn *work;
+	/* Before a member waits for a job: what it has put off. NULL: nothing. Whoever takes part in the pool's end has been here. */
+	void (*idle)(void *member);
 };
 /* Starts as many of the threads as can be had. NULL after a sentence: none. */
 struct store_pool *store_pool_open(const struct store_pool_options *options);

@@ -24,6 +24,7 @@
 #include "store/device.h"
 #include "store/pool.h"
 #include "store/restore.h"
+#include "store/restore_write.h"
 
 #define JOBS_MAX 256
 /* Chunks that one job writes at most: files larger than that are several workers'. */
@@ -43,7 +44,7 @@ struct folder {
 /* A file under way. */
 struct file {
 	struct folder *folder;
-	int fd;
+	struct store_target target;
 	struct store_buf entry;
 	struct store_node node;
 	char name[STORE_NAME_MAX + 1];
@@ -82,6 +83,7 @@ struct worker {
 	struct operation *op;
 	struct store_codec codec;
 	struct store_buf blob, old;
+	struct store_run run;
 };
 
 static char *path_of(const struct folder *folder, const char *name)
@@ -240,51 +242,20 @@ static void end_file(struct operation *op, struct file *file)
 		return;
 	if (!atomic_load(&file->failed)) {
 		if (!on_device(file))
-			set_open(op, file->folder, file->name, file->fd, &file->node);
-		else if (fsync(file->fd) != 0)
+			set_open(op, file->folder, file->name, file->target.fd, &file->node);
+		else if (fsync(file->target.fd) != 0)
 			note_errno(op, file->folder, file->name, "writing");
-		if (close(file->fd) != 0)
+		if (close(file->target.fd) != 0)
 			note_errno(op, file->folder, file->name, "closing");
 		atomic_fetch_add(&op->files, 1);
 	} else {
-		close(file->fd);
+		close(file->target.fd);
 	}
+	if (file->target.direct_fd >= 0)
+		close(file->target.direct_fd);
 	leave(op, file->folder);
 	store_buf_free(&file->entry);
 	free(file);
-}
-
-static int write_at(int fd, const uint8_t *data, uint64_t bytes, uint64_t offset)
-{
-	while (bytes > 0) {
-		const ssize_t done = pwrite(fd, data, bytes, (off_t)offset);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return -1;
-		data += done;
-		offset += (uint64_t)done;
-		bytes -= (uint64_t)done;
-	}
-	return 0;
-}
-
-static bool read_old(int fd, struct store_buf *old, uint64_t bytes, uint64_t offset)
-{
-	uint8_t *to = store_buf_reserve(old, bytes);
-	uint64_t have = 0;
-
-	while (have < bytes) {
-		const ssize_t done = pread(fd, to + have, bytes - have, (off_t)(offset + have));
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return false;
-		have += (uint64_t)done;
-	}
-	return true;
 }
 
 /* True when the bytes that are there already are the chunk's: then it is not even fetched. */
@@ -294,7 +265,7 @@ static bool part_there(struct worker *w, const struct file *file, const struct s
 	struct store_id id;
 
 	w->old.size = 0;
-	if (!file->compare || !read_old(file->fd, &w->old, part->bytes, offset))
+	if (!file->compare || !store_read_at(file->target.fd, &w->old, part->bytes, offset))
 		return false;
 	store_digest(w->old.data, part->bytes, digest);
 	store_name_blob(w->op->s, STORE_DATA, digest, &id);
@@ -305,7 +276,7 @@ static bool part_there(struct worker *w, const struct file *file, const struct s
 static int restore_hole(struct worker *w, const struct file *file, uint64_t bytes, uint64_t offset)
 {
 	if (!file->compare ||
-	    fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
+	    fallocate(file->target.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
 		return 0;
 	if (errno != EOPNOTSUPP && !(errno == EINVAL && on_device(file))) /* EINVAL: a part of a device's block */
 		return -1;
@@ -313,12 +284,12 @@ static int restore_hole(struct worker *w, const struct file *file, uint64_t byte
 		const uint64_t now = g4_min64(G4_MIB, bytes - done);
 
 		w->old.size = 0;
-		if (!read_old(file->fd, &w->old, now, offset + done))
+		if (!store_read_at(file->target.fd, &w->old, now, offset + done))
 			return -1;
 		if (store_device_zeros(w->old.data, now))
 			continue;
 		memset(w->old.data, 0, now);
-		if (write_at(file->fd, w->old.data, now, offset + done) != 0)
+		if (store_write_at(file->target.fd, w->old.data, now, offset + done) != 0)
 			return -1;
 		atomic_fetch_add(&w->op->written, now);
 	}
@@ -344,7 +315,8 @@ static bool restore_part(struct worker *w, struct file *file, const struct store
 		note(op, file->folder, file->name, store_message());
 		return false;
 	}
-	if (write_at(file->fd, w->blob.data, w->blob.size, offset) != 0) {
+	if ((file->target.direct_fd >= 0 ? store_run_add(&file->target, &w->run, w->blob.data, w->blob.size, offset) :
+					   store_write_at(file->target.fd, w->blob.data, w->blob.size, offset)) != 0) {
 		note_errno(op, file->folder, file->name, "writing");
 		return false;
 	}
@@ -358,18 +330,22 @@ static void do_job(void *member, void *user)
 	struct job *job = (struct job *)user;
 	struct file *file = job->file;
 	struct store_part part;
+	bool written = true;
 
-	for (uint64_t i = 0; i < job->count && !atomic_load(&file->failed); i++) {
+	for (uint64_t i = 0; i < job->count && written && !atomic_load(&file->failed); i++) {
 		store_part_next(&job->parts, &part);
-		if (!restore_part(w, file, &part, job->offset)) {
-			/* nothing half right is left under the name */
-			if (!atomic_exchange(&file->failed, true) && !on_device(file))
-				unlinkat(file->folder->fd, file->name, 0);
-			break;
-		}
+		written = restore_part(w, file, &part, job->offset);
 		job->offset += part.bytes;
-		atomic_fetch_add(&w->op->bytes, part.bytes);
+		atomic_fetch_add(&w->op->bytes, written ? part.bytes : 0);
 	}
+	if (written && store_run_end(&file->target, &w->run) != 0) {
+		note_errno(w->op, file->folder, file->name, "writing");
+		written = false;
+	}
+	w->run.bytes = 0;
+	/* nothing half right is left under the name */
+	if (!written && !atomic_exchange(&file->failed, true) && !on_device(file))
+		unlinkat(file->folder->fd, file->name, 0);
 	end_file(w->op, file);
 }
 
@@ -378,9 +354,19 @@ static void add_jobs(struct operation *op, struct file *file)
 {
 	struct store_in in = store_content_in(&file->node.content);
 	struct job job = {.file = file, .parts = in};
-	uint64_t at = 0, bytes = 0;
+	uint64_t at = 0, bytes = 0, blocks = 0;
 	struct store_part part;
 
+	while (in.at != in.end && store_part_next(&in, &part)) {
+		if (part.hole) {
+			store_make_blocks(&file->target, blocks, at);
+			blocks = at + part.bytes;
+		}
+		at += part.bytes;
+	}
+	store_make_blocks(&file->target, blocks, at);
+	in = job.parts;
+	at = 0;
 	atomic_store(&file->jobs, 1); /* ours */
 	while (in.at != in.end && store_part_next(&in, &part)) {
 		at += part.bytes;
@@ -434,7 +420,8 @@ static void add_file(struct operation *op, struct folder *folder, const struct s
 	struct file *file = (struct file *)store_alloc(sizeof(*file));
 
 	file->folder = folder;
-	file->fd = fd;
+	file->target.fd = fd;
+	file->target.direct_fd = compare ? -1 : store_open_direct(folder->fd, name, fd, node->size);
 	file->compare = compare;
 	snprintf(file->name, sizeof(file->name), "%s", name);
 	store_buf_add(&file->entry, node->raw, node->raw_bytes);
@@ -881,6 +868,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 		store_codec_free(&workers[i].codec);
 		store_buf_free(&workers[i].blob);
 		store_buf_free(&workers[i].old);
+		free(workers[i].run.memory);
 	}
 	stats->files = atomic_load(&op->files);
 	stats->directories = atomic_load(&op->directories);

@@ -198,8 +198,8 @@ static void compare(const scene &s, const std::vector<shredder_end> &chunks, con
 
 static void check_chunks(const scene &s, const shredder_end *wanted, uint64_t count)
 {
-	shredder_device_setup setup = {&s.rule,	      s.buffer_bytes,	      BUFFERS, true, s.digests,
-				       s.gpus.data(), (uint32_t)s.gpus.size()};
+	shredder_device_setup setup = {&s.rule,	      s.buffer_bytes,	       BUFFERS, true, s.digests,
+				       s.gpus.data(), (uint32_t)s.gpus.size(), 0};
 	std::vector<shredder_end> chunks;
 	shredder_device *device = NULL;
 	uint8_t *memory = NULL;
@@ -233,8 +233,8 @@ static void check_chunks(const scene &s, const shredder_end *wanted, uint64_t co
 
 static void check_marks(const scene &s)
 {
-	shredder_device_setup setup = {&s.rule,	      s.buffer_bytes,	      BUFFERS, false, false,
-				       s.gpus.data(), (uint32_t)s.gpus.size()};
+	shredder_device_setup setup = {&s.rule,	      s.buffer_bytes,	       BUFFERS, false, false,
+				       s.gpus.data(), (uint32_t)s.gpus.size(), 0};
 	std::vector<uint64_t> wanted(shredder_mark_words(s.bytes) + 1);
 	std::vector<uint64_t> marks(shredder_mark_words(s.bytes) + 1);
 	shredder_device *device = NULL;
@@ -321,6 +321,128 @@ static std::vector<named_rule> make_rules(void)
 		rules.push_back(rule);
 	}
 	return rules;
+}
+
+/* ------------------------------------------------------------------------------------------- batches alone */
+
+#define BORDERS_MOST 1024u
+
+/* A batch of several streams, and what they are by themselves. */
+struct load {
+	uint64_t begin, bytes; /* in the data */
+	std::vector<uint32_t> borders;
+	std::vector<shredder_end> wanted;
+};
+
+static load make_load(const scene &s, uint64_t begin, uint64_t bytes, uint64_t longest)
+{
+	load l = {begin, bytes, {}, {}};
+	uint64_t at = 0;
+
+	while (at < bytes) {
+		uint64_t length = l.borders.size() == BORDERS_MOST ? bytes : 1 + next_random() % longest;
+		uint64_t end = g4_min64(at + length, bytes);
+		shredder_end *chunks = NULL;
+		uint64_t count = reference_chunks(&s.rule, s.data->data() + begin + at, end - at, &chunks);
+
+		for (uint64_t i = 0; i < count; i++) {
+			chunks[i].end += at;
+			l.wanted.push_back(chunks[i]);
+		}
+		free(chunks);
+		at = end;
+		if (at < bytes)
+			l.borders.push_back((uint32_t)at);
+	}
+	return l;
+}
+
+/* Fingerprints of windows that reach over a border are the stream's. */
+static void forget_fingerprints(std::vector<shredder_end> *chunks)
+{
+	for (shredder_end &chunk : *chunks)
+		chunk.fingerprint = 0;
+}
+
+/* Loads of streams of at most `longest` bytes, several under way; one may be declined where there are many candidates. */
+static void check_alone(const scene &s, uint64_t longest, bool may_decline)
+{
+	uint32_t gpu = 0;
+	shredder_device_setup setup = {&s.rule, s.buffer_bytes, BUFFERS, true, true, &gpu, 1, BORDERS_MOST};
+	shredder_device *device = NULL;
+	const char *why = "";
+	std::vector<load> loads;
+
+	checks++;
+	if (shredder_device_cuda.open(&setup, &device, &why) != 0) {
+		fail(s, why, 0);
+		return;
+	}
+	for (uint64_t at = 0; at < s.data->size(); at += s.buffer_bytes)
+		loads.push_back(
+			make_load(s, at, g4_min64(s.buffer_bytes - next_random() % 3, s.data->size() - at), longest));
+	shredder_batch batches[BUFFERS] = {};
+	size_t submitted = 0;
+	for (size_t collected = 0; collected < loads.size(); collected++) {
+		for (; submitted < loads.size() && submitted - collected < BUFFERS; submitted++) {
+			shredder_batch *batch = &batches[submitted % BUFFERS];
+			load &l = loads[submitted];
+
+			*batch = {};
+			batch->slot = (uint32_t)(submitted % BUFFERS);
+			batch->data = s.data->data() + l.begin;
+			batch->bytes = l.bytes;
+			batch->last = batch->alone = true;
+			batch->borders = l.borders.data();
+			batch->borders_count = (uint32_t)l.borders.size();
+			if (shredder_device_cuda.submit(device, batch) != 0)
+				fail(s, "submit() of load", submitted);
+		}
+		std::vector<shredder_end> chunks;
+		if (!collect(s, device, &batches[collected % BUFFERS], &chunks))
+			break;
+		if (batches[collected % BUFFERS].declined) {
+			if (!may_decline || !chunks.empty())
+				fail(s, "declined load", collected);
+			continue;
+		}
+		forget_fingerprints(&chunks);
+		forget_fingerprints(&loads[collected].wanted);
+		compare(s, chunks, loads[collected].wanted.data(), loads[collected].wanted.size());
+	}
+	shredder_device_cuda.close(device);
+}
+
+static void check_all_alone(const std::vector<uint8_t> &data, const char *name)
+{
+	static const struct {
+		const char *name;
+		uint32_t algorithm, bits;
+		uint64_t min, max, polynomial;
+		bool may_decline;
+	} rules[] = {
+		{"alone, a backup's", SHREDDER_RABIN, 18, 0, 0, 0, false},
+		{"alone, secret", SHREDDER_RABIN, 18, 0, 0, 1, false},
+		{"alone, small chunks", SHREDDER_RABIN, 11, 64, 9000, 0, true},
+		{"alone, fixed", SHREDDER_RABIN, 13, 5000, 5000, 0, false},
+		{"alone, gear", SHREDDER_GEAR, 13, 0, 0, 0, false},
+		{"alone, dense", SHREDDER_RABIN, 3, 48, 200, 0, true},
+	};
+
+	for (const auto &rule : rules) {
+		for (uint64_t longest : {100ull, 5000ull, 70000ull, 3000000ull}) {
+			scene s = {rule.name, name, {}, &data, data.size(), 1 << 20, false, true, 0, {0}};
+			shredder_params params = params_of(rule.algorithm, rule.bits, rule.min, rule.max);
+
+			if (rule.polynomial)
+				params.polynomial = irreducible(63);
+			shredder_params_complete(&params);
+			shredder_rule_init(&s.rule, &params);
+			if (longest == 3000000)
+				s.buffer_bytes = 8 << 20;
+			check_alone(s, longest, rule.may_decline);
+		}
+	}
 }
 
 struct named_data {
@@ -509,6 +631,8 @@ int main(int argc, char **argv)
 	if (devices > 1)
 		gpu_lists.push_back({0, 1});
 	check_edges(data[0]);
+	for (const named_data &d : data)
+		check_all_alone(d.bytes, d.name);
 	for (const named_rule &rule : make_rules()) {
 		if (skip > 0) {
 			skip--;

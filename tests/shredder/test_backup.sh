@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Backups: what is saved comes back, with all kinds of files and extremes; what the commands print; bad input.
 # Of cli/cmd_init.c, cli/cmd_restore.c, cli/cmd_look.c, cli/cmd_maintain.c, cli/cmd_key.c, cli/repo.c, store/keys.c,
-# store/visit.c, store/restore.c, store/cutter.c.
+# store/visit.c, store/restore.c, store/restore_write.c, store/cutter.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh
@@ -240,6 +240,22 @@ exits 0 "... is whole" "$shredder" check --repo open --no-encryption --read-data
 exits 0 "restore without encryption" "$shredder" restore --repo open --no-encryption "latest:$work/tree" --target plain
 manifest plain >plain.list
 same "... brings back everything" tree.list plain.list
+
+# ---- files that are restored past the page cache: ends of runs in the middle of blocks, holes, a length that is no block's
+mkdir beyond
+noise 70000001 21 >beyond/whole
+noise 12345677 22 >beyond/holes
+truncate -s 60000001 beyond/holes
+noise 9000003 23 >>beyond/holes
+exits 0 "large files" "$shredder" backup beyond
+exits 0 "... are restored" "$shredder" restore "latest:$work/beyond" --target beyond-out
+exits 0 "... as they were" cmp beyond/whole beyond-out/whole
+exits 0 "... also with holes" cmp beyond/holes beyond-out/holes
+equals "... which take no room" True "$(python3 -c 'import os; print(os.stat("beyond-out/holes").st_blocks * 512 < 30000000)')"
+noise 1000 24 | dd of=beyond-out/whole bs=1 seek=33333333 conv=notrunc status=none
+exits 0 "... over one that is there" "$shredder" restore "latest:$work/beyond" --target beyond-out
+exits 0 "... as they were" cmp beyond/whole beyond-out/whole
+rm -r beyond beyond-out
 
 # ---- passwords and keys
 unset SHREDDER_KEY_FILE

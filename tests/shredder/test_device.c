@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pipeline with a device whose GPUs fail: the one that goes on finds the rest of the chunks, and no chunk is lost or comes
- * twice. The device is a stand-in that keeps the contract of engine.h and computes with the portable kernels; it takes the
- * place of devices.c.
+ * twice. The device is a stand-in, which takes the place of devices.c.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -16,253 +15,11 @@
 
 #include "chunk/chunker.h"
 #include "chunk/devices.h"
-#include "chunk/kernels.h"
-#include "chunk/resolve.h"
 #include "hash/blake3.h"
 #include "model.h"
+#include "stand_in_device.h"
 
-#define GPUS_MAX 3
-#define CALLERS_MAX 16
-#define NEVER UINT32_MAX
-
-/* What the next device does: GPUs that it has, and the calls at which the GPU of the batch fails. */
-static struct plan {
-	uint32_t gpus;
-	uint32_t submit_fails[2], collect_fails[2];
-	uint32_t restart_fails; /* all GPUs fail at this restart */
-} plan;
-
-struct shredder_device {
-	struct shredder_device_setup setup;
-	pthread_mutex_t lock;
-	bool failed[GPUS_MAX];
-	uint32_t turn, submits, collects, restarts;
-	pthread_t callers[CALLERS_MAX]; /* of submit() and collect() */
-	uint32_t callers_count;
-	struct shredder_resolver resolver;
-	uint64_t position; /* of what is collected next */
-	uint8_t *held;	   /* bytes in front of it: the open chunk's and the window's */
-	uint64_t held_bytes;
-	struct shredder_end *ends; /* of the batch that is collected */
-	uint64_t ends_count, given;
-};
-
-static void *need(void *memory)
-{
-	assert_non_null(memory);
-	return memory;
-}
-
-static bool planned(const uint32_t *at, uint32_t now)
-{
-	return now == at[0] || now == at[1];
-}
-
-static uint32_t fake_count(const struct shredder_device_setup *setup)
-{
-	(void)setup;
-	return plan.gpus;
-}
-
-static int fake_restart(struct shredder_device *device, const struct shredder_restart *at)
-{
-	const struct shredder_restart beginning = {0};
-	uint32_t working = 0;
-
-	for (uint32_t i = 0; i < plan.gpus; i++) {
-		device->failed[i] = device->failed[i] || device->restarts == plan.restart_fails;
-		working += !device->failed[i];
-	}
-	device->restarts++;
-	if (working == 0)
-		return SHREDDER_E_ENGINE;
-	at = at == NULL ? &beginning : at;
-	shredder_resolver_init(&device->resolver, device->setup.rule);
-	device->resolver.start = device->resolver.scanned = at->open;
-	device->position = at->position;
-	device->held_bytes = at->before_bytes;
-	device->held = (uint8_t *)need(realloc(device->held, at->before_bytes + 1));
-	if (at->before_bytes > 0)
-		memcpy(device->held, at->before, at->before_bytes);
-	if (device->setup.digests && at->open < at->position)
-		assert_true(at->before_bytes >= at->position - at->open);
-	device->given = device->ends_count = 0;
-	return 0;
-}
-
-static int fake_open(const struct shredder_device_setup *setup, struct shredder_device **out, const char **why)
-{
-	*why = "it has no GPU";
-	if (plan.gpus == 0)
-		return SHREDDER_E_ENGINE;
-	*out = (struct shredder_device *)need(calloc(1, sizeof(**out)));
-	(*out)->setup = *setup;
-	pthread_mutex_init(&(*out)->lock, NULL);
-	return 0;
-}
-
-static void fake_close(struct shredder_device *device)
-{
-	pthread_mutex_destroy(&device->lock);
-	free(device->held);
-	free(device->ends);
-	free(device);
-}
-
-static void *fake_alloc(struct shredder_device *device, uint64_t bytes)
-{
-	(void)device;
-	return aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-}
-
-static void fake_free(struct shredder_device *device, void *memory, uint64_t bytes)
-{
-	(void)device;
-	(void)bytes;
-	free(memory);
-}
-
-static bool fake_owns(struct shredder_device *device, const void *data)
-{
-	(void)device;
-	(void)data;
-	return false;
-}
-
-static bool fake_gpu(const struct shredder_device *device, uint32_t index, uint32_t *number, const char **trouble)
-{
-	*number = index + 5;
-	*trouble = index < plan.gpus && device->failed[index] ? "it was told to fail" : NULL;
-	return index < plan.gpus;
-}
-
-static int submit_locked(struct shredder_device *device, struct shredder_batch *batch)
-{
-	for (uint32_t tries = 0; tries == 0 || device->failed[device->turn]; tries++) {
-		if (tries == plan.gpus)
-			return SHREDDER_E_KERNEL;
-		device->turn = (device->turn + 1) % plan.gpus;
-	}
-	batch->gpu = device->turn;
-	device->failed[batch->gpu] = planned(plan.submit_fails, device->submits++);
-	return device->failed[batch->gpu] ? SHREDDER_E_KERNEL : 0;
-}
-
-static void find_marks(const struct shredder_device *device, const uint8_t *before, const struct shredder_batch *batch,
-		       uint64_t *marks)
-{
-	shredder_find_fn *find = device->setup.rule->params.algorithm == SHREDDER_GEAR ? shredder_find_gear_portable :
-											 shredder_find_rabin_portable;
-
-	find(device->setup.rule, before + SHREDDER_WINDOW_BYTES - SHREDDER_HISTORY_BYTES, batch->data, batch->bytes,
-	     marks);
-}
-
-/* `all`: what was held, then the batch, which begins at `position`. */
-static void hash_ends(struct shredder_device *device, const uint8_t *all, uint64_t start)
-{
-	const uint64_t origin = device->position - device->held_bytes;
-
-	for (uint64_t i = 0; i < device->ends_count; i++) {
-		struct shredder_end *end = &device->ends[i];
-
-		assert_true(start >= origin);
-		g4_blake3(all + (start - origin), end->end - start, end->digest);
-		end->has_digest = 1;
-		start = end->end;
-	}
-}
-
-/* All chunks that end in the batch, and what the next batch needs. */
-static void find_chunks(struct shredder_device *device, const struct shredder_batch *batch)
-{
-	const uint64_t bytes = device->held_bytes + batch->bytes, room = batch->bytes + 2;
-	uint8_t *all = (uint8_t *)need(malloc(bytes + 1)), before[SHREDDER_WINDOW_BYTES] = {0};
-	uint64_t *marks = (uint64_t *)need(calloc(shredder_mark_words(batch->bytes) + 1, sizeof(*marks)));
-	const uint64_t start = device->resolver.start;
-	bool more;
-
-	assert_int_equal(batch->position, device->position);
-	memcpy(all, device->held, device->held_bytes);
-	memcpy(all + device->held_bytes, batch->data, batch->bytes);
-	const uint64_t window = g4_min64(device->held_bytes, sizeof(before));
-	memcpy(before + sizeof(before) - window, all + device->held_bytes - window, window);
-	find_marks(device, before, batch, marks);
-	const struct shredder_view view = {batch->data, batch->bytes, batch->position, before, marks, batch->last};
-	device->ends = (struct shredder_end *)need(realloc(device->ends, room * sizeof(*device->ends)));
-	device->ends_count = (uint64_t)shredder_resolve(&device->resolver, &view, device->ends, room, &more);
-	assert_false(more);
-	if (device->setup.digests)
-		hash_ends(device, all, start);
-	device->given = 0;
-	device->position += batch->bytes;
-	const uint64_t keep =
-		g4_min64(bytes, g4_max64(device->position - g4_min64(device->resolver.start, device->position), 64));
-	memmove(all, all + bytes - keep, keep);
-	free(device->held);
-	device->held = all;
-	device->held_bytes = keep;
-	free(marks);
-}
-
-static int collect_locked(struct shredder_device *device, struct shredder_batch *batch)
-{
-	if (planned(plan.collect_fails, device->collects++) || device->failed[batch->gpu]) {
-		device->failed[batch->gpu] = true;
-		return SHREDDER_E_KERNEL;
-	}
-	if (!device->setup.find_chunks) {
-		uint8_t before[SHREDDER_WINDOW_BYTES] = {0};
-		const uint64_t window = g4_min64(device->held_bytes, sizeof(before));
-
-		memcpy(before + sizeof(before) - window, device->held + device->held_bytes - window, window);
-		find_marks(device, before, batch, batch->marks);
-		device->held = (uint8_t *)need(realloc(device->held, batch->bytes + 1));
-		memcpy(device->held, batch->data, batch->bytes);
-		device->held_bytes = batch->bytes;
-		return 0;
-	}
-	if (device->given == device->ends_count && device->position == batch->position)
-		find_chunks(device, batch);
-	batch->count = g4_min64(g4_min64(batch->room, 3), device->ends_count - device->given);
-	memcpy(batch->ends, device->ends + device->given, batch->count * sizeof(*batch->ends));
-	device->given += batch->count;
-	batch->more = device->given < device->ends_count;
-	return 0;
-}
-
-static void note_caller(struct shredder_device *device)
-{
-	for (uint32_t i = 0; i < device->callers_count; i++)
-		if (pthread_equal(device->callers[i], pthread_self()))
-			return;
-	assert_true(device->callers_count < CALLERS_MAX);
-	device->callers[device->callers_count++] = pthread_self();
-}
-
-/* submit() and collect() may run beside each other. */
-static int fake_submit(struct shredder_device *device, struct shredder_batch *batch)
-{
-	pthread_mutex_lock(&device->lock);
-	note_caller(device);
-	const int rc = submit_locked(device, batch);
-	pthread_mutex_unlock(&device->lock);
-	return rc;
-}
-
-static int fake_collect(struct shredder_device *device, struct shredder_batch *batch)
-{
-	pthread_mutex_lock(&device->lock);
-	note_caller(device);
-	const int rc = collect_locked(device, batch);
-	pthread_mutex_unlock(&device->lock);
-	return rc;
-}
-
-static const struct shredder_device_ops fake = {
-	"cuda",	     fake_open,	   fake_close, fake_alloc, fake_free, fake_restart,
-	fake_submit, fake_collect, fake_owns,  fake_count, fake_gpu,
-};
+#define GPUS_MAX STAND_IN_GPUS_MAX
 
 bool shredder_device_known(const char *name)
 {
@@ -272,7 +29,7 @@ bool shredder_device_known(const char *name)
 const struct shredder_device_ops *shredder_device_find(const char *name)
 {
 	(void)name;
-	return &fake;
+	return &stand_in_device;
 }
 
 /* --------------------------------------------------------------------------------------------------------- tests */
@@ -399,9 +156,6 @@ static void run_plan(struct shredder_params params, uint64_t bytes)
 	free(source.cuts);
 	free(data);
 }
-
-static const struct plan all_is_well = {
-	.gpus = 1, .submit_fails = {NEVER, NEVER}, .collect_fails = {NEVER, NEVER}, .restart_fails = NEVER};
 
 /* Chunks shorter than a buffer; longer ones, whose beginning is not kept; gear; records, whose cuts the host finds. */
 static void run_all_rules(void)

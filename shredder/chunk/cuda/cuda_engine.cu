@@ -14,6 +14,9 @@
  * beginning is not known. collect() then does the first one with a bitmap of candidates, which always has room, and the
  * resolver of the CPU engine; then it starts the next one again. Slow, and the same result.
  *
+ * A batch that is alone begins and ends a stream. Nothing behind it depends on it, so where it fails for want of room, the caller is told
+ * and nothing is done again.
+ *
  * A GPU that gives an error is not used again; the caller restarts the stream with those that are left, see restart(). After
  * an exception in a kernel that is none: CUDA then refuses everything to the process, on every GPU.
  *
@@ -180,6 +183,8 @@ static int cuda_open(const struct shredder_device_setup *setup, struct shredder_
 		return refuse(why, SHREDDER_E_ENGINE, "the GPU does not look for records");
 	if (setup->digests && params->max_bytes > LONGEST_HASHED_BYTES)
 		return refuse(why, SHREDDER_E_ENGINE, "the GPU hashes no chunks of more than 64 MiB");
+	if (setup->borders && setup->buffer_bytes >= NOTE_BORDER)
+		return refuse(why, SHREDDER_E_BUFFERS, shredder_strerror(SHREDDER_E_BUFFERS));
 	device_keeper keeper;
 	device = (struct shredder_device *)calloc(1, sizeof(*device));
 	if (!device)
@@ -374,6 +379,11 @@ static int submit_on(struct shredder_device *device, struct gpu *gpu, const stru
 		TRY(cudaMemsetAsync(gpu->chain, 0, sizeof(*gpu->chain), gpu->compute));
 	slot->position = batch->position;
 	slot->last = batch->last;
+	slot->alone = batch->alone;
+	slot->borders_count = batch->borders_count;
+	if (batch->borders_count)
+		TRY(cudaMemcpyAsync(slot->borders, batch->borders, batch->borders_count * sizeof(*slot->borders),
+				    cudaMemcpyHostToDevice, gpu->compute));
 	slot->in.bytes = (uint32_t)batch->bytes;
 	slot->next = NULL;
 	make_relay_of(device, slot);
@@ -428,6 +438,10 @@ static int cuda_submit(struct shredder_device *device, struct shredder_batch *ba
 	if (batch->slot >= device->setup.buffers || batch->bytes > device->setup.buffer_bytes)
 		return SHREDDER_E_INVAL;
 	if (several(device) && !batch->last && batch->bytes < device->active[0]->headroom)
+		return SHREDDER_E_INVAL;
+	if (batch->alone ? several(device) || batch->position != 0 || !batch->last || !device->setup.find_chunks ||
+				   batch->borders_count > device->setup.borders :
+			   batch->borders_count != 0)
 		return SHREDDER_E_INVAL;
 	pthread_mutex_lock(&device->lock);
 	rc = submit_locked(device, batch);
@@ -642,6 +656,11 @@ static int finish(struct shredder_device *device, struct gpu *gpu, struct slot *
 		if (batch->bytes)
 			TRY(cudaMemcpy(batch->marks, slot->marks, shredder_mark_words(batch->bytes) * 8,
 				       cudaMemcpyDeviceToHost));
+		slot->fetched = true;
+		return 0;
+	}
+	if (slot->told->failed && slot->alone) {
+		batch->declined = true;
 		slot->fetched = true;
 		return 0;
 	}

@@ -33,6 +33,8 @@
 #define TASK_ROOM 256u
 /* In a note: gear's strict mask is met as well. */
 #define NOTE_STRICT 0x80000000u
+/* Among candidates in order (resolve.cuh): no candidate but a border. Buffers of 1 GiB have none, since a position may have this bit. */
+#define NOTE_BORDER 0x40000000u
 
 struct find_job {
 	struct stretch in;

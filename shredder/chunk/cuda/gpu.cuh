@@ -39,6 +39,7 @@ struct slot {
 	struct shredder_end *host_chunks; /* page-locked */
 	struct outcome *told;		  /* page-locked, written by the GPU */
 	uint32_t *marks;
+	uint32_t *borders;
 	cudaEvent_t begun, copied, started, found, received, done;
 	cudaEvent_t tailed; /* the end of another GPU's batch with this number has arrived in this GPU's `tail` */
 	bool pending, fetched;
@@ -46,7 +47,8 @@ struct slot {
 	struct relay relay;
 	struct gpu *next; /* got the end of this batch into its tail; or NULL */
 	uint64_t position;
-	bool last;
+	bool last, alone;
+	uint32_t borders_count;
 	/* where the GPU writes chunks itself, page-locked: the caller's memory or host_chunks; or NULL */
 	struct shredder_end *target;
 	uint64_t target_room;
@@ -178,20 +180,22 @@ static void size_arrays(struct gpu *gpu)
 
 	gpu->headroom = headroom_for(&gpu->setup);
 	gpu->most_tasks = (uint32_t)(2 * buffer / ((uint64_t)MOST_SPAN * WARP_LANES) + warps + 1);
-	gpu->chunk_room = (uint32_t)((buffer + gpu->headroom) / g4_max64(params->min_bytes, DENSE_CHUNK_BYTES) + 64);
+	gpu->chunk_room = (uint32_t)((buffer + gpu->headroom) / g4_max64(params->min_bytes, DENSE_CHUNK_BYTES) + 64) +
+			  gpu->setup.borders;
 	gpu->leaf_room = (uint32_t)((buffer + gpu->headroom) / G4_BLAKE3_LEAF_BYTES + gpu->chunk_room + 64);
 }
 
 static int make_arrays(struct gpu *gpu)
 {
-	uint64_t candidates = (uint64_t)gpu->most_tasks * TASK_ROOM;
+	uint64_t noted = (uint64_t)gpu->most_tasks * TASK_ROOM;
+	uint64_t candidates = noted + gpu->setup.borders;
 	uint64_t blocks = candidates / LINK_NODES + 2;
 
 	TRY_CODE(device_array(&gpu->chain, 1));
 	TRY_CODE(device_array(&gpu->tail, gpu->headroom));
 	TRY_CODE(device_array(&gpu->counts, gpu->most_tasks));
 	TRY(cudaMemsetAsync(gpu->counts, 0, gpu->most_tasks * sizeof(*gpu->counts), gpu->compute));
-	TRY_CODE(device_array(&gpu->notes, candidates));
+	TRY_CODE(device_array(&gpu->notes, noted));
 	if (!gpu->setup.find_chunks)
 		return 0;
 	TRY_CODE(device_array(&gpu->bases, gpu->most_tasks));
@@ -223,6 +227,7 @@ static int make_slot(const struct gpu *gpu, struct slot *slot)
 		return 0;
 	}
 	TRY_CODE(device_array(&slot->chunks, gpu->chunk_room));
+	TRY_CODE(device_array(&slot->borders, (uint64_t)gpu->setup.borders + 1));
 	TRY(cudaHostAlloc((void **)&slot->host_chunks, room, cudaHostAllocDefault));
 	return 0;
 }
@@ -263,6 +268,7 @@ static void free_slot(struct slot *slot)
 	cudaFree(slot->chunks);
 	cudaFree(slot->outcome);
 	cudaFree(slot->marks);
+	cudaFree(slot->borders);
 	cudaFreeHost(slot->host_chunks);
 	cudaFreeHost(slot->told);
 	for (cudaEvent_t event :
@@ -385,7 +391,11 @@ static struct resolve_job resolve_job_for(const struct gpu *gpu, const struct sl
 	job.push = gpu->push64;
 	job.gear_table = gpu->gear;
 	job.tasks = slot->in.bytes ? tasks_for(slot->in.bytes, span_for(gpu, slot->in.bytes)) : 0;
-	job.capacity = gpu->most_tasks * TASK_ROOM;
+	job.task_bytes = slot->in.bytes ? span_for(gpu, slot->in.bytes) * WARP_LANES : 0;
+	job.borders = slot->borders;
+	job.borders_count = slot->borders_count;
+	job.flags = NOTE_STRICT | (slot->borders_count ? NOTE_BORDER : 0);
+	job.capacity = gpu->most_tasks * TASK_ROOM + gpu->setup.borders;
 	job.counts = gpu->counts;
 	job.notes = gpu->notes;
 	job.bases = gpu->bases;

@@ -15,6 +15,9 @@
  *	emit	Each block that was entered marks what is reached from there, again by jumps of doubling length, and
  *		writes the chunks of its edges to where the sums say.
  *
+ * Borders, where a stream is cut in any case, stand among the candidates, each behind a candidate at the same place: nodes from
+ * which edges go on, and which no edge passes.
+ *
  * Nothing is guessed and no step depends on what the data is like: the number of rounds is bounded.
  */
 #ifndef SHREDDER_CUDA_RESOLVE_CUH
@@ -70,6 +73,10 @@ struct resolve_job {
 	const uint32_t *notes;
 	uint32_t *bases;
 	uint32_t *ends; /* capacity */
+	uint32_t task_bytes;
+	uint32_t flags; /* bits of an end that are none of its position */
+	const uint32_t *borders;
+	uint32_t borders_count;
 	/* the graph: capacity + 1 nodes, and a word for each block */
 	uint32_t *next;
 	struct walk *walks;
@@ -133,6 +140,7 @@ __global__ void __launch_bounds__(1024) count_kernel(const __grid_constant__ res
 			job.bases[task] = total + before;
 		total += sum;
 	}
+	total += job.borders_count;
 	full = __syncthreads_or(full || total > job.capacity);
 	if (threadIdx.x == 0) {
 		job.outcome->failed = full;
@@ -142,6 +150,39 @@ __global__ void __launch_bounds__(1024) count_kernel(const __grid_constant__ res
 		job.outcome->open = job.chain->open;
 		if (full)
 			job.chain->poisoned = 1;
+	}
+}
+
+/* How many borders are at `end` or in front of it. */
+__device__ __forceinline__ uint32_t borders_to(const resolve_job &job, int64_t end)
+{
+	uint32_t low = 0;
+	uint32_t high = job.borders_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if ((int64_t)job.borders[middle] <= end)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The borders of a task, to the places that its candidates leave. */
+__device__ __forceinline__ void place_borders(const resolve_job &job, uint32_t task, const uint32_t *notes,
+					      uint32_t count)
+{
+	int64_t begin = (int64_t)task * job.task_bytes;
+	uint32_t end = borders_to(job, begin + job.task_bytes);
+
+	for (uint32_t i = borders_to(job, begin) + threadIdx.x % WARP_LANES; i < end; i += WARP_LANES) {
+		uint32_t below = 0;
+
+		for (uint32_t k = 0; k < count; k++)
+			below += (notes[k] & ~NOTE_STRICT) <= job.borders[i];
+		job.ends[job.bases[task] + i + below] = job.borders[i] | NOTE_BORDER;
 	}
 }
 
@@ -164,8 +205,11 @@ __global__ void __launch_bounds__(256) sort_kernel(const __grid_constant__ resol
 
 			for (uint32_t k = 0; k < count; k++)
 				rank += (notes[k] & ~NOTE_STRICT) < (mine & ~NOTE_STRICT);
+			rank += borders_to(job, (int64_t)(mine & ~NOTE_STRICT) - 1);
 			job.ends[job.bases[task] + rank] = mine;
 		}
+		if (!job.outcome->failed)
+			place_borders(job, task, notes, count);
 	}
 }
 
@@ -178,11 +222,17 @@ struct edge {
 	uint32_t next; /* NO_NODE: the candidates are over */
 	int64_t end;   /* of the chunk behind the forced ones: at the candidate, or the stream's end */
 	bool closed;   /* there is such a chunk */
+	bool border;   /* `end` is one: no candidate is there */
 };
 
 __device__ __forceinline__ int64_t end_of(const resolve_job &job, uint32_t candidate)
 {
-	return job.ends[candidate] & ~NOTE_STRICT;
+	return job.ends[candidate] & ~job.flags;
+}
+
+__device__ __forceinline__ bool is_border(const resolve_job &job, uint32_t candidate)
+{
+	return job.borders_count && (job.ends[candidate] & NOTE_BORDER);
 }
 
 /* The first candidate from `first` on that ends at `least` or behind it. Mostly that is one of the next. */
@@ -206,13 +256,13 @@ __device__ __forceinline__ uint32_t candidate_from(const resolve_job &job, uint3
 	return first;
 }
 
-/* The first candidate from `first` on that may end a chunk from `from` on, the maximum aside. */
+/* The first candidate from `first` on that may end a chunk from `from` on, the maximum aside, or a border in front of it. */
 __device__ __forceinline__ uint32_t usable_from(const resolve_job &job, uint32_t first, uint32_t candidates,
 						int64_t from)
 {
 	first = candidate_from(job, first, candidates, from + (int64_t)job.min_bytes);
 	if (job.gear) {
-		while (first < candidates && !(job.ends[first] & NOTE_STRICT) &&
+		while (first < candidates && !is_border(job, first) && !(job.ends[first] & NOTE_STRICT) &&
 		       end_of(job, first) - from < (int64_t)job.normal_bytes)
 			first++;
 	}
@@ -230,14 +280,34 @@ __device__ __forceinline__ void over(const resolve_job &job, int64_t from, edge 
 	e.closed = job.last && from + (int64_t)(more * job.max_bytes) < (int64_t)job.in.bytes;
 }
 
+/* No candidate is usable in front of this border or at it. */
+__device__ __forceinline__ void stop(const resolve_job &job, uint32_t node, uint32_t candidates, int64_t from,
+				     int64_t border, edge &e)
+{
+	uint32_t more = (uint32_t)((uint64_t)(border - from) / job.max_bytes);
+
+	e.forced += more;
+	e.next = candidate_from(job, node, candidates, border) + 1;
+	e.end = border;
+	e.closed = from + (int64_t)(more * job.max_bytes) < border;
+	e.border = true;
+}
+
 __device__ __forceinline__ edge edge_of(const resolve_job &job, uint32_t node, uint32_t candidates)
 {
 	int64_t from = node ? end_of(job, node - 1) : (int64_t)(job.chain->open - job.position);
 	uint32_t candidate = node;
-	edge e = {from, 0, 0, 0, true};
+	uint32_t next = borders_to(job, from);
+	int64_t border = next < job.borders_count ? job.borders[next] : INT64_MAX;
+	edge e = {from, 0, 0, 0, true, false};
 
 	for (;;) {
 		candidate = usable_from(job, candidate, candidates, from);
+		if (border != INT64_MAX &&
+		    (candidate == candidates || is_border(job, candidate) || end_of(job, candidate) > border)) {
+			stop(job, node, candidates, from, border, e);
+			return e;
+		}
 		if (candidate == candidates) {
 			over(job, from, e);
 			return e;
@@ -427,7 +497,7 @@ __device__ __forceinline__ void write_rest(const resolve_job &job, const edge &e
 	leaf += e.forced ? e.forced * leaves_of(job.max_bytes) : 0;
 	if (e.closed)
 		write_chunk(job, index + e.forced, leaf, begin, e.end,
-			    e.next == NO_NODE ? SHREDDER_CUT_END : SHREDDER_CUT_MARKER);
+			    e.next == NO_NODE || e.border ? SHREDDER_CUT_END : SHREDDER_CUT_MARKER);
 	if (e.next == NO_NODE)
 		job.outcome->open = job.position + (uint64_t)(e.closed ? e.end : begin);
 }
