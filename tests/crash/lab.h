@@ -56,7 +56,8 @@ struct outcome {  /* what recovery makes of a state */
 struct counts {
 	uint64_t requests, overlaps; /* recorded; made while the one before it was under way */
 	uint64_t workloads, states, distinct, mounts, recoveries, trees, fscks, violations;
-	uint64_t recalled, compared; /* distinct states that were not mounted; of the mounts, those of a known recovery */
+	uint64_t recalled,
+		compared; /* distinct states that were not mounted; of the mounts, those of a known recovery */
 	uint64_t by_class[DEVICE_CLASSES];
 };
 

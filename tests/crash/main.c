@@ -202,8 +202,7 @@ static void do_one(struct lab *lab, struct workload *w, const struct options *o)
 	if (!o->each)
 		return;
 	printf("%s %lu %lu %.3f\n", w->name, (unsigned long)(lab->counts->states - before.states),
-	       (unsigned long)(lab->counts->distinct - before.distinct),
-	       seconds_of(CLOCK_PROCESS_CPUTIME_ID) - start);
+	       (unsigned long)(lab->counts->distinct - before.distinct), seconds_of(CLOCK_PROCESS_CPUTIME_ID) - start);
 	fflush(stdout);
 }
 
@@ -293,24 +292,15 @@ static enum engine find_engine(const char *name)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"engine", required_argument, NULL, 'e'},
-		{"sample", required_argument, NULL, 'a'},
-		{"seconds", required_argument, NULL, 't'},
-		{"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},
-		{"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},
-		{"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},
-		{"each", no_argument, NULL, 'E'},
-		{"workload", required_argument, NULL, 'w'},
-		{"state", required_argument, NULL, 'n'},
-		{"inner", required_argument, NULL, 'I'},
-		{"record", required_argument, NULL, 'r'},
-		{"match", required_argument, NULL, 'M'},
-		{NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},   {"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'},  {"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},	    {"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},    {"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},    {"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},	    {"each", no_argument, NULL, 'E'},
+		{"workload", required_argument, NULL, 'w'}, {"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},    {"record", required_argument, NULL, 'r'},
+		{"match", required_argument, NULL, 'M'},    {NULL, 0, NULL, 0},
 	};
 	int c;
 

@@ -28,12 +28,12 @@ struct recall {
 	struct page_set reads[RECALL_SETS], writes[RECALL_SETS]; /* those found most often come first, of reads */
 	uint32_t read_sets, write_sets;
 	uint32_t order[RECALL_SETS];
-	uint32_t words; /* in a set */
+	uint32_t words;	    /* in a set */
 	struct table found; /* what was read -> a result */
 	struct recall_result {
 		uint32_t writes; /* a set */
 		uint64_t sum;	 /* of what is there then */
-	} *results;
+	} * results;
 	uint32_t result_count, result_room;
 	/* of the recovery that runs */
 	bool running;
