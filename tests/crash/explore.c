@@ -72,19 +72,22 @@ static void examine(struct lab *lab, struct g4_fs *fs, struct outcome *outcome)
 	run_fsck(lab, outcome, true, space.blocks_free);
 }
 
-/* Recovers the state in memory, which begins at `mark`; every so often fsck judges it first. */
+/* The sketched state is in memory, where it begins at `mark`, and recovers; every so often fsck judges it first. */
 static uint32_t assess(struct lab *lab, uint32_t mark, bool fsck_first)
 {
 	struct outcome before = {0}, *outcome;
-	uint64_t all, home;
+	uint64_t all, home, told;
 	uint32_t index;
 	char message[256];
+	bool is_told = recall_home(&lab->recall, &told);
 
 	if (fsck_first)
 		run_fsck(lab, &before, false, 0);
 	lab->counts->mounts++;
+	recall_begin(&lab->recall);
 	struct g4_fs *fs = lab_mount(lab, true, message, sizeof(message));
 	if (before.bad || !fs) {
+		recall_drop(&lab->recall);
 		outcome = new_outcome(lab, &index);
 		*outcome = before;
 		if (!fs)
@@ -93,28 +96,33 @@ static uint32_t assess(struct lab *lab, uint32_t mark, bool fsck_first)
 			g4_fs_unmount(lab->wg[0], fs, false);
 		return index;
 	}
+	recall_end(&lab->recall);
 	memory_sums(&lab->memory, mark, &all, &home);
+	lab->counts->compared += is_told;
 	uint32_t *known = table_find(&lab->outcomes, home);
-	if (known) {
+	if (known && (!is_told || told == home)) {
 		g4_fs_unmount(lab->wg[0], fs, false);
 		return *known;
 	}
 	outcome = new_outcome(lab, &index);
 	examine(lab, fs, outcome);
+	if (is_told && told != home)
+		condemn(outcome, "two recoveries that read the same did not leave the same");
 	lab->counts->trees++;
-	table_add(&lab->outcomes, home, index);
+	if (!known)
+		table_add(&lab->outcomes, home, index);
 	return index;
 }
 
-/* ------------------------------------------------------------------ building a state */
-
-static void copy_part(struct memory *m, const struct request *request, uint64_t at, uint64_t bytes)
+/* What a recovery of the sketched state would end as, where one that reads the same was run and its end was looked at. */
+static uint32_t *recall(struct lab *lab)
 {
-	if (bytes == 0)
-		return;
-	memory_save(m, request->offset + at, bytes);
-	memcpy(m->bytes + request->offset + at, request->data + at, bytes);
+	uint64_t home;
+
+	return recall_home(&lab->recall, &home) ? table_find(&lab->outcomes, home) : NULL;
 }
+
+/* ------------------------------------------------------------------ sketching a state */
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -136,31 +144,55 @@ static bool unit_survives(const struct fate *fate, uint64_t unit, uint32_t unit_
 	}
 }
 
-static void apply(struct memory *m, const struct request *request, const struct fate *fate, uint32_t unit_bytes)
+/* Bytes of a request from `from` to before `end` reach the medium. */
+static void survive(struct session *s, uint32_t number, uint64_t from, uint64_t end)
 {
+	const struct request *request = &s->trace->requests[number];
+	const uint64_t first_page = request->offset / G4_PAGE_BYTES;
+
+	for (uint64_t at = from, next; at < end; at = next) {
+		const uint64_t offset = request->offset + at, page = offset / G4_PAGE_BYTES;
+		next = g4_min64(end, (page + 1) * G4_PAGE_BYTES - request->offset);
+		if (next - at < G4_PAGE_BYTES) {
+			sketch_part(&s->lab->sketch, offset, request->data + at, next - at);
+			continue;
+		}
+		uint64_t *sum = &s->sums[s->first_sum[number] + page - first_page];
+		if (*sum == 0)
+			*sum = memory_page_sum((uint32_t)page, request->data + at);
+		sketch_whole(&s->lab->sketch, (uint32_t)page, request->data + at, *sum);
+	}
+}
+
+static void sketch_request(struct session *s, uint32_t number, const struct fate *fate)
+{
+	const uint64_t bytes = s->trace->requests[number].bytes, unit = class_unit_bytes(s->w->class_);
+	uint64_t from = 0;
+
 	if (fate->kind == DROP)
 		return;
 	if (fate->kind == KEEP) {
-		copy_part(m, request, 0, request->bytes);
+		survive(s, number, 0, bytes);
 		return;
 	}
-	for (uint64_t at = 0; at < request->bytes; at += unit_bytes)
-		if (unit_survives(fate, at / unit_bytes, unit_bytes))
-			copy_part(m, request, at, unit_bytes);
+	for (uint64_t at = 0; at < bytes; at += unit) /* units in a row at once */
+		if (!unit_survives(fate, at / unit, (uint32_t)unit)) {
+			survive(s, number, from, at);
+			from = at + unit;
+		}
+	if (from < bytes)
+		survive(s, number, from, bytes);
 }
 
-static void build(struct session *s)
+static void sketch(struct session *s)
 {
 	const struct fate keep = {.kind = KEEP};
-	uint32_t unit = class_unit_bytes(s->w->class_);
 
-	for (uint32_t k = 0; k < s->pending_count; k++) {
-		const struct pending *pending = &s->pending[k];
-		apply(&s->lab->memory, &s->trace->requests[pending->request], pending->durable ? &keep : &s->fates[k],
-		      unit);
-	}
+	sketch_clear(&s->lab->sketch);
+	for (uint32_t k = 0; k < s->pending_count; k++)
+		sketch_request(s, s->pending[k].request, s->pending[k].durable ? &keep : &s->fates[k]);
 	if (s->flying)
-		apply(&s->lab->memory, &s->trace->requests[s->now], &s->flying_fate, unit);
+		sketch_request(s, s->now, &s->flying_fate);
 }
 
 /* ------------------------------------------------------------------ judging a state */
@@ -280,12 +312,41 @@ static bool wanted(const struct session *s)
 	return lab->only_state == UINT64_MAX || s->number == lab->only_state;
 }
 
+/* A state that was not there before: what it recovers to, and every so often a crash in that. */
+static void state_anew(struct session *s, uint64_t sum)
+{
+	struct lab *lab = s->lab;
+	const uint64_t dice = mix(s->seed, s->number);
+	/* where stores tear, fsck may find the journal's header or a superblock torn: only the mount heals them */
+	const bool mounted = dice % 64 == 0, fsck_first = mounted && class_unit_bytes(s->w->class_) > 8;
+	uint32_t *known = mounted ? NULL : recall(lab), mark = memory_mark(&lab->memory), index;
+
+	lab->counts->distinct++;
+	lab->counts->recalled += known != NULL;
+	if (known) {
+		index = *known;
+	} else {
+		sketch_apply(&lab->sketch);
+		memory_mark(&lab->memory);
+		index = assess(lab, mark, fsck_first);
+		memory_back(&lab->memory, mark);
+	}
+	table_add(&lab->states, sum, index);
+	judge(s, index);
+	if (!s->outer && !lab->outcome[index].bad && (dice >> 8) % 64 == 0) {
+		mark = memory_mark(&lab->memory);
+		sketch_apply(&lab->sketch);
+		second_crash(s, mark, index);
+	}
+	memory_back(&lab->memory, mark);
+}
+
 /* The state that the session's fates describe. Everything but its place in the counts is undone. */
 static void state(struct session *s)
 {
 	struct lab *lab = s->lab;
-	uint64_t all, home, dice = mix(s->seed, s->number);
-	uint32_t mark, *known, index;
+	uint64_t all, home;
+	uint32_t *known;
 
 	if (!wanted(s)) {
 		s->number++;
@@ -293,25 +354,13 @@ static void state(struct session *s)
 	}
 	lab->counts->states++;
 	lab->counts->by_class[s->w->class_]++;
-	mark = memory_mark(&lab->memory);
-	build(s);
-	memory_sums(&lab->memory, mark, &all, &home);
+	sketch(s);
+	sketch_sums(&lab->sketch, &all, &home);
 	known = table_find(&lab->states, all);
-	if (known) {
+	if (known)
 		judge(s, *known);
-	} else {
-		lab->counts->distinct++;
-		uint32_t built = memory_mark(&lab->memory);
-		/* where stores tear, fsck may find the journal's header or a superblock torn: only the mount heals them */
-		index = assess(lab, mark, dice % 64 == 0 && class_unit_bytes(s->w->class_) > 8);
-		table_add(&lab->states, all, index);
-		judge(s, index);
-		if (!s->outer && !lab->outcome[index].bad && (dice >> 8) % 64 == 0) {
-			memory_back(&lab->memory, built);
-			second_crash(s, mark, index);
-		}
-	}
-	memory_back(&lab->memory, mark);
+	else
+		state_anew(s, all);
 	s->number++;
 }
 
@@ -427,10 +476,10 @@ static void set_windows(struct session *s)
 
 static void settle(struct lab *lab, const struct request *request)
 {
-	const struct fate keep = {.kind = KEEP};
-
-	if (!request->flush)
-		apply(&lab->memory, request, &keep, 1);
+	if (request->flush || request->bytes == 0)
+		return;
+	memory_save(&lab->memory, request->offset, request->bytes);
+	memcpy(lab->memory.bytes + request->offset, request->data, request->bytes);
 }
 
 void settle_preamble(struct lab *lab, const struct trace *trace)
@@ -478,12 +527,29 @@ static void write_under_way(struct session *s)
 	s->pending[s->pending_count++] = (struct pending){.request = s->now};
 }
 
+/* Room for what the session keeps of each request. */
+static void prepare(struct session *s)
+{
+	const struct trace *trace = s->trace;
+	uint64_t pages = 0;
+
+	s->pending = (struct pending *)calloc(trace->count + 1, sizeof(struct pending));
+	s->fates = (struct fate *)calloc(trace->count + 1, sizeof(struct fate));
+	s->first_sum = (uint64_t *)calloc(trace->count + 1, sizeof(uint64_t));
+	if (!s->pending || !s->fates || !s->first_sum)
+		abort();
+	for (uint32_t k = trace->first; k < trace->count; k++) {
+		s->first_sum[k] = pages;
+		pages += trace->requests[k].bytes / G4_PAGE_BYTES + 2;
+	}
+	s->sums = (uint64_t *)calloc(pages + 1, sizeof(uint64_t));
+	if (!s->sums)
+		abort();
+}
+
 void walk(struct session *s)
 {
-	s->pending = (struct pending *)calloc(s->trace->count + 1, sizeof(struct pending));
-	s->fates = (struct fate *)calloc(s->trace->count + 1, sizeof(struct fate));
-	if (!s->pending || !s->fates)
-		abort();
+	prepare(s);
 	for (s->now = s->trace->first;; s->now++) {
 		settle_durable(s);
 		set_windows(s);
@@ -496,4 +562,6 @@ void walk(struct session *s)
 	}
 	free(s->pending);
 	free(s->fates);
+	free(s->first_sum);
+	free(s->sums);
 }

@@ -38,6 +38,8 @@ struct session { /* a walk through one record */
 	struct pending *pending;
 	struct fate *fates;
 	uint32_t pending_count;
+	uint64_t *first_sum; /* of a request, a page each: */
+	uint64_t *sums;	     /* of pages as a request has them, 0: not known yet */
 	uint64_t seed, random;
 	uint64_t number; /* of the next state */
 	struct window windows[MAX_PARTIES];

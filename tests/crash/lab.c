@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device, the prepared trees, the tables. */
+/* The device and the prepared trees. */
 #include "lab.h"
 
 #include "fs/fs.h"
@@ -18,54 +18,7 @@ uint32_t class_unit_bytes(enum device_class class_)
 	return units[class_];
 }
 
-/* ------------------------------------------------------------------ tables */
-
-uint32_t *table_find(struct table *table, uint64_t key)
-{
-	key |= key == 0;
-	if (table->room == 0)
-		return NULL;
-	for (uint64_t at = key & (table->room - 1);; at = (at + 1) & (table->room - 1)) {
-		if (table->slots[at].key == key)
-			return &table->slots[at].value;
-		if (table->slots[at].key == 0)
-			return NULL;
-	}
-}
-
-static void put(struct table *table, uint64_t key, uint32_t value)
-{
-	uint64_t at = key & (table->room - 1);
-
-	while (table->slots[at].key != 0)
-		at = (at + 1) & (table->room - 1);
-	table->slots[at].key = key;
-	table->slots[at].value = value;
-	table->count++;
-}
-
-void table_add(struct table *table, uint64_t key, uint32_t value)
-{
-	if (2 * (table->count + 1) > table->room) {
-		struct table old = *table;
-		table->room = old.room ? 2 * old.room : 4096;
-		table->count = 0;
-		table->slots = calloc(table->room, sizeof(table->slots[0]));
-		if (!table->slots)
-			abort();
-		for (uint64_t k = 0; k < old.room; k++)
-			if (old.slots[k].key)
-				put(table, old.slots[k].key, old.slots[k].value);
-		free(old.slots);
-	}
-	put(table, key | (key == 0), value);
-}
-
-void table_clear(struct table *table)
-{
-	free(table->slots);
-	memset(table, 0, sizeof(*table));
-}
+/* ------------------------------------------------------------------ trees */
 
 void lab_forget(struct lab *lab)
 {
@@ -76,9 +29,26 @@ void lab_forget(struct lab *lab)
 	lab->outcome_count = 0;
 	table_clear(&lab->states);
 	table_clear(&lab->outcomes);
+	if (lab->tree != TREE_KINDS)
+		recall_forget(&lab->recall);
 }
 
-/* ------------------------------------------------------------------ trees */
+/* The memory that holds the tree, and what is known of it. */
+static void open_memory(struct lab *lab, const struct g4_layout *layout)
+{
+	memory_open(&lab->memory, lab->rig.image, DEVICE_BYTES, layout->groups_address, layout->backup_address);
+	sketch_open(&lab->sketch, &lab->memory);
+	recall_open(&lab->recall, &lab->sketch);
+}
+
+static void close_memory(struct lab *lab)
+{
+	if (lab->tree == TREE_KINDS)
+		return;
+	recall_close(&lab->recall);
+	sketch_close(&lab->sketch);
+	memory_close(&lab->memory);
+}
 
 /* How far the log of an unmounted image has got: the page that its next record begins at. */
 static uint64_t next_log_page(struct rig *rig, struct g4_wg *wg)
@@ -136,12 +106,17 @@ static void make_tree(struct lab *lab, enum tree_kind kind)
 
 static void watch(void *context, const struct g4_io *io)
 {
-	uint64_t offset = io->offset_bytes;
+	struct lab *lab = (struct lab *)context;
+	const bool write = io->op == G4_IO_WRITE;
+	uint64_t bytes = 0;
 
-	for (uint32_t k = 0; io->op == G4_IO_WRITE && k < io->iov_count; k++) {
-		memory_save((struct memory *)context, offset, io->iov[k].bytes);
-		offset += io->iov[k].bytes;
-	}
+	if (!write && io->op != G4_IO_READ)
+		return;
+	for (uint32_t k = 0; k < io->iov_count; k++)
+		bytes += io->iov[k].bytes;
+	recall_request(&lab->recall, write, io->offset_bytes, bytes);
+	if (write)
+		memory_save(&lab->memory, io->offset_bytes, bytes);
 }
 
 void lab_open(struct lab *lab, struct counts *counts)
@@ -161,15 +136,14 @@ void lab_open(struct lab *lab, struct counts *counts)
 	if (g4_dev_open(lab->rig.name, &options, &inner, message, sizeof(message)) < 0 ||
 	    g4_dev_fault_open(inner, &lab->fault) < 0)
 		abort();
-	g4_dev_fault_watch(lab->fault, watch, &lab->memory);
+	g4_dev_fault_watch(lab->fault, watch, lab);
 }
 
 void lab_close(struct lab *lab)
 {
 	lab_forget(lab);
 	free(lab->outcome);
-	if (lab->tree != TREE_KINDS)
-		memory_close(&lab->memory);
+	close_memory(lab);
 	for (uint32_t k = 0; k < TREE_KINDS; k++)
 		free(lab->trees[k]);
 	g4_dev_close(lab->fault);
@@ -189,14 +163,13 @@ void lab_load(struct lab *lab, enum tree_kind tree)
 		return;
 	if (!lab->trees[tree])
 		make_tree(lab, tree);
-	if (lab->tree != TREE_KINDS)
-		memory_close(&lab->memory);
+	close_memory(lab);
 	memcpy(lab->rig.image, lab->trees[tree], DEVICE_BYTES);
 	lab->tree = tree;
 	if (g4_superblock_read(lab->wg[0], lab->fault, &sb, &backup) < 0)
 		abort();
 	g4_layout_of(&sb, &layout);
-	memory_open(&lab->memory, lab->rig.image, DEVICE_BYTES, layout.groups_address, layout.backup_address);
+	open_memory(lab, &layout);
 }
 
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room)

@@ -9,6 +9,9 @@
 #include "clock.h"
 #include "judge.h"
 #include "memory.h"
+#include "recall.h"
+#include "sketch.h"
+#include "table.h"
 
 #define DEVICE_BYTES (8 * G4_MIB)
 #define JOURNAL_BYTES (2 * G4_MIB)
@@ -50,17 +53,11 @@ struct outcome {  /* what recovery makes of a state */
 	uint32_t judged_window;
 };
 
-struct table { /* of sums; open addressing */
-	struct {
-		uint64_t key;
-		uint32_t value;
-	} * slots;
-	uint64_t room, count;
-};
-
 struct counts {
 	uint64_t requests, overlaps; /* recorded; made while the one before it was under way */
 	uint64_t workloads, states, distinct, mounts, recoveries, trees, fscks, violations;
+	uint64_t recalled,
+		compared; /* distinct states that were not mounted; of the mounts, those of a known recovery */
 	uint64_t by_class[DEVICE_CLASSES];
 };
 
@@ -70,6 +67,8 @@ struct lab {
 	struct g4_wg *wg[MAX_PARTIES];
 	struct g4_dev *fault;
 	struct memory memory;
+	struct sketch sketch; /* of a state in it */
+	struct recall recall; /* recoveries of it */
 	uint8_t *trees[TREE_KINDS];
 	uint32_t tree;	       /* in memory now */
 	uint64_t due_commits;  /* what the preamble of the tree DUE takes, as last rehearsed */
@@ -109,10 +108,6 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 void engine_actor(const struct mounted *m, struct g4_wg *wg, struct actor *actor);
 /* Not clean: what it may still write is nobody's. False: it failed. */
 bool engine_unmount(struct lab *lab, struct mounted *m, bool clean);
-
-uint32_t *table_find(struct table *table, uint64_t key); /* NULL: not there */
-void table_add(struct table *table, uint64_t key, uint32_t value);
-void table_clear(struct table *table);
 
 /* ---- explore.c ---- */
 /* Runs a workload, makes and judges its states. False: none of its parts can be done. */

@@ -29,6 +29,7 @@ struct options {
 	const char *match; /* in the names of all; NULL: any */
 	uint64_t state, inner;
 	bool list;
+	bool each; /* a line for each workload: what it cost */
 	const char *keep;
 };
 
@@ -178,12 +179,31 @@ static void set_up(struct lab *lab, const struct options *o, struct counts *coun
 	lab->trace_path = o->keep;
 }
 
-static double now_s(void)
+static double seconds_of(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static double now_s(void)
+{
+	return seconds_of(CLOCK_MONOTONIC);
+}
+
+/* Explores it and says, if that is wanted, what it cost: states, distinct ones, seconds of processor time. */
+static void do_one(struct lab *lab, struct workload *w, const struct options *o)
+{
+	const struct counts before = *lab->counts;
+	const double start = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+
+	explore(lab, w);
+	if (!o->each)
+		return;
+	printf("%s %lu %lu %.3f\n", w->name, (unsigned long)(lab->counts->states - before.states),
+	       (unsigned long)(lab->counts->distinct - before.distinct), seconds_of(CLOCK_PROCESS_CPUTIME_ID) - start);
+	fflush(stdout);
 }
 
 static void do_share(const struct work *work, const struct options *o, uint32_t job, struct counts *counts)
@@ -204,7 +224,7 @@ static void do_share(const struct work *work, const struct options *o, uint32_t 
 		if (work->group[k] != group || w->tree != (enum tree_kind)lab->tree)
 			lab_load(lab, w->tree);
 		group = work->group[k];
-		explore(lab, w);
+		do_one(lab, w, o);
 		workload_free(w);
 	}
 	free(w);
@@ -256,7 +276,7 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 
 static const char usage[] =
 	"usage: crash [--engine cpu|remote|cuda] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
-	"             [--per-pair N] [--mixes N] [--match TEXT] [--keep FOLDER] [--list]\n"
+	"             [--per-pair N] [--mixes N] [--match TEXT] [--keep FOLDER] [--each] [--list]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
 	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
 
@@ -272,23 +292,15 @@ static enum engine find_engine(const char *name)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"engine", required_argument, NULL, 'e'},
-		{"sample", required_argument, NULL, 'a'},
-		{"seconds", required_argument, NULL, 't'},
-		{"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},
-		{"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},
-		{"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},
-		{"workload", required_argument, NULL, 'w'},
-		{"state", required_argument, NULL, 'n'},
-		{"inner", required_argument, NULL, 'I'},
-		{"record", required_argument, NULL, 'r'},
-		{"match", required_argument, NULL, 'M'},
-		{NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},   {"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'},  {"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},	    {"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},    {"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},    {"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},	    {"each", no_argument, NULL, 'E'},
+		{"workload", required_argument, NULL, 'w'}, {"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},    {"record", required_argument, NULL, 'r'},
+		{"match", required_argument, NULL, 'M'},    {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -334,6 +346,9 @@ static void parse(int argc, char **argv, struct options *o)
 		case 'L':
 			o->list = true;
 			break;
+		case 'E':
+			o->each = true;
+			break;
 		case 'w':
 			o->workload = optarg;
 			break;
@@ -371,6 +386,8 @@ static void print_counts(const struct counts *c, double seconds)
 	       (unsigned long)c->violations);
 	for (uint32_t k = 0; k < DEVICE_CLASSES; k++)
 		printf("  %-8s %lu states\n", class_names[k], (unsigned long)c->by_class[k]);
+	printf("  %lu distinct states mounted, %lu recover as one that was mounted does; %lu of these mounted to compare\n",
+	       (unsigned long)(c->distinct - c->recalled), (unsigned long)c->recalled, (unsigned long)c->compared);
 	printf("  %lu requests recorded, %lu made while the one before was under way\n", (unsigned long)c->requests,
 	       (unsigned long)c->overlaps);
 	printf("  %.1f s\n", seconds);

@@ -45,9 +45,14 @@ uint64_t hash_bytes(const void *data, uint64_t bytes, uint64_t seed)
 	return sum;
 }
 
+uint64_t memory_page_sum(uint32_t page, const uint8_t *bytes)
+{
+	return hash_bytes(bytes, G4_PAGE_BYTES, HASH_SEED + page);
+}
+
 static uint64_t page_sum(const struct memory *m, uint32_t page)
 {
-	return hash_bytes(m->bytes + (uint64_t)page * G4_PAGE_BYTES, G4_PAGE_BYTES, HASH_SEED + page);
+	return memory_page_sum(page, m->bytes + (uint64_t)page * G4_PAGE_BYTES);
 }
 
 /* ------------------------------------------------------------------ levels */
@@ -72,7 +77,7 @@ void memory_open(struct memory *m, uint8_t *bytes, uint64_t size, uint64_t home_
 	for (uint32_t page = 0; page < m->page_count; page++) {
 		m->settled[page] = page_sum(m, page);
 		m->all ^= m->settled[page];
-		if (page >= m->home_first && page < m->home_end)
+		if (memory_is_home(m, page))
 			m->home ^= m->settled[page];
 	}
 	m->serial = 1;
@@ -140,10 +145,12 @@ static void add_up(struct memory *m, uint32_t mark, bool settle, uint64_t *all, 
 		m->visited[page] = m->visit;
 		uint64_t sum = page_sum(m, page), change = sum ^ m->settled[page];
 		*all ^= change;
-		if (page >= m->home_first && page < m->home_end)
+		if (memory_is_home(m, page))
 			*home ^= change;
-		if (settle)
+		if (settle && change != 0) {
 			m->settled[page] = sum;
+			m->settle_serial++;
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ struct memory {
 	uint32_t home_first, home_end; /* pages that recovery leaves its result in: neither superblocks nor journal */
 	uint64_t *settled;	       /* a page's part of the sums when they were last settled */
 	uint64_t all, home;	       /* sums of all pages, of home pages, as settled */
+	uint32_t settle_serial;	       /* another one when that has changed */
 	uint32_t *saved_in, *visited;  /* serial numbers, a page each */
 	uint32_t serial, visit;
 	uint32_t *stack; /* pages that were saved */
@@ -37,6 +38,13 @@ void memory_back_settled(struct memory *m, uint32_t mark);
 void memory_sums(struct memory *m, uint32_t mark, uint64_t *all, uint64_t *home);
 /* Takes what changed since the mark over into the settled sums. */
 void memory_settle(struct memory *m, uint32_t mark);
+
+/* The part in the sums of a page with these contents. */
+uint64_t memory_page_sum(uint32_t page, const uint8_t *bytes);
+static inline bool memory_is_home(const struct memory *m, uint32_t page)
+{
+	return page >= m->home_first && page < m->home_end;
+}
 
 #define HASH_SEED UINT64_C(0x2545f4914f6cdd1d)
 /* Well mixed, not against an adversary. */
