@@ -24,6 +24,35 @@ same "a lock hands the file over" 1 \
 	"$(traced flock handed python3 -c "import os, fcntl; fcntl.flock(os.open('$mnt/f', 0), fcntl.LOCK_EX)")"
 same "other files are not touched" 0 "$(traced stat engine stat /etc/passwd)"
 
+# another mount inside: its names are not the engine's
+mkdir "$mnt/inside with blanks"
+echo below >"$mnt/inside with blanks/f"
+if unshare -m mount -t tmpfs none "$mnt/inside with blanks" 2>/dev/null; then
+	# shellcheck disable=SC2016 # the inner shell expands it
+	same "what is mounted inside is found by path, from there and by those who mount it" "$(printf 'above\nabove\nabove')" \
+		"$(unshare -m sh -c 'cd "$3" && mount -t tmpfs none "inside with blanks" && echo above >"inside with blanks/f"
+			"$1" run -m "$2=$3" python3 - "$3/inside with blanks" <<\PYTHON
+import ctypes, os, sys
+inside = sys.argv[1]
+print(os.read(os.open(inside + "/f", 0), 9).decode(), end="")
+os.chdir(inside)
+print(os.read(os.open("f", 0), 9).decode(), end="")
+PYTHON
+			umount "inside with blanks"
+			"$1" run -m "$2=$3" python3 - "$3" "inside with blanks" <<\PYTHON
+import ctypes, os, sys
+top, name = sys.argv[1:]
+os.chdir(top)
+assert os.read(os.open(name + "/f", 0), 9) == b"below\n"
+libc = ctypes.CDLL(None)
+assert libc.mount(b"none", name.encode(), b"tmpfs", 0, None) == 0
+with open(name + "/f", "w") as file:
+    file.write("above\n")
+print(os.read(os.open(name + "/f", 0), 9).decode(), end="")
+PYTHON
+		' sh "$gpu4fs" "$socket" "$mnt" 2>&1)"
+fi
+
 # the command line
 run sh -c 'exit 7'
 same "the status is the command's" 7 $?
