@@ -425,8 +425,7 @@ static void make_more(int number)
 	wrong |= pread(shared, text, sizeof(text), 0) != 4;
 	wrong |= fd < 0 || writev(fd, parts, 2) != 2 || fstat(fd, &st) != 0 || st.st_size != 2 * (alarms + 1) ||
 		 close(fd) != 0;
-	if (++alarms == 300)
-		setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+	alarms++;
 }
 
 static volatile sig_atomic_t told, sum_told, last_told;
@@ -444,7 +443,7 @@ static void listen_to(int number, siginfo_t *info, void *context)
 
 static void interrupted(void)
 {
-	const struct itimerval often = {{0, 200}, {0, 200}}, once = {{0, 0}, {0, 300}};
+	struct itimerval once = {{0, 0}, {0, 0}};
 	struct sigaction action = {.sa_sigaction = listen_to, .sa_flags = SA_SIGINFO};
 	struct stat st = {0};
 	sigset_t one;
@@ -452,8 +451,12 @@ static void interrupted(void)
 
 	shared = fresh("shared", "text");
 	signal(SIGALRM, make_more);
-	setitimer(ITIMER_REAL, &often, NULL);
-	while (alarms < 300) {
+	for (int n = 0; alarms < 300; n++) {
+		once.it_value.tv_usec = 20 + n * 37 % 500; /* so that it comes at other calls each time */
+		setitimer(ITIMER_REAL, &once, NULL);
+		const int locked = fresh("g", "text");
+		wrong |= flock(locked, LOCK_EX) != 0; /* hands it over */
+		close(locked);
 		close(fresh("f", "text"));
 		wrong |= stat("f", &st) != 0 || st.st_size != 4 || unlink("f") != 0;
 	}
@@ -461,6 +464,7 @@ static void interrupted(void)
 	say("  %d alarms, wrong %d, bytes %ld\n", (int)alarms, (int)wrong, (long)st.st_size);
 
 	signal(SIGALRM, jump);
+	once.it_value.tv_usec = 300;
 	for (int i = 0; i < 100; i++) {
 		if (sigsetjmp(back, 1) == 0) {
 			setitimer(ITIMER_REAL, &once, NULL);
