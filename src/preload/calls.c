@@ -70,12 +70,18 @@ static bool relocate(struct g4p_call *call, int at, const char *path)
 /* The kernel is going to be asked: where the path begins at a placeholder, that must be the directory itself. */
 static int settle_start(struct g4p_call *call)
 {
-	return call->held && !call->by_working_directory ? g4p_settle_file(call->held) : 0;
+	const int rc = call->held && !call->by_working_directory ? g4p_settle_file(call->held) : 0;
+
+	return rc == -ESTALE ? -ENOENT : rc; /* what a directory that is gone says of its names */
 }
 
 bool g4p_settle_start(int at, const char *path, enum g4p_number number)
 {
-	return g4p_begins_with(path, '/') || g4p_settle(at, number);
+	if (g4p_begins_with(path, '/') || g4p_settle(at, number))
+		return true;
+	if (errno == ESTALE)
+		errno = ENOENT;
+	return false;
 }
 
 /* The server of what is behind the path is not there: the kernel's call, or an error where it does not get its start. */

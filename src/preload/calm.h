@@ -34,7 +34,7 @@ void g4p_defer(int signal, siginfo_t *info, void *context);
 
 /* From now on a bad pointer that memory.c is given is found out and does not end the program. Calm. */
 void g4p_guard(void);
-/* rt_sigaction(2) by number: sigaction(2) with the kernel's structures. */
-int g4p_sigaction_by_number(int signal, const void *action, void *old, size_t mask_bytes);
+/* rt_sigaction(2) by number: sigaction(2) with the kernel's structures. False: with these arguments it is the kernel's. */
+bool g4p_sigaction_by_number(int signal, const void *action, void *old, size_t mask_bytes, long *result);
 
 #endif

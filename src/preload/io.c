@@ -296,7 +296,11 @@ int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
 
 ssize_t readahead(int fd, off_t offset, size_t bytes)
 {
-	BY_FD(fadvise, fd, 0, G4P_NEXT(readahead)(fd, offset, bytes));
+	BY_FD(fadvise, fd,
+	      (u.file->flags & O_ACCMODE) == O_WRONLY ? -EBADF :
+	      u.file->directory			      ? -EINVAL :
+							0,
+	      G4P_NEXT(readahead)(fd, offset, bytes));
 }
 
 int fchmod(int fd, mode_t mode)

@@ -132,8 +132,10 @@ static bool settle_arguments(long number, long arguments[6])
 		return false;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		for (unsigned int k = 0; known[i].number == number && k < 5; k++)
-			if (known[i].descriptors >> k & 1 && !g4p_settle((int)arguments[k], G4P_syscall) &&
-			    !(known[i].descriptors & PATH && g4p_begins_with((const char *)arguments[k + 1], '/')))
+			if (known[i].descriptors >> k & 1 &&
+			    !(known[i].descriptors & PATH ?
+				      g4p_settle_start((int)arguments[k], (const char *)arguments[k + 1], G4P_syscall) :
+				      g4p_settle((int)arguments[k], G4P_syscall)))
 				return false;
 	return true;
 }
@@ -242,8 +244,7 @@ static bool call_by_name(long number, const long a[6], long *result)
 		*result = openat((int)a[0], (const char *)a[1], (int)a[2], (mode_t)a[3]);
 		return true;
 	case SYS_rt_sigaction:
-		*result = g4p_sigaction_by_number((int)a[0], (const void *)a[1], (void *)a[2], (size_t)a[3]);
-		return true;
+		return g4p_sigaction_by_number((int)a[0], (const void *)a[1], (void *)a[2], (size_t)a[3], result);
 	case SYS_readv:
 		*result = readv((int)a[0], (const struct iovec *)a[1], (int)a[2]);
 		return true;

@@ -152,34 +152,35 @@ void g4p_guard(void)
 			(void)sigaction(signal, &before, NULL);
 }
 
-int g4p_sigaction_by_number(int signal, const void *action, void *old, size_t mask_bytes)
+bool g4p_sigaction_by_number(int signal, const void *action, void *old, size_t mask_bytes, long *result)
 {
 	struct kernels {
 		full_handler function;
 		unsigned long flags;
 		void *restorer;
 		uint64_t mask;
-	};
-	const struct kernels *from = action;
-	struct kernels *to = old;
+	} from, to;
 	struct sigaction wanted, was;
 
-	if (mask_bytes != sizeof(uint64_t)) {
-		errno = EINVAL;
-		return -1;
-	}
-	if (from) {
-		wanted = (struct sigaction){.sa_sigaction = from->function,
-					    .sa_flags = (int)(from->flags & ~(unsigned long)SHOWN_RESTORER)};
+	if (!is_served(signal) || mask_bytes != sizeof(from.mask) || (action && !g4p_can_read(action, sizeof(from))))
+		return false;
+	if (action) {
+		memcpy(&from, action, sizeof(from));
+		wanted = (struct sigaction){.sa_sigaction = from.function,
+					    .sa_flags = (int)(from.flags & ~(unsigned long)SHOWN_RESTORER)};
 		sigemptyset(&wanted.sa_mask);
-		memcpy(&wanted.sa_mask, &from->mask, sizeof(from->mask));
+		memcpy(&wanted.sa_mask, &from.mask, sizeof(from.mask));
 	}
-	const int rc = sigaction(signal, from ? &wanted : NULL, &was);
-	if (rc == 0 && to) {
-		*to = (struct kernels){.function = was.sa_sigaction, .flags = (unsigned int)was.sa_flags};
-		memcpy(&to->mask, &was.sa_mask, sizeof(to->mask));
+	*result = sigaction(signal, action ? &wanted : NULL, &was);
+	if (*result == 0 && old) {
+		to = (struct kernels){.function = was.sa_sigaction, .flags = (unsigned int)was.sa_flags};
+		memcpy(&to.mask, &was.sa_mask, sizeof(to.mask));
+		if (!g4p_copy_out(old, &to, sizeof(to))) {
+			errno = EFAULT;
+			*result = -1;
+		}
 	}
-	return rc;
+	return true;
 }
 
 /* ------------------------------------------------------------------ other ways to set a handler, which are the same in the C library */

@@ -141,6 +141,9 @@ int fstatat(int at, const char *restrict path, struct stat *restrict out, int fl
 
 int statx(int at, const char *restrict path, int flags, unsigned int mask, struct statx *restrict out)
 {
+	if ((mask & STATX__RESERVED) ||
+	    (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE) /* EINVAL, or what comes before */
+		return g4p_settle_start(at, path, G4P_statx) ? G4P_NEXT(statx)(at, path, flags, mask, out) : -1;
 	ANSWER(by_either(G4P_statx, at, path, flags, &found, &mount), to_statx, out,
 	       G4P_NEXT(statx)(at, path, flags, mask, out));
 }

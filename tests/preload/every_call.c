@@ -396,6 +396,9 @@ static void handlers(void)
 	CALL(sigaction(SIGALRM, NULL, &old));
 	MADE(old.sa_handler == count);
 	MADE(signal(SIGALRM, SIG_DFL) == count);
+	CALL(syscall(SYS_rt_sigaction, SIGALRM, bad, NULL, 8));
+	CALL(syscall(SYS_rt_sigaction, SIGALRM, NULL, bad, 8));
+	CALL(syscall(SYS_rt_sigaction, SIGALRM, NULL, NULL, 9));
 	const pid_t child = fork();
 	if (child == 0) {
 		came = *nowhere;
@@ -547,6 +550,8 @@ static void attributes(void)
 	CALL(statx(d, "f", AT_STATX_SYNC_AS_STAT, STATX_SIZE, &x));
 	say("  size %lu\n", (unsigned long)x.stx_size);
 	CALL(statx(fd, "", AT_EMPTY_PATH, STATX_ALL, &x));
+	CALL(statx(AT_FDCWD, "f", 0, STATX_ALL | STATX__RESERVED, &x));
+	CALL(statx(AT_FDCWD, "f", AT_STATX_SYNC_TYPE, STATX_ALL, &x));
 	CALL(syscall(SYS_stat, "f", &st));
 	CALL(syscall(SYS_fstat, by_number, &st));
 	CALL(syscall(SYS_newfstatat, d, "f", &st, 0));
@@ -603,6 +608,7 @@ static void attributes(void)
 	CALL(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED));
 	CALL(posix_fadvise(fd, 0, 0, 99));
 	CALL(readahead(fd, 0, 4096));
+	CALL(readahead(d, 0, 4096));
 	CALL(fsync(fd));
 	CALL(fdatasync(fd));
 	CALL(fsync(d));
@@ -1220,6 +1226,10 @@ static void descriptors(void)
 	const int gone = open("gone", O_RDONLY | O_DIRECTORY);
 	rmdir("gone");
 	CALL(openat(gone, "x", O_CREAT | O_RDWR, 0600));
+	CALL(symlinkat("kept", gone, "s"));
+	CALL(linkat(AT_FDCWD, "kept", gone, "l", 0));
+	CALL(linkat(gone, "x", AT_FDCWD, "l", 0));
+	CALL(mkfifoat(gone, "p", 0600));
 	other = send_fd(gone);
 	CALL(openat(other, "kept", O_RDONLY) < 0); /* whatever came, paths do not begin somewhere else there */
 	CALL(run_child("sh", gone) != 0);
