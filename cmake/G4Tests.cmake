@@ -317,6 +317,11 @@ if(G4_TOOLS)
 			endif()
 		endforeach()
 		g4_sources(preload_tests tests/preload/test_*.sh)
+		if(TARGET gpu4fs_preload) # a program as any other, of which some arguments are wrong
+			add_executable(preload_every_call tests/preload/every_call.c)
+			target_compile_options(preload_every_call PRIVATE -w -U_FORTIFY_SOURCE)
+			set_target_properties(preload_every_call PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+		endif()
 		if(G4_SANITIZE) # whose libraries must be loaded before all others
 			set(preload_tests)
 		endif()

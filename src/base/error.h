@@ -42,6 +42,7 @@
 	X(XATTR_SPACE, 26, ENOSPC, "no room for more extended attributes in this file")                                \
 	X(CANCELED, 27, ECANCELED, "not tried, because something before it failed")                                    \
 	X(LEAVES, 28, EXDEV, "the path leaves the file system")                                                        \
+	X(FAULT, 29, EFAULT, "the buffer cannot be written")                                                           \
 	/* resources */                                                                                                \
 	X(NOSPC, 40, ENOSPC, "the file system is full")                                                                \
 	X(NOMEM, 41, ENOMEM, "out of memory")                                                                          \

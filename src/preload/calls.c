@@ -70,12 +70,18 @@ static bool relocate(struct g4p_call *call, int at, const char *path)
 /* The kernel is going to be asked: where the path begins at a placeholder, that must be the directory itself. */
 static int settle_start(struct g4p_call *call)
 {
-	return call->held && !call->by_working_directory ? g4p_settle_file(call->held) : 0;
+	const int rc = call->held && !call->by_working_directory ? g4p_settle_file(call->held) : 0;
+
+	return rc == -ESTALE ? -ENOENT : rc; /* what a directory that is gone says of its names */
 }
 
 bool g4p_settle_start(int at, const char *path, enum g4p_number number)
 {
-	return (path && path[0] == '/') || g4p_settle(at, number);
+	if (g4p_begins_with(path, '/') || g4p_settle(at, number))
+		return true;
+	if (errno == ESTALE)
+		errno = ENOENT;
+	return false;
 }
 
 /* The server of what is behind the path is not there: the kernel's call, or an error where it does not get its start. */
@@ -96,10 +102,10 @@ int64_t g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const c
 {
 	uint32_t count;
 
-	if (g4p_is_calm() || !path)
+	if (g4p_is_calm())
 		return G4P_KERNEL;
 	g4p_mounts(&count);
-	if (count == 0)
+	if (count == 0 || !g4p_is_string(path)) /* what is to be said of a bad pointer, the kernel says */
 		return G4P_KERNEL;
 	if (path[0] == '/' && !mount_of(path, &call->path)) {
 		if (shows_descriptors(path) && g4p_any_files())
@@ -123,7 +129,7 @@ int64_t g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const c
 
 bool g4p_enter_second(struct g4p_call *second, const struct g4p_call *first, int at, const char *path)
 {
-	if (!path || !locate(second, at, path)) {
+	if (!g4p_is_string(path) || !locate(second, at, path)) {
 		second->held = NULL;
 		return false;
 	}
@@ -176,13 +182,18 @@ bool g4p_use(struct g4p_use *use, enum g4p_number number, int fd)
 {
 	if (g4p_is_calm())
 		return false;
-	use->file = g4p_get(fd);
-	if (!use->file) {
+	if (!g4p_is_ours(fd)) {
 		g4p_count(number, G4P_OUTSIDE_ANSWER);
 		return false;
 	}
 	pthread_testcancel();
 	g4p_calm(&use->calm);
+	use->file = g4p_get(fd);
+	if (!use->file) {
+		g4p_count(number, G4P_OUTSIDE_ANSWER);
+		g4p_restless(&use->calm);
+		return false;
+	}
 	pthread_rwlock_rdlock(&use->file->lock);
 	if (use->file->settled) { /* meanwhile: the number is the kernel's now */
 		g4p_count(number, G4P_OUTSIDE_ANSWER);

@@ -29,6 +29,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* connecting, own descriptors, the working directory */
 static struct g4p_file *working;
 static bool working_known;
+static uint32_t wanderings;
 
 /* ------------------------------------------------------------------ the environment */
 
@@ -62,6 +63,8 @@ static void read_environment(void)
 		return;
 	struct g4p_calm calm;
 	const bool calmed = g4p_calm(&calm); /* what it calls shall not come back here */
+	g4p_guard();
+	(void)syscall(SYS_getpid); /* finds the C library's, before a signal handler needs it */
 	g4p_trace_start();
 	if (calmed)
 		g4p_restless(&calm);
@@ -77,6 +80,70 @@ struct g4p_mount *g4p_mounts(uint32_t *count)
 	g4p_start();
 	*count = mount_count;
 	return mounts;
+}
+
+/* ------------------------------------------------------------------ mounts inside */
+
+/* Undoes in place what the kernel writes for blanks and backslashes in names: three digits of base eight. */
+static void unescape(char *name)
+{
+	char *to = name;
+
+	for (const char *from = name; *from; to++) {
+		if (from[0] == '\\' && from[1] && from[2] && from[3]) {
+			*to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = 0;
+}
+
+/*
+ * Whether something is mounted below the directory. Its names would be the engine's here, which does not know of it: so the kernel is
+ * asked for all.
+ */
+static bool has_mounts_inside(const struct g4p_mount *mount)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool found = false;
+
+	while (file && !found && getline(&line, &room, file) > 0) {
+		char *place = line;
+		for (int blanks = 0; blanks < 4 && place; blanks++)
+			place = (place = strchr(place, ' ')) ? place + 1 : NULL;
+		if (!place)
+			continue;
+		place[strcspn(place, " ")] = 0;
+		unescape(place);
+		found = strncmp(place, mount->directory, mount->directory_bytes) == 0 &&
+			place[mount->directory_bytes] == '/';
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+void g4p_mounts_changed(void)
+{
+	struct g4p_calm calm;
+	bool inside = false;
+
+	if (mount_count == 0 || !g4p_calm(&calm))
+		return;
+	for (uint32_t i = 0; i < mount_count; i++) {
+		if (mounts[i].off || !has_mounts_inside(&mounts[i]))
+			continue;
+		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
+		inside = true;
+	}
+	g4p_restless(&calm);
+	if (inside && g4p_any_files()) /* directories are where paths begin */
+		g4p_settle_all(false, G4P_mount);
 }
 
 /* ------------------------------------------------------------------ own descriptors */
@@ -118,11 +185,12 @@ static void connect_mount(struct g4p_mount *mount)
 	struct stat st;
 	gpu4fs *fs;
 
-	if (gpu4fs_connect(mount->socket, &options, &fs) != 0) {
+	if (has_mounts_inside(mount) || gpu4fs_connect(mount->socket, &options, &fs) != 0) {
 		mount->off = true;
 		return;
 	}
 	g4c_stay_beneath(fs);
+	g4c_deliver_by(fs, g4p_copy_out);
 	int low = g4c_move_socket(fs, high_number());
 	if (low >= 0)
 		syscall(SYS_close, low);
@@ -246,6 +314,16 @@ void g4p_directory_changed(void)
 	g4p_restless(&calm);
 }
 
+void g4p_wander(bool begin)
+{
+	if (begin) {
+		__atomic_add_fetch(&wanderings, 1, __ATOMIC_RELAXED);
+	} else {
+		g4p_directory_changed();
+		__atomic_sub_fetch(&wanderings, 1, __ATOMIC_RELAXED);
+	}
+}
+
 /* The kernel's word for it: what getcwd(2) names is in a mount, and the engine has the same directory there. */
 static struct g4p_file *find_working(struct g4p_mount **found)
 {
@@ -288,6 +366,8 @@ struct g4p_file *g4p_working_directory(void)
 	struct g4p_mount *mount = NULL;
 	struct g4p_file *file;
 
+	if (__atomic_load_n(&wanderings, __ATOMIC_RELAXED) > 0)
+		return NULL;
 	pthread_mutex_lock(&lock);
 	if (!working_known) {
 		working = find_working(&mount);

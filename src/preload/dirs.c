@@ -76,7 +76,7 @@ DIR *opendir(const char *path)
 	if (c.mount->opens) {
 		fd = gpu4fs_open(c.fs, c.at, c.path, O_RDONLY | O_DIRECTORY, 0, &handle);
 		if (fd == 0)
-			fd = g4p_install(c.mount, handle, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			fd = g4p_install(c.mount, c.fs, handle, O_RDONLY | O_DIRECTORY | O_CLOEXEC, -1);
 	}
 	fd = g4p_leave(&c, fd);
 	if (fd == G4P_KERNEL)

@@ -34,7 +34,12 @@ static struct {
 	uint64_t ino;
 } locked[LOCKED_MAX];
 static uint32_t locked_count; /* more than LOCKED_MAX: all files count as such */
-static int copied = -1;	      /* the number of a placeholder, to copy; guarded by table_lock */
+/*
+ * Stands in the table for a number that an open has which is under way: nobody's file, but the child of a fork, where nobody
+ * waits for it, knows the number. Never given back to the last.
+ */
+static struct g4p_file reserved = {.refs = 1u << 30};
+static int copied = -1; /* the number of a placeholder, to copy; guarded by table_lock */
 
 bool g4p_any_files(void)
 {
@@ -46,35 +51,44 @@ int g4p_files_end(void)
 	return __atomic_load_n(&table_end, __ATOMIC_RELAXED);
 }
 
+bool g4p_is_ours(int fd)
+{
+	return fd >= 0 && fd < (int)G4P_FILES && __atomic_load_n(&table[fd], __ATOMIC_RELAXED);
+}
+
 struct g4p_file *g4p_get(int fd)
 {
 	struct g4p_file *file;
+	struct g4p_calm calm;
 
-	if (fd < 0 || fd >= (int)G4P_FILES || !__atomic_load_n(&table[fd], __ATOMIC_RELAXED))
+	if (!g4p_is_ours(fd))
 		return NULL;
+	const bool calmed = g4p_calm(&calm);
 	pthread_mutex_lock(&table_lock);
-	file = table[fd];
+	file = table[fd] != &reserved ? table[fd] : NULL;
 	if (file)
 		file->refs++;
 	pthread_mutex_unlock(&table_lock);
+	if (calmed)
+		g4p_restless(&calm);
 	return file;
 }
 
 void g4p_put(struct g4p_file *file)
 {
 	struct g4p_calm calm;
+	const bool calmed = g4p_calm(&calm);
 
 	pthread_mutex_lock(&table_lock);
 	const uint32_t refs = --file->refs;
 	pthread_mutex_unlock(&table_lock);
-	if (refs > 0)
-		return;
-	bool calmed = g4p_calm(&calm);
-	g4c_close_soon(file->handle);
+	if (refs == 0) {
+		g4c_close_soon(file->handle);
+		pthread_rwlock_destroy(&file->lock);
+		free(file);
+	}
 	if (calmed)
 		g4p_restless(&calm);
-	pthread_rwlock_destroy(&file->lock);
-	free(file);
 }
 
 /* The number's place has another file, or none; what was there comes back for g4p_put(). Table locked. */
@@ -92,9 +106,11 @@ static struct g4p_file *replace(int fd, struct g4p_file *file)
 void g4p_set(int fd, struct g4p_file *file)
 {
 	struct g4p_file *old;
+	struct g4p_calm calm;
 
 	if (fd < 0 || fd >= (int)G4P_FILES)
 		return;
+	const bool calmed = g4p_calm(&calm);
 	pthread_mutex_lock(&table_lock);
 	if (file)
 		file->refs++;
@@ -102,6 +118,8 @@ void g4p_set(int fd, struct g4p_file *file)
 	pthread_mutex_unlock(&table_lock);
 	if (old)
 		g4p_put(old);
+	if (calmed)
+		g4p_restless(&calm);
 }
 
 void g4p_forget(int fd)
@@ -112,25 +130,54 @@ void g4p_forget(int fd)
 
 void g4p_number_goes(int fd)
 {
+	struct g4p_calm calm;
+	const bool calmed = g4p_calm(&calm);
+
 	pthread_mutex_lock(&table_lock);
 	if (copied == fd)
 		copied = -1;
 	pthread_mutex_unlock(&table_lock);
+	if (calmed)
+		g4p_restless(&calm);
 }
 
-/* A copy of another placeholder takes a quarter of the time that the path takes. A negative errno: no number is free. */
-static int make_placeholder(const struct g4p_mount *mount, int flags)
+static int open_placeholder(const struct g4p_mount *mount, int flags)
 {
-	const bool kept_by_exec = !(flags & O_CLOEXEC);
+	int fd;
+
+	do
+		fd = (int)syscall(SYS_openat, AT_FDCWD, mount->directory, O_PATH | O_DIRECTORY | (flags & O_CLOEXEC));
+	while (fd < 0 && errno == EINTR);
+	return fd < 0 ? -errno : fd;
+}
+
+/* A copy of another placeholder takes a quarter of the time that the path takes. */
+int g4p_reserve(const struct g4p_mount *mount, int flags)
+{
 	int fd = -1;
 
 	pthread_mutex_lock(&table_lock);
 	if (copied >= 0 && table[copied] && table[copied]->mount == mount)
-		fd = (int)syscall(SYS_fcntl, copied, kept_by_exec ? F_DUPFD : F_DUPFD_CLOEXEC, 0);
+		fd = (int)syscall(SYS_fcntl, copied, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+	if (fd >= 0 && fd < (int)G4P_FILES)
+		replace(fd, &reserved);
 	pthread_mutex_unlock(&table_lock);
-	if (fd < 0)
-		fd = (int)syscall(SYS_openat, AT_FDCWD, mount->directory, O_PATH | O_DIRECTORY | (flags & O_CLOEXEC));
-	return fd < 0 ? -errno : fd;
+	if (fd < 0) {
+		fd = open_placeholder(mount, flags);
+		if (fd >= 0)
+			g4p_set(fd, &reserved);
+	}
+	if (fd >= (int)G4P_FILES) {
+		syscall(SYS_close, fd);
+		fd = -EMFILE;
+	}
+	return fd;
+}
+
+void g4p_unreserve(int fd)
+{
+	g4p_set(fd, NULL);
+	syscall(SYS_close, fd);
 }
 
 static bool is_locked(const struct g4p_mount *mount, uint64_t ino)
@@ -170,12 +217,14 @@ static int hand_over_at_once(const struct g4p_file *file, int flags)
 	return fd;
 }
 
-int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
+int g4p_install(struct g4p_mount *mount, gpu4fs *fs, gpu4fs_file *handle, int flags, int number)
 {
 	struct g4p_file *file = calloc(1, sizeof(*file));
-	int fd;
+	int fd = number;
 
 	if (!file) {
+		if (number >= 0)
+			g4p_unreserve(number);
 		gpu4fs_close(handle);
 		return -ENOMEM;
 	}
@@ -184,15 +233,12 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 				  .flags = flags & KEPT_FLAGS,
 				  .handle = handle,
 				  .mount = mount,
-				  .fs = __atomic_load_n(&mount->fs, __ATOMIC_ACQUIRE)};
+				  .fs = fs};
 	pthread_rwlock_init(&file->lock, NULL);
-	fd = make_placeholder(mount, flags);
-	if (fd >= (int)G4P_FILES) {
-		syscall(SYS_close, fd);
-		fd = -EMFILE;
-	}
+	if (fd < 0)
+		fd = g4p_reserve(mount, flags);
 	if (fd >= 0 && !give_number(fd, file)) {
-		syscall(SYS_close, fd);
+		g4p_unreserve(fd);
 		fd = hand_over_at_once(file, flags);
 	}
 	g4p_put(file);
@@ -342,7 +388,9 @@ void g4p_files_forked(bool shared)
 	const bool calmed = g4p_calm(&calm);
 
 	for (int fd = 0; fd < table_end; fd++) {
-		if (table[fd] && !shared)
+		if (table[fd] == &reserved && !shared)
+			syscall(SYS_close, fd);
+		else if (table[fd] && !shared)
 			put_nothing(fd);
 		table[fd] = NULL;
 	}

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/limits.h>
 #include <linux/loop.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "preload/settle.h"
@@ -50,9 +52,26 @@ ssize_t read(int fd, void *buffer, size_t bytes)
 	BY_FD(read, fd, gpu4fs_read(u.handle, buffer, bytes), G4P_NEXT(read)(fd, buffer, bytes));
 }
 
+/* What is before a bad pointer is written, as the kernel does. */
+static int64_t do_write(gpu4fs_file *file, const void *buffer, size_t bytes)
+{
+	const size_t good = g4p_readable(buffer, bytes < SSIZE_MAX ? bytes : SSIZE_MAX);
+	const int64_t done = gpu4fs_write(file, buffer, good);
+
+	return done == 0 && bytes > 0 ? -EFAULT : done;
+}
+
+static int64_t do_pwrite(gpu4fs_file *file, const void *buffer, size_t bytes, off_t offset)
+{
+	const size_t good = g4p_readable(buffer, bytes < SSIZE_MAX ? bytes : SSIZE_MAX);
+	const int64_t done = gpu4fs_pwrite(file, buffer, good, offset);
+
+	return done == 0 && bytes > 0 ? -EFAULT : done;
+}
+
 ssize_t write(int fd, const void *buffer, size_t bytes)
 {
-	BY_FD_GROWING(write, fd, gpu4fs_write(u.handle, buffer, bytes), G4P_NEXT(write)(fd, buffer, bytes));
+	BY_FD_GROWING(write, fd, do_write(u.handle, buffer, bytes), G4P_NEXT(write)(fd, buffer, bytes));
 }
 
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
@@ -62,36 +81,122 @@ ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 
 ssize_t pwrite(int fd, const void *buffer, size_t bytes, off_t offset)
 {
-	BY_FD_GROWING(pwrite, fd, gpu4fs_pwrite(u.handle, buffer, bytes, offset),
+	BY_FD_GROWING(pwrite, fd, do_pwrite(u.handle, buffer, bytes, offset),
 		      G4P_NEXT(pwrite)(fd, buffer, bytes, offset));
+}
+
+/* ------------------------------------------------------------------ several parts */
+
+#define PARTS_BYTES (256u << 10) /* that go through a buffer of ours */
+#define STACK_BYTES 2048u	 /* of it on the stack, which may be a signal handler's */
+
+enum direction { FROM_PROGRAM, TO_PROGRAM };
+
+/* The sum of the parts; -1: the kernel is to say what is wrong with them, or they are more than goes through a buffer. */
+static ssize_t parts_bytes(const struct iovec *parts, int count, enum direction direction)
+{
+	size_t bytes = 0;
+
+	if (count < 0 || count > IOV_MAX || !g4p_can_read(parts, (size_t)count * sizeof(*parts)))
+		return -1;
+	for (int i = 0; i < count; i++) {
+		if (parts[i].iov_len > PARTS_BYTES - bytes ||
+		    (direction == FROM_PROGRAM && !g4p_can_read(parts[i].iov_base, parts[i].iov_len)))
+			return -1;
+		bytes += parts[i].iov_len;
+	}
+	return (ssize_t)bytes;
+}
+
+static int64_t write_parts(gpu4fs_file *file, const struct iovec *parts, int count, char *buffer, const off_t *offset)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (parts[i].iov_len)
+			memcpy(buffer + bytes, parts[i].iov_base, parts[i].iov_len);
+		bytes += parts[i].iov_len;
+	}
+	return offset ? gpu4fs_pwrite(file, buffer, bytes, *offset) : gpu4fs_write(file, buffer, bytes);
+}
+
+static int64_t read_parts(gpu4fs_file *file, const struct iovec *parts, int count, char *buffer, size_t bytes,
+			  const off_t *offset)
+{
+	const int64_t got = offset ? gpu4fs_pread(file, buffer, bytes, *offset) : gpu4fs_read(file, buffer, bytes);
+	int64_t done = 0;
+
+	for (int i = 0; i < count && done < got; i++) {
+		const size_t part = parts[i].iov_len < (size_t)(got - done) ? parts[i].iov_len : (size_t)(got - done);
+		if (!g4p_copy_out(parts[i].iov_base, buffer + done, part))
+			break;
+		done += (int64_t)part;
+	}
+	if (done < got && !offset)
+		(void)gpu4fs_lseek(file, done - got, SEEK_CUR);
+	return got > 0 && done == 0 ? -EFAULT : got > 0 ? done : got;
+}
+
+/*
+ * Several parts as one command, at the position where offset is NULL. False: the kernel is to do it. No malloc(): signal handlers may call
+ * readv and writev.
+ */
+static bool do_parts(enum g4p_number number, int fd, const struct iovec *parts, int count, const off_t *offset,
+		     enum direction direction, ssize_t *result)
+{
+	struct g4p_use use;
+	char small[STACK_BYTES], *buffer = small;
+
+	if (!g4p_is_ours(fd) || (direction == FROM_PROGRAM && g4p_is_limited()))
+		return false;
+	const ssize_t bytes = parts_bytes(parts, count, direction);
+	if (bytes < 0 || !g4p_use(&use, number, fd))
+		return false;
+	if (bytes > (ssize_t)sizeof(small))
+		buffer = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const int64_t done = buffer == MAP_FAILED ? -ENOMEM :
+			     direction == FROM_PROGRAM ?
+						    write_parts(use.handle, parts, count, buffer, offset) :
+						    read_parts(use.handle, parts, count, buffer, (size_t)bytes, offset);
+	if (buffer != small && buffer != MAP_FAILED)
+		munmap(buffer, (size_t)bytes);
+	*result = g4p_done(&use, done);
+	return true;
 }
 
 ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
 {
-	BY_FD(preadv, fd, gpu4fs_preadv(u.handle, parts, count, offset), G4P_NEXT(preadv)(fd, parts, count, offset));
+	ssize_t done;
+
+	if (do_parts(G4P_preadv, fd, parts, count, &offset, TO_PROGRAM, &done))
+		return done;
+	return g4p_settle(fd, G4P_preadv) ? G4P_NEXT(preadv)(fd, parts, count, offset) : -1;
 }
 
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
-	BY_FD_GROWING(pwritev, fd, gpu4fs_pwritev(u.handle, parts, count, offset),
-		      G4P_NEXT(pwritev)(fd, parts, count, offset));
+	ssize_t done;
+
+	if (do_parts(G4P_pwritev, fd, parts, count, &offset, FROM_PROGRAM, &done))
+		return done;
+	return g4p_settle(fd, G4P_pwritev) ? G4P_NEXT(pwritev)(fd, parts, count, offset) : -1;
 }
 
-/*
- * readv and writev at the position, which no call of the engine's library has: the kernel's, whose description has the position
- * from then on. One part is what read and write do.
- */
 ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-	if (count == 1 && parts[0].iov_len <= SSIZE_MAX)
-		return read(fd, parts[0].iov_base, parts[0].iov_len);
+	ssize_t done;
+
+	if (do_parts(G4P_readv, fd, parts, count, NULL, TO_PROGRAM, &done))
+		return done;
 	return g4p_settle(fd, G4P_readv) ? G4P_NEXT(readv)(fd, parts, count) : -1;
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-	if (count == 1 && parts[0].iov_len <= SSIZE_MAX)
-		return write(fd, parts[0].iov_base, parts[0].iov_len);
+	ssize_t done;
+
+	if (do_parts(G4P_writev, fd, parts, count, NULL, FROM_PROGRAM, &done))
+		return done;
 	return g4p_settle(fd, G4P_writev) ? G4P_NEXT(writev)(fd, parts, count) : -1;
 }
 
@@ -174,7 +279,7 @@ int fdatasync(int fd)
 
 int syncfs(int fd)
 {
-	BY_FD(syncfs, fd, gpu4fs_syncfs(u.file->mount->fs), G4P_NEXT(syncfs)(fd));
+	BY_FD(syncfs, fd, gpu4fs_syncfs(u.file->fs), G4P_NEXT(syncfs)(fd));
 }
 
 int sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
@@ -184,12 +289,18 @@ int sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
 
 int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
 {
-	BY_FD(fadvise, fd, 0, G4P_NEXT(posix_fadvise)(fd, offset, bytes, advice));
+	const bool known = advice >= POSIX_FADV_NORMAL && advice <= POSIX_FADV_NOREUSE && bytes >= 0;
+
+	BY_FD(fadvise, fd, known ? 0 : EINVAL, G4P_NEXT(posix_fadvise)(fd, offset, bytes, advice));
 }
 
 ssize_t readahead(int fd, off_t offset, size_t bytes)
 {
-	BY_FD(fadvise, fd, 0, G4P_NEXT(readahead)(fd, offset, bytes));
+	BY_FD(fadvise, fd,
+	      (u.file->flags & O_ACCMODE) == O_WRONLY ? -EBADF :
+	      u.file->directory			      ? -EINVAL :
+							0,
+	      G4P_NEXT(readahead)(fd, offset, bytes));
 }
 
 int fchmod(int fd, mode_t mode)
@@ -204,7 +315,9 @@ int fchown(int fd, uid_t uid, gid_t gid)
 
 int futimens(int fd, const struct timespec times[2])
 {
-	BY_FD(futimens, fd, gpu4fs_futimens(u.handle, times), G4P_NEXT(futimens)(fd, times));
+	BY_FD(futimens, fd,
+	      times && !g4p_can_read(times, 2 * sizeof(*times)) ? -EFAULT : gpu4fs_futimens(u.handle, times),
+	      G4P_NEXT(futimens)(fd, times));
 }
 
 int futimes(int fd, const struct timeval times[2])
@@ -214,13 +327,16 @@ int futimes(int fd, const struct timeval times[2])
 
 ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
 {
-	BY_FD(getxattr, fd, gpu4fs_fgetxattr(u.handle, name, value, bytes),
+	BY_FD(getxattr, fd, !g4p_is_string(name) ? -EFAULT : gpu4fs_fgetxattr(u.handle, name, value, bytes),
 	      G4P_NEXT(fgetxattr)(fd, name, value, bytes));
 }
 
 int fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
 {
-	BY_FD(setxattr, fd, gpu4fs_fsetxattr(u.handle, name, value, bytes, (uint32_t)flags),
+	BY_FD(setxattr, fd,
+	      !g4p_is_string(name) || (bytes <= XATTR_SIZE_MAX && !g4p_can_read(value, bytes)) ?
+		      -EFAULT :
+		      gpu4fs_fsetxattr(u.handle, name, value, bytes, (uint32_t)flags),
 	      G4P_NEXT(fsetxattr)(fd, name, value, bytes, flags));
 }
 
@@ -231,7 +347,8 @@ ssize_t flistxattr(int fd, char *list, size_t bytes)
 
 int fremovexattr(int fd, const char *name)
 {
-	BY_FD(removexattr, fd, gpu4fs_fremovexattr(u.handle, name), G4P_NEXT(fremovexattr)(fd, name));
+	BY_FD(removexattr, fd, !g4p_is_string(name) ? -EFAULT : gpu4fs_fremovexattr(u.handle, name),
+	      G4P_NEXT(fremovexattr)(fd, name));
 }
 
 /* ------------------------------------------------------------------ two descriptors */
@@ -293,16 +410,34 @@ static int64_t done_both(struct g4p_use *use, struct g4p_file *other, int64_t re
 	return g4p_done(use, result);
 }
 
+/* An offset that is changed in place: it can be read, and written. */
+static bool is_offset(off_t *offset)
+{
+	off_t value;
+
+	if (!offset)
+		return true;
+	if (!g4p_can_read(offset, sizeof(value)))
+		return false;
+	value = *offset;
+	return g4p_copy_out(offset, &value, sizeof(value));
+}
+
 ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, size_t bytes, unsigned int flags)
 {
 	struct g4p_use use;
 	struct g4p_file *other;
 
-	if (g4p_any_files() && are_apart(from, to))
+	if (!g4p_any_files())
+		return G4P_NEXT(copy_file_range)(from, from_offset, to, to_offset, bytes, flags);
+	if (are_apart(from, to) || (g4p_is_limited() && !g4p_settle(to, G4P_copy_file_range)))
 		return -1;
-	if (g4p_is_limited() && !g4p_settle(to, G4P_copy_file_range))
-		return -1;
-	if (!g4p_any_files() || flags || !use_both(G4P_copy_file_range, from, to, &use, &other))
+	if (flags || !is_offset(from_offset) || !is_offset(to_offset)) {
+		if (!g4p_settle(from, G4P_copy_file_range) || !g4p_settle(to, G4P_copy_file_range))
+			return -1;
+		return G4P_NEXT(copy_file_range)(from, from_offset, to, to_offset, bytes, flags);
+	}
+	if (!use_both(G4P_copy_file_range, from, to, &use, &other))
 		return G4P_NEXT(copy_file_range)(from, from_offset, to, to_offset, bytes, flags);
 	return done_both(&use, other, gpu4fs_copy_file_range(use.handle, from_offset, other->handle, to_offset, bytes));
 }
@@ -327,9 +462,11 @@ static int clone_file(int to, int from)
 /* Descriptors that are, or begin, the argument of a request. */
 static void settle_argument(unsigned long request, const void *argument)
 {
+	const bool readable = g4p_can_read(argument, sizeof(int));
+
 	if (request == LOOP_SET_FD || request == LOOP_CHANGE_FD)
 		g4p_settle((int)(intptr_t)argument, G4P_ioctl);
-	else if ((request == LOOP_CONFIGURE || request == FICLONERANGE) && argument)
+	else if ((request == LOOP_CONFIGURE || request == FICLONERANGE) && readable)
 		g4p_settle(*(const int *)argument, G4P_ioctl);
 }
 
@@ -386,9 +523,42 @@ int isatty(int fd)
 	return 0;
 }
 
+/* Other questions to a terminal: the C library asks by a function inside itself, and no file is one. */
+int tcgetattr(int fd, struct termios *terminal)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcgetattr)(fd, terminal) : -1;
+}
+
+int tcsetattr(int fd, int when, const struct termios *terminal)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcsetattr)(fd, when, terminal) : -1;
+}
+
+char *ttyname(int fd)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(ttyname)(fd) : NULL;
+}
+
+int ttyname_r(int fd, char *name, size_t bytes)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(ttyname_r)(fd, name, bytes) : errno;
+}
+
+char *ptsname(int fd)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(ptsname)(fd) : NULL;
+}
+
+int ptsname_r(int fd, char *name, size_t bytes)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(ptsname_r)(fd, name, bytes) : errno;
+}
+
 void g4p_settle_polled(const struct pollfd *fds, nfds_t count)
 {
-	for (nfds_t i = 0; g4p_any_files() && i < count; i++)
+	const bool readable = g4p_any_files() && g4p_can_read(fds, count * sizeof(*fds));
+
+	for (nfds_t i = 0; readable && i < count; i++)
 		g4p_settle(fds[i].fd, G4P_poll);
 }
 
@@ -420,7 +590,9 @@ int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout
 
 static void settle_set(int count, const fd_set *set)
 {
-	for (int fd = 0; set && g4p_any_files() && fd < count && fd < FD_SETSIZE; fd++)
+	const bool readable = set && g4p_any_files() && count > 0 && g4p_can_read(set, ((size_t)count + 7) / 8);
+
+	for (int fd = 0; readable && fd < count && fd < FD_SETSIZE; fd++)
 		if (FD_ISSET(fd, set))
 			g4p_settle(fd, G4P_select);
 }
@@ -451,10 +623,12 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 	return g4p_settle(fd, G4P_poll) ? G4P_NEXT(epoll_ctl)(epoll, operation, fd, event) : -1;
 }
 
-/* Descriptors that go to another process. */
-void g4p_settle_rights(const struct msghdr *message)
+/* Descriptors that go to another process. False, with errno: one of them must not. */
+bool g4p_settle_rights(const struct msghdr *message)
 {
-	struct cmsghdr *part = message && g4p_any_files() ? CMSG_FIRSTHDR(message) : NULL;
+	const bool readable = message && g4p_any_files() && g4p_can_read(message, sizeof(*message)) &&
+			      g4p_can_read(message->msg_control, message->msg_controllen);
+	struct cmsghdr *part = readable ? CMSG_FIRSTHDR(message) : NULL;
 
 	for (; part; part = CMSG_NXTHDR((struct msghdr *)(uintptr_t)message, part)) {
 		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -462,22 +636,35 @@ void g4p_settle_rights(const struct msghdr *message)
 		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= part->cmsg_len; i++) {
 			int sent;
 			memcpy(&sent, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-			g4p_settle(sent, G4P_sendmsg);
+			if (!g4p_settle(sent, G4P_sendmsg))
+				return false;
 		}
 	}
+	return true;
+}
+
+bool g4p_settle_messages(const struct mmsghdr *messages, unsigned int *count)
+{
+	const bool readable = g4p_any_files() && g4p_can_read(messages, *count * sizeof(*messages));
+
+	for (unsigned int i = 0; readable && i < *count; i++) {
+		if (g4p_settle_rights(&messages[i].msg_hdr))
+			continue;
+		if (i == 0)
+			return false;
+		*count = i;
+	}
+	return true;
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	g4p_settle_rights(message);
-	return G4P_NEXT(sendmsg)(fd, message, flags);
+	return g4p_settle_rights(message) ? G4P_NEXT(sendmsg)(fd, message, flags) : -1;
 }
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
-	for (unsigned int i = 0; i < count; i++)
-		g4p_settle_rights(&messages[i].msg_hdr);
-	return G4P_NEXT(sendmmsg)(fd, messages, count, flags);
+	return g4p_settle_messages(messages, &count) ? G4P_NEXT(sendmmsg)(fd, messages, count, flags) : -1;
 }
 
 /*

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,8 +118,8 @@ static int descriptor_of(const char *path)
 	static const char folder[] = "/proc/self/fd/";
 	char *end;
 
-	if (!path || strncmp(path, folder, sizeof(folder) - 1) != 0 || path[sizeof(folder) - 1] < '0' ||
-	    path[sizeof(folder) - 1] > '9')
+	if (!g4p_guarded || !g4p_is_string(path) || strncmp(path, folder, sizeof(folder) - 1) != 0 ||
+	    path[sizeof(folder) - 1] < '0' || path[sizeof(folder) - 1] > '9')
 		return -1;
 	const long fd = strtol(path + sizeof(folder) - 1, &end, 10);
 	return *end == 0 && fd <= INT_MAX ? (int)fd : -1;
@@ -164,28 +165,40 @@ int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
 		     G4P_NEXT(linkat)(from_at, from, to_at, to, flags));
 }
 
+static int64_t make_link(const struct g4p_call *c, const char *target)
+{
+	return g4p_is_string(target) ? gpu4fs_symlink(c->fs, target, c->at, c->path) : G4P_KERNEL;
+}
+
 int symlink(const char *target, const char *path)
 {
-	BY_PATH(symlink, AT_FDCWD, path, gpu4fs_symlink(c.fs, target, c.at, c.path), G4P_NEXT(symlink)(target, path));
+	BY_PATH(symlink, AT_FDCWD, path, make_link(&c, target), G4P_NEXT(symlink)(target, path));
 }
 
 int symlinkat(const char *target, int at, const char *path)
 {
-	BY_PATH(symlinkat, at, path, gpu4fs_symlink(c.fs, target, c.at, c.path), G4P_NEXT(symlinkat)(target, at, path));
+	BY_PATH(symlinkat, at, path, make_link(&c, target), G4P_NEXT(symlinkat)(target, at, path));
+}
+
+static int64_t read_link(const struct g4p_call *c, char *buffer, size_t bytes)
+{
+	char target[G4P_PATH_BYTES];
+	const int64_t found =
+		gpu4fs_readlink(c->fs, c->at, c->path, target, bytes < sizeof(target) ? bytes : sizeof(target));
+
+	return found > 0 && !g4p_copy_out(buffer, target, (size_t)found) ? -EFAULT : found;
 }
 
 ssize_t readlink(const char *restrict path, char *restrict buffer, size_t bytes)
 {
-	BY_PATH(readlink, AT_FDCWD, path, gpu4fs_readlink(c.fs, c.at, c.path, buffer, bytes),
-		G4P_NEXT(readlink)(path, buffer, bytes));
+	BY_PATH(readlink, AT_FDCWD, path, read_link(&c, buffer, bytes), G4P_NEXT(readlink)(path, buffer, bytes));
 }
 
 ssize_t readlinkat(int at, const char *restrict path, char *restrict buffer, size_t bytes)
 {
-	if (path && path[0] == 0 && !g4p_settle(at, G4P_readlinkat))
+	if (g4p_begins_with(path, 0) && !g4p_settle(at, G4P_readlinkat))
 		return -1;
-	BY_PATH(readlinkat, at, path, gpu4fs_readlink(c.fs, c.at, c.path, buffer, bytes),
-		G4P_NEXT(readlinkat)(at, path, buffer, bytes));
+	BY_PATH(readlinkat, at, path, read_link(&c, buffer, bytes), G4P_NEXT(readlinkat)(at, path, buffer, bytes));
 }
 
 /* The C library's names for the same, from programs that were compiled with _FORTIFY_SOURCE. */
@@ -276,7 +289,7 @@ int lchown(const char *path, uid_t uid, gid_t gid)
 int fchown(int fd, uid_t uid, gid_t gid);
 int fchownat(int at, const char *path, uid_t uid, gid_t gid, int flags)
 {
-	if (path && path[0] == 0 && (flags & AT_EMPTY_PATH) && at != AT_FDCWD)
+	if ((flags & AT_EMPTY_PATH) && at != AT_FDCWD && g4p_begins_with(path, 0))
 		return fchown(at, uid, gid);
 	BY_PATH(fchownat, at, path,
 		flags & ~AT_SYMLINK_NOFOLLOW ? G4P_KERNEL : gpu4fs_chown(c.fs, c.at, c.path, uid, gid, flags),
@@ -291,7 +304,9 @@ int utimensat(int at, const char *path, const struct timespec times[2], int flag
 	if (!name && at != AT_FDCWD && flags == 0)
 		return futimens(at, times);
 	BY_PATH(utimensat, at, name,
-		flags & ~AT_SYMLINK_NOFOLLOW ? G4P_KERNEL : gpu4fs_utimens(c.fs, c.at, c.path, times, flags),
+		flags & ~AT_SYMLINK_NOFOLLOW || (times && !g4p_can_read(times, 2 * sizeof(*times))) ?
+			G4P_KERNEL :
+			gpu4fs_utimens(c.fs, c.at, c.path, times, flags),
 		G4P_NEXT(utimensat)(at, name, times, flags));
 }
 
@@ -347,27 +362,41 @@ int truncate(const char *path, off_t size)
 
 /* ------------------------------------------------------------------ extended attributes */
 
+/* What is longer than any value, the engine does not look at. */
+static bool is_attribute(const char *name, const void *value, size_t bytes)
+{
+	return g4p_is_string(name) && (bytes > XATTR_SIZE_MAX || g4p_can_read(value, bytes));
+}
+
 ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
 {
-	BY_PATH(getxattr, AT_FDCWD, path, gpu4fs_getxattr(c.fs, c.at, c.path, name, value, bytes),
+	BY_PATH(getxattr, AT_FDCWD, path,
+		!g4p_is_string(name) ? G4P_KERNEL : gpu4fs_getxattr(c.fs, c.at, c.path, name, value, bytes),
 		G4P_NEXT(getxattr)(path, name, value, bytes));
 }
 
 ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
 {
-	BY_PATH(getxattr, AT_FDCWD, path, gpu4fs_lgetxattr(c.fs, c.at, c.path, name, value, bytes),
+	BY_PATH(getxattr, AT_FDCWD, path,
+		!g4p_is_string(name) ? G4P_KERNEL : gpu4fs_lgetxattr(c.fs, c.at, c.path, name, value, bytes),
 		G4P_NEXT(lgetxattr)(path, name, value, bytes));
 }
 
 int setxattr(const char *path, const char *name, const void *value, size_t bytes, int flags)
 {
-	BY_PATH(setxattr, AT_FDCWD, path, gpu4fs_setxattr(c.fs, c.at, c.path, name, value, bytes, (uint32_t)flags),
+	BY_PATH(setxattr, AT_FDCWD, path,
+		!is_attribute(name, value, bytes) ?
+			G4P_KERNEL :
+			gpu4fs_setxattr(c.fs, c.at, c.path, name, value, bytes, (uint32_t)flags),
 		G4P_NEXT(setxattr)(path, name, value, bytes, flags));
 }
 
 int lsetxattr(const char *path, const char *name, const void *value, size_t bytes, int flags)
 {
-	BY_PATH(setxattr, AT_FDCWD, path, gpu4fs_lsetxattr(c.fs, c.at, c.path, name, value, bytes, (uint32_t)flags),
+	BY_PATH(setxattr, AT_FDCWD, path,
+		!is_attribute(name, value, bytes) ?
+			G4P_KERNEL :
+			gpu4fs_lsetxattr(c.fs, c.at, c.path, name, value, bytes, (uint32_t)flags),
 		G4P_NEXT(lsetxattr)(path, name, value, bytes, flags));
 }
 
@@ -385,13 +414,15 @@ ssize_t llistxattr(const char *path, char *list, size_t bytes)
 
 int removexattr(const char *path, const char *name)
 {
-	BY_PATH(removexattr, AT_FDCWD, path, gpu4fs_removexattr(c.fs, c.at, c.path, name),
+	BY_PATH(removexattr, AT_FDCWD, path,
+		!g4p_is_string(name) ? G4P_KERNEL : gpu4fs_removexattr(c.fs, c.at, c.path, name),
 		G4P_NEXT(removexattr)(path, name));
 }
 
 int lremovexattr(const char *path, const char *name)
 {
-	BY_PATH(removexattr, AT_FDCWD, path, gpu4fs_lremovexattr(c.fs, c.at, c.path, name),
+	BY_PATH(removexattr, AT_FDCWD, path,
+		!g4p_is_string(name) ? G4P_KERNEL : gpu4fs_lremovexattr(c.fs, c.at, c.path, name),
 		G4P_NEXT(lremovexattr)(path, name));
 }
 

@@ -31,10 +31,16 @@ static int64_t open_here(struct g4p_call *c, int flags, mode_t mode)
 		flags &= O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	if ((flags & ~OPENED_HERE) || (flags & O_ACCMODE) == O_ACCMODE || !c->mount->opens)
 		return G4P_KERNEL;
+	const bool changes = flags & (O_CREAT | O_TRUNC) || (flags & O_TMPFILE) == O_TMPFILE;
+	const int number = changes ? g4p_reserve(c->mount, flags) : -1;
+	if (changes && number < 0)
+		return number;
 	int rc = gpu4fs_open(c->fs, c->at, c->path, flags & ~SHOWN_LARGEFILE, mode, &handle);
-	if (rc < 0)
-		return rc == -ENXIO || (place && rc == -EACCES) ? G4P_KERNEL : rc;
-	return g4p_install(c->mount, handle, flags);
+	if (rc == 0)
+		return g4p_install(c->mount, c->fs, handle, flags, number);
+	if (number >= 0)
+		g4p_unreserve(number);
+	return rc == -ENXIO || (place && rc == -EACCES) ? G4P_KERNEL : rc;
 }
 
 /* The C library may have a stream on it by now. */
@@ -323,8 +329,11 @@ int lio_listio(int mode, struct aiocb *const list[], int count, struct sigevent 
 /* The kernel's own, through libaio. */
 void g4p_settle_blocks(long count, struct iocb **blocks)
 {
-	for (long i = 0; g4p_any_files() && i < count; i++)
-		g4p_settle((int)blocks[i]->aio_fildes, G4P_aio);
+	const bool readable = g4p_any_files() && count > 0 && g4p_can_read(blocks, (size_t)count * sizeof(*blocks));
+
+	for (long i = 0; readable && i < count; i++)
+		if (g4p_can_read(blocks[i], sizeof(*blocks[i])))
+			g4p_settle((int)blocks[i]->aio_fildes, G4P_aio);
 }
 
 int io_submit(aio_context_t context, long count, struct iocb **blocks);

@@ -9,26 +9,19 @@
 #define G4_PRELOAD_H
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 #include "gpu4fs/gpu4fs.h"
+#include "preload/calm.h"
+#include "preload/memory.h"
 #include "preload/trace.h"
 
 #define G4P_MOUNTS 8u
-#define G4P_FILES 65536u /* larger descriptors are the kernel's */
-#define G4P_PATH_BYTES 4096u
+#define G4P_FILES 65536u		 /* larger descriptors are the kernel's */
 #define G4P_ENVIRONMENT "GPU4FS_PRELOAD" /* SOCKET=DIRECTORY lines */
-/* The function that this one stands in front of: in the C library, or in another library that was preloaded behind this one. */
-#define G4P_NEXT(name)                                                                                                 \
-	({                                                                                                             \
-		static void *g4p_found;                                                                                \
-		(__typeof__(&name))g4p_next(&g4p_found, #name);                                                        \
-	})
-
 /* One directory whose files are the engine's. Constant, apart from what says otherwise. */
 struct g4p_mount {
 	char directory[G4P_PATH_BYTES];
@@ -51,23 +44,6 @@ struct g4p_file {
 	struct g4p_mount *mount;
 	gpu4fs *fs; /* the connection that it was opened by, which may be another one than the mount's by now */
 };
-
-/* ------------------------------------------------------------------ calm.c: around the library's own code */
-
-struct g4p_calm { /* what a call puts back when it ends */
-	sigset_t signals;
-	int cancel;
-	int error;
-};
-
-/*
- * From calm to restless the thread takes no signals and is not cancelled, so that a handler cannot call in while a lock is held;
- * calls of this library's own code go to the kernel. False: it is calm already.
- */
-bool g4p_calm(struct g4p_calm *calm);
-void g4p_restless(const struct g4p_calm *calm);
-bool g4p_is_calm(void);
-void *g4p_next(void **found, const char *name);
 
 /* ------------------------------------------------------------------ calls.c: around each call */
 
@@ -127,14 +103,27 @@ void g4p_connect_lock(bool lock);
 /* Credentials, the root or a namespace, of a thread or of all: from now on all is the kernel's, what is open as well. */
 void g4p_credentials_changed(void);
 void g4p_umask_changed(mode_t mask);
+/* The process has mounted something: where that is inside one of our mounts, all is the kernel's from now on. */
+void g4p_mounts_changed(void);
 
 /* ------------------------------------------------------------------ files.c: descriptors */
 
+/* Whether the engine serves the descriptor, or did a moment ago: without a lock. */
+bool g4p_is_ours(int fd);
 /* A descriptor that the engine serves, with a reference; NULL: it is the kernel's. */
 struct g4p_file *g4p_get(int fd);
 void g4p_put(struct g4p_file *file);
-/* Makes a file of the handle, which it then owns, also on failure: a new descriptor, or a negative errno. Calm. */
-int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags);
+/*
+ * A number for a file that is going to be opened; a negative errno: none is free. For opens that change what they open, which may not
+ * fail for want of a number afterwards. Calm.
+ */
+int g4p_reserve(const struct g4p_mount *mount, int flags);
+void g4p_unreserve(int fd);
+/*
+ * Makes a file of the handle, which it then owns, also on failure: a new descriptor, or a negative errno. fs: which opened it; number:
+ * reserved, or -1. Calm.
+ */
+int g4p_install(struct g4p_mount *mount, gpu4fs *fs, gpu4fs_file *handle, int flags, int number);
 /* fd is a copy of the descriptor of `file` from now on, and of nothing else. */
 void g4p_set(int fd, struct g4p_file *file);
 /* The number is going to be closed. */
@@ -160,6 +149,8 @@ int g4p_files_end(void); /* behind the largest descriptor that was ever one of o
 /* ------------------------------------------------------------------ connect.c: the working directory */
 
 void g4p_directory_changed(void);
+/* From begin to its end, which may nest, the C library changes the working directory by itself: relative paths are the kernel's. */
+void g4p_wander(bool begin);
 /* The working directory where it is in a mount, with a reference; NULL: it is not. Calm. */
 struct g4p_file *g4p_working_directory(void);
 

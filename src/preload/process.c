@@ -16,10 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include "preload/settle.h"
 
@@ -43,19 +45,28 @@ void g4p_fork_ends(bool child, bool shared)
 	g4p_connect_lock(false);
 }
 
+static __thread struct g4p_calm
+	forking; /* from before to in_parent or in_child, between which only the C library runs */
+static __thread bool calmed_for_fork;
+
 static void before(void)
 {
+	calmed_for_fork = g4p_calm(&forking);
 	g4p_fork_begins(false);
 }
 
 static void in_parent(void)
 {
 	g4p_fork_ends(false, false);
+	if (calmed_for_fork)
+		g4p_restless(&forking);
 }
 
 static void in_child(void)
 {
 	g4p_fork_ends(true, false);
+	if (calmed_for_fork)
+		g4p_restless(&forking);
 }
 
 static __attribute__((constructor)) void begin(void)
@@ -245,11 +256,30 @@ int posix_spawnp(pid_t *restrict pid, const char *restrict file, const posix_spa
 	return G4P_NEXT(posix_spawnp)(pid, file, actions, attributes, arguments, environment);
 }
 
+/* A copy in another program: that must be the kernel's. Else the program would begin paths at the mount's root there. */
+int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
+{
+	return g4p_settle(fd, G4P_spawn) ? G4P_NEXT(posix_spawn_file_actions_adddup2)(actions, fd, to) : errno;
+}
+
+int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t *actions, int fd)
+{
+	return g4p_settle(fd, G4P_spawn) ? G4P_NEXT(posix_spawn_file_actions_addfchdir_np)(actions, fd) : errno;
+}
+
 int system(const char *command)
 {
 	if (g4p_any_files())
 		g4p_settle_all(false, G4P_spawn);
 	return G4P_NEXT(system)(command);
+}
+
+/* Which may run a shell. */
+int wordexp(const char *restrict words, wordexp_t *restrict found, int flags)
+{
+	if (!(flags & WRDE_NOCMD) && g4p_any_files())
+		g4p_settle_all(false, G4P_spawn);
+	return G4P_NEXT(wordexp)(words, found, flags);
 }
 
 FILE *popen(const char *command, const char *mode)
@@ -288,6 +318,25 @@ int chroot(const char *path)
 		g4p_directory_changed();
 		g4p_credentials_changed();
 	}
+	return rc;
+}
+
+int mount(const char *what, const char *path, const char *type, unsigned long flags, const void *options)
+{
+	const int rc = G4P_NEXT(mount)(what, path, type, flags, options);
+
+	if (rc == 0)
+		g4p_mounts_changed();
+	return rc;
+}
+
+int move_mount(int from, const char *from_path, int to, const char *to_path, unsigned int flags)
+{
+	if (!g4p_settle_start(from, from_path, G4P_mount) || !g4p_settle_start(to, to_path, G4P_mount))
+		return -1;
+	const int rc = G4P_NEXT(move_mount)(from, from_path, to, to_path, flags);
+	if (rc == 0)
+		g4p_mounts_changed();
 	return rc;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "preload/settle.h"
@@ -27,8 +28,6 @@ static const struct {
 	long number;
 	unsigned int descriptors;
 } known[] = {
-	{SYS_readv, FIRST},
-	{SYS_writev, FIRST},
 	{SYS_preadv, FIRST},
 	{SYS_pwritev, FIRST},
 	{SYS_preadv2, FIRST},
@@ -97,10 +96,10 @@ static const struct {
 	{SYS_tee, FIRST | SECOND},
 };
 
-/* Descriptors that lie in what the arguments point to. */
-static void settle_pointed(long number, const long arguments[6])
+/* Descriptors that lie in what the arguments point to. False, with errno: one must not go where it is sent. */
+static bool settle_pointed(long number, long arguments[6])
 {
-	const struct mmsghdr *messages = (const struct mmsghdr *)arguments[1];
+	unsigned int count = (unsigned int)arguments[2];
 
 	switch (number) {
 	case SYS_poll:
@@ -113,31 +112,30 @@ static void settle_pointed(long number, const long arguments[6])
 				(const fd_set *)arguments[3]);
 		break;
 	case SYS_sendmsg:
-		g4p_settle_rights((const struct msghdr *)arguments[1]);
-		break;
+		return g4p_settle_rights((const struct msghdr *)arguments[1]);
 	case SYS_sendmmsg:
-		for (unsigned int i = 0; i < (unsigned int)arguments[2]; i++)
-			g4p_settle_rights(&messages[i].msg_hdr);
+		if (!g4p_settle_messages((const struct mmsghdr *)arguments[1], &count))
+			return false;
+		arguments[2] = (long)count;
 		break;
 	case SYS_io_submit:
 		g4p_settle_blocks(arguments[1], (struct iocb **)arguments[2]);
 		break;
 	}
-}
-
-static bool begins_at_root(const char *path)
-{
-	return path && path[0] == '/';
+	return true;
 }
 
 /* False, with errno: one that matters cannot be the kernel's. */
-static bool settle_arguments(long number, const long arguments[6])
+static bool settle_arguments(long number, long arguments[6])
 {
-	settle_pointed(number, arguments);
+	if (!settle_pointed(number, arguments))
+		return false;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		for (unsigned int k = 0; known[i].number == number && k < 5; k++)
-			if (known[i].descriptors >> k & 1 && !g4p_settle((int)arguments[k], G4P_syscall) &&
-			    !(known[i].descriptors & PATH && begins_at_root((const char *)arguments[k + 1])))
+			if (known[i].descriptors >> k & 1 &&
+			    !(known[i].descriptors & PATH ?
+				      g4p_settle_start((int)arguments[k], (const char *)arguments[k + 1], G4P_syscall) :
+				      g4p_settle((int)arguments[k], G4P_syscall)))
 				return false;
 	return true;
 }
@@ -146,6 +144,7 @@ static bool settle_arguments(long number, const long arguments[6])
 #define DIRECTORY 2u
 #define UMASK 4u
 #define LIMITS 8u
+#define MOUNTS 16u
 
 /* What is another one when the call has succeeded. */
 static const struct {
@@ -171,6 +170,8 @@ static const struct {
 	{SYS_umask, UMASK},
 	{SYS_setrlimit, LIMITS},
 	{SYS_prlimit64, LIMITS},
+	{SYS_mount, MOUNTS},
+	{SYS_move_mount, MOUNTS},
 };
 
 static void note_changes(long number, long argument)
@@ -180,6 +181,8 @@ static void note_changes(long number, long argument)
 	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++)
 		if (changing[i].number == number)
 			what = changing[i].what;
+	if (what & MOUNTS)
+		g4p_mounts_changed();
 	if (what & LIMITS)
 		g4p_limits_changed();
 	if (what & DIRECTORY)
@@ -193,7 +196,7 @@ static void note_changes(long number, long argument)
 /* What a new thread or process shares with this one; of other calls, all. */
 static uint64_t shared_by(long number, const long arguments[6])
 {
-	if (number == SYS_clone3 && arguments[0])
+	if (number == SYS_clone3 && g4p_guarded && g4p_can_read((const void *)arguments[0], sizeof(uint64_t)))
 		return *(const uint64_t *)arguments[0]; /* the first member of struct clone_args */
 	if (number == SYS_clone)
 		return (uint64_t)arguments[0];
@@ -239,6 +242,14 @@ static bool call_by_name(long number, const long a[6], long *result)
 		return true;
 	case SYS_openat:
 		*result = openat((int)a[0], (const char *)a[1], (int)a[2], (mode_t)a[3]);
+		return true;
+	case SYS_rt_sigaction:
+		return g4p_sigaction_by_number((int)a[0], (const void *)a[1], (void *)a[2], (size_t)a[3], result);
+	case SYS_readv:
+		*result = readv((int)a[0], (const struct iovec *)a[1], (int)a[2]);
+		return true;
+	case SYS_writev:
+		*result = writev((int)a[0], (const struct iovec *)a[1], (int)a[2]);
 		return true;
 	case SYS_statx:
 		*result = statx((int)a[0], (const char *)a[1], (int)a[2], (unsigned int)a[3], (struct statx *)a[4]);

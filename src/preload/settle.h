@@ -14,7 +14,10 @@ struct iocb;
 /* What lies in the arguments of poll(2), select(2), sendmsg(2) (io.c) and io_submit(2) (opens.c). */
 void g4p_settle_polled(const struct pollfd *fds, nfds_t count);
 void g4p_settle_sets(int count, const fd_set *in, const fd_set *out, const fd_set *other);
-void g4p_settle_rights(const struct msghdr *message);
+/* Rights that are sent. False, with errno: one of them cannot become the kernel's, and must not be sent. */
+bool g4p_settle_rights(const struct msghdr *message);
+/* The same of several messages: *count becomes the number of those in front of such a one, if there are any. */
+bool g4p_settle_messages(const struct mmsghdr *messages, unsigned int *count);
 void g4p_settle_blocks(long count, struct iocb **blocks);
 
 /* The process is going to lock a part of a file, as fcntl(2) does, by a descriptor of the kernel's (calls.c). */

@@ -96,7 +96,7 @@ static int by_either(enum g4p_number number, int at, const char *path, int flags
 {
 	if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_SYNC_TYPE))
 		return g4p_settle_start(at, path, number) ? 0 : -1;
-	if (path && path[0] == 0)
+	if (g4p_begins_with(path, 0))
 		return (flags & AT_EMPTY_PATH) && at != AT_FDCWD ? by_descriptor(number, at, out, mount) : 0;
 	return by_path(number, at, path, !(flags & AT_SYMLINK_NOFOLLOW), out, mount);
 }
@@ -108,9 +108,14 @@ static int by_either(enum g4p_number number, int at, const char *path, int flags
 		const int rc = (asked);                                                                                \
 		if (rc == 0)                                                                                           \
 			return (kernel);                                                                               \
-		if (rc > 0)                                                                                            \
-			convert(mount, &found, to);                                                                    \
-		return rc > 0 ? 0 : -1;                                                                                \
+		if (rc > 0) {                                                                                          \
+			__typeof__(*(to)) converted;                                                                   \
+			convert(mount, &found, &converted);                                                            \
+			if (g4p_copy_out(to, &converted, sizeof(converted)))                                           \
+				return 0;                                                                              \
+			errno = EFAULT;                                                                                \
+		}                                                                                                      \
+		return -1;                                                                                             \
 	} while (0)
 
 int stat(const char *restrict path, struct stat *restrict out)
@@ -136,6 +141,9 @@ int fstatat(int at, const char *restrict path, struct stat *restrict out, int fl
 
 int statx(int at, const char *restrict path, int flags, unsigned int mask, struct statx *restrict out)
 {
+	if ((mask & STATX__RESERVED) ||
+	    (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE) /* EINVAL, or what comes before */
+		return g4p_settle_start(at, path, G4P_statx) ? G4P_NEXT(statx)(at, path, flags, mask, out) : -1;
 	ANSWER(by_either(G4P_statx, at, path, flags, &found, &mount), to_statx, out,
 	       G4P_NEXT(statx)(at, path, flags, mask, out));
 }

@@ -96,6 +96,7 @@
 	X(fadvise)                                                                                                     \
 	X(isatty)                                                                                                      \
 	X(io_uring)                                                                                                    \
+	X(mount)                                                                                                       \
 	X(proc)                                                                                                        \
 	X(syscall)
 

@@ -65,6 +65,7 @@ struct g4_ring_client {
 	int doorbell, watched;
 	void (*ring_doorbell)(void *context); /* or NULL: by the descriptor */
 	void *context;
+	bool (*deliver)(void *to, const void *from, size_t bytes); /* or NULL: memcpy() */
 	struct g4_cred own;
 	uint32_t stopped;
 	uint64_t
@@ -181,6 +182,11 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, 
 	pthread_mutex_init(&client->buffer_lock, NULL);
 	pthread_cond_init(&client->buffer_free, NULL);
 	return client;
+}
+
+void g4_ring_client_deliver_by(struct g4_ring_client *client, bool (*deliver)(void *to, const void *from, size_t bytes))
+{
+	client->deliver = deliver;
 }
 
 void g4_ring_client_watch(struct g4_ring_client *client, int doorbell, int watched)
@@ -578,6 +584,20 @@ static int call(struct g4_ring_client *client, struct g4_cmd *cmd, const struct 
 	return cmd->status;
 }
 
+/* What a command has given lies at `at`, and shall be in the caller's memory. */
+static int deliver(struct g4_ring_client *client, struct g4_cmd *cmd, uint64_t at)
+{
+	const uint64_t bytes = g4_min64(cmd->value, cmd->length);
+
+	if (!client->deliver) {
+		memcpy(cmd->data, client->data + at, bytes);
+	} else if (!client->deliver(cmd->data, client->data + at, bytes)) {
+		cmd->value = 0;
+		cmd->status = -G4_E_FAULT;
+	}
+	return cmd->status;
+}
+
 /* One command through a borrowed buffer. */
 static int call_copied(struct g4_ring_client *client, struct g4_cmd *cmd)
 {
@@ -593,7 +613,7 @@ static int call_copied(struct g4_ring_client *client, struct g4_cmd *cmd)
 	if (rc < 0 && says)
 		cmd->value = strnlen((const char *)client->data + at, cmd->length - 1);
 	if (rc == 0 && g4_command_is(cmd->op, G4_DATA_OUT))
-		memcpy(cmd->data, client->data + at, g4_min64(cmd->value, cmd->length));
+		rc = deliver(client, cmd, at);
 	else if (says)
 		memcpy(cmd->data, client->data + at, cmd->value + 1);
 	give_back(client, buffers, at);

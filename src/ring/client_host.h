@@ -20,6 +20,12 @@ struct g4_ring_client;
 struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, int watched, const struct g4_cred *own);
 /* From now on the doorbell is rung by a call, in this process, which may begin the work itself. Before the first command. */
 void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_doorbell)(void *context), void *context);
+/*
+ * From now on results are put into the callers' memory by a function that says false where it cannot be written: -G4_E_FAULT. Before the
+ * first command.
+ */
+void g4_ring_client_deliver_by(struct g4_ring_client *client,
+			       bool (*deliver)(void *to, const void *from, size_t bytes));
 /* The same two descriptors under other numbers; the old ones stay open. */
 void g4_ring_client_watch(struct g4_ring_client *client, int doorbell, int watched);
 /* No call is running. */

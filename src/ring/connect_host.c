@@ -16,6 +16,15 @@
 
 #define ANSWER_MS 10000
 #define FDS 3 /* that come with an answer, at most */
+/* A call that a signal handler of the program has interrupted is made again. */
+#define AGAIN(call)                                                                                                    \
+	({                                                                                                             \
+		__typeof__(call) again_;                                                                               \
+		do                                                                                                     \
+			again_ = (call);                                                                               \
+		while (again_ < 0 && errno == EINTR);                                                                  \
+		again_;                                                                                                \
+	})
 
 struct g4_connection {
 	pthread_mutex_t asking; /* one question at a time: an answer does not say to which it belongs */
@@ -106,7 +115,7 @@ static int reach(const char *path, int *fd, char *message, size_t message_bytes)
 		return fail(message, message_bytes, path, -G4_E_NAMETOOLONG, "the name is too long for a socket");
 	strcpy(address.sun_path, path);
 	*fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (*fd >= 0 && connect(*fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+	if (*fd >= 0 && AGAIN(connect(*fd, (struct sockaddr *)&address, sizeof(address))) == 0)
 		return 0;
 	return fail(message, message_bytes, path,
 		    errno == ENOENT	  ? -G4_E_NOENT :
@@ -131,7 +140,7 @@ static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS])
 	struct pollfd answer = {.fd = fd, .events = POLLIN};
 
 	fds[0] = fds[1] = fds[2] = -1;
-	if (poll(&answer, 1, ANSWER_MS) != 1)
+	if (AGAIN(poll(&answer, 1, ANSWER_MS)) != 1)
 		return -G4_E_IO;
 	ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 	/* a server that refused us and hung up before it saw the greeting: its answer lies behind the error */
@@ -172,7 +181,7 @@ static int greet(struct g4_connection *c, uint32_t umask, uint64_t data_bytes, s
 	int rc;
 
 	/* one that does not want us may have answered and hung up already */
-	if (send(c->fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) && errno != EPIPE)
+	if (AGAIN(send(c->fd, &hello, sizeof(hello), MSG_NOSIGNAL)) != sizeof(hello) && errno != EPIPE)
 		return -G4_E_IO;
 	rc = receive_welcome(c->fd, &welcome, fds);
 	if (rc == 0) {
@@ -230,7 +239,7 @@ static int ask(int fd, const struct g4_hand_over_ask *question, int fds[FDS])
 	struct g4_hand_over_answer answer = {0};
 	int rc;
 
-	if (send(fd, question, sizeof(*question), MSG_NOSIGNAL) != sizeof(*question))
+	if (AGAIN(send(fd, question, sizeof(*question), MSG_NOSIGNAL)) != sizeof(*question))
 		return -G4_E_IO;
 	rc = receive(fd, &answer, sizeof(answer), fds);
 	if (rc == 0 && answer.magic != G4_HELLO_MAGIC)

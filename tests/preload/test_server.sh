@@ -24,6 +24,90 @@ same "a lock hands the file over" 1 \
 	"$(traced flock handed python3 -c "import os, fcntl; fcntl.flock(os.open('$mnt/f', 0), fcntl.LOCK_EX)")"
 same "other files are not touched" 0 "$(traced stat engine stat /etc/passwd)"
 
+# a signal while the server is asked for a descriptor
+cat >"$work/waiting.py" <<'PYTHON'
+import fcntl, os, signal, sys
+came = []
+signal.signal(signal.SIGUSR1, lambda *_: came.append(1))
+fd = os.open(sys.argv[1], os.O_RDWR)
+print("open", flush=True)
+sys.stdin.readline()
+fcntl.flock(fd, fcntl.LOCK_EX)
+print(os.read(fd, 9).decode().strip(), len(came), flush=True)
+PYTHON
+if [[ -r /proc/self/syscall ]]; then
+	same "a handler of the program does not disturb that, and comes behind it" "text 1" "$(python3 - "$gpu4fs" "$socket=$mnt" \
+		"$work/waiting.py" "$mnt/f" "$(server_pid)" <<'PYTHON'
+import os, signal, subprocess, sys
+tool, where, program, path, server = sys.argv[1:]
+
+
+def status(pid, field):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1], 16) for line in file if line.startswith(field))
+
+
+def state(pid, thread):
+    with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def call(pid):
+    with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+        return file.read().split()[0]
+
+
+child = subprocess.Popen([tool, "run", "-m", where, sys.executable, program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+with open(f"/proc/{child.pid}/task/{child.pid}/children", encoding="ascii") as file:
+    assert child.stdout.readline() == b"open\n"
+    pid = int((file.read().split() or [child.pid])[0])
+os.kill(int(server), signal.SIGSTOP)
+try:
+    while not all(state(server, thread) == "T" for thread in os.listdir(f"/proc/{server}/task")):
+        pass
+    child.stdin.write(b"\n")
+    child.stdin.flush()
+    while child.poll() is None and call(pid) not in ("7", "271"):  # poll, ppoll
+        pass
+    os.kill(pid, signal.SIGUSR1)
+    while child.poll() is None and not (status(pid, "SigPnd") | status(pid, "ShdPnd")) & 1 << signal.SIGUSR1 - 1:
+        pass
+finally:
+    os.kill(int(server), signal.SIGCONT)
+print(child.communicate()[0].decode().strip())
+PYTHON
+	)"
+fi
+
+# another mount inside: its names are not the engine's
+mkdir "$mnt/inside with blanks"
+echo below >"$mnt/inside with blanks/f"
+if unshare -m mount -t tmpfs none "$mnt/inside with blanks" 2>/dev/null; then
+	# shellcheck disable=SC2016 # the inner shell expands it
+	same "what is mounted inside is found by path, from there and by those who mount it" "$(printf 'above\nabove\nabove')" \
+		"$(unshare -m sh -c 'cd "$3" && mount -t tmpfs none "inside with blanks" && echo above >"inside with blanks/f"
+			"$1" run -m "$2=$3" python3 - "$3/inside with blanks" <<\PYTHON
+import ctypes, os, sys
+inside = sys.argv[1]
+print(os.read(os.open(inside + "/f", 0), 9).decode(), end="")
+os.chdir(inside)
+print(os.read(os.open("f", 0), 9).decode(), end="")
+PYTHON
+			umount "inside with blanks"
+			"$1" run -m "$2=$3" python3 - "$3" "inside with blanks" <<\PYTHON
+import ctypes, os, sys
+top, name = sys.argv[1:]
+os.chdir(top)
+assert os.read(os.open(name + "/f", 0), 9) == b"below\n"
+libc = ctypes.CDLL(None)
+assert libc.mount(b"none", name.encode(), b"tmpfs", 0, None) == 0
+with open(name + "/f", "w") as file:
+    file.write("above\n")
+print(os.read(os.open(name + "/f", 0), 9).decode(), end="")
+PYTHON
+		' sh "$gpu4fs" "$socket" "$mnt" 2>&1)"
+fi
+
 # the command line
 run sh -c 'exit 7'
 same "the status is the command's" 7 $?
