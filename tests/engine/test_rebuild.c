@@ -593,7 +593,7 @@ static void another_disk_fails_while_one_is_rebuilt(void **state)
 {
 	(void)state;
 	for (uint32_t l = 0; l < LEVELS; l++)
-		for (uint32_t at = 1; at < 60 && tolerated(&levels[l]) > 1; at += 9) {
+		for (uint32_t at = 1; at < 60 && tolerated(&levels[l]) > 1; at += 9 * (uint32_t)rig_every(1)) {
 			const struct g4_fault fault = {.fail_write_at = at};
 			const uint32_t all = (1u << levels[l].disks) - 1;
 			struct faulty f;
