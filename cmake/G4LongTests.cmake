@@ -62,7 +62,7 @@ if(G4_SANITIZE MATCHES thread)
 			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|tune)")
 	else()
 		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
-			"crash\\.explorer\\.remote"
+			"crash\\.explorer\\.remote" "engine\\.disks_engine\\.remote" # ThreadSanitizer's of the cpu engine, and engine.agent
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
 			"unit\\.(lanes|log|nvme\\.(emulated|flight|flush|pair|recovery|requests)|polling|units|uuid|validate)")
