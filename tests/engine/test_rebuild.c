@@ -281,7 +281,10 @@ static uint32_t versions_of(struct user *users)
 	return versions;
 }
 
-/* A rebuild that gives way does a step a second while they write: once is enough. The steps are the same without. */
+/*
+ * A rebuild that gives way does a step a second while they write. The last one does so, since it hides what those before it did wrong;
+ * under a sanitizer, which sees a race itself, of one level. The others do the same steps at once.
+ */
 #define ROUNDS 4u
 static void threads_write_while_a_disk_is_rebuilt(void **state)
 {
@@ -305,7 +308,7 @@ static void threads_write_while_a_disk_is_rebuilt(void **state)
 				sched_yield();
 		for (uint32_t round = 0; round < ROUNDS;) { /* in which they wrote */
 			const uint32_t before = versions_of(users);
-			rebuild_first(&d, l == 0 && round == 0);
+			rebuild_first(&d, round == ROUNDS - 1 && (l == 0 || !rig_slow()));
 			round += versions_of(users) > before;
 		}
 		g4_store32_rel(&stop, 1);
