@@ -1,6 +1,7 @@
 # What `make check` leaves out has the label "long"; `make check-long` runs it.
 #   without a sanitizer      the crash explorer on all of its workloads; `make check` tries half of them; sets of disks behind an I/O
-#                            agent that crash, have copies, are rebuilt: the same code is below the agent and above it
+#                            agent that crash, have copies, are rebuilt, and of others there all but a share of the cases
+#                            (disks_every()): the same code is below the agent and above it
 #   ... of the cpu engine    what AddressSanitizer runs is not run a second time without it, where that takes more than three
 #                            seconds of processor time: the same source and the same calls, and what is wrong there is wrong under
 #                            the sanitizer, too. It stays where the sanitizer takes a part of what is tried (rig_every(), rig_slow():
@@ -17,8 +18,8 @@
 #                            and unit.dev_remote run; calls through a ring, and through the CUDA engine's host half, that are made
 #                            in-process as well
 #   ThreadSanitizer          the model on images without sums and on shared pages: other bytes, the same threads; those
-#                            that share pages are engine.dedup's and engine.dedupe's; sets of disks that crash, rot or have
-#                            copies, whose threads are those of engine.disks
+#                            that share pages are engine.dedup's and engine.dedupe's; sets of disks that crash, rot, are mended, grow, shrink
+#                            or have copies, whose threads are those of engine.disks, and of engine.disks_orders where several give orders
 #   ... of the cpu engine    tests of the engine that the lanes engine has: the same source, called by the same threads, but for
 #                            those where threads meet most (model, linear, share, disks, makers, dedup); programs and commands of one thread (strace
 #                            -f -e clone,clone3 tells); calls of the CUDA engine's host half, whose threads engine.standin and its
@@ -34,9 +35,9 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.all" "engine\\.(crash_disks|disks_copies|rebuild|rebuild_used)\\.remote")
+set(long_tests "crash\\.explorer\\.all" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|rebuild|rebuild_used)\\.remote")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
-	list(APPEND long_tests "engine\\.(disks_rot|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
+	list(APPEND long_tests "engine\\.(disks_add|disks_rot|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
 		"shredder\\.(copy|formats|hostile|parity|rest|site|store_damage|store_table)")
 endif()
 if(G4_SANITIZE)
@@ -48,7 +49,7 @@ if(G4_SANITIZE MATCHES address)
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
-	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_copies|disks_parity|disks_rot)")
+	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot))")
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out
@@ -61,7 +62,7 @@ if(G4_SANITIZE MATCHES thread)
 			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|tune)")
 	else()
 		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
-			"crash\\.explorer\\.remote"
+			"crash\\.explorer\\.remote" "engine\\.disks_engine\\.remote" # ThreadSanitizer's of the cpu engine, and engine.agent
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
 			"unit\\.(lanes|log|nvme\\.(emulated|flight|flush|pair|recovery|requests)|polling|units|uuid|validate)")

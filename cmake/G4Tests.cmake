@@ -103,6 +103,9 @@ foreach(source ${test_programs})
 	if(name MATCHES "^engine\\.(disks|disks_copies|disks_engine|disks_mend|disks_parity|disks_rot|disks_spare|disks_spare_faults|rebuild|rebuild_faults|rebuild_used|crash_disks)$")
 		# The same behind an I/O agent, as a set of disks is with the CUDA engine.
 		g4_test_variant(remote G4_TEST_ENGINE=remote)
+		if(name MATCHES "^engine\\.disks(_mend|_parity)?$") # and with every case (disks_every())
+			g4_test_variant(remote_all G4_TEST_ENGINE=remote G4_TEST_LONG=1)
+		endif()
 	endif()
 	if(name MATCHES "^engine\\.api_" AND NOT name MATCHES "mount")
 		# The same calls through a server's rings, and the same file names, which two tests must not share.

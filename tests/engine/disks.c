@@ -190,6 +190,13 @@ static struct g4_mount_options mount_options(void)
 	return options;
 }
 
+uint64_t disks_every(uint64_t slow)
+{
+	const bool shared = is_engine("remote") && rig_setting("G4_TEST_LONG", 0) == 0;
+
+	return g4_max64(rig_every(slow), shared ? slow : 1);
+}
+
 struct g4_dev *disks_behind(struct g4_dev *set)
 {
 	const struct g4_agent_options queue = {.slots = REMOTE_SLOTS, .chunk_bytes = REMOTE_CHUNK_BYTES};

@@ -65,6 +65,11 @@ uint64_t disks_fill(struct disks *d, uint64_t *ino);
 void disks_expect_filled(struct disks *d, uint64_t ino, uint64_t bytes);
 /* So many disks can not be a set by this plan, and the sentence has these words. */
 void disks_expect_refused(uint32_t count, const struct g4_set_plan *plan, const char *words);
+/*
+ * rig_every(), and behind an I/O agent the share that AddressSanitizer takes, but where G4_TEST_LONG is set: the code is the same below the
+ * agent and above it.
+ */
+uint64_t disks_every(uint64_t slow);
 /* The set behind an I/O agent that owns it, with a short queue, where the tests run so; else the set. */
 struct g4_dev *disks_behind(struct g4_dev *set);
 /* The disks, each behind a fault device; the set owns them. */

@@ -8,16 +8,23 @@
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
 
-static inline int order(struct disks *d, uint32_t what, const char *name)
+/* flags: G4_JOB_EAGER, or 0 */
+static inline int order_as(struct disks *d, uint32_t what, const char *name, uint32_t flags)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_DISK,
 			     .mask = what,
+			     .flags = flags,
 			     .name = name,
 			     .name_bytes = (uint16_t)strlen(name),
 			     .data = d->message,
 			     .length = sizeof(d->message)};
 
 	return d->rig.engine ? g4_engine_execute(d->rig.engine, &cmd) : g4_execute(d->rig.wg, d->rig.fs, &cmd);
+}
+
+static inline int order(struct disks *d, uint32_t what, const char *name)
+{
+	return order_as(d, what, name, 0);
 }
 
 static inline void begin(struct disks *d, uint32_t what, uint32_t disk)

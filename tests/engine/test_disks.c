@@ -161,7 +161,7 @@ static void wrong_disks_are_told(void **state)
 
 static void a_disk_may_fail_at_any_write(void **state)
 {
-	const uint64_t step = rig_every(7);
+	const uint64_t step = disks_every(7);
 
 	(void)state;
 	for (uint32_t lost = 0; lost < 2; lost++) {
@@ -255,7 +255,7 @@ static void nothing_synced_is_lost_when_the_power_fails(void **state)
 	}
 	const uint32_t total = order->count;
 	disks_make(&crashed, 2, NULL);
-	for (uint32_t at = 0; at <= total; at += (uint32_t)rig_every(11)) {
+	for (uint32_t at = 0; at <= total; at += (uint32_t)disks_every(11)) {
 		/* with both disks, and with either of them lost in the crash as well */
 		for (uint32_t which = 1; which <= 3; which++, cases++) {
 			disks_crash(&crashed, start, &f, order, at, &random);

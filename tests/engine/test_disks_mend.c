@@ -60,7 +60,7 @@ static void fsck_repairs_metadata_from_another_copy(void **state)
 {
 	(void)state;
 	for (uint32_t copies = 2; copies <= 3; copies++)
-		for (uint32_t bad = 0; bad < copies; bad += (uint32_t)rig_every(1)) {
+		for (uint32_t bad = 0; bad < copies; bad += (uint32_t)disks_every(1)) {
 			struct g4_dev *dev;
 			struct disks d;
 			disks_make(&d, copies, large);
@@ -343,7 +343,7 @@ static void a_record_of_one_copy_is_in_all_before_a_page_goes_home(void **state)
 		disks_begin_fs(&c.d, f.set, 0);
 		const uint32_t recovery = order->count;
 		assert_true(recovery > 10); /* the record, and pages written home */
-		for (uint32_t at = 0; at <= recovery; at += (uint32_t)rig_every(3)) {
+		for (uint32_t at = 0; at <= recovery; at += (uint32_t)disks_every(3)) {
 			disks_crash(&crashed, start, &f, order, at, &random);
 			expect_one_of_two(&crashed, 2u >> has, "the disk with the record is lost");
 		}
@@ -463,7 +463,7 @@ static void recovery_does_without_any_one_read(void **state)
 
 	(void)state;
 	make_crash(&c);
-	for (uint64_t at = 1; at <= reads; at += rig_every(4)) {
+	for (uint64_t at = 1; at <= reads; at += disks_every(4)) {
 		for (uint32_t bad = 0; bad < 2; bad++) {
 			const struct g4_fault fault = {.fail_read_at = at};
 			uint64_t before;

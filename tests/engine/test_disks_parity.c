@@ -168,7 +168,7 @@ static void disks_may_fail_at_any_write(void **state)
 
 	(void)state;
 	for (uint32_t l = 0; l < 2; l++)
-		for (uint64_t at = 1; at < 130; at += 29 * rig_every(3)) {
+		for (uint64_t at = 1; at < 130; at += 29 * disks_every(3)) {
 			const uint32_t count = levels[l].disks, all = (1u << count) - 1;
 			const char *names[MOST_DISKS];
 			static struct g4_set_status status;
@@ -277,7 +277,7 @@ static void nothing_synced_is_lost_with_the_power_and_a_disk(void **state)
 	uint64_t states = 0;
 
 	(void)state;
-	explore(&level, 5 * (uint32_t)rig_every(5), &states);
+	explore(&level, 5 * (uint32_t)disks_every(5), &states);
 	print_message("%llu states\n", (unsigned long long)states);
 }
 
@@ -287,7 +287,7 @@ static void nothing_synced_is_lost_with_the_power_and_two_disks(void **state)
 	uint64_t states = 0;
 
 	(void)state;
-	explore(&level, 41 * (uint32_t)rig_every(3), &states);
+	explore(&level, 41 * (uint32_t)disks_every(3), &states);
 	print_message("%llu states\n", (unsigned long long)states);
 }
 

@@ -75,7 +75,7 @@ static uint64_t directories[2], file;
 static uint64_t now; /* a common clock: begins and ends are its ticks */
 static struct thread threads[THREADS];
 static uint32_t round_number; /* threads run when it grows; the last is LAST_ROUND */
-static uint32_t running;
+static uint32_t ready, running; /* threads: in the round that begins, in the one that is */
 static bool threads_met;
 static bool many_leaves;
 #define LAST_ROUND UINT32_MAX
@@ -206,11 +206,14 @@ static void *thread_main(void *argument)
 	uint32_t seen = 0;
 
 	for (;;) {
-		while (g4_load32_acq(&round_number) == seen) /* awake, so that all begin at once */
-			g4_pause();
+		while (g4_load32_acq(&round_number) == seen)
+			g4_wait(&round_number, seen);
 		seen = g4_load32_acq(&round_number);
 		if (seen == LAST_ROUND)
 			return NULL;
+		g4_add32(&ready, 1);
+		while (g4_load32_acq(&ready) < THREADS) /* awake, so that all begin at once */
+			g4_pause();
 		for (uint32_t s = 0; s < STEPS; s++) {
 			struct step *step = &thread->steps[s];
 			choose(thread, step);
@@ -222,7 +225,8 @@ static void *thread_main(void *argument)
 			perform(thread, step);
 			step->ended = g4_add64(&now, 1);
 		}
-		g4_sub32(&running, 1);
+		if (g4_sub32(&running, 1) == 1)
+			g4_wake(&running);
 	}
 }
 
@@ -363,8 +367,9 @@ struct position {
 	struct state state;
 };
 #define TRIED 65536u
-static struct position tried[TRIED]; /* open addressing, by hash; done[0] == 255: free */
-static uint32_t tried_count;
+#define FREE 255u
+static struct position tried[TRIED]; /* open addressing, by hash; done[0] == FREE: free, as all are between two rounds */
+static uint32_t tried_at[TRIED], tried_count; /* which are not */
 static struct state ends[STATES];
 static uint32_t end_count;
 
@@ -382,8 +387,9 @@ static bool try_once(const struct position *position)
 	for (uint32_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
 		hash = (hash ^ words[w]) * UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 29;
 	for (uint32_t at = (uint32_t)(hash % TRIED);; at = (at + 1) % TRIED) {
-		if (tried[at].done[0] == 255) {
-			assert_true(++tried_count < TRIED);
+		if (tried[at].done[0] == FREE) {
+			tried_at[tried_count++] = at;
+			assert_true(tried_count < TRIED);
 			tried[at] = *position;
 			return true;
 		}
@@ -463,13 +469,13 @@ static bool overlaps(void)
 /* The round that just ended, begun in one of `starts`; leaves in `ends` where it may have ended. */
 static void check_round(const struct state *starts, uint32_t count)
 {
-	for (uint32_t at = 0; at < TRIED; at++)
-		tried[at].done[0] = 255;
-	tried_count = end_count = 0;
+	end_count = 0;
 	for (uint32_t s = 0; s < count; s++) {
 		struct position position = {.state = starts[s]};
 		search(&position);
 	}
+	while (tried_count > 0)
+		tried[tried_at[--tried_count]].done[0] = FREE;
 	if (end_count == 0) {
 		print_round(starts, count);
 		fail_msg("no order of these operations gives these answers");
@@ -490,6 +496,7 @@ static void start_threads(uint64_t seed)
 static void stop_threads(void)
 {
 	g4_store32_rel(&round_number, LAST_ROUND);
+	g4_wake(&round_number);
 	for (uint32_t t = 0; t < THREADS; t++)
 		assert_int_equal(pthread_join(threads[t].id, NULL), 0);
 }
@@ -560,16 +567,20 @@ static void run_rounds(uint64_t rounds)
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "file", G4_S_IFREG | 0600, &file), 0);
 	for (uint32_t d = 0; d < 2 && many_leaves; d++)
 		fill(directories[d]);
+	for (uint32_t at = 0; at < TRIED; at++)
+		tried[at].done[0] = FREE;
 	start_threads(seed);
 	look(&found);
 	/* on a busy machine the threads may hardly meet: then more rounds */
 	for (uint64_t round = 0; round < rounds || (several < ENOUGH && round < 50 * rounds); round++) {
 		struct state start = found;
 
+		g4_store32_rel(&ready, 0);
 		g4_store32_rel(&running, THREADS);
 		g4_add32(&round_number, 1);
-		while (g4_load32_acq(&running) > 0)
-			g4_pause();
+		g4_wake(&round_number);
+		for (uint32_t left = THREADS; left > 0; left = g4_load32_acq(&running))
+			g4_wait(&running, left);
 		check_round(&start, 1);
 		several += overlaps();
 		look(&found);

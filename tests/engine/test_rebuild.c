@@ -258,13 +258,13 @@ static void *work(void *argument)
 }
 
 /* Out and in again, under their hands; requests to what is out may be under way for a moment. */
-static void rebuild_first(struct disks *d)
+static void rebuild_first(struct disks *d, bool gives_way)
 {
 	int rc;
 
 	begin(d, G4_DISK_OFFLINE, 0);
 	do
-		rc = order(d, G4_DISK_REBUILD, d->names[0]);
+		rc = order_as(d, G4_DISK_REBUILD, d->names[0], gives_way ? 0 : G4_JOB_EAGER);
 	while (rc == -G4_E_BUSY && strstr(d->message, "under way"));
 	if (rc < 0)
 		fail_msg("%s", d->message);
@@ -272,6 +272,19 @@ static void rebuild_first(struct disks *d)
 		usleep(1000);
 }
 
+static uint32_t versions_of(struct user *users)
+{
+	uint32_t versions = 0;
+
+	for (uint32_t n = 0; n < THREADS; n++)
+		versions += g4_load32_acq(&users[n].version);
+	return versions;
+}
+
+/*
+ * A rebuild that gives way does a step a second while they write. The last one does so, since it hides what those before it did wrong;
+ * under a sanitizer, which sees a race itself, of one level. The others do the same steps at once.
+ */
 #define ROUNDS 4u
 static void threads_write_while_a_disk_is_rebuilt(void **state)
 {
@@ -293,8 +306,11 @@ static void threads_write_while_a_disk_is_rebuilt(void **state)
 		for (uint32_t n = 0; n < THREADS; n++)
 			while (g4_load32_acq(&users[n].version) == 0)
 				sched_yield();
-		for (uint32_t round = 0; round < ROUNDS; round++)
-			rebuild_first(&d);
+		for (uint32_t round = 0; round < ROUNDS;) { /* in which they wrote */
+			const uint32_t before = versions_of(users);
+			rebuild_first(&d, round == ROUNDS - 1 && (l == 0 || !rig_slow()));
+			round += versions_of(users) > before;
+		}
 		g4_store32_rel(&stop, 1);
 		for (uint32_t n = 0; n < THREADS; n++)
 			pthread_join(users[n].thread, NULL);
@@ -580,7 +596,7 @@ static void another_disk_fails_while_one_is_rebuilt(void **state)
 {
 	(void)state;
 	for (uint32_t l = 0; l < LEVELS; l++)
-		for (uint32_t at = 1; at < 60 && tolerated(&levels[l]) > 1; at += 9) {
+		for (uint32_t at = 1; at < 60 && tolerated(&levels[l]) > 1; at += 9 * (uint32_t)rig_every(1)) {
 			const struct g4_fault fault = {.fail_write_at = at};
 			const uint32_t all = (1u << levels[l].disks) - 1;
 			struct faulty f;
