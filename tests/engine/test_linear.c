@@ -77,6 +77,7 @@ static struct thread threads[THREADS];
 static uint32_t round_number; /* threads run when it grows; the last is LAST_ROUND */
 static uint32_t ready, running; /* threads: in the round that begins, in the one that is */
 static bool threads_met;
+static bool at_work; /* threads run, or wait for a round */
 static bool many_leaves;
 #define LAST_ROUND UINT32_MAX
 
@@ -559,6 +560,9 @@ static void run_rounds(uint64_t rounds)
 	struct state found;
 	uint64_t several = 0;
 
+	if (at_work)
+		fail_msg("the threads of a test that failed are still there");
+	at_work = true;
 	print_message("seed %lu\n", (unsigned long)seed);
 	rig_open(&rig, 64 * G4_MIB, 0);
 	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_HOLD_UNLINKED | G4_MOUNT_TICK_TIMES, NULL), 0);
@@ -596,6 +600,7 @@ static void run_rounds(uint64_t rounds)
 	stop_threads();
 	print_message("%lu rounds or more, operations overlapped in %lu\n", (unsigned long)rounds,
 		      (unsigned long)several);
+	at_work = false;
 	threads_met |= several > 0;
 	assert_int_equal(rig_unmount(&rig), 0);
 	rig_expect_clean(&rig, RIG_ANY_FREE, "at the end");
