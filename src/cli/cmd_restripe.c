@@ -109,9 +109,10 @@ static bool is_new(struct restripe *restripe, const char *path, const struct g4_
 {
 	if (entry->names < 2)
 		return true;
-	if (g4_cli_links_find(&restripe->links, 0, entry->ino) != NULL)
+	const uint64_t device = restripe->place.fs ? 0 : restripe->place.device; /* paths may be of several mounts */
+	if (g4_cli_links_find(&restripe->links, device, entry->ino) != NULL)
 		return false;
-	(void)g4_cli_links_note(&restripe->links, 0, entry->ino, path); /* without memory it is looked at again */
+	(void)g4_cli_links_note(&restripe->links, device, entry->ino, path); /* without memory it is looked at again */
 	return true;
 }
 

@@ -61,6 +61,7 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	uint32_t differs = 1, unknown;
 	int rc = -G4_E_NOENT;
 
+	g4_space_distrust(&fs->space, check->addresses[k], G4_PAGE_BYTES);
 	for (uint32_t copy = 0; copy < versions && differs; copy++) {
 		const int one = g4_space_read_copy(wg, &fs->space, copy, check->addresses[k], page, G4_PAGE_BYTES);
 		rc = rc < 0 ? one : rc;

@@ -174,7 +174,7 @@ G4_FN static int deal_with(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	}
 	const uint32_t kind = part.run.kind;
 	rc = measure(wg, fs, inode, page, g4_min64(G4_BATCH_PAGES, end - page), kind, &row);
-	if (rc < 0 && row == 0)
+	if (row == 0) /* or somebody shares it by now: it is looked at again */
 		return rc;
 	rc = kind == G4_WRITTEN ? move_contents(wg, fs, index, page, row, pages) :
 				  g4_restripe_unwritten(wg, fs, index, page, row, pages);

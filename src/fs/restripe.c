@@ -13,7 +13,7 @@ G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	int rc;
 
-	g4_write_lock(&inode->lock); /* nothing changes that attributes tell */
+	g4_icache_lock(fs, inode); /* what is dirty may go into the inode first, and the change count rises */
 	if (inode->dead)
 		rc = -G4_E_STALE;
 	else if (!g4_is_reg(inode->disk.mode))

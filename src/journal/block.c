@@ -144,9 +144,11 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_
 	if (rc == 0) {
 		rc = take(wg, meta, address, type, line);
 		/* it may have been the tier's: what is said of the device is of what the device has */
-		if (rc < 0 && !image && g4_tier_is_used(&meta->space->tier) &&
-		    g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES) == 0)
-			rc = take(wg, meta, address, type, line);
+		if (rc < 0 && !image && g4_tier_is_used(&meta->space->tier)) {
+			g4_space_distrust(meta->space, address, G4_PAGE_BYTES);
+			if (g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES) == 0)
+				rc = take(wg, meta, address, type, line);
+		}
 	}
 	if (rc < 0 && !image && g4_space_versions(meta->space) > 1)
 		rc = take_other_copy(wg, meta, address, type, line, rc);

@@ -78,6 +78,12 @@ G4_FN static void write_end(struct g4_space *space, struct g4_address address, u
 		g4_tier_write_end(&space->tier, g4_address_page(address), g4_pages_for(bytes));
 }
 
+G4_FN void g4_space_distrust(struct g4_space *space, struct g4_address address, uint64_t bytes)
+{
+	write_begin(space, address, bytes);
+	write_end(space, address, bytes);
+}
+
 G4_FN static uint64_t bytes_of(const struct g4_io *io)
 {
 	uint64_t bytes = 0;

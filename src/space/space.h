@@ -59,6 +59,8 @@ G4_FN uint32_t g4_space_copies(const struct g4_space *space);
 G4_FN uint32_t g4_space_versions(const struct g4_space *space);
 G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
 			     void *to, uint64_t bytes);
+/* Pages did not match: what a second tier has of them is forgotten, so that the device is asked the next time. Thread-safe. */
+G4_FN void g4_space_distrust(struct g4_space *space, struct g4_address address, uint64_t bytes);
 /*
  * Pages that were verified go to all copies that are not the same; how many pages were not. Nobody else may be writing there. What
  * can not be written stays as it is.

@@ -217,6 +217,16 @@ static int do_copy_range(void)
 	return rc | op_copy_as(&plain, open_handle, 0, other_handle, 0, 2 * G4_PAGE_BYTES, G4_COPY_SHARE, &done);
 }
 
+static int do_restripe(void)
+{
+	struct g4_restriped restriped;
+	struct g4_cmd cmd = {.op = G4_CMD_RESTRIPE, .node = file, .data = &restriped, .length = sizeof(restriped)};
+	const int rc = op_write(&plain, file, open_handle, 1, "something", 10, NULL); /* it is stored first */
+
+	compare("a small write");
+	return rc | g4_engine_execute(rig.engine, &cmd);
+}
+
 static int do_setxattr(void)
 {
 	return op_setxattr(&plain, file, "user.one", "value", 5, 0);
@@ -296,6 +306,7 @@ static const struct row {
 	{G4_CMD_WRITE, do_write},
 	{G4_CMD_FALLOCATE, do_fallocate},
 	{G4_CMD_COPY_RANGE, do_copy_range},
+	{G4_CMD_RESTRIPE, do_restripe},
 	{G4_CMD_SETXATTR, do_setxattr},
 	{G4_CMD_REMOVEXATTR, do_removexattr},
 	{G4_CMD_CLEAR, do_clear},

@@ -313,6 +313,7 @@ static void a_slab_that_is_not_whole_in_the_tier_is_the_devices(void **state)
 	assert_true(in_tier(place));
 	assert_int_equal(g4_dev_fault_flip(rig.fault, place + 300, 1), 0);
 	assert_int_equal(mode_in_slab(200), 0600);
+	assert_false(in_tier(place)); /* not to be read in vain again */
 }
 
 /* ---- damage ---- */
@@ -328,7 +329,9 @@ static void a_page_that_does_not_match_is_read_from_the_device(void **state)
 	for (uint32_t i = 52; i < 60; i++)
 		expect(i, 1);
 	rig.image[place + 9] ^= 1;
+	assert_true(in_tier(place));
 	expect(51, 1);
+	assert_false(in_tier(place)); /* not to be read in vain again */
 	assert_int_equal(rig.fs->damaged_pages, 0);
 }
 

@@ -124,7 +124,7 @@ struct engine {
 
 static void open_engine(struct engine *e, uint64_t buffer_bytes, bool digests, uint32_t gpus)
 {
-	struct shredder_device_setup setup = {&e->rule, buffer_bytes, 4 * gpus, true, digests, NULL, gpus};
+	struct shredder_device_setup setup = {&e->rule, buffer_bytes, 4 * gpus, true, digests, NULL, gpus, 0};
 	const char *why = "";
 
 	e->buffers = setup.buffers;
