@@ -74,7 +74,7 @@ static struct rig rig;
 static uint64_t directories[2], file;
 static uint64_t now; /* a common clock: begins and ends are its ticks */
 static struct thread threads[THREADS];
-static uint32_t round_number; /* threads run when it grows; the last is LAST_ROUND */
+static uint32_t round_number;	/* threads run when it grows; the last is LAST_ROUND */
 static uint32_t ready, running; /* threads: in the round that begins, in the one that is */
 static bool threads_met;
 static bool at_work; /* threads run, or wait for a round */
@@ -369,7 +369,8 @@ struct position {
 };
 #define TRIED 65536u
 #define FREE 255u
-static struct position tried[TRIED]; /* open addressing, by hash; done[0] == FREE: free, as all are between two rounds */
+static struct position
+	tried[TRIED]; /* open addressing, by hash; done[0] == FREE: free, as all are between two rounds */
 static uint32_t tried_at[TRIED], tried_count; /* which are not */
 static struct state ends[STATES];
 static uint32_t end_count;
