@@ -14,9 +14,9 @@ void g4c_stay_beneath(gpu4fs *fs)
 	fs->resolve_flags = G4_RESOLVE_BENEATH;
 }
 
-void g4c_deliver_by(gpu4fs *fs, bool (*deliver)(void *to, const void *from, size_t bytes))
+void g4c_deliver_by(gpu4fs *fs, bool (*by)(void *to, const void *from, size_t bytes))
 {
-	g4_ring_client_deliver_by(g4_connection_ring(g4_engine_connection(fs->mount->engine)), deliver);
+	g4_ring_client_deliver_by(g4_connection_ring(g4_engine_connection(fs->mount->engine)), by);
 }
 
 void g4c_set_umask(gpu4fs *fs, uint32_t umask)

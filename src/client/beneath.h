@@ -20,7 +20,7 @@ void g4c_stay_beneath(gpu4fs *fs);
  * What is read goes into the callers' memory by this function; where that says false, the call is -EFAULT, and a position stays where it
  * was. Before the first call with fs.
  */
-void g4c_deliver_by(gpu4fs *fs, bool (*deliver)(void *to, const void *from, size_t bytes));
+void g4c_deliver_by(gpu4fs *fs, bool (*by)(void *to, const void *from, size_t bytes));
 /* The bits that new files do not get. No call is running. */
 void g4c_set_umask(gpu4fs *fs, uint32_t umask);
 /*

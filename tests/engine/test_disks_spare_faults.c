@@ -536,7 +536,7 @@ static void no_disk_that_is_used_is_two_generations_behind(void **state)
 	}
 	disks_make(&crashed, 2, NULL);
 	const char *names[2] = {d.names[0], d.names[1]};
-	struct g4_wg *wg = g4_wg_create(1 << 20);
+	struct g4_wg *wg = g4_wg_create(1);
 	struct g4_dev_order order = {
 		.op = G4_ORDER_REPLACE, .name = d.names[3], .text = d.message, .text_bytes = sizeof(d.message)};
 	for (uint32_t n = 0; n < 2; n++) {
@@ -668,7 +668,7 @@ static void superblocks_are_written_while_spares_come_and_go(void **state)
 	const uint64_t unequal[MOST_DISKS] = {12 * G4_MIB, 10 * G4_MIB, 10 * G4_MIB, 12 * G4_MIB};
 	const struct level level = {2, 2, 0};
 	struct writer w = {.stop = 0};
-	struct g4_wg *wg = g4_wg_create(1 << 20);
+	struct g4_wg *wg = g4_wg_create(1);
 	pthread_t thread;
 	struct disks d;
 
