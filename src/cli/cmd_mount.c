@@ -31,7 +31,7 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE... DIRECTORY
 			     "  sync, dirsync                  every change is on the device when its call returns\n"
 			     "  device=DEVICE                  another disk of the same file system\n"
 			     "  degraded                       mount although a disk is missing, where the others\n"
-			     "                                 have a copy of everything\n"
+			     "                                 have a copy of everything, or its parity\n"
 			     "  discard                        give space that is freed back to the device, or to\n"
 			     "                                 what an image file lies on; fstrim(8) does it at once\n"
 			     "  nosuid nodev noexec            as for any file system\n"

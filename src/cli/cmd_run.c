@@ -23,7 +23,7 @@
 #define EXIT_NOT_FOUND 127
 #define MESSAGE_BYTES 512
 
-const char g4_help_run[] = "[-m SOURCE=DIRECTORY]... [-o OPTION,...] [--trace] COMMAND [ARGUMENT...]\n\n"
+const char g4_help_run[] = "-m SOURCE=DIRECTORY... [-o OPTION,...] [--trace] COMMAND [ARGUMENT...]\n\n"
 			   "Runs COMMAND with an interception library: what it and the programs that it starts do\n"
 			   "with files below DIRECTORY goes to the engine without the kernel in between, where that\n"
 			   "is possible, and else through the mount there. SOURCE is the socket of a mount with\n"
