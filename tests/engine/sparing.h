@@ -5,6 +5,11 @@
 
 #include "rebuilding.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fs/rebuild_host.h"
+
 #define FILES 5u
 
 struct level {
@@ -89,6 +94,42 @@ static inline void look(struct disks *d)
 {
 	g4_jobs_look(d->rig.fs);
 	step(d);
+}
+
+/* How many lines with these words are logged by so many looks. */
+static inline uint32_t looks_that_tell(struct disks *d, uint32_t looks, const char *words)
+{
+	static char text[65536];
+	const int file = memfd_create("log", 0), before = dup(STDERR_FILENO);
+	uint32_t count = 0;
+
+	assert_true(file >= 0 && before >= 0);
+	dup2(file, STDERR_FILENO);
+	while (looks-- > 0)
+		look(d);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	const ssize_t bytes = pread(file, text, sizeof(text) - 1, 0);
+	assert_true(bytes >= 0);
+	text[bytes] = 0;
+	for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
+		count++;
+	close(file);
+	return count;
+}
+
+/* Not mounted: a disk takes the place of the one that is missing among those that are there. */
+static inline void replace_with(struct disks *d, uint32_t there, uint32_t by)
+{
+	const char *names[MOST_DISKS + 1];
+	uint32_t count = 0, disk;
+
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		if (there >> n & 1)
+			names[count++] = d->names[n];
+	names[count++] = d->names[by];
+	if (g4_rebuild_offline(names, count, false, NULL, &disk, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
 }
 
 /* With any others lost that may be, all is there; and all is good. */

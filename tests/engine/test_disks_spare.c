@@ -5,10 +5,6 @@
  */
 #include "sparing.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "fs/rebuild_host.h"
 #include "fs/resize_host.h"
 
 #define SPARES_MOST 2u
@@ -206,28 +202,6 @@ static void not_where_the_others_can_not_be_read(void **state)
 	disks_free(&d);
 }
 
-/* How many lines with these words were logged by two looks. */
-static uint32_t looks_that_tell(struct disks *d, const char *words)
-{
-	static char text[65536];
-	const int file = memfd_create("log", 0), before = dup(STDERR_FILENO);
-	uint32_t count = 0;
-
-	assert_true(file >= 0 && before >= 0);
-	dup2(file, STDERR_FILENO);
-	look(d);
-	look(d);
-	dup2(before, STDERR_FILENO);
-	close(before);
-	const ssize_t bytes = pread(file, text, sizeof(text) - 1, 0);
-	assert_true(bytes >= 0);
-	text[bytes] = 0;
-	for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
-		count++;
-	close(file);
-	return count;
-}
-
 static void not_by_one_that_is_too_small(void **state)
 {
 	const uint64_t unequal[MOST_DISKS] = {16 * G4_MIB, 10 * G4_MIB, 12 * G4_MIB, 9 * G4_MIB, 16 * G4_MIB};
@@ -243,7 +217,7 @@ static void not_by_one_that_is_too_small(void **state)
 	assert_non_null(strstr(d.message, "too small"));
 	mount_faulty(&d, &f, NULL);
 	fail_disk(&d, &f, 0);
-	assert_int_equal(looks_that_tell(&d, "no spare takes its place"), 1);
+	assert_int_equal(looks_that_tell(&d, 2, "no spare takes its place"), 1);
 	assert_int_equal(state_of(f.set, 0), G4_DISK_DROPPED);
 	assert_int_equal(spares_of(f.set), 1);
 	assert_int_equal(order(&d, G4_DISK_REPLACE, d.names[2]), -G4_E_DEV_SMALL);
@@ -345,15 +319,6 @@ static void a_spare_comes_and_goes(void **state)
 	disks_free(&d);
 }
 
-static void replace(struct disks *d, uint32_t one, uint32_t by)
-{
-	const char *names[2] = {d->names[one], d->names[by]};
-	uint32_t disk;
-
-	if (g4_rebuild_offline(names, 2, false, NULL, &disk, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
-}
-
 /* As long as a disk that it knows is there. */
 static void it_is_one_however_the_set_changes(void **state)
 {
@@ -430,7 +395,7 @@ static void replaced_offline_by_its_spare(void **state)
 
 	(void)state;
 	format(&d, &level, 1);
-	replace(&d, 0, 2);
+	replace_with(&d, 1u << 0, 2);
 	expect_everywhere(&d, &level, 5, 1);
 	disks_free(&d);
 }

@@ -6,10 +6,7 @@
 #include "sparing.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "fs/rebuild_host.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"
 #include "space/set_types_host.h"
@@ -191,27 +188,6 @@ static void a_look_at_a_missing_disk_does_not_cost_the_spare(void **state)
 	disks_free(&d);
 }
 
-/* How many lines with these words were logged by a look. */
-static uint32_t look_tells(struct disks *d, const char *words)
-{
-	static char text[65536];
-	const int file = memfd_create("log", 0), before = dup(STDERR_FILENO);
-	uint32_t count = 0;
-
-	assert_true(file >= 0 && before >= 0);
-	dup2(file, STDERR_FILENO);
-	look(d);
-	dup2(before, STDERR_FILENO);
-	close(before);
-	const ssize_t bytes = pread(file, text, sizeof(text) - 1, 0);
-	assert_true(bytes >= 0);
-	text[bytes] = 0;
-	for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
-		count++;
-	close(file);
-	return count;
-}
-
 /* A disk that fails again is told of again. */
 static void that_no_spare_will_do_is_told_each_time(void **state)
 {
@@ -225,8 +201,8 @@ static void that_no_spare_will_do_is_told_each_time(void **state)
 	mount_faulty(&d, &f, NULL);
 	fail_disk(&d, &f, 0);
 	for (uint32_t n = 0; n < 3; n++) {
-		assert_int_equal(look_tells(&d, "no spare takes its place"), 1);
-		assert_int_equal(look_tells(&d, "no spare takes its place"), 0);
+		assert_int_equal(looks_that_tell(&d, 1, "no spare takes its place"), 1);
+		assert_int_equal(looks_that_tell(&d, 1, "no spare takes its place"), 0);
 		begin(&d, G4_DISK_REBUILD, 0);
 		finish(&d);
 		set_of(f.set)->disks[0].state = G4_DISK_DROPPED; /* as one that fails */
@@ -234,7 +210,7 @@ static void that_no_spare_will_do_is_told_each_time(void **state)
 	begin(&d, G4_DISK_REBUILD, 0);
 	finish(&d);
 	begin(&d, G4_DISK_OFFLINE, 0);
-	assert_int_equal(look_tells(&d, "no spare takes its place"), 0); /* which an order did */
+	assert_int_equal(looks_that_tell(&d, 1, "no spare takes its place"), 0); /* which an order did */
 	disks_unmount_fs(&d, f.set, true);
 	expect_everywhere(&d, &level, 2, 1);
 	disks_free(&d);
@@ -400,19 +376,6 @@ static void the_power_fails_while_an_order_takes_one_out(void **state)
 
 /* ---- who comes back ---- */
 
-static void replace(struct disks *d, uint32_t there, uint32_t by)
-{
-	const char *names[MOST_DISKS + 1];
-	uint32_t count = 0, disk;
-
-	for (uint32_t n = 0; n < MOST_DISKS; n++)
-		if (there >> n & 1)
-			names[count++] = d->names[n];
-	names[count++] = d->names[by];
-	if (g4_rebuild_offline(names, count, false, NULL, &disk, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
-}
-
 static void write_file(struct disks *d, uint32_t which, uint32_t number, uint32_t version)
 {
 	disks_mount(d, which);
@@ -439,7 +402,7 @@ static void one_that_was_away_while_all_others_were_replaced_is_stale(void **sta
 		write_file(&d, now, 0, 2);
 		for (uint32_t n = 0; n < away; n++) {
 			now &= ~(1u << n);
-			replace(&d, now, copies + n);
+			replace_with(&d, now, copies + n);
 			now |= 1u << (copies + n);
 		}
 		for (uint32_t n = 0; n < FILES; n++)
@@ -474,7 +437,7 @@ static void one_that_replaced_all_others_itself_was_written_apart(void **state)
 	write_file(&d, 7u, 1, 1);
 	write_file(&d, 2u, 1, 2);
 	for (uint32_t n = 0; n < 2; n++)
-		replace(&d, steps[n].which, steps[n].by);
+		replace_with(&d, steps[n].which, steps[n].by);
 	write_file(&d, 1u | 4u, 1, 3);
 	/* of whichever half the generation is higher */
 	for (uint32_t turns = 0; turns < 6; turns++) {
