@@ -366,9 +366,26 @@ static void state(struct session *s)
 
 /* ------------------------------------------------------------------ choosing states */
 
+/* Of more writes than so many, not each is looked at alone at every moment. */
+#define SINGLES_MAX 64u
+
+/* The n-th of those: the newest half of them, and a sample of older ones that differs from moment to moment, since most
+ * are pending at the next moment, too. */
+static uint32_t single(const struct session *s, uint32_t n)
+{
+	const uint32_t newest = SINGLES_MAX / 2, older = s->pending_count - newest;
+
+	if (s->pending_count <= SINGLES_MAX)
+		return n;
+	if (n < newest)
+		return s->pending_count - 1 - n;
+	return (uint32_t)((mix(s->now, 0) + (uint64_t)(n - newest) * older / newest) % older);
+}
+
 /* With everything that is under way as `flying_fate` says: the fates of what is complete and not durable. */
 static void subsets(struct session *s, bool all_of_them)
 {
+	const uint32_t singles = s->pending_count < SINGLES_MAX ? s->pending_count : SINGLES_MAX;
 	uint32_t loose[64], count = 0;
 
 	for (uint32_t k = 0; k < s->pending_count; k++) {
@@ -392,15 +409,16 @@ static void subsets(struct session *s, bool all_of_them)
 		}
 		return;
 	}
-	for (uint32_t n = 0; n < s->lab->samples + 4 * s->pending_count; n++) {
+	for (uint32_t n = 0; n < s->lab->samples + 4 * singles; n++) {
 		uint64_t dice = rig_random(&s->random), chosen = dice % s->pending_count;
+		uint32_t one = single(s, n < 2 ? 0 : (n - 2) % singles);
 		for (uint32_t k = 0; k < s->pending_count; k++) {
-			bool keep = n == 0			 ? true :
-				    n == 1			 ? false :
-				    n < 2 + s->pending_count	 ? k == n - 2 :
-				    n < 2 + 2 * s->pending_count ? k != n - 2 - s->pending_count :
-				    n < 2 + 3 * s->pending_count ? k <= n - 2 - 2 * s->pending_count :
-								   (mix(dice, k) & 1) != 0 || k == chosen;
+			bool keep = n == 0		? true :
+				    n == 1		? false :
+				    n < 2 + singles	? k == one :
+				    n < 2 + 2 * singles ? k != one :
+				    n < 2 + 3 * singles ? k <= one :
+							  (mix(dice, k) & 1) != 0 || k == chosen;
 			s->fates[k].kind = keep ? KEEP : DROP;
 		}
 		state(s);

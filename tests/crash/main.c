@@ -2,6 +2,7 @@
 /* The explorer's command line: which workloads, by whom, and the counts at the end. README.md has the design. */
 #include <errno.h>
 #include <getopt.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,6 +13,7 @@
 #define MAX_JOBS 16u
 #define MAX_VIOLATIONS 10u /* of one job, which then stops */
 #define COMBINATIONS (DEVICE_CLASSES * 36u * 2u)
+#define GROUP_MAX 8u /* workloads; groups are what processes share out */
 
 struct options {
 	enum engine engine;
@@ -59,6 +61,8 @@ static void add(struct work *work, const char *name)
 		abort();
 	if ((!work->match || strstr(name, work->match)) &&
 	    workload_parse(name, w)) { /* an fsync of what is gone is none */
+		if (work->count >= GROUP_MAX && work->group[work->count - GROUP_MAX] == work->groups)
+			work->groups++;
 		work->group[work->count] = work->groups;
 		work->names[work->count++] = strdup(name);
 	}
@@ -125,6 +129,7 @@ static void free_work(struct work *work)
 
 static void list_workloads(struct work *work, const struct options *o)
 {
+	operations_check();
 	char name[96];
 
 	for (uint32_t class_ = 0; class_ < DEVICE_CLASSES; class_++)
@@ -134,7 +139,7 @@ static void list_workloads(struct work *work, const struct options *o)
 				add(work, name);
 		}
 	work->groups++;
-	for (uint32_t tree = 0; tree < TREE_KINDS; tree++)
+	for (uint32_t tree = TREE_KINDS; tree-- > 0;) /* what takes longest first, so that no process ends late */
 		for (uint32_t k = 0; k < operation_count; k++) {
 			add_singles(work, o, (enum tree_kind)tree, operations[k].name);
 			if (tree == SMALL)
@@ -206,17 +211,22 @@ static void do_one(struct lab *lab, struct workload *w, const struct options *o)
 	fflush(stdout);
 }
 
-static void do_share(const struct work *work, const struct options *o, uint32_t job, struct counts *counts)
+/* Does groups of the slice, always the next one that no other process has taken, until none is left. */
+static void do_share(const struct work *work, const struct options *o, _Atomic uint32_t *taken, struct counts *counts)
 {
 	struct lab *lab = (struct lab *)malloc(sizeof(*lab));
 	struct workload *w = (struct workload *)malloc(sizeof(*w));
-	uint32_t group = UINT32_MAX;
+	uint32_t group = UINT32_MAX, mine = atomic_fetch_add(taken, 1);
 
 	if (!lab || !w)
 		abort();
 	set_up(lab, o, counts);
 	for (uint32_t k = 0; k < work->count && counts->violations < MAX_VIOLATIONS; k++) {
-		if (work->group[k] % o->slices != o->slice || work->group[k] / o->slices % o->jobs != job)
+		if (work->group[k] % o->slices != o->slice)
+			continue;
+		while (mine < work->group[k] / o->slices)
+			mine = atomic_fetch_add(taken, 1);
+		if (mine > work->group[k] / o->slices)
 			continue;
 		if (o->seconds > 0 && now_s() - o->start_s > o->seconds)
 			break;
@@ -243,16 +253,19 @@ static void add_up(struct counts *sum, const struct counts *part)
 
 static bool do_all(const struct work *work, const struct options *o, struct counts *sum)
 {
-	struct counts *counts = (struct counts *)mmap(NULL, MAX_JOBS * sizeof(*counts), PROT_READ | PROT_WRITE,
-						      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared {
+		struct counts counts[MAX_JOBS];
+		_Atomic uint32_t taken; /* groups of the slice */
+	} *shared =
+		(struct shared *)mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t children[MAX_JOBS];
-	bool good = counts != MAP_FAILED;
+	bool good = shared != MAP_FAILED;
 
 	fflush(stdout);
 	for (uint32_t job = 0; good && job < o->jobs; job++) {
 		children[job] = fork();
 		if (children[job] == 0) {
-			do_share(work, o, job, &counts[job]);
+			do_share(work, o, &shared->taken, &shared->counts[job]);
 			fflush(stdout);
 			_exit(0);
 		}
@@ -267,7 +280,7 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 			printf("job %u ended with status %x\n", job, (unsigned)status);
 			good = false;
 		}
-		add_up(sum, &counts[job]);
+		add_up(sum, &shared->counts[job]);
 	}
 	return good;
 }
@@ -304,7 +317,7 @@ static void parse(int argc, char **argv, struct options *o)
 	};
 	int c;
 
-	*o = (struct options){.seed = 1, .jobs = 2, .slices = 1, .state = UINT64_MAX, .inner = UINT64_MAX, .keep = ""};
+	*o = (struct options){.seed = 1, .slices = 1, .state = UINT64_MAX, .inner = UINT64_MAX, .keep = ""};
 	o->start_s = now_s();
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {
@@ -365,6 +378,10 @@ static void parse(int argc, char **argv, struct options *o)
 			o->slices = 0;
 			break;
 		}
+	}
+	if (o->jobs == 0) {
+		const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+		o->jobs = processors < 1 ? 1 : processors > (long)MAX_JOBS ? MAX_JOBS : (uint32_t)processors;
 	}
 	if (o->engine == ENGINES || o->slices == 0 || o->slice >= o->slices || o->jobs == 0 || o->jobs > MAX_JOBS ||
 	    optind != argc) {

@@ -512,11 +512,11 @@ const struct operation operations[] = {
 	  {.verb = UNLINK, .path = "big"},
 	  {.verb = WRITE, .path = "b", .offset = 8192, .bytes = 9000, .id = 248}}},
 	/* in the directories that only one tree has */
-	{"split", "w1/n", "w1", {{.verb = CREATE, .path = "w1/n", .id = 111}}},
+	{"split", "w1/n", "w1", {{.verb = CREATE, .path = "w1/n", .id = 121}}},
 	{"split-link", "a", "w1", {{.verb = LINK, .path = "a", .path2 = "w1/a"}}},
 	{"split-rename", "w1/b", "w1", {{.verb = RENAME, .path = "b", .path2 = "w1/b"}}},
 	{"split-mkdir", "w1/m", "w1", {{.verb = MKDIR, .path = "w1/m", .id = 112}}},
-	{"split-beside", "w4/n", "w4", {{.verb = CREATE, .path = "w4/n", .id = 120}}},
+	{"split-beside", "w4/n", "w4", {{.verb = CREATE, .path = "w4/n", .id = 122}}},
 	{"split-whiteout", "w1/b", "w1", {{.verb = WHITEOUT, .path = "b", .path2 = "w1/b", .id = 118}}},
 	{"wide-insert", "w2/f", NULL, {{.verb = INSERT, .path = "w2/f", .offset = 12288, .bytes = 4096}}},
 	{"wide-collapse", "w2/f", NULL, {{.verb = COLLAPSE, .path = "w2/f", .offset = 4096, .bytes = 12288}}},
@@ -529,9 +529,35 @@ const struct operation operations[] = {
 	 "w3",
 	 {{.verb = RENAME, .path = "w3/yyyyyyyyyyyyyyyyy", .path2 = "w3/z"},
 	  {.verb = RENAME, .path = "w3/z", .path2 = "w1/z"},
-	  {.verb = CREATE, .path = "w3/n", .id = 119}}},
+	  {.verb = CREATE, .path = "w3/n", .id = 123}}},
 };
 const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
+
+static bool part_makes(const struct part *part)
+{
+	return part->id != 0 && (part->verb <= SYMLINK || part->verb == WHITEOUT || part->verb == TMPFILE);
+}
+
+/* Whether two parts make inodes of different names that a judge could not tell apart. */
+static bool ids_collide(const struct part *a, const struct part *b)
+{
+	return part_makes(a) && part_makes(b) && a->id == b->id && strcmp(a->path, b->path) != 0;
+}
+
+void operations_check(void)
+{
+	const uint32_t parts = operation_count * OPERATION_PARTS;
+
+	for (uint32_t k = 0; k < parts; k++)
+		for (uint32_t n = 0; n < k; n++) {
+			const struct operation *first = &operations[n / OPERATION_PARTS];
+			const struct operation *second = &operations[k / OPERATION_PARTS];
+			if (!ids_collide(&first->parts[n % OPERATION_PARTS], &second->parts[k % OPERATION_PARTS]))
+				continue;
+			fprintf(stderr, "crash: %s and %s make two inodes of one id\n", first->name, second->name);
+			exit(2);
+		}
+}
 
 const struct operation *operation_find(const char *name)
 {
