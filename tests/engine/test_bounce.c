@@ -224,7 +224,6 @@ static void a_caller_may_change_its_memory(void **state)
 	for (uint32_t round = 0; round < (rig_slow() ? 3u : 10u); round++) { /* of 24 pieces each */
 		uint64_t wrong = 0;
 
-
 		for (uint64_t at = 0; at < FILE_BYTES; at += done)
 			assert_int_equal(op_write(&rig, ino, 0, at, data + at, FILE_BYTES - at, &done), 0);
 		for (uint64_t at = 0; at < FILE_BYTES; at += done)
