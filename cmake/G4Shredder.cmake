@@ -110,7 +110,7 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 			target_link_options(test_shredder_${name} PRIVATE
 				"LINKER:--wrap=getpwuid,--wrap=getgrgid,--wrap=getpwnam,--wrap=getgrnam")
 		endif()
-		set_target_properties(test_shredder_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+		g4_test_program(test_shredder_${name})
 		add_test(NAME shredder.${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_shredder_${name}>
 			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 		set_tests_properties(shredder.${name} PROPERTIES

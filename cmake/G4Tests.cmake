@@ -27,6 +27,24 @@ set(test_environment
 	"CMOCKA_MESSAGE_OUTPUT=STDOUT"
 	"G4_SOURCE_DIR=${CMAKE_CURRENT_SOURCE_DIR}")
 
+# How a test is compiled and linked: every build compiles some two hundred, which took as long as the engine, and of what tests of the
+# engine run a hundredth is their own. What is tested, and what all tests share, is compiled as ever; so are, under a sanitizer, tests
+# that compute what they compare with.
+find_program(G4_LLD ld.lld)
+function(g4_test_program target)
+	if(G4_SANITIZE)
+		if(target MATCHES "^test_(engine|files|standin)")
+			target_compile_options(${target} PRIVATE -O0)
+		endif()
+	else()
+		target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-Og;-g1>")
+		if(G4_LLD AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+			target_link_options(${target} PRIVATE -fuse-ld=lld)
+		endif()
+	endif()
+	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+endfunction()
+
 g4_sources(test_sources tests/unit/*.c tests/unit/*/*.c tests/engine/*.c)
 set(test_programs ${test_sources})
 list(FILTER test_programs INCLUDE REGEX "/test_[^/]*\\.c$")
@@ -74,7 +92,7 @@ foreach(source ${test_programs})
 	if(name MATCHES "^engine\\.")
 		g4_recycle_memory(${target})
 	endif()
-	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	g4_test_program(${target})
 	add_test(NAME ${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 	set_tests_properties(${name} PROPERTIES
@@ -121,7 +139,7 @@ if(G4_CACHE_POLICY STREQUAL clock)
 	target_compile_definitions(${target} PRIVATE G4_CACHE_S3FIFO=1)
 	target_include_directories(${target} PRIVATE tests/unit/trace)
 	target_link_libraries(${target} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
-	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	g4_test_program(${target})
 	g4_test_variant(s3fifo "G4_CACHE_POLICY=s3-fifo")
 endif()
 
@@ -137,7 +155,7 @@ foreach(folder ${file_test_folders})
 	add_executable(test_files_${folder} tests/files/files.c ${file_tests_of_${folder}})
 	target_include_directories(test_files_${folder} PRIVATE tests tests/support)
 	target_link_libraries(test_files_${folder} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
-	set_target_properties(test_files_${folder} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	g4_test_program(test_files_${folder})
 	add_test(NAME files.${folder} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_files_${folder}>
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 	set_tests_properties(files.${folder} PROPERTIES
@@ -207,7 +225,7 @@ if(NOT TARGET g4_cuda AND G4_LANES EQUAL 0)
 		add_executable(${target} ${ARGN})
 		target_include_directories(${target} PRIVATE tests tests/support)
 		target_link_libraries(${target} PRIVATE g4_standin g4_test_support gpu4fs_static PkgConfig::cmocka)
-		set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+		g4_test_program(${target})
 	endfunction()
 	# g4_standin_test(name target folder variable...): a run of it
 	function(g4_standin_test name target folder)

@@ -15,14 +15,14 @@ A test that is ended gets told what each of its threads was doing. The exit stat
 the output is the processor time that the test took, for scripts/junit_count.py; it lacks that of servers that outlive it.
 """
 
-import argparse
 import os
 import resource
+import select
 import signal
-import subprocess
 import sys
 import time
 
+PERIOD = 5.0  # seconds between two looks
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -87,55 +87,70 @@ def is_active(pid, state):
     return False
 
 
-def end(child, why):
-    """Says why and where the test hangs, and kills it with all that belongs to it."""
-    members = family(child.pid)
-    print(f"watch.py: {why}; its threads (name, state, waits in, system call):", flush=True)
-    for pid in sorted(members):
-        try:
-            for line in threads(pid):
-                print("    " + line, flush=True)
-        except OSError:
-            pass
-    # A script gets the time to unmount what it has mounted.
-    for pid in [pid for pid in sorted(members) if pid != child.pid]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    child.terminate()
-    try:
-        child.wait(timeout=30)
-    except subprocess.TimeoutExpired:
-        child.kill()
-    child.wait()
-    return 124
+class Child:
+    """The test's process. Every test starts this program: so neither subprocess nor argparse, which take longer than all else here."""
+
+    def __init__(self, command):
+        os.closerange(3, 65536)
+        # Python ignores these, and what it starts would.
+        self.pid = os.posix_spawnp(command[0], command, os.environ, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+        self.ends = select.poll()
+        self.ends.register(os.pidfd_open(self.pid), select.POLLIN)
+
+    def wait(self, seconds):
+        """Its exit status, or None when it has not ended so soon."""
+        if not self.ends.poll(None if seconds is None else seconds * 1000):
+            return None
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return 128 - status if status < 0 else status
+
+    def end(self, why):
+        """Says why and where the test hangs, and kills it with all that belongs to it."""
+        members = family(self.pid)
+        print(f"watch.py: {why}; its threads (name, state, waits in, system call):", flush=True)
+        for pid in sorted(members):
+            try:
+                for line in threads(pid):
+                    print("    " + line, flush=True)
+            except OSError:
+                pass
+        # A script gets the time to unmount what it has mounted.
+        for pid in [pid for pid in sorted(members) if pid != self.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        os.kill(self.pid, signal.SIGTERM)
+        if self.wait(30) is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.wait(None)
+        return 124
 
 
 def watch(command, idle, work):
-    child = subprocess.Popen(command)
+    child = Child(command)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: sys.exit(end(child, "interrupted")))
-    period = min(1.0, idle / 10)
+        signal.signal(number, lambda *_: sys.exit(child.end("interrupted")))
+    period = min(PERIOD, idle / 10)
     since, used_then = time.monotonic(), 0.0
     while True:
-        try:
-            status = child.wait(timeout=period)
-            return 128 - status if status < 0 else status
-        except subprocess.TimeoutExpired:
-            pass
+        status = child.wait(period)
+        if status is not None:
+            return status
         members = family(child.pid)
         used = sum(seconds for _, _, seconds in members.values())
         now = time.monotonic()
         if used > work:
-            return end(child, f"the test has used {used:.0f} s of processor time, more than {work:.0f}")
+            return child.end(f"the test has used {used:.0f} s of processor time, more than {work:.0f}")
         if used - used_then > idle / 100 or any(is_active(pid, state) for pid, (_, state, _) in members.items()):
             since, used_then = now, used
         elif now - since > idle:
-            return end(child, f"nothing has happened for {idle:.0f} s")
+            return child.end(f"nothing has happened for {idle:.0f} s")
 
 
 def self_test():
+    import subprocess  # pylint: disable=import-outside-toplevel
+
     python = [sys.executable, "-c"]
     tests = [
         ("a status is passed on", [*python, "import sys; sys.exit(77)"], 77, 60, 60),
@@ -174,17 +189,17 @@ def self_test():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--self-test", action="store_true")
-    parser.add_argument("--idle", type=float, default=120)
-    parser.add_argument("--work", type=float, default=900)
-    parser.add_argument("command", nargs=argparse.REMAINDER)
-    arguments = parser.parse_args()
-    if arguments.self_test:
+    limits = {"--idle": 120.0, "--work": 900.0}
+    arguments = sys.argv[1:]
+    if arguments == ["--self-test"]:
         return self_test()
-    if not arguments.command:
-        parser.error("a command is needed")
-    status = watch(arguments.command, arguments.idle, arguments.work)
+    while len(arguments) > 1 and arguments[0] in limits:
+        limits[arguments[0]] = float(arguments[1])
+        arguments = arguments[2:]
+    if not arguments or arguments[0].startswith("-"):
+        print(__doc__.split("\n\n")[1], file=sys.stderr)
+        return 2
+    status = watch(arguments, limits["--idle"], limits["--work"])
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"processor time: {used.ru_utime:.2f} s user, {used.ru_stime:.2f} s system", flush=True)
     return status

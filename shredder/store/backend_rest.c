@@ -28,6 +28,7 @@
 #define URL_BYTES 1024
 #define ANSWER_BYTES 200
 #define LIST_BYTES_MAX G4_GIB
+#define UNASKED_BYTES_MAX (64 * G4_KIB) /* of the answer to a request that asks for none: it is not looked at */
 #define PATIENCE_NS (UINT64_C(120) * 1000000000)
 #define FIRST_WAIT_NS (UINT64_C(250) * 1000000)
 #define LAST_WAIT_NS (UINT64_C(15) * 1000000000)
@@ -56,12 +57,12 @@ struct request {
 	const uint8_t *send;
 	size_t send_bytes;
 	size_t sent;
-	size_t skip;	   /* of these the server has so many from an upload that was cut off */
-	const char *range; /* NULL: none */
-	bool list;
-	uint8_t *to; /* a fixed place, or NULL: into `got` */
+	size_t skip;		      /* of these the server has so many from an upload that was cut off */
+	const char *range;	      /* NULL: none */
+	struct store_rest_list *list; /* where the answer goes, or NULL */
+	uint8_t *to;		      /* the same; both NULL: nothing is asked for */
 	size_t room, have;
-	struct store_buf got;
+	bool no_list;		   /* what came is no list */
 	char answer[ANSWER_BYTES]; /* the beginning of an error's text */
 	long status;
 	curl_off_t length;
@@ -85,16 +86,15 @@ static size_t receive(char *data, size_t one, size_t count, void *user)
 			r->answer[used + i] = data[i] >= 32 && data[i] < 127 ? data[i] : ' ';
 		return bytes;
 	}
-	if (r->to != NULL) {
-		if (bytes > r->room - r->have)
-			return 0;
-		memcpy(r->to + r->have, data, bytes);
-		r->have += bytes;
-		return bytes;
+	if (r->list != NULL) {
+		r->no_list = store_rest_list_add(r->list, data, bytes) != 0;
+		return r->no_list ? 0 : bytes;
 	}
-	if (r->got.size + bytes > LIST_BYTES_MAX)
+	if (bytes > (r->to != NULL ? r->room : UNASKED_BYTES_MAX) - r->have)
 		return 0;
-	store_buf_add(&r->got, data, bytes);
+	if (r->to != NULL)
+		memcpy(r->to + r->have, data, bytes);
+	r->have += bytes;
 	return bytes;
 }
 
@@ -196,7 +196,7 @@ static CURLcode perform(struct rest *rest, const char *path, struct request *r)
 	prepare(rest, curl, path, r);
 	headers = curl_slist_append(headers, "Expect:"); /* no round trip before a body */
 	headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
-	if (r->list)
+	if (r->list != NULL)
 		headers = curl_slist_append(headers, "Accept: application/vnd.x.restic.rest.v2");
 	if (r->skip > 0) {
 		char text[96];
@@ -208,7 +208,8 @@ static CURLcode perform(struct rest *rest, const char *path, struct request *r)
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	r->have = 0;
 	r->sent = r->skip;
-	r->got.size = 0;
+	if (r->list != NULL)
+		store_rest_list_reset(r->list);
 	memset(r->answer, 0, sizeof(r->answer));
 	r->status = 0;
 	r->length = -1;
@@ -281,6 +282,8 @@ static int ask(struct rest *rest, const char *path, struct request *r)
 	if (code == CURLE_SSL_PINNEDPUBKEYNOTMATCH)
 		return store_fail(STORE_E_IO, "%s: the site has another key than --site-key says; it is not used",
 				  rest->base.path);
+	if (r->no_list)
+		return store_fail(STORE_E_IO, "%s sends no list of version 2 for %s", rest->base.path, path);
 	if (code == CURLE_WRITE_ERROR)
 		return store_fail(STORE_E_DAMAGED, "%s sends more than it was asked for (%s)", rest->base.path, path);
 	if (code != CURLE_OK)
@@ -409,16 +412,17 @@ static int rest_replace(struct store_backend *b, enum store_kind kind, const str
 
 static int rest_list(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user)
 {
-	struct request r = {.method = "GET", .list = true};
+	struct store_rest_list list = {.most = LIST_BYTES_MAX};
+	struct request r = {.method = "GET", .list = &list};
 	char path[96];
 
 	snprintf(path, sizeof(path), "%s/", store_rest_type(kind));
 	int rc = ask((struct rest *)b, path, &r);
 	if (rc == STORE_E_ABSENT)
 		rc = 0; /* an object store has no empty folders */
-	else if (rc == 0 && (rc = store_rest_parse(r.got.data, r.got.size, each, user)) == STORE_E_INVAL)
+	else if (rc == 0 && (rc = store_rest_list_end(&list, each, user)) == STORE_E_INVAL)
 		rc = store_fail(STORE_E_IO, "%s sends no list of version 2 for %s", b->path, path);
-	store_buf_free(&r.got);
+	store_rest_list_free(&list);
 	return rc;
 }
 

@@ -4,6 +4,8 @@
 
 #include "store/rest.h"
 
+#define OBJECT_BYTES_MAX (4 * G4_KIB) /* of an entry of a list, whose names are shorter by far */
+
 const char *store_rest_type(enum store_kind kind)
 {
 	return kind == STORE_PACK ? "data" : kind == STORE_CONFIG ? "" : store_kind_name(kind);
@@ -93,31 +95,105 @@ static bool take_object(struct store_in *in, char name[128], uint64_t *size)
 	return take(in, '}') && has_name && has_size;
 }
 
-int store_rest_parse(const uint8_t *text, size_t bytes, store_list_fn *each, void *user)
+/* Where an object ends that begins at in->at; NULL: not here. */
+static const uint8_t *object_end(const struct store_in *in)
 {
-	struct store_in in = store_in_of(text, bytes);
+	bool quoted = false;
+
+	for (const uint8_t *at = in->at; at < in->end; at++) {
+		quoted ^= *at == '"';
+		if (*at == '}' && !quoted)
+			return at + 1;
+	}
+	return NULL;
+}
+
+/* 0: *in is behind an object, or it has none as a whole yet. */
+static int add_object(struct store_rest_list *list, struct store_in *in)
+{
+	struct store_listed entry = {.bytes = 0};
+	char name[128] = "";
+
+	if (*in->at != '{')
+		return STORE_E_INVAL;
+	const uint8_t *end = object_end(in);
+	if (end == NULL)
+		return 0;
+	struct store_in object = store_in_of(in->at, (size_t)(end - in->at));
+	if (!take_object(&object, name, &entry.bytes) || object.at != end)
+		return STORE_E_INVAL;
+	if (store_unhex(name, &entry.name))
+		store_buf_add(&list->entries, &entry, sizeof(entry));
+	in->at = end;
+	list->expected = STORE_REST_NEXT;
+	return 0;
+}
+
+int store_rest_list_add(struct store_rest_list *list, const void *text, size_t bytes)
+{
 	int rc = 0;
 
-	if (!take(&in, '['))
+	if (bytes > list->most - list->bytes)
 		return STORE_E_INVAL;
-	if (!take(&in, ']')) {
-		do {
-			char name[128] = "";
-			struct store_id id;
-			uint64_t size = 0;
+	list->bytes += bytes;
+	store_buf_add(&list->text, text, bytes);
+	struct store_in in = store_in_of(list->text.data, list->text.size);
+	for (skip_space(&in); rc == 0 && in.at < in.end; skip_space(&in)) {
+		const uint8_t *before = in.at;
 
-			if (!take_object(&in, name, &size))
-				return STORE_E_INVAL;
-			if (store_unhex(name, &id))
-				rc = each(user, &id, size);
-		} while (rc == 0 && take(&in, ','));
-		if (rc != 0)
-			return rc;
-		if (!take(&in, ']'))
-			return STORE_E_INVAL;
+		switch (list->expected) {
+		case STORE_REST_BEGIN:
+			rc = take(&in, '[') ? 0 : STORE_E_INVAL;
+			list->expected = STORE_REST_FIRST;
+			break;
+		case STORE_REST_FIRST:
+		case STORE_REST_NEXT:
+			if (take(&in, ']'))
+				list->expected = STORE_REST_END;
+			else if (list->expected == STORE_REST_FIRST)
+				rc = add_object(list, &in);
+			else if (take(&in, ','))
+				list->expected = STORE_REST_AFTER_COMMA;
+			else
+				rc = STORE_E_INVAL;
+			break;
+		case STORE_REST_AFTER_COMMA:
+			rc = add_object(list, &in);
+			break;
+		default: /* nothing follows the end */
+			rc = STORE_E_INVAL;
+		}
+		if (in.at == before)
+			break;
 	}
-	skip_space(&in);
-	return in.at == in.end ? 0 : STORE_E_INVAL;
+	list->text.size = store_in_left(&in);
+	if (list->text.size > OBJECT_BYTES_MAX)
+		rc = STORE_E_INVAL;
+	if (list->text.size > 0)
+		memmove(list->text.data, in.at, list->text.size);
+	return rc;
+}
+
+int store_rest_list_end(const struct store_rest_list *list, store_list_fn *each, void *user)
+{
+	const struct store_listed *entries = (const struct store_listed *)(const void *)list->entries.data;
+	int rc = list->expected == STORE_REST_END ? 0 : STORE_E_INVAL;
+
+	for (size_t i = 0; rc == 0 && i < list->entries.size / sizeof(*entries); i++)
+		rc = each(user, &entries[i].name, entries[i].bytes);
+	return rc;
+}
+
+void store_rest_list_reset(struct store_rest_list *list)
+{
+	list->bytes = list->text.size = list->entries.size = 0;
+	list->expected = STORE_REST_BEGIN;
+}
+
+void store_rest_list_free(struct store_rest_list *list)
+{
+	store_buf_free(&list->text);
+	store_buf_free(&list->entries);
 }
 
 void store_rest_print(struct store_buf *out, const struct store_listed *names, size_t count)

@@ -142,7 +142,7 @@ static void judge(struct hunt *hunt, uint64_t page, uint64_t newest)
 	} copy;
 
 	if (g4_fsck_find(&fsck->slabs, page) != NULL ||
-	    g4_image_block(fsck->image, g4_page_address(page), G4_BLOCK_SLAB, copy.bytes) < 0 ||
+	    g4_image_block_once(fsck->image, g4_page_address(page), G4_BLOCK_SLAB, copy.bytes) < 0 ||
 	    g4_slab_validate(&copy.slab) != 0 || copy.slab.kind != G4_SLAB_INODES)
 		return;
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {

@@ -16,14 +16,15 @@
 #define CACHE_SETS 128u
 #define SHARED_CACHE_SETS 4u
 #define CACHE_WAYS 8u
+#define ONCE CACHE_SETS /* the set of what is read once: one chunk */
 #define NO_CHUNK UINT64_MAX
 #define CHUNK_PAGES (G4_CHUNK_BYTES / G4_PAGE_BYTES)
 
 struct g4_chunk_cache {	 /* least recently used of a set's ways is replaced */
-	uint8_t *memory; /* of all chunks, in huge pages: first one way of all sets, so that a small image needs few */
-	uint64_t chunk[CACHE_SETS][CACHE_WAYS];
-	uint64_t used_at[CACHE_SETS][CACHE_WAYS];
-	uint32_t damaged[CACHE_SETS][CACHE_WAYS]; /* bits of pages, as g4_image_read_copies() tells */
+	uint8_t *memory; /* of all chunks, in huge pages: ONCE, then by ways, so that a small image needs few */
+	uint64_t chunk[CACHE_SETS + 1][CACHE_WAYS];
+	uint64_t used_at[CACHE_SETS + 1][CACHE_WAYS];
+	uint32_t damaged[CACHE_SETS + 1][CACHE_WAYS]; /* bits of pages, as g4_image_read_copies() tells */
 	uint64_t clock;
 	uint32_t sets;	 /* in use */
 	uint8_t *single; /* a page of a chunk that can not be read as a whole */
@@ -33,12 +34,12 @@ struct g4_chunk_cache {	 /* least recently used of a set's ways is replaced */
 
 static uint64_t memory_bytes(const struct g4_chunk_cache *cache)
 {
-	return (uint64_t)cache->sets * CACHE_WAYS * G4_CHUNK_BYTES;
+	return ((uint64_t)cache->sets * CACHE_WAYS + 1) * G4_CHUNK_BYTES;
 }
 
 static uint8_t *data_of(const struct g4_chunk_cache *cache, uint32_t set, uint32_t way)
 {
-	return cache->memory + ((uint64_t)way * cache->sets + set) * G4_CHUNK_BYTES;
+	return cache->memory + (set == ONCE ? 0 : (uint64_t)way * cache->sets + set + 1) * G4_CHUNK_BYTES;
 }
 
 static struct g4_chunk_cache *cache_create(uint32_t sets)
@@ -78,13 +79,16 @@ static uint32_t victim_of(const struct g4_chunk_cache *cache, uint32_t set)
 static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **data, uint32_t *damaged)
 {
 	struct g4_chunk_cache *cache = image->cache;
-	const uint32_t set = (uint32_t)((chunk ^ chunk >> 7) % cache->sets);
-	uint32_t way = 0;
+	uint32_t set = (uint32_t)((chunk ^ chunk >> 7) % cache->sets), way = 0;
 
 	while (way < CACHE_WAYS && cache->chunk[set][way] != chunk)
 		way++;
-	if (way == CACHE_WAYS) {
-		way = victim_of(cache, set);
+	if (way == CACHE_WAYS && image->once) {
+		set = ONCE;
+		way = 0;
+	}
+	if (way == CACHE_WAYS || cache->chunk[set][way] != chunk) {
+		way = set == ONCE ? 0 : victim_of(cache, set);
 		const uint64_t start = chunk * G4_CHUNK_BYTES;
 		const uint64_t bytes =
 			g4_min64(G4_CHUNK_BYTES, g4_align_down(image->device_bytes, G4_PAGE_BYTES) - start);
@@ -291,6 +295,14 @@ int g4_image_block(struct g4_image *image, struct g4_address address, uint32_t t
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
 	return judged(image, address, g4_block_verify(copy, type, address, image->fs_tag));
+}
+
+int g4_image_block_once(struct g4_image *image, struct g4_address address, uint32_t type, void *copy)
+{
+	image->once = true;
+	const int status = g4_image_block(image, address, type, copy);
+	image->once = false;
+	return status;
 }
 
 int g4_image_indirect(struct g4_image *image, struct g4_address address, g4_le64 *slots,

@@ -65,6 +65,7 @@ struct g4_image {
 	const struct g4_journal_header *journal_header; /* instead of the one on the device; NULL: that one */
 	struct g4_journal_header found_header;
 	struct g4_chunk_cache *cache;
+	bool once;     /* what is read goes past the cache */
 	bool borrowed; /* device, overlay and patches are another image's */
 	/* of a device with several copies */
 	struct g4_space space;
@@ -110,6 +111,8 @@ int g4_image_compare_addresses(const void *a, const void *b);
 struct g4_address *g4_image_patched(const struct g4_image *image, uint64_t *count);
 /* Copies a metadata page and verifies its header and checksum; indirect pages come stripped, by g4_image_indirect. */
 int g4_image_block(struct g4_image *image, struct g4_address address, uint32_t type, void *copy);
+/* The same for a pass over much of the device: chunks that the cache has not got are read past it. */
+int g4_image_block_once(struct g4_image *image, struct g4_address address, uint32_t type, void *copy);
 int g4_image_indirect(struct g4_image *image, struct g4_address address, g4_le64 *slots,
 		      struct g4_indirect_header *header);
 /* The same of a page of sums. */

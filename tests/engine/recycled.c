@@ -9,10 +9,10 @@
  *
  * A device that is a file and is mapped, "dax:", is mapped anew by each mount and each check, and every page of it faults anew, under a
  * sanitizer its shadow as well. Where the test has the same file mapped all the while, mappings that are given up are kept for the next
- * one that wants the same: a shared mapping has what the file has. They go with the last one in use. Under a sanitizer they can not be
- * touched while they are kept. Without one only their first page can not, where the superblock is: to close and to open each page that
- * is there was a seventh of a program's time, and the same source does the same calls under the sanitizers. ThreadSanitizer takes the
- * lock here for what orders the old holder's accesses and the next one's.
+ * one that wants the same: a shared mapping has what the file has. They go with the last one in use. Their first page, where the superblock
+ * is, can not be touched while they are kept; under a sanitizer none of every eighth one can: to close and to open each page that is there
+ * was a seventh of a program's time, a fifth under AddressSanitizer, and what touches a mapping that was given up does so in thousands of
+ * mounts. ThreadSanitizer takes the lock here for what orders the old holder's accesses and the next one's.
  *
  * A program in which allocations fail (recycled.h) is asked before each of these, whether the memory is new or kept.
  */
@@ -54,7 +54,8 @@ static struct mapping {		       /* of a whole file, shared */
 	dev_t dev;
 	ino_t ino;
 	int protection;
-	bool used; /* else it is kept */
+	bool used; /* else it is kept, and of its pages so many bytes can not be touched: */
+	size_t guarded;
 } mappings[MAPPINGS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -129,14 +130,22 @@ void __wrap_g4_memory_unmap(void *memory, uint64_t bytes)
 	__real_g4_memory_unmap(gone.memory, gone.bytes);
 }
 
-/* How much of a mapping is kept from being touched. */
-static size_t guarded(size_t bytes)
+/* How much of the next mapping that is kept can not be touched. */
+static size_t guard_next(size_t bytes)
 {
 #if defined(G4_ASAN) || defined(G4_TSAN)
-	return bytes;
-#else
-	return bytes < PAGE_BYTES ? bytes : PAGE_BYTES;
+	static uint32_t turns;
+
+	if (turns++ % RECYCLED_WHOLE_EVERY == 0)
+		return bytes;
 #endif
+	return bytes < PAGE_BYTES ? bytes : PAGE_BYTES;
+}
+
+static bool guard(struct mapping *m)
+{
+	m->guarded = guard_next(m->bytes);
+	return mprotect(m->memory, m->guarded, PROT_NONE) == 0;
 }
 
 static bool same_file(const struct mapping *a, const struct mapping *b)
@@ -150,7 +159,7 @@ static void *take_kept(const struct mapping *wanted)
 	for (struct mapping *m = mappings; m < mappings + MAPPINGS; m++)
 		if (m->memory && !m->used && m->bytes == wanted->bytes && m->dev == wanted->dev &&
 		    m->ino == wanted->ino && m->protection == wanted->protection &&
-		    mprotect(m->memory, guarded(m->bytes), m->protection) == 0) {
+		    mprotect(m->memory, m->guarded, m->protection) == 0) {
 			m->used = true;
 			return m->memory;
 		}
@@ -220,7 +229,7 @@ int __wrap_munmap(void *memory, size_t bytes)
 		others = others || (m != gone && m->used && same_file(m, gone));
 	if (!gone) {
 		rc = __real_munmap(memory, bytes);
-	} else if (others && bytes == gone->bytes && mprotect(memory, guarded(bytes), PROT_NONE) == 0) {
+	} else if (others && bytes == gone->bytes && guard(gone)) {
 		gone->used = false;
 	} else {
 		const struct mapping last = *gone;

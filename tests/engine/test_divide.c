@@ -35,6 +35,7 @@ static struct {
 	uint32_t no_pages;	      /* so often */
 	uint32_t called;
 	bool alone;
+	bool passed; /* the test came to its end */
 } d;
 
 static void hooked_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot)
@@ -295,9 +296,12 @@ static int setup(void **state)
 	return 0;
 }
 
+/* A test that fails in the middle of a split leaves locks behind that all else would wait for: its file system stays as it is. */
 static int teardown(void **state)
 {
 	(void)state;
+	if (!d.passed)
+		return 0;
 	expect_names();
 	g4_icache_put(rig.fs, d.index);
 	g4_wg_destroy(d.wg);
@@ -600,10 +604,21 @@ static void index_pages_are_divided_and_go_again(void **state)
 	assert_int_equal(d.inode->disk.pages, 1);
 }
 
+static void run(void **state)
+{
+	(*(CMUnitTestFunction *)*state)(NULL);
+	d.passed = true;
+}
+
+static struct CMUnitTest ending(const char *name, CMUnitTestFunction *test)
+{
+	return (struct CMUnitTest){name, run, setup, teardown, test};
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) ending(#f, &(CMUnitTestFunction){f})
 		TEST(names_in_other_leaves_go_on_while_a_leaf_is_split),
 		TEST(a_leaf_is_split_while_another_has_the_directory_shared),
 		TEST(a_name_is_found_in_a_leaf_that_was_split_on_the_way),

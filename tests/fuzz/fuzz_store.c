@@ -163,15 +163,32 @@ static int count_name(void *user, const struct store_id *name, uint64_t bytes)
 	return 0;
 }
 
-/* What a server says that a repository holds: printed again, it is the same list. */
+/* In pieces of so many bytes. */
+static int parse_list(const uint8_t *data, size_t size, size_t piece, struct store_buf *names)
+{
+	struct store_rest_list list = {.most = G4_MIB};
+	int rc = 0;
+
+	for (size_t at = 0; at < size && rc == 0; at += piece)
+		rc = store_rest_list_add(&list, data + at, g4_min64(piece, size - at));
+	if (rc == 0)
+		rc = store_rest_list_end(&list, count_name, names);
+	store_rest_list_free(&list);
+	return rc;
+}
+
+/* What a server says that a repository holds: printed again, it is the same list, and so it is however it is cut. */
 static void rest_list(const uint8_t *data, size_t size)
 {
-	struct store_buf names = {0}, text = {0}, again = {0};
+	struct store_buf names = {0}, text = {0}, again = {0}, cut = {0};
+	const int rc = parse_list(data, size, size + 1, &names);
 
-	if (store_rest_parse(data, size, count_name, &names) == 0) {
+	require(parse_list(data, size, size % 7 + 1, &cut) == rc);
+	if (rc == 0) {
+		require(cut.size == names.size && (names.size == 0 || memcmp(cut.data, names.data, names.size) == 0));
 		store_rest_print(&text, (const struct store_listed *)names.data,
 				 names.size / sizeof(struct store_listed));
-		require(store_rest_parse(text.data, text.size, count_name, &again) == 0);
+		require(parse_list(text.data, text.size, text.size, &again) == 0);
 		require(again.size == names.size &&
 			(names.size == 0 || memcmp(again.data, names.data, names.size) == 0));
 		outcome += (uint32_t)names.size;
@@ -179,6 +196,7 @@ static void rest_list(const uint8_t *data, size_t size)
 	store_buf_free(&names);
 	store_buf_free(&text);
 	store_buf_free(&again);
+	store_buf_free(&cut);
 }
 
 /* An address with a password, as messages show it. */

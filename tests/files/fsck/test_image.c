@@ -61,5 +61,25 @@ static void a_page_counts_by_its_checksum(void **state)
 	assert_int_equal(g4_image_resolve(&checked->image, "/dir/file 99", &ino), -G4_E_NOENT);
 }
 
+/* Of every page, patched ones among them, with chunks that are cached and chunks that are not. */
+static void a_page_that_is_read_once_is_the_same(void **state)
+{
+	uint8_t wanted[G4_PAGE_BYTES] = {0}, found[G4_PAGE_BYTES] = {0};
+	uint32_t good = 0;
+
+	(void)state;
+	check();
+	g4_image_patch(&checked->image, g4_address_from(page_of(checked->files[0])))[3000] ^= 1;
+	for (int pass = 0; pass < 2; pass++)
+		for (uint64_t at = 0; at < checked->rig.bytes; at += G4_PAGE_BYTES) {
+			const struct g4_address address = g4_address_from(at);
+			const int once = g4_image_block_once(&checked->image, address, G4_BLOCK_SLAB, found);
+			assert_int_equal(once, g4_image_block(&checked->image, address, G4_BLOCK_SLAB, wanted));
+			assert_memory_equal(found, wanted, G4_PAGE_BYTES);
+			good += once == 0;
+		}
+	assert_in_range(good, 2, 100);
+}
+
 RUN_TESTS(fsck_test(pages_are_those_of_the_device), fsck_test(patches_lie_above_the_device),
-	  fsck_test(a_page_counts_by_its_checksum))
+	  fsck_test(a_page_counts_by_its_checksum), fsck_test(a_page_that_is_read_once_is_the_same))
