@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A helper's side of large transfers (split.c): moves the bytes of a piece as its owner would. */
+/* A helper's side of large transfers (split.c): moves the bytes of a piece, or makes its directories, as the owner would. */
 #include "data/help.h"
 #include "data/batch.h"
 #include "data/read.h"
 #include "data/split.h"
+#include "inode/chain.h"
 
 G4_FN bool g4_split_help(struct g4_wg *wg, struct g4_fs *fs)
 {
@@ -16,8 +17,10 @@ G4_FN bool g4_split_help(struct g4_wg *wg, struct g4_fs *fs)
 		return false;
 	if (job->work.kind == G4_SPLIT_READ)
 		rc = g4_read_piece(wg, fs, &job->work, piece.offset, piece.bytes, &done);
-	else
+	else if (job->work.kind == G4_SPLIT_WRITE)
 		rc = g4_store_piece(wg, fs, job->work.batch, &piece);
+	else
+		rc = g4_chain_piece(wg, fs, job->work.chain, (uint32_t)piece.offset, (uint32_t)piece.bytes);
 	g4_split_done(job, &piece, rc, done);
 	g4_split_leave(job);
 	return true;

@@ -13,6 +13,8 @@
  */
 #include "data/split.h"
 
+#include "inode/chain.h"
+
 #define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
@@ -26,8 +28,10 @@ G4_STATIC_ASSERT(REQUEST_PIECE_BYTES == G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, "t
 #define MOST_BYTES G4_TIB /* pieces and positions can be counted */
 G4_STATIC_ASSERT(MOST_BYTES / COPY_PIECE_BYTES < G4_TASK_MAX_PIECES && MOST_BYTES < G4_TASK_MAX_POSITION, "of a task");
 
-G4_FN static uint32_t piece_bytes(const struct g4_fs *fs)
+G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_work *work)
 {
+	if (work->kind == G4_SPLIT_CHAIN)
+		return G4_CHAIN_PIECE;
 	return g4_space_is_mapped(&fs->space) ? COPY_PIECE_BYTES : REQUEST_PIECE_BYTES;
 }
 
@@ -113,7 +117,7 @@ G4_FN static bool take_slot(struct g4_wg *wg, struct g4_split *split, uint32_t *
 G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work)
 {
 	struct g4_split *split = &fs->split;
-	const uint32_t piece = piece_bytes(fs);
+	const uint32_t piece = piece_bytes(fs, work);
 	uint32_t slot;
 
 	if (g4_load32_rlx(&split->helpers) == 0 || work->bytes < (uint64_t)LEAST_PIECES * piece ||

@@ -14,6 +14,7 @@
  */
 #include "fs/commands.h"
 #include "fs/cred.h"
+#include "fs/nested.h"
 #include "fs/path.h"
 #include "fs/room.h"
 #include "fs/walk.h"
@@ -263,12 +264,23 @@ G4_FN static uint32_t next_component(struct chain *chain)
 	return n;
 }
 
+/* Many below the one that was just made, as far as that goes; whether any. */
+G4_FN static int make_many(struct g4_wg *wg, struct g4_fs *fs, struct batch *b, struct chain *chain, uint32_t mode)
+{
+	int rc = g4_make_nested(wg, fs, b->cmd->cred, mode, &chain->here, chain->path, chain->bytes, &chain->at);
+
+	if (rc > 0)
+		b->entry->made += (uint32_t)rc;
+	return rc;
+}
+
 /* Makes directories, each in the one before. -G4_E_EXIST: there is one already: the chain is at it. */
 G4_FN static int make_chain(struct g4_wg *wg, struct g4_fs *fs, struct batch *b, struct chain *chain,
 			    struct g4_attr *attr)
 {
 	const uint32_t above = b->entry->mode | 0300u; /* as mkdir -p has it */
 	struct g4_cmd one;
+	bool rest_is_long = true; /* or may be */
 	uint32_t n;
 
 	while ((n = next_component(chain)) > 0) {
@@ -291,6 +303,11 @@ G4_FN static int make_chain(struct g4_wg *wg, struct g4_fs *fs, struct batch *b,
 		chain->here.ino = attr->ino;
 		chain->here.generation = (uint32_t)attr->generation;
 		chain->at += n;
+		while (rest_is_long && (rc = make_many(wg, fs, b, chain, above)) > 0)
+			;
+		if (rc < 0)
+			return rc;
+		rest_is_long = false;
 	}
 	return 0;
 }

@@ -37,6 +37,7 @@
 #include "fs/trim.h"
 #include "fs/walk.h"
 #include "fs/xattr.h"
+#include "inode/chain.h"
 #include "inode/events.h"
 #include "inode/icache.h"
 #include "inode/inode.h"
