@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large transfers, done by more than one workgroup. Moving data is bound by what one workgroup has under way: a warp
+ * Large transfers and other work with pieces, done by more than one workgroup. Moving data is bound by what one workgroup has under way: a warp
  * copies a few GB/s, and hundreds of them wait for commands. So the workgroup that executes a large transfer (the owner) puts its
  * data movement into a job, cut into pieces, and workgroups that have nothing else to do (helpers) take pieces of it.
  *
  * The owner takes pieces like everybody and then waits for those that helpers took. It depends on nobody: where nobody
  * comes, it does all of them. A helper depends on nobody either: it holds no lock, and a piece takes none but the
- * cache's and waits for the device only (fs/README.md, rule 10). Locks, checks, space and transactions are the owner's.
+ * cache's and waits for the device only (fs/README.md, rule 10). Locks, checks, space and transactions are the owner's. The pieces of
+ * a batch of names are operations instead: their owner holds nothing, and a helper what an operation holds.
  *
  * Pieces are those of a task (task/task.h), one for each job. A job stays as it is until the owner has seen all pieces done; so
  * everything in it may be read by workgroups that own a piece, and by no other.
@@ -32,6 +33,8 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_
 {
 	if (work->kind == G4_SPLIT_CHAIN)
 		return G4_CHAIN_PIECE;
+	if (work->kind == G4_SPLIT_NAMES)
+		return G4_SPLIT_PIECE_NAMES;
 	return g4_space_is_mapped(&fs->space) ? COPY_PIECE_BYTES : REQUEST_PIECE_BYTES;
 }
 
