@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve run fsck info df attr cp rm du import export dedup restripe scrub status disk resize tune nvme map dump trace bench help version"
+	local commands="mkfs mount umount serve run fsck info df attr cp rm du find import export dedup restripe scrub status disk resize tune nvme map dump trace bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -67,6 +67,10 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
 		;;
 	du:-*) _gpu4fs_words "$current" "--json --image --socket --help --version" ;;
+	find:-*)
+		_gpu4fs_words "$current" "-n --name -i --iname -t --type --size --changed-within --changed-before --max-depth -j --jobs -z --null
+			--json --image --socket --help --version"
+		;;
 	import:-*) _gpu4fs_words "$current" "-j --jobs -v --verbose --image --socket --help --version" ;;
 	export:-*) _gpu4fs_words "$current" "-v --verbose --image --socket --help --version" ;;
 	rm:-*)
@@ -201,7 +205,7 @@ _gpu4fs() {
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
-	rm:* | du:*)
+	rm:* | du:* | find:*)
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
 		esac

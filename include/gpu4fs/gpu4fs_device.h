@@ -218,6 +218,14 @@ __device__ int g4d_symlink(g4d_warp *warp, const char *target, const g4d_file *a
 __device__ int g4d_truncate(g4d_warp *warp, const g4d_file *file, uint64_t size);
 
 /*
+ * Operations on many names: gpu4fs_batch(), with its results. entries, with what they point to (paths and attributes), is device memory
+ * or page-locked host memory. A path, or the two of a rename, has up to 16 000 bytes: -ENAMETOOLONG. While the engine's own kernel
+ * is on the GPU and has nothing else to do, it does a part of the entries. -EBADF: `at` is no file.
+ */
+__device__ int64_t g4d_batch(g4d_warp *warp, const g4d_file *at, struct gpu4fs_batch_entry *entries, uint32_t count,
+			     uint32_t flags);
+
+/*
  * Lists an open directory: fills the buffer with records and returns their bytes, 0 at the end. *cookie is each lane's own
  * and the same in all: 0 at first, moved on by the call. "." and ".." are left out. A name that exists all the time is
  * listed exactly once, whatever else happens to the directory. -ERANGE: the buffer is too small for the next name (288 bytes

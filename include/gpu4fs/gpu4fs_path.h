@@ -157,8 +157,12 @@ struct gpu4fs_batch_entry {
 GPU4FS_API int64_t gpu4fs_batch(gpu4fs *fs, gpu4fs_file *at, struct gpu4fs_batch_entry *entries, uint32_t count,
 				uint32_t flags);
 
-/* Sets permission, set-id and sticky bits. Follows symbolic links. -EPERM unless the owner or uid 0. */
+/*
+ * Sets permission, set-id and sticky bits. -EPERM unless the owner or uid 0. chmod follows a symbolic link at the end of the path;
+ * lchmod does not, and of a link says -EOPNOTSUPP: it has no permissions of its own.
+ */
 GPU4FS_API int gpu4fs_chmod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode);
+GPU4FS_API int gpu4fs_lchmod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode);
 /* Sets owner and group; (uint32_t)-1 leaves one as it is. flags: 0 or AT_SYMLINK_NOFOLLOW. Clears set-id bits. */
 GPU4FS_API int gpu4fs_chown(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t uid, uint32_t gid, int flags);
 /*

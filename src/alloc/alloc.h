@@ -198,6 +198,14 @@ G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, st
 G4_FN bool g4_slab_has_sums(struct g4_alloc *alloc, uint32_t line, struct g4_address address);
 /* The slab of a kind that shard s fills, which has one, is nobody's any more, and a free page if it is empty. */
 G4_FN int g4_slab_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t s, uint32_t kind);
+/*
+ * A page of the caller's becomes a slab in which nothing can be found yet; the transaction keeps it in *line. g4_slab_fill(), in the
+ * same transaction: the first `count` slots behind the header, of one-slot contents, have been written and are in use.
+ */
+G4_FN int g4_slab_new(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
+		      struct g4_address page, uint32_t *line);
+G4_FN int g4_slab_fill(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address page,
+		       uint32_t line, uint32_t count);
 /* Sets or clears a page's bit in the slab map. */
 G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			     bool set);

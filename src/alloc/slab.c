@@ -155,6 +155,33 @@ G4_FN G4_COLD static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, stru
 	return rc;
 }
 
+G4_FN int g4_slab_new(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
+		      struct g4_address page, uint32_t *line)
+{
+	const int rc = g4_meta_new(wg, alloc->meta, page, G4_BLOCK_SLAB, line);
+
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, *line);
+	set_past(alloc, page, true);
+	header_of(alloc, *line)->kind = kind;
+	g4_cache_put(alloc->meta->cache, *line);
+	return 0;
+}
+
+G4_FN int g4_slab_fill(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address page,
+		       uint32_t line, uint32_t count)
+{
+	const uint32_t used = (2u << count) - 1;
+
+	g4_lock(stripe(alloc, page));
+	header_of(alloc, line)->used = (g4_le16)used;
+	set_past(alloc, page, false);
+	const int rc = used == SLAB_FULL ? 0 : g4_alloc_mark_slab(wg, alloc, txn, page, true);
+	g4_unlock(stripe(alloc, page));
+	return rc;
+}
+
 /* A slot from a slab that somebody freed a slot of, or that the map knows; full: also one that another shard fills. */
 G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
 				    bool full, struct g4_address *page, struct g4_address *address, uint32_t *near)

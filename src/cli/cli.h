@@ -24,6 +24,7 @@
 	X(cp, "copy files inside a file system, by reference")                                                         \
 	X(rm, "remove files and trees inside a file system")                                                           \
 	X(du, "show how much space trees take")                                                                        \
+	X(find, "list what is in trees, by name, type, size and time")                                                 \
 	X(import, "copy a tree of the host into a file system")                                                        \
 	X(export, "copy a tree of a file system to the host")                                                          \
 	X(dedup, "share what files have stored more than once")                                                        \

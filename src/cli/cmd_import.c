@@ -18,17 +18,19 @@
 
 #include "cli/attach.h"
 
-const char g4_help_import[] = "[-v] [-j N] --image IMAGE|--socket PATH SOURCE TARGET\n\n"
-			      "Copies a directory of the host, with all that is in it, into a file system that is not\n"
-			      "mounted, or that 'gpu4fs serve' has: contents with their holes, owners, modes, times,\n"
-			      "extended attributes with access lists, symbolic and hard links, special files. TARGET\n"
-			      "begins at the file system's root and is made where it is missing. A directory that is\n"
-			      "there gets what it lacks; any other name that is there is an error, and stays.\n\n"
-			      "      --image IMAGE  the device with the file system, which is not mounted\n"
-			      "      --socket PATH  where 'gpu4fs serve' serves it\n"
-			      "  -j, --jobs=N       use N threads, not as many as there are processors\n"
-			      "  -v, --verbose      say how much was copied\n"
-			      "      --help         show this\n";
+const char g4_help_import[] =
+	"[-v] [-j N] --image IMAGE|--socket PATH SOURCE TARGET\n\n"
+	"Copies a directory of the host, with all that is in it, into a file system that is not\n"
+	"mounted, or that 'gpu4fs serve' has: contents with their holes, owners, modes, times,\n"
+	"extended attributes with access lists, symbolic and hard links, special files. TARGET\n"
+	"is a directory, begins at the file system's root and is made where it is missing.\n"
+	"A directory that is there gets what it lacks; any other name that is there is an error,\n"
+	"and stays. A SOURCE that is no directory gets into TARGET by its own name.\n\n"
+	"      --image IMAGE  the device with the file system, which is not mounted\n"
+	"      --socket PATH  where 'gpu4fs serve' serves it\n"
+	"  -j, --jobs=N       use N threads, not as many as there are processors\n"
+	"  -v, --verbose      say how much was copied\n"
+	"      --help         show this\n";
 
 #define BUFFER_BYTES (1u << 20)
 #define VALUE_BYTES (64u << 10)
@@ -47,6 +49,7 @@ struct directory {
 	int fd;
 	gpu4fs_file *to;
 	uint32_t pending; /* itself while it is a task, and the directories in it */
+	const char *only; /* the first, of a single name: that of it; NULL: all of it, and its attributes */
 };
 
 struct import {
@@ -170,7 +173,7 @@ static int64_t copy_attributes(struct worker *worker, const struct source *sourc
 	if (rc == 0 && to != NULL)
 		rc = gpu4fs_fchmod(to, mode);
 	else if (rc == 0 && !S_ISLNK(stat->st_mode))
-		rc = gpu4fs_chmod(fs, dir->to, name, mode);
+		rc = gpu4fs_lchmod(fs, dir->to, name, mode);
 	if (rc == 0)
 		rc = to != NULL ? gpu4fs_futimens(to, times) :
 				  gpu4fs_utimens(fs, dir->to, name, times, AT_SYMLINK_NOFOLLOW);
@@ -317,7 +320,7 @@ static void let_go(struct worker *worker, struct directory *dir)
 	while (dir != NULL && __atomic_sub_fetch(&dir->pending, 1, __ATOMIC_ACQ_REL) == 0) {
 		struct directory *parent = dir->parent;
 		const struct source from = {.fd = dir->fd};
-		if (dir->to != NULL && !g4_cli_interrupted()) {
+		if (dir->to != NULL && dir->only == NULL && !g4_cli_interrupted()) {
 			const int64_t rc = copy_attributes(worker, &from, dir->to, dir, "", &dir->stat);
 			if (rc < 0)
 				failed(import, dir, "", rc);
@@ -371,7 +374,8 @@ static int list(const struct directory *dir, struct item **items, size_t *count)
 	}
 	while (errno = 0, (entry = readdir(stream)) != NULL) {
 		struct item item = {.name = NULL};
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    (dir->only != NULL && strcmp(entry->d_name, dir->only) != 0))
 			continue;
 		if (fstatat(dir->fd, entry->d_name, &item.stat, AT_SYMLINK_NOFOLLOW) != 0) {
 			if (errno == ENOENT) /* gone meanwhile */
@@ -525,10 +529,28 @@ static int run_workers(struct import *import, long jobs)
 	return rc;
 }
 
+/* The directory of the host that is copied; of another name the one that it is in, and the name in *only. */
+static int open_source(const char *source, const char **only)
+{
+	const char *slash = strrchr(source, '/');
+	struct stat stat;
+	int fd = open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	*only = NULL;
+	if (fd >= 0 || lstat(source, &stat) != 0 || S_ISDIR(stat.st_mode))
+		return fd;
+	*only = slash != NULL ? slash + 1 : source;
+	char *above = slash == NULL ? strdup(".") : strndup(source, slash > source ? (size_t)(slash - source) : 1);
+	fd = above != NULL ? open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	free(above);
+	return fd;
+}
+
 static int import_tree(struct import *import, const char *source, const char *target, long jobs)
 {
+	const char *only;
 	struct stat stat;
-	const int fd = open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int fd = open_source(source, &only);
 
 	if (fd < 0 || fstat(fd, &stat) != 0) {
 		const int error = errno;
@@ -538,7 +560,7 @@ static int import_tree(struct import *import, const char *source, const char *ta
 		return -error;
 	}
 	struct directory *top = new_directory(NULL, "", strcmp(target, "/") == 0 ? "" : target, &stat);
-	int rc = top == NULL ? -ENOMEM : gpu4fs_mkdir_all(import->fs, NULL, target, 0700, NULL);
+	int rc = top == NULL ? -ENOMEM : gpu4fs_mkdir_all(import->fs, NULL, target, only != NULL ? 0755 : 0700, NULL);
 	if (rc == 0)
 		rc = gpu4fs_open(import->fs, NULL, target, O_RDONLY | O_DIRECTORY, 0, &top->to);
 	if (rc < 0) {
@@ -549,6 +571,7 @@ static int import_tree(struct import *import, const char *source, const char *ta
 		return rc;
 	}
 	top->fd = fd;
+	top->only = only;
 	push(import, top);
 	rc = run_workers(import, jobs);
 	return rc;

@@ -9,176 +9,57 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "client/batch_form.h"
 #include "client/client.h"
 #include "ring/ring.h"
 
 #define BATCH_BYTES G4_SESSION_STAGE_BYTES
-#define ENTRIES_MOST 512u /* of a command: others that wait for the workgroup wait for so many */
 
 struct batch {
+	struct g4c_batch form;
 	gpu4fs *fs;
 	struct g4c_node start;
-	struct gpu4fs_batch_entry *entries;
-	uint32_t flags;
-	uint8_t *data; /* BATCH_BYTES, aligned */
 };
 
-/* ------------------------------------------------------------------ to the engine */
-
-static uint64_t path_bytes(const char *path)
-{
-	return path ? strnlen(path, BATCH_BYTES) : 0;
-}
-
-static uint64_t text_bytes(const struct gpu4fs_batch_entry *entry)
-{
-	return path_bytes(entry->path) + (entry->op == GPU4FS_BATCH_RENAME ? path_bytes(entry->path2) : 0);
-}
-
-/* What the engine calls it; false: there is none such. */
-static bool translate(const struct gpu4fs_batch_entry *entry, struct g4_batch_entry *out)
-{
-	switch ((enum gpu4fs_batch_op)entry->op) {
-	case GPU4FS_BATCH_STAT:
-	case GPU4FS_BATCH_LSTAT:
-		out->op = G4_CMD_LOOKUP;
-		out->mode = entry->op == GPU4FS_BATCH_LSTAT ? G4_RESOLVE_NOFOLLOW : 0;
-		return true;
-	case GPU4FS_BATCH_CREATE:
-		out->op = G4_CMD_MKNOD;
-		out->mode = entry->mode;
-		return true;
-	case GPU4FS_BATCH_MKDIR:
-	case GPU4FS_BATCH_MKDIR_ALL:
-		out->op = entry->op == GPU4FS_BATCH_MKDIR ? G4_CMD_MKDIR : G4_BATCH_MKDIR_ALL;
-		out->mode = entry->mode & G4C_MKDIR_MODE;
-		return true;
-	case GPU4FS_BATCH_UNLINK:
-		out->op = G4_CMD_UNLINK;
-		return true;
-	case GPU4FS_BATCH_RMDIR:
-		out->op = G4_CMD_RMDIR;
-		return true;
-	case GPU4FS_BATCH_RENAME:
-		out->op = G4_CMD_RENAME;
-		out->mode = entry->mode;
-		return true;
-	}
-	return false;
-}
-
-static void append(struct batch *batch, uint64_t *at, const char *path)
-{
-	const uint64_t bytes = path_bytes(path);
-
-	if (bytes > 0)
-		memcpy(batch->data + *at, path, bytes);
-	*at += bytes;
-}
-
-/* Entries from `first` on that one command takes: how many, at least 1; *flags: for the command. */
-static uint32_t count_fitting(const struct batch *batch, uint32_t first, uint32_t count, uint32_t *flags)
-{
-	uint64_t text = 0;
-	uint32_t n = 0;
-
-	*flags = batch->flags & GPU4FS_BATCH_STOP ? G4_BATCH_STOP : 0;
-	while (n < ENTRIES_MOST && first + n < count) {
-		const uint32_t more = *flags | (batch->entries[first + n].stat ? G4_BATCH_ATTR : 0);
-		text += text_bytes(&batch->entries[first + n]);
-		if (n > 0 && g4_batch_head_bytes(n + 1, more) + text > BATCH_BYTES)
-			break;
-		*flags = more;
-		n++;
-	}
-	return n;
-}
-
-/* Fills the command's data; its length. */
-static uint64_t pack(struct batch *batch, uint32_t first, uint32_t count, uint32_t flags)
-{
-	struct g4_batch_entry *out = (struct g4_batch_entry *)(void *)batch->data;
-	uint64_t at = g4_batch_head_bytes(count, flags);
-
-	memset(batch->data, 0, at);
-	for (uint32_t k = 0; k < count; k++) {
-		const struct gpu4fs_batch_entry *entry = &batch->entries[first + k];
-		if (!translate(entry, &out[k]))
-			out[k].op = UINT32_MAX;
-		out[k].path_at = (uint32_t)at;
-		out[k].path_bytes = (uint32_t)path_bytes(entry->path);
-		out[k].path2_bytes = (uint32_t)(text_bytes(entry) - out[k].path_bytes);
-		append(batch, &at, entry->path);
-		if (out[k].path2_bytes > 0)
-			append(batch, &at, entry->path2);
-	}
-	return at;
-}
-
-/* ------------------------------------------------------------------ and back */
-
-static void unpack(const struct batch *batch, uint32_t first, uint32_t count, uint32_t flags)
-{
-	const struct g4_batch_entry *in = (const struct g4_batch_entry *)(const void *)batch->data;
-	const struct g4_attr *attrs = (const struct g4_attr *)(const void *)(in + count);
-
-	for (uint32_t k = 0; k < count; k++) {
-		struct gpu4fs_batch_entry *entry = &batch->entries[first + k];
-		/* an operation that the engine does not know is one that we do not */
-		entry->result = in[k].status == -G4_E_NOSYS ? -EINVAL : in[k].status < 0 ? -g4_errno(in[k].status) : 0;
-		entry->component = in[k].component;
-		entry->made = in[k].made;
-		if (entry->stat && entry->result == 0 && (flags & G4_BATCH_ATTR))
-			g4c_stat_from_attr(&attrs[k], entry->stat);
-	}
-}
-
-static void fail(const struct batch *batch, uint32_t first, uint32_t count, int rc)
-{
-	for (uint32_t k = first; k < count; k++) {
-		batch->entries[k].result = rc;
-		batch->entries[k].component = GPU4FS_BATCH_AT_NAME;
-		batch->entries[k].made = 0;
-	}
-}
-
 /* One command: how many of its entries were done, or a negative errno of them all. */
-static int run(struct batch *batch, uint32_t first, uint32_t count, uint32_t flags)
+static int run(const struct batch *batch, uint32_t first, uint32_t count, uint32_t flags)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_BATCH, .mask = count, .flags = flags, .cred = &batch->fs->cred};
 	int done = 0;
 
-	if (g4_batch_head_bytes(1, flags) + text_bytes(&batch->entries[first]) > BATCH_BYTES) {
-		fail(batch, first, first + 1, -ENAMETOOLONG);
+	if (g4c_batch_is_too_long(&batch->form, &batch->form.entries[first])) {
+		g4c_batch_fail(&batch->form, first, first + 1, -ENAMETOOLONG);
 		return 0;
 	}
 	g4c_set_node(&cmd, batch->start);
-	cmd.data = batch->data;
-	cmd.length = pack(batch, first, count, flags);
+	cmd.data = batch->form.data;
+	cmd.length = g4c_batch_pack(&batch->form, first, count, flags);
 	const int rc = g4c_run(batch->fs->mount->engine, &cmd);
 	if (rc < 0)
 		return rc;
-	unpack(batch, first, count, flags);
-	for (uint32_t k = first; k < first + count; k++)
-		done += batch->entries[k].result == 0;
+	for (uint32_t k = 0; k < count; k++) {
+		const int code = g4c_batch_unpack(&batch->form, first, count, flags, k);
+		batch->form.entries[first + k].result = code < 0 ? -g4_errno(code) : 0;
+		done += code == 0;
+	}
 	return done;
 }
 
-static int64_t run_all(struct batch *batch, uint32_t count)
+static int64_t run_all(const struct batch *batch, uint32_t count)
 {
 	int64_t done = 0;
 	uint32_t flags, n;
 
 	for (uint32_t first = 0; first < count; first += n) {
-		n = count_fitting(batch, first, count, &flags);
+		n = g4c_batch_fitting(&batch->form, first, count, &flags);
 		const int rc = run(batch, first, n, flags);
 		if (rc < 0) {
-			fail(batch, first, count, rc);
+			g4c_batch_fail(&batch->form, first, count, rc);
 			return done > 0 ? done : rc;
 		}
 		done += rc;
-		if ((batch->flags & GPU4FS_BATCH_STOP) && (uint32_t)rc < n) {
-			fail(batch, first + n, count, -ECANCELED);
+		if ((batch->form.flags & GPU4FS_BATCH_STOP) && (uint32_t)rc < n) {
+			g4c_batch_fail(&batch->form, first + n, count, -ECANCELED);
 			break;
 		}
 	}
@@ -187,7 +68,7 @@ static int64_t run_all(struct batch *batch, uint32_t count)
 
 int64_t gpu4fs_batch(gpu4fs *fs, gpu4fs_file *at, struct gpu4fs_batch_entry *entries, uint32_t count, uint32_t flags)
 {
-	struct batch batch = {.fs = fs, .entries = entries, .flags = flags};
+	struct batch batch = {.fs = fs, .form = {.entries = entries, .flags = flags, .room = BATCH_BYTES}};
 
 	G4_STATIC_ASSERT(GPU4FS_BATCH_AT_NAME == G4_BATCH_AT_NAME, "one meaning");
 	if (flags & ~GPU4FS_BATCH_STOP)
@@ -195,11 +76,11 @@ int64_t gpu4fs_batch(gpu4fs *fs, gpu4fs_file *at, struct gpu4fs_batch_entry *ent
 	int rc = g4c_start_of(fs, at, false, &batch.start);
 	if (rc < 0)
 		return rc;
-	batch.data = malloc(BATCH_BYTES);
-	if (!batch.data)
+	batch.form.data = malloc(BATCH_BYTES);
+	if (!batch.form.data)
 		return -ENOMEM;
 	const int64_t done = run_all(&batch, count);
-	free(batch.data);
+	free(batch.form.data);
 	return done;
 }
 

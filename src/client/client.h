@@ -26,7 +26,6 @@
 #define G4C_PATH_MAX 4096u /* with terminator */
 #define G4C_NAME_MAX 255u
 #define G4C_LINKS_MAX 40u
-#define G4C_MKDIR_MODE 01777u /* of the bits of a mode, those that mkdir(2) takes */
 #define G4C_FILE_MAX_BYTES INT64_MAX
 #define G4C_IO_MAX_BYTES (UINT64_C(0x80000000) - 4096)
 

@@ -7,6 +7,7 @@
 #include "gpu4fs/gpu4fs.h"
 
 #define G4C_NS_PER_SECOND INT64_C(1000000000)
+#define G4C_MKDIR_MODE 01777u /* of the bits of a mode, those that mkdir(2) takes */
 
 /* What open(2) flags mean. */
 struct g4c_open_flags {

@@ -88,6 +88,8 @@ static int set_by_path(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follo
 			return rc;
 		if ((mask & G4_SET_SIZE) && !S_ISREG(attr.mode))
 			return S_ISDIR(attr.mode) ? -EISDIR : -EINVAL;
+		if ((mask & G4_SET_MODE) && S_ISLNK(attr.mode)) /* as Linux: that of a link says nothing */
+			return -EOPNOTSUPP;
 		g4c_set_node(&cmd, g4c_node_of(&attr));
 		attr = *wanted;
 		rc = g4c_run(fs->mount->engine, &cmd);
@@ -100,6 +102,13 @@ int gpu4fs_chmod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
 	const struct g4_attr attr = {.mode = mode & 07777};
 
 	return set_by_path(fs, at, path, true, G4_SET_MODE, &attr);
+}
+
+int gpu4fs_lchmod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
+{
+	const struct g4_attr attr = {.mode = mode & 07777};
+
+	return set_by_path(fs, at, path, false, G4_SET_MODE, &attr);
 }
 
 int gpu4fs_fchmod(gpu4fs_file *file, uint32_t mode)

@@ -231,7 +231,13 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint6
 	bool stream = !bypass && window == G4_FILL_MAX_PAGES;
 	if (stream)
 		g4_ahead_ask(fs, index, g4_pages_for(offset + bytes), g4_pages_for(inode->size));
-	const struct g4_split_work work = {G4_SPLIT_READ, index, offset, bytes, (uint8_t *)to, direct, stream, NULL};
+	const struct g4_split_work work = {.kind = G4_SPLIT_READ,
+					   .index = index,
+					   .offset = offset,
+					   .bytes = bytes,
+					   .to = (uint8_t *)to,
+					   .direct = direct,
+					   .stream = stream};
 	struct g4_split_job *job = g4_split_open(wg, fs, &work);
 	if (job) {
 		rc = read_shared(wg, fs, job, done);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large transfers, done by more than one workgroup. Moving data is bound by what one workgroup has under way: a warp
+ * Large transfers and other work with pieces, done by more than one workgroup. Moving data is bound by what one workgroup has under way: a warp
  * copies a few GB/s, and hundreds of them wait for commands. So the workgroup that executes a large transfer (the owner) puts its
  * data movement into a job, cut into pieces, and workgroups that have nothing else to do (helpers) take pieces of it.
  *
  * The owner takes pieces like everybody and then waits for those that helpers took. It depends on nobody: where nobody
  * comes, it does all of them. A helper depends on nobody either: it holds no lock, and a piece takes none but the
- * cache's and waits for the device only (fs/README.md, rule 10). Locks, checks, space and transactions are the owner's.
+ * cache's and waits for the device only (fs/README.md, rule 10). Locks, checks, space and transactions are the owner's. The pieces of
+ * a batch of names are operations instead: their owner holds nothing, and a helper what an operation holds.
  *
  * Pieces are those of a task (task/task.h), one for each job. A job stays as it is until the owner has seen all pieces done; so
  * everything in it may be read by workgroups that own a piece, and by no other.
  */
 #include "data/split.h"
+
+#include "inode/chain.h"
 
 #define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
@@ -26,8 +29,12 @@ G4_STATIC_ASSERT(REQUEST_PIECE_BYTES == G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, "t
 #define MOST_BYTES G4_TIB /* pieces and positions can be counted */
 G4_STATIC_ASSERT(MOST_BYTES / COPY_PIECE_BYTES < G4_TASK_MAX_PIECES && MOST_BYTES < G4_TASK_MAX_POSITION, "of a task");
 
-G4_FN static uint32_t piece_bytes(const struct g4_fs *fs)
+G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_work *work)
 {
+	if (work->kind == G4_SPLIT_CHAIN)
+		return G4_CHAIN_PIECE;
+	if (work->kind == G4_SPLIT_NAMES)
+		return G4_SPLIT_PIECE_NAMES;
 	return g4_space_is_mapped(&fs->space) ? COPY_PIECE_BYTES : REQUEST_PIECE_BYTES;
 }
 
@@ -113,7 +120,7 @@ G4_FN static bool take_slot(struct g4_wg *wg, struct g4_split *split, uint32_t *
 G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work)
 {
 	struct g4_split *split = &fs->split;
-	const uint32_t piece = piece_bytes(fs);
+	const uint32_t piece = piece_bytes(fs, work);
 	uint32_t slot;
 
 	if (g4_load32_rlx(&split->helpers) == 0 || work->bytes < (uint64_t)LEAST_PIECES * piece ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large transfers, done by more than one workgroup (fs/README.md, rules 10 and 11). Leader. Moving the bytes of a piece
- * is not done here: an owner does it itself (read.c, store.c), a helper in help.c.
+ * Large transfers and other work with pieces, done by more than one workgroup (fs/README.md, rules 10 and 11). Leader. Doing a piece
+ * is not done here: an owner does it itself (read.c, store.c, fs/nested.c, fs/batch.c), a helper in fs/help.c.
  */
 #ifndef G4_SPLIT_H
 #define G4_SPLIT_H

@@ -134,8 +134,8 @@ G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch 
 
 G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
 {
-	const struct g4_split_work work = {G4_SPLIT_WRITE, 0,	  0,	 (uint64_t)batch->count * G4_PAGE_BYTES,
-					   NULL,	   false, false, batch};
+	const struct g4_split_work work = {
+		.kind = G4_SPLIT_WRITE, .bytes = (uint64_t)batch->count * G4_PAGE_BYTES, .batch = batch};
 	struct g4_split_job *job = g4_split_open(wg, fs, &work);
 
 	if (job)

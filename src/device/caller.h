@@ -162,6 +162,12 @@ G4_FN int g4_caller_rmdir(struct g4_caller *caller, const struct g4_caller_path 
 /* flags: 0 or one of G4_RENAME_*. */
 G4_FN int g4_caller_rename(struct g4_caller *caller, const struct g4_caller_path *from, const struct g4_caller_path *to,
 			   uint32_t flags);
+/*
+ * A BATCH: its data (fs/command.h) lies in memory that all workgroups reach, for the engine's own may help. Bytes of entries and
+ * attributes, or a negative code of them all.
+ */
+G4_FN int64_t g4_caller_batch(struct g4_caller *caller, const struct g4_caller_file *at, void *data, uint64_t bytes,
+			      uint32_t count, uint32_t flags);
 /* Of a file that is open for writing: -G4_E_INVAL. */
 G4_FN int g4_caller_truncate(struct g4_caller *caller, const struct g4_caller_file *file, uint64_t size);
 

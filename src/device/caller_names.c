@@ -188,3 +188,19 @@ G4_FN int g4_caller_truncate(struct g4_caller *caller, const struct g4_caller_fi
 	cmd.attr = &caller->attr;
 	return execute(caller, &cmd);
 }
+
+G4_FN int64_t g4_caller_batch(struct g4_caller *caller, const struct g4_caller_file *at, void *data, uint64_t bytes,
+			      uint32_t count, uint32_t flags)
+{
+	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_BATCH);
+
+	if (at && at->handle == 0)
+		return -G4_E_BADF;
+	cmd.node = at ? at->ino : caller->callers->start;
+	cmd.data = data;
+	cmd.length = bytes;
+	cmd.mask = count;
+	cmd.flags = flags;
+	const int rc = g4_caller_run(caller, &cmd);
+	return rc < 0 ? rc : (int64_t)cmd.value;
+}

@@ -683,6 +683,24 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 	return rc;
 }
 
+G4_FN int g4_dir_new_leaf(struct g4_wg *wg, const struct g4_dir *dir, struct g4_txn *txn, struct g4_address page,
+			  const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type)
+{
+	const struct g4_dir_entry entry = {inode, g4_dir_hash(dir->hash_key, name, bytes), 0, (uint8_t)bytes,
+					   file_type};
+	struct g4_leaf leaf;
+	uint32_t line;
+	int rc = g4_meta_new(wg, dir->alloc->meta, page, G4_BLOCK_DIR_LEAF, &line);
+
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	g4_leaf_init(&leaf, g4_dir_cache(dir), line);
+	rc = g4_leaf_insert(wg, &leaf, &entry, name, false) ? 0 : -G4_E_CORRUPT_DIR;
+	g4_cache_put(g4_dir_cache(dir), line);
+	return rc;
+}
+
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot)
 {
 	const struct g4_txn_page *page;

@@ -132,6 +132,12 @@ G4_FN int g4_dir_divide_beside(struct g4_wg *wg, struct g4_dir *dir, struct g4_t
  * could be united. 0 where it cannot be told, UINT32_MAX where the leaf is the only page.
  */
 G4_FN uint32_t g4_dir_used_beside(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash);
+/*
+ * A page of the caller's becomes the only page of a directory that nobody can have found yet, with one name. Of dir, alloc and hash_key
+ * count.
+ */
+G4_FN int g4_dir_new_leaf(struct g4_wg *wg, const struct g4_dir *dir, struct g4_txn *txn, struct g4_address page,
+			  const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type);
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot);
 /* The leaf that a lookup has seen: until g4_txn_put(), replace, remove and an insert with room do not fail for its sake. */
 G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,

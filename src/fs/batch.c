@@ -7,13 +7,19 @@
  * What an entry saves is the way of a command, and the walk: entries whose paths have the directory in common with the one
  * before take the inode that its walk came to. That is as if all walks had been made first. A directory that is gone is walked to again.
  *
+ * Where workgroups have nothing else to do they share the entries, a few at a time. An entry is an operation, so whoever does it holds
+ * nothing before, and the one that has the command holds nothing while it waits for them.
+ *
  * MKDIR_ALL makes what a path lacks from the top down, a directory a transaction (docs/design/directories.md argues why).
  * Crash at any line: what is there is the path's beginning, valid and reachable.
  *
  * The data is hostile: its entries may say anything. Paths lie behind all results, so that no result changes a path that was checked.
  */
+#include "fs/batch.h"
+#include "data/split.h"
 #include "fs/commands.h"
 #include "fs/cred.h"
+#include "fs/nested.h"
 #include "fs/path.h"
 #include "fs/room.h"
 #include "fs/walk.h"
@@ -263,12 +269,23 @@ G4_FN static uint32_t next_component(struct chain *chain)
 	return n;
 }
 
+/* Many below the one that was just made, as far as that goes; whether any. */
+G4_FN static int make_many(struct g4_wg *wg, struct g4_fs *fs, struct batch *b, struct chain *chain, uint32_t mode)
+{
+	int rc = g4_make_nested(wg, fs, b->cmd->cred, mode, &chain->here, chain->path, chain->bytes, &chain->at);
+
+	if (rc > 0)
+		b->entry->made += (uint32_t)rc;
+	return rc;
+}
+
 /* Makes directories, each in the one before. -G4_E_EXIST: there is one already: the chain is at it. */
 G4_FN static int make_chain(struct g4_wg *wg, struct g4_fs *fs, struct batch *b, struct chain *chain,
 			    struct g4_attr *attr)
 {
 	const uint32_t above = b->entry->mode | 0300u; /* as mkdir -p has it */
 	struct g4_cmd one;
+	bool rest_is_long = true; /* or may be */
 	uint32_t n;
 
 	while ((n = next_component(chain)) > 0) {
@@ -291,6 +308,11 @@ G4_FN static int make_chain(struct g4_wg *wg, struct g4_fs *fs, struct batch *b,
 		chain->here.ino = attr->ino;
 		chain->here.generation = (uint32_t)attr->generation;
 		chain->at += n;
+		while (rest_is_long && (rc = make_many(wg, fs, b, chain, above)) > 0)
+			;
+		if (rc < 0)
+			return rc;
+		rest_is_long = false;
 	}
 	return 0;
 }
@@ -410,25 +432,19 @@ G4_FN static int run_entry(struct g4_wg *wg, struct g4_fs *fs, struct batch *b)
 	return rc;
 }
 
-G4_FN int g4_do_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+/* Entries of a batch, one after the other. */
+G4_FN static void run_entries(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, uint32_t first, uint32_t count)
 {
-	const uint64_t head = g4_batch_head_bytes(cmd->mask, cmd->flags);
 	struct g4_batch_entry *entries = (struct g4_batch_entry *)cmd->data;
+	struct g4_attr *attrs = (struct g4_attr *)(void *)(entries + cmd->mask);
 	struct batch b = {0};
 	int failed = 0;
 
-	cmd->value = 0;
-	if (cmd->node == 0 || cmd->mask == 0 || (cmd->flags & ~G4_BATCH_FLAGS) || head > cmd->length ||
-	    cmd->length > UINT32_MAX)
-		return -G4_E_INVAL;
-	struct g4_attr *attrs = (struct g4_attr *)(void *)(entries + cmd->mask);
 	b.cmd = cmd;
 	b.paths = (const char *)cmd->data;
 	b.start.ino = cmd->node;
 	b.start.generation = cmd->generation;
-	/* what a ring seals here is what was led to, and nothing that its client wrote */
-	memset(attrs, 0, (size_t)(head - cmd->mask * sizeof(*entries)));
-	for (uint32_t k = 0; k < cmd->mask; k++) {
+	for (uint32_t k = first; k < first + count; k++) {
 		b.entry = &entries[k];
 		b.attr = cmd->flags & G4_BATCH_ATTR ? &attrs[k] : NULL;
 		if (failed < 0 && (cmd->flags & G4_BATCH_STOP)) {
@@ -440,6 +456,74 @@ G4_FN int g4_do_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		b.entry->status = run_entry(wg, fs, &b);
 		failed = failed < 0 ? failed : b.entry->status;
 	}
+}
+
+/* ------------------------------------------------------------------ shared by workgroups */
+
+G4_FN void g4_batch_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_names *names, uint32_t first,
+			  uint32_t count)
+{
+	struct g4_cmd cmd = names->cmd;
+
+	run_entries(wg, fs, &cmd, first, count);
+}
+
+/*
+ * Whether the entries have text of their own, all of them together. Where they do, no part of them is refused for it, so that it does
+ * not matter who does which.
+ */
+G4_FN static bool have_own_text(const struct g4_cmd *cmd)
+{
+	const struct g4_batch_entry *entries = (const struct g4_batch_entry *)cmd->data;
+	uint64_t text = g4_batch_head_bytes(cmd->mask, cmd->flags);
+
+	for (uint32_t k = 0; k < cmd->mask; k++)
+		text += (uint64_t)entries[k].path_bytes + entries[k].path2_bytes;
+	return text <= cmd->length;
+}
+
+/* Lets others do pieces of a batch. False: nobody would. */
+G4_FN static bool run_shared(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_split_work work = {.kind = G4_SPLIT_NAMES, .bytes = cmd->mask};
+	struct g4_split_piece piece;
+	uint64_t done;
+
+	if (g4_load32_rlx(&fs->split.helpers) == 0 || (cmd->flags & G4_BATCH_STOP) || !have_own_text(cmd))
+		return false;
+	struct g4_names *names = (struct g4_names *)g4_scratch_take(wg, sizeof(*names));
+	names->cmd = *cmd;
+	if (cmd->cred) {
+		names->cred = *cmd->cred;
+		names->cmd.cred = &names->cred;
+	}
+	work.names = names;
+	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	if (job) {
+		while (g4_split_take(job, &piece)) {
+			g4_batch_piece(wg, fs, names, (uint32_t)piece.offset, (uint32_t)piece.bytes);
+			g4_split_done(job, &piece, 0, 0);
+		}
+		(void)g4_split_close(fs, job, &done); /* entries have results of their own: no piece fails */
+	}
+	g4_scratch_release(wg, mark);
+	return job != NULL;
+}
+
+G4_FN int g4_do_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	const uint64_t head = g4_batch_head_bytes(cmd->mask, cmd->flags);
+	struct g4_batch_entry *entries = (struct g4_batch_entry *)cmd->data;
+
+	cmd->value = 0;
+	if (cmd->node == 0 || cmd->mask == 0 || (cmd->flags & ~G4_BATCH_FLAGS) || head > cmd->length ||
+	    cmd->length > UINT32_MAX)
+		return -G4_E_INVAL;
+	/* what a ring seals here is what was led to, and nothing that its client wrote */
+	memset(entries + cmd->mask, 0, (size_t)(head - cmd->mask * sizeof(*entries)));
+	if (!run_shared(wg, fs, cmd))
+		run_entries(wg, fs, cmd, 0, cmd->mask);
 	cmd->value = head;
 	return 0;
 }

@@ -168,7 +168,7 @@ struct g4_batch_entry {
 G4_STATIC_ASSERT(sizeof(struct g4_batch_entry) == 32, "entries of a batch");
 
 /* Where the paths of a batch may begin: behind what it has of results. */
-G4_FN G4_INLINE uint64_t g4_batch_head_bytes(uint64_t count, uint32_t flags)
+G4_HD G4_INLINE uint64_t g4_batch_head_bytes(uint64_t count, uint32_t flags)
 {
 	return count * (sizeof(struct g4_batch_entry) + (flags & G4_BATCH_ATTR ? sizeof(struct g4_attr) : 0));
 }

@@ -14,6 +14,7 @@
 #include "inode/icache.h"
 #include "inode/inode.h"
 #include "inode/orphan.h"
+#include "inode/times.h"
 #include "inode/txn.h"
 
 /* What a new inode gets from its directory: access lists, the page of a long link's target. */
@@ -78,6 +79,16 @@ G4_FN G4_COLD static int set_new_attributes(struct g4_wg *wg, struct g4_fs *fs, 
 	return rc;
 }
 
+/* Of an inode whose mode is set. */
+G4_FN static void set_new_fields(struct g4_inode *inode, const struct new_inode *new_inode)
+{
+	inode->uid = new_inode->uid;
+	inode->gid = new_inode->gid;
+	inode->policy = new_inode->policy;
+	inode->nlink = g4_is_dir(inode->mode) ? 2 : 1;
+	g4_inode_set_domain(inode, new_inode->domain);
+}
+
 /* Makes the inode in the transaction; *index is referenced and write-locked. */
 G4_FN static int make_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_inode_core *parent,
 			    const struct g4_cmd *cmd, struct new_inode *new_inode, uint32_t *index)
@@ -87,16 +98,27 @@ G4_FN static int make_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	if (rc < 0)
 		return rc;
 	struct g4_inode_core *inode = g4_icache_at(fs, *index);
-	inode->disk.uid = new_inode->uid;
-	inode->disk.gid = new_inode->gid;
-	inode->disk.policy = new_inode->policy;
-	inode->disk.nlink = g4_is_dir(new_inode->acl.mode) ? 2 : 1;
 	inode->disk.parent = g4_is_dir(new_inode->acl.mode) && parent ? parent->ino : 0;
 	inode->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->rdev : 0;
-	g4_inode_set_domain(&inode->disk, new_inode->domain);
+	set_new_fields(&inode->disk, new_inode);
 	if (g4_is_link(new_inode->acl.mode) || new_inode->acl.access_bytes || new_inode->acl.default_bytes)
 		return set_new_attributes(wg, fs, txn, cmd, new_inode, inode);
 	return 0;
+}
+
+G4_FN bool g4_new_directory(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *parent,
+			    const struct g4_cred *cred, uint32_t mode, struct g4_inode *inode)
+{
+	const struct g4_cmd cmd = {.op = G4_CMD_MKDIR, .mode = mode, .cred = cred};
+	struct new_inode new_inode;
+
+	if (parent->disk.xattr || prepare(wg, fs, parent, &cmd, G4_S_IFDIR, &new_inode) < 0)
+		return false;
+	memset(inode, 0, sizeof(*inode));
+	inode->mode = (uint16_t)new_inode.acl.mode;
+	set_new_fields(inode, &new_inode);
+	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns = g4_now(fs);
+	return true;
 }
 
 G4_FN G4_COLD int g4_undo_new_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index)

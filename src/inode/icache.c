@@ -49,9 +49,14 @@ G4_FN void g4_icache_unhash(struct g4_icache *icache, uint32_t index)
  * table, and no longer than until they come back: so what is in core, and what is removed, has no entry, and making an inode writes
  * none.
  */
+G4_FN uint64_t g4_icache_new_keys(struct g4_icache *icache, uint32_t count)
+{
+	return g4_add64_rlx(&icache->last_key, count) + 1;
+}
+
 G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache)
 {
-	return g4_add64_rlx(&icache->last_key, 1) + 1;
+	return g4_icache_new_keys(icache, 1);
 }
 
 /* Bucket lock held. The key itself chooses the place, so that nothing is read: one write for each that leaves. */

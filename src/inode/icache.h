@@ -20,6 +20,8 @@ G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
 G4_FN uint32_t g4_icache_index_of(const struct g4_fs *fs, uint64_t ino);
 /* A key for an inode's pages in the cache, which no inode or incarnation has had. */
 G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache);
+/* So many of them in a row: the first. */
+G4_FN uint64_t g4_icache_new_keys(struct g4_icache *icache, uint32_t count);
 /* Of an inode that leaves the table with its pages in the cache. */
 G4_FN void g4_icache_remember_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, uint64_t key);
 /* The key that was remembered of the same number and generation, which then is forgotten; or a new one. */

@@ -34,20 +34,26 @@ struct g4_ahead {
 /* ------------------------------------------------------------------ transfers by many workgroups (data/split.c) */
 #define G4_SPLIT_JOBS 32u	 /* at a time; further transfers are done by one workgroup each */
 #define G4_SPLIT_PIECE_PAGES 64u /* of a piece, at most */
+/* Entries of a batch: few of them wait for the slowest, and what they have in common is walked to once. */
+#define G4_SPLIT_PIECE_NAMES 4u
 
-enum g4_split_kind { G4_SPLIT_READ, G4_SPLIT_WRITE };
+enum g4_split_kind { G4_SPLIT_READ, G4_SPLIT_WRITE, G4_SPLIT_CHAIN, G4_SPLIT_NAMES };
 struct g4_batch;
+struct g4_chain;
+struct g4_names;
 
 /* What there is to move. */
 struct g4_split_work {
 	uint32_t kind;	 /* enum g4_split_kind */
 	uint32_t index;	 /* READ: locked by the owner */
-	uint64_t offset; /* READ: in the file; WRITE: 0 */
-	uint64_t bytes;
-	uint8_t *to; /* READ */
-	bool direct; /* READ: past the cache, where that can be */
+	uint64_t offset; /* READ: in the file; the others: 0 */
+	uint64_t bytes;	 /* CHAIN: directories; NAMES: entries */
+	uint8_t *to;	 /* READ */
+	bool direct;	 /* READ: past the cache, where that can be */
 	bool stream;
 	struct g4_batch *batch; /* WRITE: in memory that all workgroups reach; a piece has its pages' part of it */
+	const struct g4_chain *chain; /* CHAIN: the same; a piece has its directories' part of it */
+	const struct g4_names *names; /* NAMES: the same, of its entries */
 };
 
 struct g4_split_job { /* what many change at a time lies apart from what is constant while the job is open */
@@ -57,7 +63,7 @@ struct g4_split_job { /* what many change at a time lies apart from what is cons
 	uint32_t piece_bytes;
 	uint32_t padding0;
 	struct g4_split_work work;
-	uint8_t padding2[72];
+	uint8_t padding2[56];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU");
 

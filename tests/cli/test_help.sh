@@ -7,7 +7,7 @@
 exits 2 "without a command it shows what there is" "$gpu4fs"
 exits 0 "help" "$gpu4fs" help
 commands=$(awk '/^  [a-z]+ / && $1 != "help" && $1 != "version" {print $1}' .out | xargs)
-equals "all commands are listed" "mkfs mount umount serve run fsck info df attr cp rm du import export dedup restripe scrub status disk resize tune nvme map dump trace bench" "$commands"
+equals "all commands are listed" "mkfs mount umount serve run fsck info df attr cp rm du find import export dedup restripe scrub status disk resize tune nvme map dump trace bench" "$commands"
 exits 0 "--help" "$gpu4fs" --help
 exits 0 "version" "$gpu4fs" version
 says "version has a number" '^gpu4fs [0-9]'

@@ -295,6 +295,24 @@ equals "... tells which, and of the others" "1 True" \
 	"$(json_value 'str(d["levels"][-1]["damaged"]) + " " + str(any("problem" in p and p["address"] == '"$leaf"' for p in d["tree"]))')"
 
 # what is refused
+# one name
+mkdir single && echo single >single/file && ln -s file single/link && ln -s tree single/to-tree && ln -s none single/dangling
+chmod 0604 single/file && touch -d '2001-02-03 04:05:06.789' single/file && chmod 0700 single
+exits 0 "import of a file" "$gpu4fs" import --image disk.img single/file /singles/new
+exits 0 "... beside others" "$gpu4fs" import --image disk.img single/link /singles/new
+exits 0 "... and a link that leads nowhere" "$gpu4fs" import --image disk.img single/dangling /singles/new/
+(cd single && exits 0 "... without a directory in front" "$gpu4fs" import --image ../disk.img file /singles/here)
+exits 1 "... once more" "$gpu4fs" import --image disk.img single/file /singles/new
+one_sentence "... fails with one sentence"
+exits 1 "... into a file" "$gpu4fs" import --image disk.img single/link /singles/new/file
+exits 1 "... that is not there" "$gpu4fs" import --image disk.img single/none /singles
+one_sentence "... fails with one sentence"
+exits 1 "... with a slash behind it" "$gpu4fs" import --image disk.img single/file/ /singles
+exits 0 "... and out again" "$gpu4fs" export --image disk.img /singles out-singles
+equals "... all of them" "./here/file ./new/dangling ./new/file ./new/link" "$(cd out-singles && find . ! -type d | sort | paste -sd ' ')"
+equals "... as they were" "$(stat -c '%a %y %s' single/file)" "$(stat -c '%a %y %s' out-singles/new/file)"
+equals "... their directory is its own" 755 "$(stat -c %a out-singles/new)"
+
 exits 2 "import without a file system" "$gpu4fs" import tree /x
 exits 2 "... without a target" "$gpu4fs" import --image disk.img tree
 exits 2 "... to what is no path from the root" "$gpu4fs" import --image disk.img tree x

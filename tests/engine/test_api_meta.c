@@ -106,6 +106,13 @@ static void chmod_sets_all_twelve_bits(void **state)
 	ok(gpu4fs_chmod(fs, NULL, "/s", 0444));
 	assert_int_equal(api_lstat("/f").mode, S_IFREG | 0444);
 	assert_int_equal(api_lstat("/s").mode, S_IFLNK | 0777);
+	/* not through a link, wherever that leads */
+	fails(gpu4fs_lchmod(fs, NULL, "/s", 0600), EOPNOTSUPP);
+	assert_int_equal(api_lstat("/f").mode, S_IFREG | 0444);
+	assert_int_equal(api_lstat("/s").mode, S_IFLNK | 0777);
+	ok(gpu4fs_lchmod(fs, NULL, "/f", 0640));
+	assert_int_equal(api_lstat("/f").mode, S_IFREG | 0640);
+	fails(gpu4fs_lchmod(fs, NULL, "/none", 0), ENOENT);
 }
 
 static void chown_changes_what_it_is_told_to(void **state)

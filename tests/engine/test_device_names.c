@@ -146,10 +146,56 @@ static void a_caller_makes_moves_and_removes_names(void **state)
 	g4_caller_leave(caller);
 }
 
+/* A batch from the caller's own memory, by a helper and by itself; entries begin at a directory of the caller's. */
+static void a_caller_has_a_batch_of_names(void **state)
+{
+	enum { NAMES = 64 };
+	struct g4_caller *caller = g4_caller_enter(&callers, 0);
+	const struct g4_caller_file none = {0, 0, 0};
+	struct g4_caller_file dir;
+	struct g4_batch_entry *entries = (struct g4_batch_entry *)caller->scratch;
+	const struct g4_attr *attrs = (const struct g4_attr *)(const void *)(entries + NAMES);
+	char name[16];
+
+	(void)state;
+	assert_int_equal(make_dir(caller, "/d"), 0);
+	assert_int_equal(open_at(caller, NULL, "/d", &to_read, &dir), 0);
+	for (uint32_t turn = 0; turn < 2; turn++) {
+		uint64_t at = g4_batch_head_bytes(NAMES, G4_BATCH_ATTR);
+		const uint64_t head = at;
+
+		memset(caller->scratch, 0, at);
+		for (uint32_t k = 0; k < NAMES; k++) {
+			const int n = snprintf(name, sizeof(name), k % 8 == 7 ? "/n/%u" : "%u", k);
+			entries[k] = (struct g4_batch_entry){.op = turn == 0 ? (uint32_t)G4_CMD_MKNOD :
+									       (uint32_t)G4_CMD_LOOKUP,
+							     .mode = turn == 0 ? G4_S_IFREG | 0666 : 0,
+							     .path_at = (uint32_t)at,
+							     .path_bytes = (uint32_t)n};
+			memcpy((uint8_t *)caller->scratch + at, name, (size_t)n);
+			at += (uint64_t)n;
+		}
+		assert_true(at <= G4_COPY_SCRATCH_BYTES);
+		callers.fs->split.helpers = 1; /* who never looks */
+		assert_int_equal(g4_caller_batch(caller, &none, caller->scratch, at, NAMES, G4_BATCH_ATTR), -G4_E_BADF);
+		assert_int_equal(g4_caller_batch(caller, &dir, caller->scratch, at, NAMES, G4_BATCH_ATTR), head);
+		callers.fs->split.helpers = 0;
+		for (uint32_t k = 0; k < NAMES; k++) {
+			assert_int_equal(entries[k].status, k % 8 == 7 ? -G4_E_NOENT : 0);
+			assert_int_equal(attrs[k].mode, k % 8 == 7 ? 0 : G4_S_IFREG | 0644);
+		}
+	}
+	assert_true(node_of(caller, "/d/0") != 0);
+	assert_int_equal(g4_caller_batch(caller, NULL, caller->scratch, 10, NAMES, 0), -G4_E_INVAL);
+	assert_int_equal(g4_caller_close(caller, &dir), 0);
+	g4_caller_leave(caller);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		caller_test(a_caller_makes_moves_and_removes_names),
+		caller_test(a_caller_has_a_batch_of_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

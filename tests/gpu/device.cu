@@ -285,6 +285,60 @@ static __global__ void change_kernel(scene s)
 	g4d_leave(w);
 }
 
+#define BATCH_NAMES 300u /* some commands */
+
+/* Batches whose entries, paths and attributes lie in the buffer; every third name is in a directory that is not there. */
+static __global__ void batch_kernel(scene s)
+{
+	g4d_warp *w = g4d_enter(s.fs);
+	gpu4fs_batch_entry *entries = (gpu4fs_batch_entry *)s.buffers;
+	struct gpu4fs_stat *stats = (struct gpu4fs_stat *)(entries + BATCH_NAMES);
+	char(*paths)[48] = (char(*)[48])(stats + BATCH_NAMES);
+	const uint32_t lane = lane_of(), bad = BATCH_NAMES / 3;
+	g4d_file dir, zero = {};
+
+	static_assert(BATCH_NAMES * (sizeof(*entries) + sizeof(*stats) + sizeof(*paths)) <=
+			      MANY_WARPS * (uint64_t)BUFFER_BYTES,
+		      "the buffers are enough");
+	EXPECT(g4d_batch(w, NULL, entries, 0, 0), 0);
+	EXPECT(g4d_batch(w, NULL, entries, 0, 2), -EINVAL);
+	EXPECT(g4d_mkdir(w, NULL, "/batch", 0755), 0);
+	EXPECT(g4d_open(w, NULL, "/batch", O_RDONLY | O_DIRECTORY, 0, &dir), 0);
+	for (uint32_t op :
+	     {(uint32_t)GPU4FS_BATCH_CREATE, (uint32_t)GPU4FS_BATCH_STAT, (uint32_t)GPU4FS_BATCH_UNLINK}) {
+		for (uint32_t k = lane; k < BATCH_NAMES; k += 32) {
+			numbered(paths[k], k % 3 == 2 ? "none/f" : "f", k);
+			entries[k] = {};
+			entries[k].op = op;
+			entries[k].mode = 0640;
+			entries[k].path = paths[k];
+			entries[k].stat = op == GPU4FS_BATCH_UNLINK ? NULL : &stats[k];
+		}
+		EXPECT(g4d_batch(w, &dir, entries, BATCH_NAMES, 0), BATCH_NAMES - bad);
+		for (uint32_t k = 0; k < BATCH_NAMES; k++) {
+			EXPECT(entries[k].result, k % 3 == 2 ? -ENOENT : 0);
+			EXPECT(entries[k].component, k % 3 == 2 ? 0 : GPU4FS_BATCH_AT_NAME);
+			if (k % 3 != 2 && op != GPU4FS_BATCH_UNLINK)
+				EXPECT(stats[k].mode, S_IFREG | 0640);
+		}
+	}
+	/* in order, up to the first that fails; and one for the host to look at */
+	if (lane == 0) {
+		for (uint32_t k = 0; k < 3; k++) {
+			entries[k] = {};
+			entries[k].op = GPU4FS_BATCH_MKDIR_ALL;
+			entries[k].path = k == 1 ? "" : "a/b/c";
+		}
+	}
+	EXPECT(g4d_batch(w, &dir, entries, 3, GPU4FS_BATCH_STOP), 1);
+	EXPECT(entries[0].made, 3);
+	EXPECT(entries[1].result, -ENOENT);
+	EXPECT(entries[2].result, -ECANCELED);
+	EXPECT(g4d_batch(w, &zero, entries, 1, 0), -EBADF);
+	EXPECT(g4d_close(w, &dir), 0);
+	g4d_leave(w);
+}
+
 static __global__ void list_kernel(scene s, const char *path, uint32_t room)
 {
 	g4d_warp *w = g4d_enter(s.fs);
@@ -917,6 +971,17 @@ static void test_change(void)
 	HOST_EXPECT(gpu4fs_stat(fs, NULL, "/changed/empty", &stat), -ENOENT);
 }
 
+static void test_batch(void)
+{
+	struct gpu4fs_stat stat;
+
+	batch_kernel<<<1, 32, 0, stream>>>(s);
+	finish();
+	HOST_EXPECT(gpu4fs_stat(fs, NULL, "/batch/a/b/c", &stat), 0);
+	HOST_EXPECT(stat.mode & S_IFMT, S_IFDIR);
+	HOST_EXPECT(gpu4fs_stat(fs, NULL, "/batch/f0", &stat), -ENOENT);
+}
+
 static void test_readdir(void)
 {
 	uint64_t sum = 0, words[3], count = 0;
@@ -1331,10 +1396,10 @@ static const struct test {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{"names", test_names},	     {"change", test_change}, {"readdir", test_readdir}, {"enter", test_enter},
-	{"user", test_user},	     {"map", test_map},	      {"held", test_held},	 {"limit", test_limit},
-	{"array", test_array},	     {"many", test_many},     {"turns", test_turns},	 {"beside", test_beside},
-	{"not-cuda", test_not_cuda}, {"each", test_each},     {"unmount", test_unmount},
+	{"names", test_names},	 {"change", test_change},     {"batch", test_batch}, {"readdir", test_readdir},
+	{"enter", test_enter},	 {"user", test_user},	      {"map", test_map},     {"held", test_held},
+	{"limit", test_limit},	 {"array", test_array},	      {"many", test_many},   {"turns", test_turns},
+	{"beside", test_beside}, {"not-cuda", test_not_cuda}, {"each", test_each},   {"unmount", test_unmount},
 };
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
+#include "client/batch_form.h"
 #include "client/convert.h"
 #include "client/device.h"
 #include "device/caller.h"
@@ -288,6 +289,55 @@ __device__ int g4d_truncate(g4d_warp *warp, const g4d_file *file, uint64_t size)
 {
 	return (int)together(warp,
 			     [&](struct g4_caller *caller) { return g4_caller_truncate(caller, inner(file), size); });
+}
+
+/* Lane 0. One command: how many of its entries were done, or a negative code of them all. */
+static __device__ int64_t run_batch(struct g4_caller *caller, const g4d_file *at, const struct g4c_batch *batch,
+				    uint32_t first, uint32_t count, uint32_t flags)
+{
+	int64_t done = 0;
+
+	if (g4c_batch_is_too_long(batch, &batch->entries[first])) {
+		g4c_batch_fail(batch, first, first + 1, -ENAMETOOLONG);
+		return 0;
+	}
+	const uint64_t bytes = g4c_batch_pack(batch, first, count, flags);
+	const int64_t rc = g4_caller_batch(caller, at ? inner(at) : NULL, batch->data, bytes, count, flags);
+	if (rc < 0)
+		return rc;
+	for (uint32_t k = 0; k < count; k++) {
+		const int code = g4c_batch_unpack(batch, first, count, flags, k);
+		batch->entries[first + k].result = (int32_t)to_errno(code);
+		done += code == 0;
+	}
+	return done;
+}
+
+__device__ int64_t g4d_batch(g4d_warp *warp, const g4d_file *at, struct gpu4fs_batch_entry *entries, uint32_t count,
+			     uint32_t flags)
+{
+	if (flags & ~GPU4FS_BATCH_STOP)
+		return -EINVAL;
+	return together(warp, [&](struct g4_caller *caller) {
+		const struct g4c_batch batch = {entries, flags, (uint8_t *)caller->scratch, G4_COPY_SCRATCH_BYTES};
+		int64_t done = 0;
+		uint32_t command_flags, n;
+
+		for (uint32_t first = 0; first < count; first += n) {
+			n = g4c_batch_fitting(&batch, first, count, &command_flags);
+			const int64_t rc = run_batch(caller, at, &batch, first, n, command_flags);
+			if (rc < 0) {
+				g4c_batch_fail(&batch, first, count, (int)to_errno(rc));
+				return done > 0 ? done : rc;
+			}
+			done += rc;
+			if ((flags & GPU4FS_BATCH_STOP) && rc < n) {
+				g4c_batch_fail(&batch, first + n, count, -ECANCELED);
+				break;
+			}
+		}
+		return done;
+	});
 }
 
 /* ------------------------------------------------------------------ each lane its own */
