@@ -357,6 +357,36 @@ static void expect_handler(int signal, void (*handler)(int))
 	say("  handler %d flags %#x\n", now.sa_handler == handler, (unsigned int)now.sa_flags & ~0x04000000u);
 }
 
+/* Notes its stack and writes nothing onto that, so that the first byte which is written below it is another's. */
+#ifdef __x86_64__
+char *bare_stack;
+void bare_handler(int signal);
+__asm__(".pushsection .text\n.type bare_handler, @function\nbare_handler: movq %rsp, bare_stack(%rip)\nret\n.size bare_handler, . - "
+	"bare_handler\n.popsection\n");
+
+static void on_a_stack_of_its_own(void)
+{
+	static char memory[65536];
+	const stack_t own = {.ss_sp = memory, .ss_size = sizeof(memory)}, none = {.ss_flags = SS_DISABLE};
+	struct sigaction action = {.sa_handler = bare_handler, .sa_flags = SA_ONSTACK};
+	size_t written = 0;
+
+	memset(memory, 'x', sizeof(memory));
+	CALL(sigaltstack(&own, NULL));
+	CALL(sigaction(SIGUSR1, &action, NULL));
+	CALL(raise(SIGUSR1));
+	CALL(bare_stack > memory && bare_stack < memory + sizeof(memory));
+	for (const char *at = memory; at < bare_stack; at++)
+		written += *at != 'x';
+	say("  bytes that the handler did not write: %zu\n", written);
+	CALL(sigaltstack(&none, NULL));
+}
+#else
+static void on_a_stack_of_its_own(void)
+{
+}
+#endif
+
 static void handlers(void)
 {
 	struct sigaction action = {.sa_handler = count, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}, old;
@@ -407,6 +437,7 @@ static void handlers(void)
 	int status;
 	waitpid(child, &status, 0);
 	say("  a fault ends a program: signal %d\n", WTERMSIG(status));
+	on_a_stack_of_its_own();
 }
 
 /* ------------------------------------------------------------------ handlers that come at any time, and call themselves */
