@@ -657,16 +657,6 @@ bool g4p_settle_messages(const struct mmsghdr *messages, unsigned int *count)
 	return true;
 }
 
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
-{
-	return g4p_settle_rights(message) ? G4P_NEXT(sendmsg)(fd, message, flags) : -1;
-}
-
-int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
-{
-	return g4p_settle_messages(messages, &count) ? G4P_NEXT(sendmmsg)(fd, messages, count, flags) : -1;
-}
-
 /*
  * A private mapping is a copy of what the file holds now, which POSIX allows: it does not say whether later changes show. Behind the
  * end of the file it has zeros, where the kernel would send SIGBUS.

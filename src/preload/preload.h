@@ -40,6 +40,7 @@ struct g4p_file {
 	bool settled;	       /* it is the kernel's; guarded by lock */
 	bool directory;
 	int flags; /* of open(2), without what matters to opening alone */
+	bool hidden;	       /* its placeholders are nothing's: g4p_hide_file(); changed with lock and the table's */
 	gpu4fs_file *handle;
 	struct g4p_mount *mount;
 	gpu4fs *fs; /* the connection that it was opened by, which may be another one than the mount's by now */
@@ -142,6 +143,8 @@ void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
 void g4p_lose_file(struct g4p_file *file);
 void g4p_files_lock(bool lock);
 /* In the child of a fork: what could not be settled is lost to it. shared: the numbers are the parent's as well. */
+/* The same for other programs: here the numbers stay the engine's, and a copy of one in another program is an error for its users. Calm. */
+void g4p_hide_file(struct g4p_file *file);
 void g4p_files_forked(bool shared);
 bool g4p_any_files(void);
 int g4p_files_end(void); /* behind the largest descriptor that was ever one of ours */

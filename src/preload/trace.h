@@ -72,6 +72,7 @@
 	X(select)                                                                                                      \
 	X(sendfile)                                                                                                    \
 	X(splice)                                                                                                      \
+	X(socket)                                                                                                      \
 	X(sendmsg)                                                                                                     \
 	X(dup)                                                                                                         \
 	X(chdir)                                                                                                       \
