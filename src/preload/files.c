@@ -326,7 +326,7 @@ void g4p_hide_file(struct g4p_file *file)
 {
 	pthread_rwlock_wrlock(&file->lock);
 	pthread_mutex_lock(&table_lock);
-	for (int i = 0; !file->settled && !file->hidden && i < table_end; i++) {
+	for (int i = 0; !file->settled && i < table_end; i++) {
 		if (table[i] != file)
 			continue;
 		if (copied == i)
@@ -336,7 +336,7 @@ void g4p_hide_file(struct g4p_file *file)
 			file->refs--; /* not the last: the caller has one */
 		}
 	}
-	file->hidden = true; /* and so are the copies of its numbers that come later */
+	file->hidden = true;
 	pthread_mutex_unlock(&table_lock);
 	pthread_rwlock_unlock(&file->lock);
 }

@@ -22,7 +22,7 @@ open_by_handle_at openat openat2 pathconf pause pipe poll ppoll pread preadv pre
 readlink readlinkat readv realpath removexattr rename renameat renameat2 rmdir rt_sigaction rt_sigprocmask rt_sigqueueinfo rt_sigsuspend
 rt_sigtimedwait rt_tgsigqueueinfo select sendfile setrlimit setxattr sigaction sigaltstack sighold signal signalfd signalfd4 sigpending
 sigprocmask sigrelse sigsuspend sigtimedwait sigwait sigwaitinfo splice stat statfs statvfs statx symlink symlinkat sync sync_file_range
-syncfs tee tgkill tkill truncate ulimit umask unlink unlinkat ustat utime utimensat utimes vfork vmsplice write writev inotify cachestat
+syncfs tee tgkill tkill truncate ulimit umask unlink unlinkat ustat utime utimensat utimes vfork vmsplice write writev cachestat
 bind connect accept getsockname getpeername recvmsg sendmsg io_submit epoll_ctl""".split()
 
 # What differs from the mount, and why: docs/design/preload.md, "What goes wrong".

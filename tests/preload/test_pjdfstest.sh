@@ -27,6 +27,7 @@ judge mount
 judge library run --trace
 # those of another user are the mount's
 sed 's/^/#   /' "$work/errors"
+# shellcheck disable=SC2016 # awk expands it
 check "the engine has done some of it" awk '$1 == "stat" || $1 == "unlink" { sum += $2 } END { exit !sum }' "$work/errors"
 unmount_image
 check "the image is clean" "$gpu4fs" fsck "$image"
