@@ -109,6 +109,7 @@ static const struct {
 	{SYS_recvmsg, FIRST},
 	{SYS_sendmmsg, FIRST},
 	{SYS_recvmmsg, FIRST},
+	{SYS_signalfd4, FIRST},
 	{SYS_vmsplice, FIRST},
 	{SYS_tee, FIRST | SECOND},
 };

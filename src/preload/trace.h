@@ -71,6 +71,7 @@
 	X(poll)                                                                                                        \
 	X(select)                                                                                                      \
 	X(sendfile)                                                                                                    \
+	X(signalfd)                                                                                                    \
 	X(splice)                                                                                                      \
 	X(socket)                                                                                                      \
 	X(sendmsg)                                                                                                     \

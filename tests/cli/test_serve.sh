@@ -39,7 +39,7 @@ equals "it ends well when it is asked to" 0 $?
 # what is asked for and has no effect: the line is there before it serves
 for asked in "tier=4096 serve.img" "tier=1M mem:64M"; do
 	rm -f serve.out
-	"$gpu4fs" serve --socket serve.socket -o ${asked/ */} "${asked/* /}" >serve.out 2>serve.err &
+	"$gpu4fs" serve --socket serve.socket -o "${asked/ */}" "${asked/* /}" >serve.out 2>serve.err &
 	server=$!
 	for _ in $(seq 6000); do
 		[[ -s serve.out ]] && break

@@ -35,6 +35,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -1342,6 +1343,29 @@ static void sockets(void)
 	CALL(recv(directory, text, 1, 0));
 	close(directory);
 	CALL(recv(-1, text, 1, 0));
+	/* nor a pipe, nor a descriptor for signals */
+	int ends[2];
+	sigset_t none;
+	sigemptyset(&none);
+	const int file = fresh("g", "0123456789");
+	CALL(pipe(ends));
+	CALL(tee(file, ends[1], 1, 0));
+	CALL(vmsplice(file, &part, 1, 0));
+	CALL(signalfd(file, &none, 0));
+	mkdir("gone", 0700);
+	const int gone = open("gone", O_RDONLY | O_DIRECTORY);
+	rmdir("gone");
+	CALL(splice(gone, NULL, ends[1], NULL, 1, 0));
+	CALL(openat(gone, ".", O_RDONLY | O_DIRECTORY) >= 0);
+	close(gone);
+	close(file);
+	close(ends[0]);
+	close(ends[1]);
+	const int nameless = open(".", O_TMPFILE | O_RDWR, 0600);
+	CALL(linkat(nameless, "", AT_FDCWD, "named", AT_EMPTY_PATH));
+	CALL(linkat(nameless, "", AT_FDCWD, "named", AT_EMPTY_PATH));
+	close(nameless);
+	show_file("named");
 
 	/* a socket with a name */
 	const int server = socket(AF_UNIX, SOCK_STREAM, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);

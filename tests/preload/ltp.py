@@ -26,7 +26,16 @@ syncfs tee tgkill tkill truncate ulimit umask unlink unlinkat ustat utime utimen
 bind connect accept getsockname getpeername recvmsg sendmsg io_submit epoll_ctl""".split()
 
 # What differs from the mount, and why: docs/design/preload.md, "What goes wrong".
-DIFFERENT = {}
+DIFFERENT = {
+    "dup06": "a process at its limit of descriptors has one less for each mount",
+    "dup205": "it closes every number up to its limit, and one is the library's own",
+    "fcntl32": "leases: the kernel does not know that the file is open",
+    "fcntl33": "leases",
+    "fcntl38": "dnotify",
+    "fcntl40": "F_CREATED_QUERY: the file was made by the engine",
+}
+
+STRESS = ("fork13",)  # ten minutes of processes' numbers
 
 PASSED, CONF, FAILED = "passed", "does not apply", "failed"
 
@@ -52,6 +61,8 @@ def tests():
                     if re.search(r"\.(all_filesystems|mount_device|needs_device|format_device|needs_rofs|needs_hugetlbfs)\b", text.read()):
                         left_out += 1
                         continue
+            if words[0] in STRESS:
+                continue
             if not wanted or words[0] in wanted:
                 found.append((words[0], [places[words[1]], *words[2:]]))
     return found, left_out
@@ -97,8 +108,8 @@ def main():
             if how == on_mount:
                 as_mount += how == FAILED
                 continue
-            if name in DIFFERENT:
-                print(f"#     {DIFFERENT[name]}")
+            if name.removesuffix("_64") in DIFFERENT:
+                print(f"#     {DIFFERENT[name.removesuffix('_64')]}")
                 different += 1
                 continue
             wrong += 1
