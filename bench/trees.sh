@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What programs on a mount feel: cp -a, ls -l and rm -rf of a tree, on ext4 and on gpu4fs in turns, on the same image; wall time,
-# processor time of the program and of the server, ratios; and how many FUSE requests of each kind a file costs, which no other
+# What programs feel: cp -a, ls -l and rm -rf of a tree, and untar and git status of this project's sources, on ext4, on gpu4fs and on that through
+# the interception library (gpu4fs run, whose start is in the times), in turns, on the same image; wall time, processor time of the program
+# and of the server, ratios; and how many FUSE requests of each kind a file costs, which no other
 # load of the machine can change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -56,7 +57,8 @@ fi
 # Seconds that the server has used so far; 0 when there is none.
 server_seconds() {
 	if [[ -e $work/server ]]; then
-		cat "/proc/$(<"$work/server")"/task/*/schedstat | awk '{ used += $1 } END { print used / 1e9 }'
+		# of all threads, those that have ended included
+		sed 's/.*) //' "/proc/$(<"$work/server")/stat" | awk -v tick="$(getconf CLK_TCK)" '{ print ($12 + $13) / tick }'
 	else
 		echo 0
 	fi
@@ -75,21 +77,31 @@ step() {
 }
 
 steps() {
-	step "$1" "cp -a" cp -a "$tree" "$work/mnt/tree"
-	step "$1" "ls -lR" ls -lR "$work/mnt/tree"
-	step "$1" "ls -lR again" ls -lR "$work/mnt/tree"
-	step "$1" "rm -rf" rm -rf "$work/mnt/tree"
+	local through=()
+	[[ $1 != preload ]] || through=("$build/bin/gpu4fs" run -m "$work/socket=$work/mnt")
+	step "$1" "cp -a" "${through[@]}" cp -a "$tree" "$work/mnt/tree"
+	step "$1" "ls -lR" "${through[@]}" ls -lR "$work/mnt/tree"
+	step "$1" "ls -lR again" "${through[@]}" ls -lR "$work/mnt/tree"
+	step "$1" "rm -rf" "${through[@]}" rm -rf "$work/mnt/tree"
+	mkdir "$work/mnt/sources"
+	step "$1" "untar" "${through[@]}" tar -xf "$work/sources.tar" -C "$work/mnt/sources"
+	git clone -q --no-hardlinks . "$work/mnt/clone" 2>>"$work/log"
+	step "$1" "git status" "${through[@]}" git -C "$work/mnt/clone" status --short
+	step "$1" "git status again" "${through[@]}" git -C "$work/mnt/clone" status --short
 }
 
 mount_fuse() { # mount_fuse [OPTION]...: as mount_peer() does, with the caller's options
 	serve "$build/bin/gpu4fs" mount -f "$@" ${mount_options:+-o "$mount_options"} "$image" "$work/mnt"
 }
 
+git archive -o "$work/sources.tar" HEAD
 dd if=/dev/urandom of="$image" bs=1M count=2048 conv=fsync status=none
 find "$tree" -type f -exec cat {} + >/dev/null # from the disk once, for nobody's account
 files=$(find "$tree" | wc -l)
+peers=(ext4 fuse preload)
 for ((round = 0; round < rounds; round++)); do
-	for peer in $([[ $((round % 2)) -eq 0 ]] && echo ext4 fuse || echo fuse ext4); do
+	for ((turn = 0; turn < 3; turn++)); do
+		peer=${peers[(round + turn) % 3]}
 		format_peer "$peer" >>"$work/log" 2>&1
 		if [[ $peer == fuse ]]; then mount_fuse; else mount_peer "$peer"; fi
 		steps "$peer"
@@ -126,14 +138,14 @@ with open(sys.argv[1], encoding="utf-8") as file:
         *step, peer, wall, used = line.split()
         values.setdefault(" ".join(step), {}).setdefault(peer, []).append((float(wall), float(used)))
 print(f"{sys.argv[3]} files, medians of {sys.argv[2]} rounds in turns; seconds, and how many times ext4's")
-print(f"{'':14} {'wall':>8} {'ext4':>8} {'ratio':>6} {'CPU':>8} {'ext4':>8} {'ratio':>6}")
-for step, peers in values.items():
-    row = []
-    for k in (0, 1):
-        ours, theirs = (statistics.median(v[k] for v in peers[p]) for p in ("fuse", "ext4"))
-        ratios = [a[k] / b[k] for a, b in zip(peers["fuse"], peers["ext4"]) if b[k] > 0]
-        row += [f"{ours:8.3f} {theirs:8.3f} {statistics.median(ratios) if ratios else 0:6.1f}"]
-    print(f"{step:14} {' '.join(row)}")
+for k, what in enumerate(("wall", "CPU")):
+    print(f"{what:17} {'ext4':>8} {'FUSE':>8} {'ratio':>6} {'library':>8} {'ratio':>6}")
+    for step, peers in values.items():
+        row = [f"{statistics.median(v[k] for v in peers['ext4']):8.3f}"]
+        for peer in ("fuse", "preload"):
+            ratios = [a[k] / b[k] for a, b in zip(peers[peer], peers["ext4"]) if b[k] > 0]
+            row += [f"{statistics.median(v[k] for v in peers[peer]):8.3f} {statistics.median(ratios) if ratios else 0:6.1f}"]
+        print(f"{step:17} {' '.join(row)}")
 PYTHON
 echo
 echo "requests for each file, and those that are more than one in twenty files:"

@@ -2,6 +2,8 @@
 #   without a sanitizer      the crash explorer on all of its workloads; `make check` tries half of them; sets of disks behind an I/O
 #                            agent that crash, have copies, are rebuilt, and of others there all but a share of the cases
 #                            (disks_every()): the same code is below the agent and above it
+#                            Suites and work through the interception library; those of others, which are named by PJDFSTEST, LTP and
+#                            FSX, or skipped
 #   ... of the cpu engine    what AddressSanitizer runs is not run a second time without it, where that takes more than three
 #                            seconds of processor time: the same source and the same calls, and what is wrong there is wrong under
 #                            the sanitizer, too. It stays where the sanitizer takes a part of what is tried (rig_every(), rig_slow():
@@ -35,7 +37,8 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.all" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|rebuild|rebuild_used)\\.remote")
+set(long_tests "crash\\.explorer\\.all" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|rebuild|rebuild_used)\\.remote"
+	"preload\\.(databases|fsx|ltp|pjdfstest|work)")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
 	list(APPEND long_tests "engine\\.(disks_add|disks_rot|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
 		"shredder\\.(copy|formats|hostile|parity|rest|site|store_damage|store_table)")

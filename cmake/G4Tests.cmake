@@ -341,7 +341,20 @@ if(G4_TOOLS)
 		if(TARGET gpu4fs_preload) # a program as any other, of which some arguments are wrong
 			add_executable(preload_every_call tests/preload/every_call.c)
 			target_compile_options(preload_every_call PRIVATE -w -U_FORTIFY_SOURCE)
-			set_target_properties(preload_every_call PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+			# a server, and programs on it
+			add_executable(preload_linear tests/preload/linear.c tests/engine/linear.c ${fuse_sources})
+			target_include_directories(preload_linear PRIVATE tests)
+			target_link_libraries(preload_linear PRIVATE gpu4fs_static PkgConfig::fuse3)
+			target_link_options(preload_linear PRIVATE "LINKER:--wrap=g4_engine_mount_device")
+			# the engine's tests of the public API, by calls of the C library
+			foreach(subject dirs files meta xattr_acl)
+				add_executable(preload_api_${subject} tests/preload/api_calls.c tests/engine/api_files.c tests/engine/test_api_${subject}.c)
+				target_include_directories(preload_api_${subject} PRIVATE include src tests tests/engine)
+				target_compile_definitions(preload_api_${subject} PRIVATE _GNU_SOURCE _FILE_OFFSET_BITS=64)
+				target_link_libraries(preload_api_${subject} PRIVATE PkgConfig::cmocka)
+				set_target_properties(preload_api_${subject} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+			endforeach()
+			set_target_properties(preload_every_call preload_linear PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 		endif()
 		if(G4_SANITIZE) # whose libraries must be loaded before all others
 			set(preload_tests)

@@ -15,14 +15,22 @@ _gpu4fs_words() {
 	mapfile -t COMPREPLY < <(compgen -W "$2" -- "$1")
 }
 
-# The options of mount are a list behind -o: the last of them is completed.
-_gpu4fs_mount_options() {
+# Options that are a list behind -o: the last of them is completed. Of mount, and of serve.
+_gpu4fs_list() {
 	local last=${1##*,} head=
 	[[ $1 == *,* ]] && head=${1%,*},
 	compopt -o nospace
-	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw remount cache= tier= dedup_memory= commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
+	mapfile -t COMPREPLY < <(compgen -P "$head" -W "$2" -- "$last")
+}
+
+_gpu4fs_mount_options() {
+	_gpu4fs_list "$1" "ro rw remount cache= tier= dedup_memory= commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
-		entry_timeout= negative_timeout= socket=" -- "$last")
+		entry_timeout= negative_timeout= socket="
+}
+
+_gpu4fs_serve_options() {
+	_gpu4fs_list "$1" "ro degraded discard cache= tier= dedup_memory= commit= engine= sms= clients= files= data="
 }
 
 _gpu4fs() {
@@ -105,15 +113,17 @@ _gpu4fs() {
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
-	mount:*)
+	mount:* | serve:*)
 		# "=" is a word of its own to bash: go back to where the list began.
 		for ((i = COMP_CWORD; i > first; i--)); do
 			[[ ${COMP_WORDS[i]} == = || ${COMP_WORDS[i - 1]} == = ]] || break
 		done
-		if [[ ${COMP_WORDS[i - 1]} != -o ]]; then
+		if [[ $command:$previous == serve:-m || $previous == --mode ]]; then
+			:
+		elif [[ ${COMP_WORDS[i - 1]} != -o ]]; then
 			_gpu4fs_files "$current"
 		elif [[ $i -eq $COMP_CWORD || $current == *,* ]]; then
-			_gpu4fs_mount_options "$current"
+			"_gpu4fs_${command}_options" "$current"
 		fi
 		;;
 	fsck:*)
@@ -146,10 +156,15 @@ _gpu4fs() {
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
-	serve:*)
-		case $previous in
-		-m | --mode | -o) ;;
-		*) _gpu4fs_files "$current" ;;
+	disk:*)
+		case $place:$previous in
+		*:--rate | *:--size) ;;
+		*:--raid) _gpu4fs_words "$current" "none 0 1 5 6 triple quadruple" ;;
+		0:*) _gpu4fs_words "$current" "rebuild replace add remove online offline pause resume cancel assign" ;;
+		*)
+			_gpu4fs_mounts "$current"
+			_gpu4fs_files "$current"
+			;;
 		esac
 		;;
 	run:*)
@@ -188,7 +203,7 @@ _gpu4fs() {
 		if [[ $place -eq 0 ]]; then
 			_gpu4fs_words "$current" "get list set"
 		elif [[ $word == set && $place -eq 1 && $previous != --image ]]; then
-			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=domain dedup=default raid=1 raid=5 raid=6 raid=default"
+			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=domain dedup=default raid=none raid=0 raid=1 raid=5 raid=6 raid=triple raid=quadruple raid=default"
 		else
 			_gpu4fs_files "$current"
 		fi

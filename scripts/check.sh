@@ -125,7 +125,7 @@ step_fuse() {
 	if ! (exec 3<>/dev/fuse) 2>/dev/null; then
 		skip "fuse tests" "/dev/fuse is missing or closed to this user"
 	elif run "fuse build" build release all; then
-		tests "fuse tests" release --label-regex fuse
+		tests "fuse tests" release --label-regex fuse --label-exclude long
 	fi
 }
 

@@ -83,6 +83,11 @@ bool g4c_is_over(const gpu4fs *fs)
 	return g4_ring_client_is_stopped(g4_connection_ring(g4_engine_connection(fs->mount->engine)));
 }
 
+uint32_t g4c_mount_changes(const gpu4fs *fs)
+{
+	return g4_ring_client_mount_changes(g4_connection_ring(g4_engine_connection(fs->mount->engine)));
+}
+
 void g4c_end(gpu4fs *fs)
 {
 	g4_connection_end(g4_engine_connection(fs->mount->engine));

@@ -42,6 +42,8 @@ bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bo
 void g4c_end(gpu4fs *fs);
 /* Whether the server has said that it goes, or a call has found that it is gone. */
 bool g4c_is_over(const gpu4fs *fs);
+/* Changes when something was mounted or unmounted that the server's process sees. */
+uint32_t g4c_mount_changes(const gpu4fs *fs);
 /* The connection's socket. */
 int g4c_socket(const gpu4fs *fs);
 /*

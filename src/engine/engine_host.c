@@ -695,6 +695,9 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 		rc = mount_cpu(dev, options, out, message, message_bytes);
 	if (rc < 0)
 		g4_dev_close(dev);
+	else if (options->tier_bytes > G4_NO_TIER && ((*out)->cuda || !g4_tier_is_used(&(*out)->fs->space.tier)))
+		g4_log(G4_LOG_INFO,
+		       "the cache has no second tier: that takes 1M or more, the CPU engine and a device that is not memory");
 	return rc;
 }
 

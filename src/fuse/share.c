@@ -299,6 +299,7 @@ int g4_fuse_share_start(struct g4_fuse_host *host, const char *mountpoint, char 
 	const struct g4_server_options options = {.path = host->options.socket,
 						  .mode = host->options.allow_other ? 0666 : 0600,
 						  .hand_over = hand_over,
+						  .has_mount = true,
 						  .context = host->share};
 
 	host->share_path = mountpoint;

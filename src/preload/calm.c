@@ -18,13 +18,11 @@
 
 #include "preload/calm.h"
 
-#define OF_THREAD static __thread __attribute__((tls_model("initial-exec")))
-
 typedef uint64_t kernel_mask; /* what the kernel has in a ucontext_t: behind it lies something else */
 
-OF_THREAD bool inside;
-OF_THREAD bool deferred;      /* signals are blocked that were not when the call began */
-OF_THREAD kernel_mask before; /* which were, then */
+G4P_OF_THREAD bool g4p_inside;
+static G4P_OF_THREAD bool deferred;	 /* signals are blocked that were not when the call began */
+static G4P_OF_THREAD kernel_mask before; /* which were, then */
 
 void *g4p_next(void **found, const char *name)
 {
@@ -39,18 +37,13 @@ void *g4p_next(void **found, const char *name)
 	return next;
 }
 
-bool g4p_is_calm(void)
-{
-	return inside;
-}
-
 bool g4p_calm(struct g4p_calm *calm)
 {
-	if (inside)
+	if (g4p_inside)
 		return false;
 	calm->error = errno;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &calm->cancel);
-	inside = true;
+	g4p_inside = true;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return true;
 }
@@ -90,7 +83,7 @@ void g4p_defer(int signal, siginfo_t *info, void *context)
 void g4p_restless(const struct g4p_calm *calm)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	inside = false;
+	g4p_inside = false;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (deferred) {
 		deferred = false;

@@ -14,6 +14,16 @@
 		(__typeof__(&name))g4p_next(&g4p_found, #name);                                                        \
 	})
 
+#define G4P_OF_THREAD __thread __attribute__((tls_model("initial-exec")))
+
+extern G4P_OF_THREAD bool g4p_inside;
+
+/* Inline: a signal handler asks, which must not write onto its stack (signals.c). */
+static inline bool g4p_is_calm(void)
+{
+	return g4p_inside;
+}
+
 struct g4p_calm { /* what a call puts back when it ends */
 	int cancel;
 	int error;
@@ -25,7 +35,6 @@ struct g4p_calm { /* what a call puts back when it ends */
  */
 bool g4p_calm(struct g4p_calm *calm);
 void g4p_restless(const struct g4p_calm *calm);
-bool g4p_is_calm(void);
 void *g4p_next(void **found, const char *name);
 /* In a signal handler of a calm thread: the signal, and each that follows, comes when the thread is restless. */
 void g4p_defer(int signal, siginfo_t *info, void *context);

@@ -102,16 +102,18 @@ static void unescape(char *name)
 
 /*
  * Whether something is mounted below the directory. Its names would be the engine's here, which does not know of it: so the kernel is
- * asked for all.
+ * asked for all. Negative: there is no telling, for want of a descriptor.
  */
-static bool has_mounts_inside(const struct g4p_mount *mount)
+static int has_mounts_inside(const struct g4p_mount *mount)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL;
 	size_t room = 0;
 	bool found = false;
 
-	while (file && !found && getline(&line, &room, file) > 0) {
+	if (!file)
+		return -1;
+	while (!found && getline(&line, &room, file) > 0) {
 		char *place = line;
 		for (int blanks = 0; blanks < 4 && place; blanks++)
 			place = (place = strchr(place, ' ')) ? place + 1 : NULL;
@@ -123,8 +125,7 @@ static bool has_mounts_inside(const struct g4p_mount *mount)
 			place[mount->directory_bytes] == '/';
 	}
 	free(line);
-	if (file)
-		fclose(file);
+	fclose(file);
 	return found;
 }
 
@@ -136,7 +137,7 @@ void g4p_mounts_changed(void)
 	if (mount_count == 0 || !g4p_calm(&calm))
 		return;
 	for (uint32_t i = 0; i < mount_count; i++) {
-		if (mounts[i].off || !has_mounts_inside(&mounts[i]))
+		if (mounts[i].off || has_mounts_inside(&mounts[i]) == 0)
 			continue;
 		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
 		inside = true;
@@ -144,6 +145,25 @@ void g4p_mounts_changed(void)
 	g4p_restless(&calm);
 	if (inside && g4p_any_files()) /* directories are where paths begin */
 		g4p_settle_all(false, G4P_mount);
+}
+
+/* The server says that something was mounted. False: inside of the directory, whose names are the kernel's from now on. */
+static bool still_has_no_mounts(struct g4p_mount *mount, gpu4fs *fs)
+{
+	pthread_mutex_lock(&lock);
+	const uint32_t changes = g4c_mount_changes(fs);
+	int inside = 0;
+	if (mount->fs == fs && mount->looked != changes) {
+		inside = has_mounts_inside(mount);
+		if (inside >= 0)
+			__atomic_store_n(&mount->looked, changes, __ATOMIC_RELEASE);
+		if (inside > 0)
+			__atomic_store_n(&mount->off, true, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&lock);
+	if (inside > 0)
+		g4p_settle_all(false, G4P_mount);
+	return inside <= 0;
 }
 
 /* ------------------------------------------------------------------ own descriptors */
@@ -185,7 +205,13 @@ static void connect_mount(struct g4p_mount *mount)
 	struct stat st;
 	gpu4fs *fs;
 
-	if (has_mounts_inside(mount) || gpu4fs_connect(mount->socket, &options, &fs) != 0) {
+	if (gpu4fs_connect(mount->socket, &options, &fs) != 0) {
+		mount->off = true;
+		return;
+	}
+	mount->looked = g4c_mount_changes(fs); /* in this order: what is mounted behind the look changes it */
+	if (has_mounts_inside(mount) != 0) {
+		gpu4fs_unmount(fs);
 		mount->off = true;
 		return;
 	}
@@ -210,7 +236,10 @@ gpu4fs *g4p_connect(struct g4p_mount *mount)
 		return NULL;
 	gpu4fs *fs = __atomic_load_n(&mount->fs, __ATOMIC_ACQUIRE);
 	if (fs && !g4c_is_over(fs))
-		return fs;
+		return __atomic_load_n(&mount->looked, __ATOMIC_ACQUIRE) == g4c_mount_changes(fs) ||
+				       still_has_no_mounts(mount, fs) ?
+			       fs :
+			       NULL;
 	if (fs)
 		g4p_disconnect(mount, fs);
 	pthread_mutex_lock(&lock);

@@ -157,7 +157,7 @@ int g4p_reserve(const struct g4p_mount *mount, int flags)
 	int fd = -1;
 
 	pthread_mutex_lock(&table_lock);
-	if (copied >= 0 && table[copied] && table[copied]->mount == mount)
+	if (copied >= 0 && table[copied] && table[copied]->mount == mount && !table[copied]->hidden)
 		fd = (int)syscall(SYS_fcntl, copied, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
 	if (fd >= 0 && fd < (int)G4P_FILES)
 		replace(fd, &reserved);
@@ -198,7 +198,7 @@ static bool give_number(int fd, struct g4p_file *file)
 	if (may) {
 		file->refs++;
 		old = replace(fd, file);
-		if (copied < 0 || !table[copied] || table[copied]->mount != file->mount)
+		if (copied < 0 || !table[copied] || table[copied]->mount != file->mount || table[copied]->hidden)
 			copied = fd;
 	}
 	pthread_mutex_unlock(&table_lock);
@@ -254,8 +254,8 @@ static int open_nothing(void)
 	return fd >= 0 ? fd : (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC); /* another root, without devices */
 }
 
-/* In the place of a placeholder: the number stays in use, but no path begins there. */
-static void put_nothing(int number)
+/* In the place of a placeholder: the number stays in use, but no path begins there. False: another thread has got the number. */
+static bool put_nothing(int number)
 {
 	const int kept = (int)syscall(SYS_fcntl, number, F_GETFD);
 	int fd = open_nothing();
@@ -263,14 +263,15 @@ static void put_nothing(int number)
 	if (fd >= 0) {
 		syscall(SYS_dup3, fd, number, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
 		syscall(SYS_close, fd);
-		return;
+		return true;
 	}
 	syscall(SYS_close, number); /* no number is free but this one */
 	fd = open_nothing();
-	if (fd != number && fd >= 0) /* another thread has it */
+	if (fd != number && fd >= 0)
 		syscall(SYS_close, fd);
 	else if (!(kept & FD_CLOEXEC))
 		syscall(SYS_fcntl, fd, F_SETFD, 0);
+	return fd == number;
 }
 
 /* Puts the kernel's description under each number of the file; fd -1: there is none, and they are nothing's. */
@@ -284,7 +285,7 @@ static void take_numbers(struct g4p_file *file, int fd)
 		if (fd >= 0)
 			syscall(SYS_dup3, fd, i, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
 		else
-			put_nothing(i);
+			(void)put_nothing(i);
 		replace(i, NULL);
 		file->refs--; /* not the last: the caller has one */
 	}
@@ -318,6 +319,25 @@ void g4p_lose_file(struct g4p_file *file)
 	if (!file->settled)
 		take_numbers(file, -1);
 	file->settled = true;
+	pthread_rwlock_unlock(&file->lock);
+}
+
+void g4p_hide_file(struct g4p_file *file)
+{
+	pthread_rwlock_wrlock(&file->lock);
+	pthread_mutex_lock(&table_lock);
+	for (int i = 0; !file->settled && i < table_end; i++) {
+		if (table[i] != file)
+			continue;
+		if (copied == i)
+			copied = -1;
+		if (!put_nothing(i)) {
+			replace(i, NULL);
+			file->refs--; /* not the last: the caller has one */
+		}
+	}
+	file->hidden = true;
+	pthread_mutex_unlock(&table_lock);
 	pthread_rwlock_unlock(&file->lock);
 }
 
@@ -391,7 +411,7 @@ void g4p_files_forked(bool shared)
 		if (table[fd] == &reserved && !shared)
 			syscall(SYS_close, fd);
 		else if (table[fd] && !shared)
-			put_nothing(fd);
+			(void)put_nothing(fd);
 		table[fd] = NULL;
 	}
 	if (calmed)

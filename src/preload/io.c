@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -484,18 +485,40 @@ int ioctl(int fd, unsigned long request, ...)
 	return g4p_settle(fd, G4P_ioctl) ? G4P_NEXT(ioctl)(fd, request, argument) : -1;
 }
 
+/* Of a directory that is gone the kernel would say what it says of any. */
+static bool settle_ends(int from, int to, enum g4p_number number)
+{
+	if (g4p_settle(to, number) && g4p_settle(from, number))
+		return true;
+	if (errno == ESTALE)
+		errno = EINVAL;
+	return false;
+}
+
 ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 {
-	return g4p_settle(to, G4P_sendfile) && g4p_settle(from, G4P_sendfile) ?
-		       G4P_NEXT(sendfile)(to, from, offset, bytes) :
-		       -1;
+	return settle_ends(from, to, G4P_sendfile) ? G4P_NEXT(sendfile)(to, from, offset, bytes) : -1;
 }
 
 ssize_t splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t bytes, unsigned int flags)
 {
-	return g4p_settle(to, G4P_splice) && g4p_settle(from, G4P_splice) ?
-		       G4P_NEXT(splice)(from, from_offset, to, to_offset, bytes, flags) :
-		       -1;
+	return settle_ends(from, to, G4P_splice) ? G4P_NEXT(splice)(from, from_offset, to, to_offset, bytes, flags) :
+						   -1;
+}
+
+ssize_t tee(int from, int to, size_t bytes, unsigned int flags)
+{
+	return settle_ends(from, to, G4P_splice) ? G4P_NEXT(tee)(from, to, bytes, flags) : -1;
+}
+
+ssize_t vmsplice(int fd, const struct iovec *parts, size_t count, unsigned int flags)
+{
+	return settle_ends(fd, fd, G4P_splice) ? G4P_NEXT(vmsplice)(fd, parts, count, flags) : -1;
+}
+
+int signalfd(int fd, const sigset_t *mask, int flags)
+{
+	return settle_ends(fd, fd, G4P_signalfd) ? G4P_NEXT(signalfd)(fd, mask, flags) : -1;
 }
 
 /* ------------------------------------------------------------------ what only the kernel can do */
@@ -655,16 +678,6 @@ bool g4p_settle_messages(const struct mmsghdr *messages, unsigned int *count)
 		*count = i;
 	}
 	return true;
-}
-
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
-{
-	return g4p_settle_rights(message) ? G4P_NEXT(sendmsg)(fd, message, flags) : -1;
-}
-
-int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
-{
-	return g4p_settle_messages(messages, &count) ? G4P_NEXT(sendmmsg)(fd, messages, count, flags) : -1;
 }
 
 /*

@@ -126,11 +126,11 @@ static int descriptor_of(const char *path)
 }
 
 /*
- * What open(2) tells to do with a file that has no name: to link what stands in /proc for its descriptor. False: that is not ours.
+ * What open(2) tells to do with a file that has no name: to link its descriptor, by AT_EMPTY_PATH or by what stands for it in /proc. Once it is
+ * the kernel's, that is too late: it was opened by number then, and is no O_TMPFILE of the kernel's. False: that is not ours.
  */
-static bool linked_descriptor(const char *from, int to_at, const char *to, int *result)
+static bool linked_descriptor(int fd, int to_at, const char *to, int *result)
 {
-	const int fd = descriptor_of(from);
 	struct g4p_call c;
 	int64_t rc = fd < 0 || !g4p_any_files() ? G4P_KERNEL : g4p_enter(&c, G4P_linkat, to_at, to);
 
@@ -154,9 +154,12 @@ static bool linked_descriptor(const char *from, int to_at, const char *to, int *
 
 int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
 {
+	const int fd = flags == AT_SYMLINK_FOLLOW			  ? descriptor_of(from) :
+		       flags == AT_EMPTY_PATH && g4p_begins_with(from, 0) ? from_at :
+									    -1;
 	int result;
 
-	if (flags == AT_SYMLINK_FOLLOW && linked_descriptor(from, to_at, to, &result))
+	if (linked_descriptor(fd, to_at, to, &result))
 		return result;
 	if ((flags & AT_EMPTY_PATH) && !g4p_settle_start(from_at, from, G4P_linkat))
 		return -1;

@@ -7,6 +7,7 @@
 #include <linux/aio_abi.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +18,29 @@
 #define OPENED_HERE                                                                                                    \
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | O_SYNC | O_DSYNC | O_NOATIME | \
 	 O_DIRECT | O_TMPFILE | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | SHOWN_LARGEFILE)
+
+/*
+ * A directory without a name can be opened anew all the same, under "." alone. It is empty and stays so: the new descriptor is of the same
+ * description.
+ */
+static int64_t open_gone(struct g4p_call *c, int flags)
+{
+	struct g4p_file *file = c->held;
+
+	if (!file || !file->directory || strcmp(c->path, ".") != 0 || (flags & (O_ACCMODE | O_CREAT | O_TRUNC)))
+		return -ENOENT;
+	const int number = g4p_reserve(c->mount, flags);
+	if (number < 0)
+		return number;
+	pthread_rwlock_rdlock(&file->lock);
+	const bool settled = file->settled;
+	if (!settled)
+		g4p_set(number, file);
+	pthread_rwlock_unlock(&file->lock);
+	if (settled)
+		g4p_unreserve(number);
+	return settled ? G4P_KERNEL : number;
+}
 
 /*
  * What is no file or directory (-ENXIO) only the kernel can open. A place in the tree (O_PATH) that is a directory one may read is as good as
@@ -40,6 +64,8 @@ static int64_t open_here(struct g4p_call *c, int flags, mode_t mode)
 		return g4p_install(c->mount, c->fs, handle, flags, number);
 	if (number >= 0)
 		g4p_unreserve(number);
+	if (rc == -ENOENT)
+		return open_gone(c, flags);
 	return rc == -ENXIO || (place && rc == -EACCES) ? G4P_KERNEL : rc;
 }
 

@@ -30,7 +30,9 @@ struct g4p_mount {
 	dev_t device; /* of the mount below */
 	gpu4fs *fs;   /* NULL: not connected; changed by connect.c */
 	bool off;     /* the engine is not asked any more, or never was */
-	bool opens;   /* the server gives the kernel's descriptors, so files may be opened here */
+	uint32_t
+		looked; /* at the process's mounts, when g4c_mount_changes() was this; guarded by connect.c's lock, and read without */
+	bool opens; /* the server gives the kernel's descriptors, so files may be opened here */
 };
 
 /* What an open descriptor that the engine serves stands for: as the kernel's open file description. */
@@ -38,6 +40,7 @@ struct g4p_file {
 	uint32_t refs;	       /* descriptors, streams and calls; guarded by the table's lock */
 	pthread_rwlock_t lock; /* read: a call uses the handle by way of a descriptor; write: it becomes the kernel's */
 	bool settled;	       /* it is the kernel's; guarded by lock */
+	bool hidden;	       /* its placeholders are nothing's: g4p_hide_file(); changed with lock and the table's */
 	bool directory;
 	int flags; /* of open(2), without what matters to opening alone */
 	gpu4fs_file *handle;
@@ -140,6 +143,8 @@ bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
 /* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, an error for their users. Calm. */
 void g4p_lose_file(struct g4p_file *file);
+/* The same for other programs: here the numbers stay the engine's, and a copy of one in another program is an error for its users. Calm. */
+void g4p_hide_file(struct g4p_file *file);
 void g4p_files_lock(bool lock);
 /* In the child of a fork: what could not be settled is lost to it. shared: the numbers are the parent's as well. */
 void g4p_files_forked(bool shared);

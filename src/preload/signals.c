@@ -40,15 +40,20 @@ static bool is_served(int signal)
 	return __atomic_load_n(&g4p_guarded, __ATOMIC_RELAXED) && signal > 0 && signal < SIGNALS;
 }
 
+static bool is_synchronous(int signal)
+{
+	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGTRAP ||
+	       signal == SIGSYS;
+}
+
 /* Raised by what the thread itself has just done. */
 static bool is_fault(int signal, const siginfo_t *info)
 {
-	return info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
-				     signal == SIGTRAP || signal == SIGSYS);
+	return info->si_code > 0 && is_synchronous(signal);
 }
 
-/* What the kernel calls in the place of the program's handlers. */
-static void on_signal(int signal, siginfo_t *info, void *context)
+/* In a signal that may be a fault, or comes in the middle of a call, or whose handler is to be taken away. */
+static __attribute__((noinline)) void on_special_signal(int signal, siginfo_t *info, void *context)
 {
 	const bool fault = is_fault(signal, info);
 
@@ -65,6 +70,20 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 		(void)sigaction(signal, &standard, NULL);
 	}
 	function(signal, info, context);
+}
+
+/*
+ * What the kernel calls in the place of the program's handlers. Both ways out are jumps where the compiler optimises, and nothing is written
+ * onto the stack before: a handler of the program that writes nothing there may run on one that has become read-only meanwhile
+ * (LTP's signal06), and one that looks at its frame finds what the kernel has put there.
+ */
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+	if (is_synchronous(signal) || signal == SIGABRT || g4p_is_calm() ||
+	    (__atomic_load_n(&asked[signal].flags, __ATOMIC_RELAXED) & SA_RESETHAND))
+		on_special_signal(signal, info, context);
+	else
+		__atomic_load_n(&asked[signal].function, __ATOMIC_RELAXED)(signal, info, context);
 }
 
 /* What it calls for SIGSEGV and SIGBUS where the program has no handler: the signal does what it does without one. */

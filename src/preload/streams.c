@@ -62,10 +62,10 @@ static void settle_streams(void)
 }
 
 /*
- * What cannot be settled is nothing's in another program, where its number is closed; and here when the engine would take this process for
- * somebody else, or another process has the same numbers. A fork's child sees to it itself (g4p_files_forked()).
+ * What cannot be settled is nothing's in another program; and here when the engine would take this process for somebody else, or another
+ * process has the same numbers. A fork's child sees to it itself (g4p_files_forked()).
  */
-static void settle_for(struct g4p_file *file, int fd, enum g4p_number number)
+static void settle_for(struct g4p_file *file, enum g4p_number number)
 {
 	g4p_count(number, G4P_SETTLED_ANSWER);
 	if (g4p_settle_file(file) == 0)
@@ -73,7 +73,7 @@ static void settle_for(struct g4p_file *file, int fd, enum g4p_number number)
 	if (number == G4P_credentials || number == G4P_clone)
 		g4p_lose_file(file);
 	else if (number == G4P_exec || number == G4P_spawn)
-		syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+		g4p_hide_file(file);
 }
 
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number)
@@ -89,7 +89,7 @@ void g4p_settle_all(bool kept_by_exec, enum g4p_number number)
 		if (!file)
 			continue;
 		if (!kept_by_exec || !((int)syscall(SYS_fcntl, fd, F_GETFD) & FD_CLOEXEC))
-			settle_for(file, fd, number);
+			settle_for(file, number);
 		g4p_put(file);
 	}
 	if (calmed)

@@ -71,7 +71,9 @@
 	X(poll)                                                                                                        \
 	X(select)                                                                                                      \
 	X(sendfile)                                                                                                    \
+	X(signalfd)                                                                                                    \
 	X(splice)                                                                                                      \
+	X(socket)                                                                                                      \
 	X(sendmsg)                                                                                                     \
 	X(dup)                                                                                                         \
 	X(chdir)                                                                                                       \

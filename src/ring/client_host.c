@@ -225,6 +225,11 @@ bool g4_ring_client_is_stopped(const struct g4_ring_client *client)
 	return g4_load32_acq(&client->stopped) != 0 || g4_load32_acq(&client->header->state) != G4_RING_RUNS;
 }
 
+uint32_t g4_ring_client_mount_changes(const struct g4_ring_client *client)
+{
+	return g4_load32_acq(&client->header->mount_changes);
+}
+
 /* Looked at by waiters after some time: the engine said so itself, or its process is gone. */
 static bool is_gone(struct g4_ring_client *client)
 {

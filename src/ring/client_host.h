@@ -57,6 +57,8 @@ void g4_ring_client_stop(struct g4_ring_client *client);
 bool g4_ring_client_lives(struct g4_ring_client *client);
 /* Whether that was done, by the caller or by a call that found the engine gone, or the engine has said that it goes. Thread-safe. */
 bool g4_ring_client_is_stopped(const struct g4_ring_client *client);
+/* How often the server has seen its table of mounts change, of late; another number than before: it has again. Thread-safe. */
+uint32_t g4_ring_client_mount_changes(const struct g4_ring_client *client);
 /*
  * Memory of the data area for buffers that commands then use without a copy: `bytes` bytes, 4 KiB aligned, the caller's
  * until the client is freed. NULL: none is left. Thread-safe.

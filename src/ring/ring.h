@@ -88,7 +88,9 @@ struct g4_ring_header {
 	uint32_t engine_looks;	 /* engine: threads that look at tail; 0 where engine_waits says all */
 	uint32_t engine_claimed; /* engine: a command that it has begun, the newest or nearly so */
 	uint32_t engine_runs_on; /* engine: the processor of the thread that looks or has looked, + 1; 0: not said */
-	uint8_t padding2[44];
+	uint32_t
+		mount_changes; /* the server: how often the table of mounts around its own has changed since the ring was made */
+	uint8_t padding2[40];
 	uint32_t client_waits; /* at 192; client: threads that sleep on results */
 	uint8_t padding3[60];
 };

@@ -47,6 +47,7 @@ struct g4_server {
 	struct g4_server_options options;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	int listener, events, stop_event;
+	int mounts; /* the table of mounts, which is ready when it has changed; -1: nobody cares */
 	pthread_t thread;
 	struct client *clients;
 	uint64_t rest_until_ns; /* the listener is not watched; 0: it is */
@@ -351,9 +352,18 @@ static bool some_are_silent(const struct g4_server *server)
 	return false;
 }
 
+/* What is mounted inside of the server's mount is no part of it, and nobody asks the engine before that is done. */
+static void tell_of_mounts(struct g4_server *server)
+{
+	for (uint32_t i = 0; i < server->options.max_clients; i++)
+		if (server->clients[i].fd >= 0 && server->clients[i].session)
+			g4_session_mounts_changed(server->clients[i].session);
+}
+
 static int watch(struct g4_server *server, int fd, void *what)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+	/* the table of mounts can be read at all times, and has an exceptional condition when it has changed */
+	struct epoll_event event = {.events = what == &server->mounts ? EPOLLPRI : EPOLLIN, .data.ptr = what};
 
 	return epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event);
 }
@@ -379,6 +389,8 @@ static void *run(void *argument)
 				return NULL;
 			if (events[i].data.ptr == &server->listener)
 				accept_client(server);
+			else if (events[i].data.ptr == &server->mounts)
+				tell_of_mounts(server);
 			else if (client->fd >= 0 && !receive(server, client))
 				drop_client(server, client);
 		}
@@ -440,7 +452,7 @@ static int listen_at(struct g4_server *server, char *message, size_t message_byt
 
 static void free_server(struct g4_server *server)
 {
-	const int fds[] = {server->listener, server->events, server->stop_event};
+	const int fds[] = {server->listener, server->events, server->stop_event, server->mounts};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
@@ -469,6 +481,7 @@ int g4_server_start(const struct g4_session_engine *engine, const struct g4_serv
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_cond_init(&server->idle, NULL);
 	server->listener = -1;
+	server->mounts = options->has_mount ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
 	server->events = epoll_create1(EPOLL_CLOEXEC);
 	server->stop_event = eventfd(0, EFD_CLOEXEC);
 	server->clients = calloc(server->options.max_clients, sizeof(*server->clients));
@@ -479,6 +492,7 @@ int g4_server_start(const struct g4_session_engine *engine, const struct g4_serv
 		rc = listen_at(server, message, message_bytes);
 	if (rc == 0 && (watch(server, server->listener, &server->listener) != 0 ||
 			watch(server, server->stop_event, &server->stop_event) != 0 ||
+			(server->mounts >= 0 && watch(server, server->mounts, &server->mounts) != 0) ||
 			g4_thread_start(&server->thread, run, server) != 0))
 		rc = -G4_E_NOMEM;
 	if (rc < 0) {

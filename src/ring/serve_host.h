@@ -73,6 +73,7 @@ struct g4_server_options {
 	 */
 	int (*hand_over)(void *context, uint64_t handle, uint32_t flags);
 	void *context;
+	bool has_mount; /* of the same file system: clients are told when something is mounted anywhere, which may be inside of it */
 };
 
 /* Starts serving, in threads of its own. On failure: a negative code and one sentence in message. */

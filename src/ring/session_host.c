@@ -435,3 +435,10 @@ uint64_t g4_session_data_bytes(const struct g4_session_host *host)
 {
 	return host->session.data_bytes;
 }
+
+void g4_session_mounts_changed(struct g4_session_host *host)
+{
+	uint32_t *changes = &header_of(host)->mount_changes;
+
+	g4_store32_rel(changes, g4_load32_rlx(changes) + 1);
+}

@@ -63,5 +63,7 @@ int g4_session_ring_fd(const struct g4_session_host *host);
 int g4_session_data_fd(const struct g4_session_host *host);
 uint64_t g4_session_ring_bytes(const struct g4_session_host *host);
 uint64_t g4_session_data_bytes(const struct g4_session_host *host);
+/* Something was mounted or unmounted, somewhere: the client may want to look. From one thread at a time. */
+void g4_session_mounts_changed(struct g4_session_host *host);
 
 #endif

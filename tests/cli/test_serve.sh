@@ -36,6 +36,20 @@ exits 1 "a second one at the same socket" "$gpu4fs" serve --socket serve.socket 
 kill "$server"
 wait "$server"
 equals "it ends well when it is asked to" 0 $?
+# what is asked for and has no effect: the line is there before it serves
+for asked in "tier=4096 serve.img" "tier=1M mem:64M"; do
+	rm -f serve.out
+	"$gpu4fs" serve --socket serve.socket -o "${asked/ */}" "${asked/* /}" >serve.out 2>serve.err &
+	server=$!
+	for _ in $(seq 6000); do
+		[[ -s serve.out ]] && break
+		kill -0 "$server" 2>/dev/null || break
+		sleep 0.1
+	done
+	equals "$asked: it says that there is none" 1 "$(grep -c 'no second tier' serve.err)"
+	kill "$server"
+	wait "$server"
+done
 equals "the socket is gone" "" "$([[ -e serve.socket ]] && echo there)"
 exits 0 "the image is clean" "$gpu4fs" fsck -n serve.img
 

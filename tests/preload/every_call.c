@@ -35,6 +35,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -43,6 +44,7 @@
 #include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <termios.h>
@@ -357,6 +359,36 @@ static void expect_handler(int signal, void (*handler)(int))
 	say("  handler %d flags %#x\n", now.sa_handler == handler, (unsigned int)now.sa_flags & ~0x04000000u);
 }
 
+/* Notes its stack and writes nothing onto that, so that the first byte which is written below it is another's. */
+#ifdef __x86_64__
+char *bare_stack;
+void bare_handler(int signal);
+__asm__(".pushsection .text\n.type bare_handler, @function\nbare_handler: movq %rsp, bare_stack(%rip)\nret\n.size bare_handler, . - "
+	"bare_handler\n.popsection\n");
+
+static void on_a_stack_of_its_own(void)
+{
+	static char memory[65536];
+	const stack_t own = {.ss_sp = memory, .ss_size = sizeof(memory)}, none = {.ss_flags = SS_DISABLE};
+	struct sigaction action = {.sa_handler = bare_handler, .sa_flags = SA_ONSTACK};
+	size_t written = 0;
+
+	memset(memory, 'x', sizeof(memory));
+	CALL(sigaltstack(&own, NULL));
+	CALL(sigaction(SIGUSR1, &action, NULL));
+	CALL(raise(SIGUSR1));
+	CALL(bare_stack > memory && bare_stack < memory + sizeof(memory));
+	for (const char *at = memory; at < bare_stack; at++)
+		written += *at != 'x';
+	say("  bytes that the handler did not write: %zu\n", written);
+	CALL(sigaltstack(&none, NULL));
+}
+#else
+static void on_a_stack_of_its_own(void)
+{
+}
+#endif
+
 static void handlers(void)
 {
 	struct sigaction action = {.sa_handler = count, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}, old;
@@ -407,6 +439,7 @@ static void handlers(void)
 	int status;
 	waitpid(child, &status, 0);
 	say("  a fault ends a program: signal %d\n", WTERMSIG(status));
+	on_a_stack_of_its_own();
 }
 
 /* ------------------------------------------------------------------ handlers that come at any time, and call themselves */
@@ -1143,6 +1176,33 @@ static int run_child(const char *path, int fd)
 	return rc ? rc : status;
 }
 
+/* A program gets a number that is a directory's which is gone, but was nobody's when the actions named it. */
+static void spawn_with_a_number_of_before(const char *top)
+{
+	char command[PATH_MAX];
+	char *arguments[] = {(char *)"sh", (char *)"-c", command, NULL};
+	posix_spawn_file_actions_t actions;
+	pid_t child;
+	int status = -1;
+
+	posix_spawn_file_actions_init(&actions);
+	CALL(posix_spawn_file_actions_adddup2(&actions, 60, 7));
+	mkdir("gone", 0700);
+	const int first = open("gone", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CALL(fcntl(first, F_DUPFD, 60));
+	rmdir("gone");
+	/* what lies in the root of a mount is no part of this one */
+	snprintf(command, sizeof(command),
+		 "test ! -e '/proc/self/fd/7/%.1000s' && test ! -e '/proc/self/fd/60/%.1000s'", top, top);
+	CALL(posix_spawnp(&child, "sh", &actions, NULL, arguments, environ));
+	waitpid(child, &status, 0);
+	say("  status %d\n", status);
+	CALL(faccessat(60, "none", F_OK, 0)); /* and here it goes on */
+	CALL(close(60));
+	CALL(close(first));
+	posix_spawn_file_actions_destroy(&actions);
+}
+
 static int send_fd(int fd)
 {
 	int pair[2], got = -1;
@@ -1236,6 +1296,103 @@ static void descriptors(void)
 	close(gone);
 	if (other >= 0)
 		close(other);
+	/* here is below the directory that the program was given */
+	char top[PATH_MAX];
+	snprintf(top, sizeof(top), "%s", here);
+	*strrchr(top, '/') = 0;
+	spawn_with_a_number_of_before(strrchr(top, '/') + 1);
+}
+
+/* ------------------------------------------------------------------ sockets */
+
+static void sockets(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "socket"};
+	struct sockaddr *const at = (struct sockaddr *)&address;
+	struct iovec part = {(char *)"x", 1};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	struct mmsghdr messages = {.msg_hdr = message};
+	socklen_t bytes = sizeof(address);
+	char text[16] = "";
+	int value;
+
+	/* a file is none */
+	const int fd = fresh("f", "0123456789");
+	CALL(bind(fd, at, bytes));
+	CALL(connect(fd, at, bytes));
+	CALL(listen(fd, 1));
+	CALL(accept(fd, NULL, NULL));
+	CALL(accept4(fd, NULL, NULL, SOCK_CLOEXEC));
+	CALL(getsockname(fd, at, &bytes));
+	CALL(getpeername(fd, at, &bytes));
+	CALL(getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &bytes));
+	CALL(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, sizeof(value)));
+	CALL(shutdown(fd, SHUT_RDWR));
+	CALL(send(fd, "x", 1, 0));
+	CALL(sendto(fd, "x", 1, 0, NULL, 0));
+	CALL(recv(fd, text, 1, 0));
+	CALL(recvfrom(fd, text, 1, 0, NULL, NULL));
+	CALL(sendmsg(fd, &message, 0));
+	CALL(recvmsg(fd, &message, 0));
+	CALL(sendmmsg(fd, &messages, 1, 0));
+	CALL(recvmmsg(fd, &messages, 1, 0, NULL));
+	CALL(lseek(fd, 0, SEEK_CUR));
+	CALL(syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, &value, &bytes));
+	close(fd);
+	const int directory = open(".", O_RDONLY | O_DIRECTORY);
+	CALL(recv(directory, text, 1, 0));
+	close(directory);
+	CALL(recv(-1, text, 1, 0));
+	/* nor a pipe, nor a descriptor for signals */
+	int ends[2];
+	sigset_t none;
+	sigemptyset(&none);
+	const int file = fresh("g", "0123456789");
+	CALL(pipe(ends));
+	CALL(tee(file, ends[1], 1, 0));
+	CALL(vmsplice(file, &part, 1, 0));
+	CALL(signalfd(file, &none, 0));
+	mkdir("gone", 0700);
+	const int gone = open("gone", O_RDONLY | O_DIRECTORY);
+	rmdir("gone");
+	CALL(splice(gone, NULL, ends[1], NULL, 1, 0));
+	CALL(openat(gone, ".", O_RDONLY | O_DIRECTORY) >= 0);
+	close(gone);
+	close(file);
+	close(ends[0]);
+	close(ends[1]);
+	const int nameless = open(".", O_TMPFILE | O_RDWR, 0600);
+	CALL(linkat(nameless, "", AT_FDCWD, "named", AT_EMPTY_PATH));
+	CALL(linkat(nameless, "", AT_FDCWD, "named", AT_EMPTY_PATH));
+	close(nameless);
+	show_file("named");
+
+	/* a socket with a name */
+	const int server = socket(AF_UNIX, SOCK_STREAM, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
+	bytes = sizeof(address);
+	CALL(connect(client, at, bytes));
+	CALL(bind(server, at, bytes));
+	CALL(connect(client, at, bytes));
+	CALL(listen(server, 1));
+	CALL(connect(client, at, bytes));
+	const int peer = MADE(accept(server, NULL, NULL));
+	CALL(send(client, "abc", 3, 0));
+	CALL(recv(peer, text, sizeof(text), 0));
+	say("  %s\n", text);
+	struct stat st;
+	CALL(stat("socket", &st));
+	say("  %o\n", st.st_mode);
+	CALL(open("socket", O_RDONLY));
+	CALL(rename("socket", "renamed"));
+	const int second = socket(AF_UNIX, SOCK_STREAM, 0);
+	CALL(connect(second, at, sizeof(address)));
+	snprintf(address.sun_path, sizeof(address.sun_path), "renamed");
+	CALL(connect(second, at, sizeof(address)));
+	CALL(unlink("renamed"));
+	close(second);
+	close(peer);
+	close(client);
+	close(server);
 }
 
 static void others(void)
@@ -1306,6 +1463,7 @@ static const struct {
 	      {"mappings", mappings},
 	      {"waiting", waiting},
 	      {"descriptors", descriptors},
+	      {"sockets", sockets},
 	      {"others", others}};
 
 /* Each in a process and a directory of its own. */

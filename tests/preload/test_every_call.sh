@@ -29,7 +29,7 @@ compare() {
 plain=$(mktemp -d /dev/shm/gpu4fs-test.XXXXXX)
 "$every_call" "$plain" >"$work/tmpfs.calls"
 rm -rf "$plain"
-same "all groups ran" 16 "$(grep -c '^== ' "$work/tmpfs.calls")"
+same "all groups ran" 17 "$(grep -c '^== ' "$work/tmpfs.calls")"
 
 make_image
 mount_shared

@@ -108,6 +108,51 @@ PYTHON
 		' sh "$gpu4fs" "$socket" "$mnt" 2>&1)"
 fi
 
+# one that another process makes while a program runs: the server tells of it
+if mount -t tmpfs none "$mnt/inside with blanks" 2>/dev/null; then
+	umount "$mnt/inside with blanks"
+	same "what another process mounts inside later is found by path, from there and by a descriptor" "$(printf 'below\nabove\nabove\nabove\nbelow')" \
+		"$(python3 - "$gpu4fs" "$socket" "$mnt" "inside with blanks" <<'PYTHON' 2>&1
+import subprocess, sys
+tool, socket, top, name = sys.argv[1:]
+program = """
+import os, sys
+top, name = sys.argv[1:]
+path = top + "/" + name + "/f"
+def look(where, **more):
+    fd = os.open(where, os.O_RDONLY, **more)
+    text = os.read(fd, 9).decode().strip()
+    os.close(fd)
+    return text
+at = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+os.chdir(top)
+print(look(path), flush=True)
+sys.stdin.readline()
+while look(path) != "above":  # until the server has seen it
+    pass
+print(look(path), look(name + "/f"), look(name + "/f", dir_fd=at), sep="\\n", flush=True)
+sys.stdin.readline()
+print(look(path), flush=True)
+os.chdir("/")
+"""
+child = subprocess.Popen([tool, "run", "-m", f"{socket}={top}", sys.executable, "-c", program, top, name], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+print(child.stdout.readline(), end="")
+subprocess.run(["mount", "-t", "tmpfs", "none", f"{top}/{name}"], check=True)
+with open(f"{top}/{name}/f", "w") as file:
+    file.write("above\n")
+child.stdin.write("\n")
+child.stdin.flush()
+for _ in range(3):
+    print(child.stdout.readline(), end="")
+subprocess.run(["umount", f"{top}/{name}"], check=True)
+child.stdin.write("\n")
+child.stdin.flush()
+print(child.communicate()[0], end="")
+PYTHON
+		)"
+fi
+
 # the command line
 run sh -c 'exit 7'
 same "the status is the command's" 7 $?
