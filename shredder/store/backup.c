@@ -186,6 +186,7 @@ static int choose_engine(struct backup *op, uint32_t threads)
 	if (any && o->gpus_count == 0 && shredder_device_find(NULL) == NULL)
 		return 0;
 	op->keeping.complete = backup_complete_waiting;
+	op->keeping.together = !any;
 	op->keeping.service = shredder_service_new(&options);
 	if (op->keeping.service == NULL)
 		return store_fail(STORE_E_CHUNKER, "the chunker cannot be opened: %s",

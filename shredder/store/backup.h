@@ -43,7 +43,7 @@ struct store_backup_options {
 	uint32_t waiting_max; /* entries of a directory that wait for one before them; 0: BACKUP_WAITING_MAX */
 	int level;
 	uint32_t threads; /* 0: one a processor */
-	/* What cuts and hashes, as in struct shredder_options; NULL: auto. "auto" opens GPUs for the first load that is worth it, "cuda" at once. */
+	/* What cuts and hashes, as in struct shredder_options; NULL: auto. "auto" opens GPUs for the first large file, "cuda" at once, for small ones, too. */
 	const char *engine;
 	const uint32_t *gpus;
 	uint32_t gpus_count;

@@ -23,7 +23,7 @@ int store_cutter_open(struct store_cutter *c, struct store_keeping *keeping, voi
 	store_codec_init(&c->codec, keeping->level);
 	c->size = STORE_CUTTER_BYTES;
 	c->buffer = (uint8_t *)store_alloc(c->size); /* from the kernel; takes no memory until it is used */
-	if (keeping->service != NULL)
+	if (keeping->service != NULL && keeping->together)
 		c->borders = (uint32_t *)store_alloc(STORE_WAITING_MAX * sizeof(*c->borders));
 	const int rc = shredder_open(&options, &c->chunker);
 	return rc == 0 ? 0 : store_fail(STORE_E_CHUNKER, "the chunker cannot be opened: %s", shredder_strerror(rc));
