@@ -250,11 +250,8 @@ static int find_one(void *user, const char *path, const struct store_node *node)
 {
 	struct looking *l = (struct looking *)user;
 	char hex[STORE_HEX_BYTES], time[32];
-	bool found = false;
 
-	for (size_t i = 0; i < l->patterns_count; i++)
-		found = found || store_pattern_matches(l->patterns[i], path);
-	if (!found)
+	if (!store_patterns_match(l->patterns, l->patterns_count, path))
 		return 0;
 	store_hex(&l->snapshot->name, hex);
 	if (l->repo.json) {

@@ -32,6 +32,8 @@ struct store_backup_options {
 	const char *stdin_name; /* not NULL: standard input under this name, and no paths */
 	const struct store_excludes *excludes;
 	const char *exclude_if_present; /* a directory with such a file is left empty; NULL */
+	bool exclude_caches;		/* and one whose CACHEDIR.TAG says that it is a cache (bford.info/cachedir) */
+	uint64_t largest_bytes;		/* larger files are left out; 0: none are */
 	const char *host;
 	char **tags;
 	size_t tags_count;
