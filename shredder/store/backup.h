@@ -14,7 +14,8 @@ struct store_backup_stats {
 	uint64_t bytes;			     /* of its files, holes included */
 	uint64_t unchanged_files;	     /* taken from the parent, not read */
 	uint64_t read_bytes;
-	uint64_t resumed_bytes;			     /* of files that a backup that was cut off had read */
+	uint64_t resumed_bytes; /* of files that a backup that was cut off had read */
+	uint64_t ahead_bytes;	/* of large files, read by others than who cut them; at the end only */
 	uint64_t new_blobs, new_bytes, stored_bytes; /* written; before and after compression and encryption */
 	uint64_t written_bytes;			     /* packs and index files */
 	uint64_t unread;			     /* files and directories that could not be read */

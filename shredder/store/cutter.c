@@ -199,6 +199,9 @@ static int keep_chunk(struct store_cutter *c, struct store_parts *to, const void
 		      const uint8_t digest[32])
 {
 	struct store_part part = {.bytes = bytes};
+
+	if (c->keeping->between != NULL)
+		c->keeping->between(c->user);
 	const int rc = keep_digest(c, STORE_DATA, data, bytes, digest, &part.id);
 
 	store_part_add(&to->bytes, &to->count, &part);
