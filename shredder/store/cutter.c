@@ -71,7 +71,7 @@ static bool give(struct store_keeping *k, enum store_blob_type type, uint32_t nu
 {
 	struct store_keeping_job job = {.blob = true};
 
-	if (k->pool == NULL || !store_pool_has_idle(k->pool))
+	if (k->pool == NULL || !store_pool_wants(k->pool))
 		return false;
 	job.of_blob = (struct store_blob_job){
 		.type = type, .number = number, .id = *id, .data = (uint8_t *)malloc(bytes), .bytes = bytes};
@@ -104,7 +104,7 @@ static int end_group(struct store_cutter *c, struct store_group *group)
 
 	if (group->count == 0)
 		return 0;
-	if (k->pool != NULL && store_pool_has_idle(k->pool)) {
+	if (k->pool != NULL && store_pool_wants(k->pool)) {
 		job.of_blob.group = (struct store_group *)store_alloc(sizeof(*group));
 		*job.of_blob.group = *group;
 		if (store_pool_give(k->pool, &job)) {
