@@ -59,7 +59,8 @@ _shredder() {
 		parity:-*) _shredder_words "$current" "$repository" ;;
 		parity:*) _shredder_words "$current" "0 1 2 3 4" ;;
 		tag:-*) _shredder_words "$current" "$repository $which --set --add --remove" ;;
-		dump:-* | snapshots:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
+		snapshots:-*) _shredder_words "$current" "$repository $which --latest" ;;
+		dump:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
 		check:-*) _shredder_words "$current" "$repository --read-data --read-data-subset --repair --threads" ;;
 		forget:-*)
 			_shredder_words "$current" "$repository $which --keep-last --keep-hourly --keep-daily --keep-weekly

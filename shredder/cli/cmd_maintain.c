@@ -346,21 +346,11 @@ static bool parse_groups(struct forgetting *f, const char *text)
 	return right;
 }
 
-static bool same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count)
-{
-	if (a_count != b_count)
-		return false;
-	for (size_t i = 0; i < a_count; i++)
-		if (strcmp(a[i], b[i]) != 0)
-			return false;
-	return true;
-}
-
 static bool same_group(const struct forgetting *f, const struct store_snapshot *a, const struct store_snapshot *b)
 {
 	return (!f->by_host || strcmp(a->host, b->host) == 0) &&
-	       (!f->by_paths || same_texts(a->paths, a->paths_count, b->paths, b->paths_count)) &&
-	       (!f->by_tags || same_texts(a->tags, a->tags_count, b->tags, b->tags_count));
+	       (!f->by_paths || cli_same_texts(a->paths, a->paths_count, b->paths, b->paths_count)) &&
+	       (!f->by_tags || cli_same_texts(a->tags, a->tags_count, b->tags, b->tags_count));
 }
 
 static int forget_one(struct forgetting *f, struct store *s, const struct store_snapshot *snapshot)

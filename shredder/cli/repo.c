@@ -118,6 +118,16 @@ bool cli_repo_take_from(struct cli_repo *repo, int option, const char *value)
 	}
 }
 
+bool cli_same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count)
+{
+	if (a_count != b_count)
+		return false;
+	for (size_t i = 0; i < a_count; i++)
+		if (strcmp(a[i], b[i]) != 0)
+			return false;
+	return true;
+}
+
 bool cli_parse_level(const char *text, int *level)
 {
 	char *end;

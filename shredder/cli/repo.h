@@ -110,6 +110,7 @@ struct store_filter cli_repo_filter(const struct cli_repo *repo);
 /* Prints store_message() and gives the status for the code. */
 int cli_repo_failed(const struct cli_repo *repo, int code);
 
+bool cli_same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count);
 bool cli_parse_level(const char *text, int *level);
 
 /* "latest" or "ID", or "ID:/path"; *subpath points into a copy that lives as long as the program. */

@@ -151,6 +151,20 @@ rm -r repo
 exits 0 "a new repository" "$shredder" init --quiet
 equals "... is made without a word with --quiet" "" "$(cat .out .err)"
 
+# ---- what restic's users write
+mkdir one two
+for i in 1 2 3; do "$shredder" backup -q one; "$shredder" backup -q two; "$shredder" backup -q --host there one; done
+equals "snapshots --latest 1 is one of each host and paths" "here one,here two,there one" \
+	"$("$shredder" snapshots --json --latest 1 | python3 -c 'import json, os, sys; print(*sorted(("there" if s["host"] == "there" else "here") + " " + os.path.basename(s["paths"][0]) for s in json.load(sys.stdin)), sep=",")')"
+equals "snapshots --latest 2" 6 "$("$shredder" snapshots --latest 2 | wc -l)"
+equals "snapshots --latest 9" 9 "$("$shredder" snapshots --latest 9 | wc -l)"
+exits 2 "snapshots --latest 0" "$shredder" snapshots --latest 0
+exits 2 "find --latest" "$shredder" find --latest 1 x
+exits 0 "a backup" "$shredder" backup -q tree
+equals "ls with the path as a word" "$("$shredder" ls "latest:$work/tree/a")" "$("$shredder" ls latest "$work/tree/a")"
+exits 2 "ls with two paths" "$shredder" ls "latest:$work/tree" "$work/tree"
+one_sentence "... is refused in one sentence"
+
 # ---- what is excluded
 mkdir -p source/Cache source/cache source/other
 printf 'Signature: 8a477f597d28d172789f06886806bc55\n# a comment\n' >source/cache/CACHEDIR.TAG
