@@ -9,11 +9,11 @@ _shredder() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
 	local shared="--algorithm --bits --min --max --polynomial --marker --normal --normalization --delimiter --record
 		--engine --gpus --threads --buffers --buffer-size --no-direct --help"
-	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --json --help"
+	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --json --quiet --help"
 	local from="--from-repo --from-password-file --from-password-command --from-key-file --from-no-encryption --from-identity
 		--from-site-key"
 	local which="--host --tag --path"
-	local commands="init backup restore ls snapshots mount find diff check forget copy prune stats key serve identity unlock chunk dedup-ratio bench"
+	local commands="init backup restore dump ls snapshots mount find diff check forget copy prune parity tag stats key serve identity unlock chunk dedup-ratio bench"
 	COMPREPLY=()
 	if [[ $COMP_CWORD -eq 1 ]]; then
 		_shredder_words "$current" "$commands help version --help --version"
@@ -47,15 +47,21 @@ _shredder() {
 		identity:-*) _shredder_words "$current" "--json --help" ;;
 		unlock:-*) _shredder_words "$current" "$repository --remove-all" ;;
 		backup:-*)
-			_shredder_words "$current" "$repository --exclude --exclude-file --exclude-if-present --files-from --stdin
+			_shredder_words "$current" "$repository --exclude --iexclude --exclude-file --exclude-if-present --exclude-caches --exclude-larger-than
+				--files-from --stdin
 				--one-file-system --tag --host --parent --force --level --threads --engine --gpus --dry-run --verbose"
 			;;
 		restore:-*)
-			_shredder_words "$current" "$repository $which --target --onto --exclude --include --no-owner --owner-names --threads --dry-run"
+			_shredder_words "$current" "$repository $which --target --onto --exclude --include --no-owner --owner-names --verify
+				--threads --dry-run"
 			;;
 		ls:-*) _shredder_words "$current" "$repository $which --long --directory --null" ;;
-		snapshots:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
-		check:-*) _shredder_words "$current" "$repository --read-data --repair --threads" ;;
+		parity:-*) _shredder_words "$current" "$repository" ;;
+		parity:*) _shredder_words "$current" "0 1 2 3 4" ;;
+		tag:-*) _shredder_words "$current" "$repository $which --set --add --remove" ;;
+		snapshots:-*) _shredder_words "$current" "$repository $which --latest" ;;
+		dump:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
+		check:-*) _shredder_words "$current" "$repository --read-data --read-data-subset --repair --threads" ;;
 		forget:-*)
 			_shredder_words "$current" "$repository $which --keep-last --keep-hourly --keep-daily --keep-weekly
 				--keep-monthly --keep-yearly --keep-within --keep-tag --group-by --prune --max-unused --dry-run"
@@ -63,7 +69,7 @@ _shredder() {
 		prune:-*) _shredder_words "$current" "$repository --max-unused --dry-run" ;;
 		key:-*) _shredder_words "$current" "$repository --new-password-file --new-key-file" ;;
 		key:*) _shredder_words "$current" "list add passwd remove" ;;
-		restore:* | ls:* | snapshots:* | diff:* | forget:*) _shredder_words "$current" latest ;;
+		restore:* | dump:* | ls:* | snapshots:* | diff:* | tag:* | forget:*) _shredder_words "$current" latest ;;
 		check:* | prune:* | copy:* | stats:* | unlock:* | init:*) ;;
 		version:*) ;;
 		*)

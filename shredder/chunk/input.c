@@ -37,8 +37,10 @@ int shredder_input_open(struct shredder *s, const char *path, int fd)
 {
 	const char *name = path != NULL ? path : "input";
 	struct stat st;
+	/* opening a FIFO would wait for its writer, and nobody could call that off; poll() waits for one, too (wait_readable()) */
+	const int waits = path != NULL && stat(path, &st) == 0 && S_ISFIFO(st.st_mode) ? O_NONBLOCK : 0;
 
-	s->fd = path == NULL ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	s->fd = path == NULL ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | waits);
 	s->fd_owned = path != NULL;
 	s->direct = false;
 	if (s->fd < 0) {

@@ -15,6 +15,7 @@
 	X(init, "init", "make a repository for backups")                                                               \
 	X(backup, "backup", "save directories and files")                                                              \
 	X(restore, "restore", "write a snapshot back")                                                                 \
+	X(dump, "dump", "write a file of a snapshot to standard output")                                               \
 	X(ls, "ls", "list what is in a snapshot")                                                                      \
 	X(snapshots, "snapshots", "list the snapshots")                                                                \
 	X(mount, "mount", "show the snapshots as directories")                                                         \
@@ -24,6 +25,8 @@
 	X(forget, "forget", "remove snapshots, by a policy")                                                           \
 	X(copy, "copy", "copy snapshots from another repository")                                                      \
 	X(prune, "prune", "remove data that no snapshot needs")                                                        \
+	X(parity, "parity", "change how much damage files survive")                                                    \
+	X(tag, "tag", "change the tags of snapshots")                                                                  \
 	X(stats, "stats", "tell how large it all is")                                                                  \
 	X(key, "key", "list, add, change and remove what opens it")                                                    \
 	X(serve, "serve", "keep repositories for other machines")                                                      \

@@ -16,8 +16,11 @@ const char cli_help_backup[] =
 	"by size, times and inode, is not read. A PATH that is a block device, or a link to one, is saved as a file with what is\n"
 	"on it. Exit status 3: something could not be read; the rest is saved.\n\n" CLI_REPO_HELP
 	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore; \"/...\" from the root\n"
+	"      --iexclude PATTERN  the same, letters of either case alike\n"
 	"      --exclude-file FILE  patterns, one a line\n"
 	"      --exclude-if-present NAME  leave out what is in directories that hold NAME\n"
+	"      --exclude-caches   leave out what is in directories with a CACHEDIR.TAG\n"
+	"      --exclude-larger-than SIZE  leave out larger files\n"
 	"      --files-from FILE  paths, one a line; - is standard input\n"
 	"      --stdin NAME       save standard input as file NAME\n"
 	"  -x, --one-file-system  do not go into other file systems\n"
@@ -36,6 +39,9 @@ const char cli_help_backup[] =
 enum {
 	OPT_EXCLUDE_FILE = CLI_OPT_REPO_FREE,
 	OPT_EXCLUDE_IF_PRESENT,
+	OPT_IEXCLUDE,
+	OPT_EXCLUDE_CACHES,
+	OPT_EXCLUDE_LARGER,
 	OPT_FILES_FROM,
 	OPT_STDIN,
 	OPT_PARENT,
@@ -130,6 +136,16 @@ static int take(struct backup *b, int option, char **argv)
 	case 'e':
 		store_exclude_add(&b->excludes, optarg);
 		return G4_EXIT_OK;
+	case OPT_IEXCLUDE:
+		store_exclude_add_folded(&b->excludes, optarg);
+		return G4_EXIT_OK;
+	case OPT_EXCLUDE_CACHES:
+		b->options.exclude_caches = true;
+		return G4_EXIT_OK;
+	case OPT_EXCLUDE_LARGER:
+		return g4_parse_size(optarg, &b->options.largest_bytes) == 0 && b->options.largest_bytes > 0 ?
+			       G4_EXIT_OK :
+			       g4_cli_usage("backup", "'%s' is no size", optarg);
 	case OPT_EXCLUDE_FILE:
 		return read_lines(b, optarg, true);
 	case OPT_FILES_FROM:
@@ -235,6 +251,8 @@ static void print_summary(const struct backup *b, const struct store_snapshot *s
 		       (unsigned long long)stats->changed, (unsigned long long)stats->gpus.bytes, seconds);
 		return;
 	}
+	if (b->repo.quiet)
+		return;
 	printf("%llu files, %llu directories, %llu others, %s; %llu files read\n", (unsigned long long)stats->files,
 	       (unsigned long long)stats->directories, (unsigned long long)stats->others,
 	       g4_format_size(stats->bytes, bytes, sizeof(bytes)),
@@ -320,7 +338,7 @@ static int run(struct backup *b, struct store *s)
 	if (rc == 1)
 		b->options.parent = &parent;
 	if (rc >= 0) {
-		g4_progress_start(&b->progress, "saving");
+		cli_progress_start(&b->repo, &b->progress, "saving");
 		if (!g4_progress_wanted(&b->progress))
 			b->options.progress = NULL;
 		rc = store_backup(s, &b->options, &snapshot, &stats);
@@ -352,25 +370,28 @@ static bool something_there(const struct backup *b)
 
 int cli_backup(int argc, char **argv)
 {
-	static const struct option long_options[] = {CLI_REPO_LONG,
-						     {"exclude", required_argument, NULL, 'e'},
-						     {"exclude-file", required_argument, NULL, OPT_EXCLUDE_FILE},
-						     {"exclude-if-present", required_argument, NULL,
-						      OPT_EXCLUDE_IF_PRESENT},
-						     {"files-from", required_argument, NULL, OPT_FILES_FROM},
-						     {"stdin", required_argument, NULL, OPT_STDIN},
-						     {"one-file-system", no_argument, NULL, 'x'},
-						     {"tag", required_argument, NULL, CLI_OPT_TAG},
-						     {"host", required_argument, NULL, 'H'},
-						     {"parent", required_argument, NULL, OPT_PARENT},
-						     {"force", no_argument, NULL, 'f'},
-						     {"level", required_argument, NULL, 'l'},
-						     {"threads", required_argument, NULL, 't'},
-						     {"engine", required_argument, NULL, OPT_ENGINE},
-						     {"gpus", required_argument, NULL, OPT_GPUS},
-						     {"dry-run", no_argument, NULL, 'n'},
-						     {"verbose", no_argument, NULL, 'v'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		CLI_REPO_LONG,
+		{"exclude", required_argument, NULL, 'e'},
+		{"exclude-file", required_argument, NULL, OPT_EXCLUDE_FILE},
+		{"exclude-if-present", required_argument, NULL, OPT_EXCLUDE_IF_PRESENT},
+		{"iexclude", required_argument, NULL, OPT_IEXCLUDE},
+		{"exclude-caches", no_argument, NULL, OPT_EXCLUDE_CACHES},
+		{"exclude-larger-than", required_argument, NULL, OPT_EXCLUDE_LARGER},
+		{"files-from", required_argument, NULL, OPT_FILES_FROM},
+		{"stdin", required_argument, NULL, OPT_STDIN},
+		{"one-file-system", no_argument, NULL, 'x'},
+		{"tag", required_argument, NULL, CLI_OPT_TAG},
+		{"host", required_argument, NULL, 'H'},
+		{"parent", required_argument, NULL, OPT_PARENT},
+		{"force", no_argument, NULL, 'f'},
+		{"level", required_argument, NULL, 'l'},
+		{"threads", required_argument, NULL, 't'},
+		{"engine", required_argument, NULL, OPT_ENGINE},
+		{"gpus", required_argument, NULL, OPT_GPUS},
+		{"dry-run", no_argument, NULL, 'n'},
+		{"verbose", no_argument, NULL, 'v'},
+		{NULL, 0, NULL, 0}};
 	struct backup b = {.options = {.level = CLI_LEVEL}};
 	struct store *s;
 	int option, status = G4_EXIT_OK;

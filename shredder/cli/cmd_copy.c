@@ -89,7 +89,7 @@ static int copy(struct copying *c, struct store *from, struct store *to, char **
 		rc = store_index_load(to, NULL, NULL, NULL);
 	if (rc == 0 && c->repo.json)
 		printf("{\"snapshots\": [");
-	g4_progress_start(&c->progress, "copying");
+	cli_progress_start(&c->repo, &c->progress, "copying");
 	const bool began_output = rc == 0;
 	if (rc == 0)
 		rc = store_copy(from, to, list, found, &c->options, &r);
@@ -102,7 +102,7 @@ static int copy(struct copying *c, struct store *from, struct store *to, char **
 		       (unsigned long long)r.read_bytes, (unsigned long long)r.new_blobs,
 		       (unsigned long long)r.new_bytes, (unsigned long long)r.stored_bytes,
 		       store_same_cuts(from, to) ? "true" : "false", seconds);
-	else if (began_output)
+	else if (began_output && !c->repo.quiet)
 		printf("%llu snapshots %scopied, %llu were there; read %s, stored %s, in %.1f s\n",
 		       (unsigned long long)r.copied, c->options.dry_run ? "would be " : "",
 		       (unsigned long long)r.present, g4_format_size(r.read_bytes, text[0], sizeof(text[0])),

@@ -43,7 +43,7 @@ static void tell(const struct cli_repo *repo, const struct store *s)
 		printf("{\"repository\": ");
 		cli_print_json_text(repo->path);
 		printf(", \"id\": \"%s\", \"encrypted\": %s}\n", uuid, s->encrypted ? "true" : "false");
-	} else {
+	} else if (!repo->quiet) {
 		printf("made repository %s in %s%s\n", uuid, repo->path,
 		       s->encrypted ? "; do not lose what opens it" : ", not encrypted");
 	}

@@ -9,8 +9,10 @@
 
 const char cli_help_snapshots[] = "[OPTION]... [SNAPSHOT]...\n\n"
 				  "Lists the snapshots, the oldest first.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+				  "      --latest N         the last N of each host and set of paths\n"
 				  "      --help             show this\n";
-const char cli_help_ls[] = "[OPTION]... SNAPSHOT[:PATH]\n\n"
+const char cli_help_ls[] = "[OPTION]... SNAPSHOT[:PATH]\n"
+			   "       shredder ls [OPTION]... SNAPSHOT PATH\n\n"
 			   "Lists what is in a snapshot, or below PATH in it.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
 			   "  -l, --long             with mode, owner, size and time\n"
 			   "  -d, --directory        only what is in the directory itself\n"
@@ -28,6 +30,8 @@ const char cli_help_stats[] = "[OPTION]...\n\n"
 			      "Tells how large the snapshots and the repository are.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
 			      "      --help             show this\n";
 
+enum { OPT_LATEST = CLI_OPT_REPO_FREE };
+
 enum look { LOOK_SNAPSHOTS, LOOK_LS, LOOK_FIND, LOOK_DIFF, LOOK_STATS };
 
 struct looking {
@@ -35,6 +39,7 @@ struct looking {
 	struct store *s;
 	struct store_codec codec;
 	bool detailed, flat;
+	uint64_t latest; /* of each host and set of paths; 0: all */
 	char end;
 	uint64_t printed;
 	const char *const *patterns;
@@ -91,6 +96,18 @@ static void print_snapshot(const struct looking *l, const struct store_snapshot 
 	putchar('\n');
 }
 
+/* Whether fewer than `latest` of its host and paths are behind it in the list, which is sorted by time. */
+static bool is_latest(const struct looking *l, const struct store_snapshot *list, size_t count, size_t place)
+{
+	const struct store_snapshot *one = &list[place];
+	uint64_t later = 0;
+
+	for (size_t i = place + 1; i < count && l->latest > 0 && later < l->latest; i++)
+		later += strcmp(list[i].host, one->host) == 0 &&
+			 cli_same_texts(list[i].paths, list[i].paths_count, one->paths, one->paths_count);
+	return l->latest == 0 || later < l->latest;
+}
+
 static int look_snapshots(struct looking *l, char **names, int count)
 {
 	const struct store_filter filter = cli_repo_filter(&l->repo);
@@ -103,7 +120,8 @@ static int look_snapshots(struct looking *l, char **names, int count)
 	if (count == 0) {
 		rc = store_snapshots(l->s, &filter, &list, &found);
 		for (size_t i = 0; i < found; i++)
-			print_snapshot(l, &list[i], i == 0);
+			if (is_latest(l, list, found, i))
+				print_snapshot(l, &list[i], l->printed++ == 0);
 		store_snapshots_free(list, found);
 	}
 	for (int i = 0; i < count && rc == 0; i++) {
@@ -183,8 +201,8 @@ struct named {
 	struct store_buf hold; /* the entry */
 };
 
-/* Finds all snapshots, then loads the index, which has all that they need then, then finds the entries. */
-static int find_entries(struct looking *l, char *const *texts, int count, struct named *named)
+/* `path`: a word of its own instead of what is behind the first one's colon; NULL. Finds all snapshots, then loads the index, which has all that they need then, then finds the entries. */
+static int find_entries(struct looking *l, char *const *texts, int count, const char *path, struct named *named)
 {
 	int status = G4_EXIT_OK, rc = 0;
 
@@ -193,6 +211,8 @@ static int find_entries(struct looking *l, char *const *texts, int count, struct
 		status = cli_snapshot_find(&l->repo, l->s, texts[i], &named[i].snapshot, &named[i].subpath);
 	if (status != G4_EXIT_OK)
 		return status;
+	if (path != NULL)
+		named[0].subpath = path;
 	rc = store_index_load(l->s, NULL, NULL, NULL);
 	for (int i = 0; i < count && rc == 0; i++) {
 		const struct store_content root = store_snapshot_root(&named[i].snapshot);
@@ -221,10 +241,10 @@ static char *trim(const char *path)
 	return text;
 }
 
-static int look_ls(struct looking *l, char *const *texts)
+static int look_ls(struct looking *l, char *const *texts, int count)
 {
 	struct named named;
-	int status = find_entries(l, texts, 1, &named);
+	int status = find_entries(l, texts, 1, count == 2 ? texts[1] : NULL, &named);
 
 	if (status == G4_EXIT_OK) {
 		char *path = trim(named.subpath);
@@ -250,11 +270,8 @@ static int find_one(void *user, const char *path, const struct store_node *node)
 {
 	struct looking *l = (struct looking *)user;
 	char hex[STORE_HEX_BYTES], time[32];
-	bool found = false;
 
-	for (size_t i = 0; i < l->patterns_count; i++)
-		found = found || store_pattern_matches(l->patterns[i], path);
-	if (!found)
+	if (!store_patterns_match(l->patterns, l->patterns_count, path))
 		return 0;
 	store_hex(&l->snapshot->name, hex);
 	if (l->repo.json) {
@@ -322,7 +339,7 @@ static int print_change(void *user, enum store_change change, const char *path, 
 static int look_diff(struct looking *l, char **texts)
 {
 	struct named named[2];
-	int status = find_entries(l, texts, 2, named), rc;
+	int status = find_entries(l, texts, 2, NULL, named), rc;
 
 	if (status == G4_EXIT_OK && (named[0].node.type != STORE_NODE_DIR || named[1].node.type != STORE_NODE_DIR)) {
 		g4_cli_error("diff", "only directories can be compared");
@@ -414,7 +431,7 @@ static int work(struct looking *l, enum look what, char **arguments, int count)
 		rc = look_snapshots(l, arguments, count);
 		break;
 	case LOOK_LS:
-		return look_ls(l, arguments);
+		return look_ls(l, arguments, count);
 	case LOOK_FIND:
 		rc = look_find(l, arguments, count);
 		break;
@@ -435,6 +452,7 @@ static int look(enum look what, const char *command, int min, int max, int argc,
 						     {"long", no_argument, NULL, 'l'},
 						     {"directory", no_argument, NULL, 'd'},
 						     {"null", no_argument, NULL, '0'},
+						     {"latest", required_argument, NULL, OPT_LATEST},
 						     {NULL, 0, NULL, 0}};
 	struct looking l = {.end = '\n'};
 	int option;
@@ -443,18 +461,23 @@ static int look(enum look what, const char *command, int min, int max, int argc,
 	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "ld0", long_options, NULL)) != -1) {
 		if (cli_repo_take(&l.repo, option, optarg))
 			continue;
-		if (what != LOOK_LS || option == '?' || option == ':')
+		if (option == OPT_LATEST && what == LOOK_SNAPSHOTS) {
+			if (!cli_parse_number(optarg, 1000000, &l.latest) || l.latest == 0)
+				return g4_cli_usage(command, "'%s' is no number of snapshots", optarg);
+			continue;
+		}
+		if (what != LOOK_LS || option == '?' || option == ':' || option == OPT_LATEST)
 			return g4_cli_bad_option(command, option == '?' || option == ':' ? option : '?', argv);
 		l.detailed = l.detailed || option == 'l';
 		l.flat = l.flat || option == 'd';
 		l.end = option == '0' ? 0 : l.end;
 	}
 	const int count = argc - optind;
-	if (count < min || count > max)
-		return g4_cli_usage(command, max == 0	? "it takes no argument" :
-					     min == max ? (max == 1 ? "it takes one snapshot, or latest" :
-								      "it takes two snapshots") :
-							  "it takes a pattern");
+	if (count < min || count > max || (count == 2 && what == LOOK_LS && strchr(argv[optind], ':') != NULL))
+		return g4_cli_usage(command, max == 0	     ? "it takes no argument" :
+					     what == LOOK_LS ? "it takes one snapshot, or latest, and perhaps a path" :
+					     min == max	     ? "it takes two snapshots" :
+							       "it takes a pattern");
 	int status = cli_repo_open(&l.repo, &l.s);
 	if (status != G4_EXIT_OK)
 		return status;
@@ -472,7 +495,7 @@ int cli_snapshots(int argc, char **argv)
 
 int cli_ls(int argc, char **argv)
 {
-	return look(LOOK_LS, "ls", 1, 1, argc, argv);
+	return look(LOOK_LS, "ls", 1, 2, argc, argv);
 }
 
 int cli_find(int argc, char **argv)

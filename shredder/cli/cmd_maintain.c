@@ -15,6 +15,7 @@ const char cli_help_check[] =
 	"Checks that all snapshots can be restored: keys, index, packs, directories, and that every chunk they name is there.\n"
 	"Exit status 1: there are problems.\n\n" CLI_REPO_HELP
 	"  -d, --read-data        read, authenticate and decompress every chunk as well\n"
+	"      --read-data-subset N/M|P%|SIZE  the same of a part: the Nth of M parts, a share by chance, or so much of it\n"
 	"      --repair           mend what has parity, and make a new index from the packs; needs the\n"
 	"                         repository alone\n"
 	"  -t, --threads N        [one a processor]\n"
@@ -42,6 +43,7 @@ const char cli_help_unlock[] =
 
 enum {
 	OPT_REPAIR = CLI_OPT_REPO_FREE,
+	OPT_SUBSET,
 	OPT_MAX_UNUSED,
 	OPT_PRUNE,
 	OPT_GROUP_BY,
@@ -103,25 +105,27 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 		return cli_repo_failed(&c->repo, rc);
 	if (c->repo.json)
 		printf("{\"problems\": [");
-	g4_progress_start(&c->progress, "checking");
+	cli_progress_start(&c->repo, &c->progress, "checking");
 	rc = store_check(s, options, &result);
 	g4_progress_clear(&c->progress);
 	if (c->repo.json)
 		printf("], \"complete\": %s, \"snapshots\": %llu, \"packs\": %llu, \"blobs\": %llu, \"directories\": %llu, "
-		       "\"unknown_packs\": %llu, \"mended_packs\": %llu, \"mended_others\": %llu, \"read_bytes\": %llu}\n",
+		       "\"unknown_packs\": %llu, \"mended_packs\": %llu, \"mended_others\": %llu, \"read_packs\": %llu, \"read_bytes\": %llu}\n",
 		       rc == 0 ? "true" : "false", (unsigned long long)result.snapshots,
 		       (unsigned long long)result.packs, (unsigned long long)result.blobs,
 		       (unsigned long long)result.trees, (unsigned long long)result.unknown_packs,
 		       (unsigned long long)result.mended, (unsigned long long)result.mended_others,
-		       (unsigned long long)result.read_bytes);
+		       (unsigned long long)result.read_packs, (unsigned long long)result.read_bytes);
 	if (rc != 0)
 		return cli_repo_failed(&c->repo, rc);
-	if (!c->repo.json) {
-		printf("%llu snapshots, %llu packs, %llu blobs, %llu directory blobs%s%s\n",
+	if (!c->repo.json && !c->repo.quiet) {
+		printf("%llu snapshots, %llu packs, %llu blobs, %llu directory blobs",
 		       (unsigned long long)result.snapshots, (unsigned long long)result.packs,
-		       (unsigned long long)result.blobs, (unsigned long long)result.trees,
-		       options->read_data ? ", read " : "",
-		       options->read_data ? g4_format_size(result.read_bytes, bytes, sizeof(bytes)) : "");
+		       (unsigned long long)result.blobs, (unsigned long long)result.trees);
+		if (options->read_data || options->subset != NULL)
+			printf(", read %s of %llu packs", g4_format_size(result.read_bytes, bytes, sizeof(bytes)),
+			       (unsigned long long)result.read_packs);
+		putchar('\n');
 		if (result.unknown_packs > 0)
 			printf("%llu packs are in no index: of a backup that did not finish ('shredder prune' removes them), or "
 			       "the index was lost ('shredder check --repair' reads them)\n",
@@ -134,13 +138,41 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 	return result.problems == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 
+static bool parse_share(const char *text, double *share)
+{
+	char *end;
+
+	*share = strtod(text, &end) / 100;
+	return end != text && (*end == 0 || strcmp(end, "%") == 0) && *share >= 0 && *share <= 1;
+}
+
+/* "2/7", "5%", "10G". */
+static bool parse_subset(const char *text, struct store_check_subset *subset)
+{
+	unsigned part, parts;
+	int end = 0;
+
+	*subset = (struct store_check_subset){0};
+	if (strchr(text, '%') != NULL)
+		return parse_share(text, &subset->share) && subset->share > 0;
+	if (strchr(text, '/') == NULL)
+		return g4_parse_size(text, &subset->bytes) == 0 && subset->bytes > 0;
+	if (sscanf(text, "%3u/%3u%n", &part, &parts, &end) != 2 || text[end] != 0)
+		return false;
+	subset->part = part;
+	subset->parts = parts;
+	return part >= 1 && part <= parts && parts <= 256;
+}
+
 int cli_check(int argc, char **argv)
 {
 	static const struct option long_options[] = {CLI_REPO_LONG,
 						     {"read-data", no_argument, NULL, 'd'},
+						     {"read-data-subset", required_argument, NULL, OPT_SUBSET},
 						     {"repair", no_argument, NULL, OPT_REPAIR},
 						     {"threads", required_argument, NULL, 't'},
 						     {NULL, 0, NULL, 0}};
+	struct store_check_subset subset;
 	struct checking c = {0};
 	struct store_check_options options = {
 		.problem = tell_problem, .mended = tell_mended, .progress = show_check, .user = &c};
@@ -155,6 +187,10 @@ int cli_check(int argc, char **argv)
 			continue;
 		if (option == 'd') {
 			options.read_data = true;
+		} else if (option == OPT_SUBSET) {
+			if (!parse_subset(optarg, &subset))
+				return g4_cli_usage("check", "'%s' is no part: as 1/7, 10%% or 5G", optarg);
+			options.subset = &subset;
 		} else if (option == OPT_REPAIR) {
 			options.repair = true;
 		} else if (option == 't') {
@@ -195,7 +231,7 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 
 	options->progress = show_prune;
 	options->user = &p;
-	g4_progress_start(&p.progress, "pruning");
+	cli_progress_start(repo, &p.progress, "pruning");
 	const int rc = store_prune(s, options, &r);
 	g4_progress_clear(&p.progress);
 	if (rc != 0)
@@ -211,6 +247,8 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 		       (unsigned long long)r.left_unused_bytes, options->dry_run ? "true" : "false");
 		return G4_EXIT_OK;
 	}
+	if (repo->quiet)
+		return G4_EXIT_OK;
 	printf("used: %llu blobs, %s; unused: %llu blobs, %s\n", (unsigned long long)r.used_blobs,
 	       g4_format_size(r.used_bytes, text[0], sizeof(text[0])), (unsigned long long)r.unused_blobs,
 	       g4_format_size(r.unused_bytes, text[1], sizeof(text[1])));
@@ -220,14 +258,6 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 	       g4_format_size(r.removed_bytes, text[2], sizeof(text[2])),
 	       g4_format_size(r.left_unused_bytes, text[3], sizeof(text[3])));
 	return G4_EXIT_OK;
-}
-
-static bool parse_share(const char *text, double *share)
-{
-	char *end;
-
-	*share = strtod(text, &end) / 100;
-	return end != text && (*end == 0 || strcmp(end, "%") == 0) && *share >= 0 && *share <= 1;
 }
 
 int cli_prune(int argc, char **argv)
@@ -316,21 +346,11 @@ static bool parse_groups(struct forgetting *f, const char *text)
 	return right;
 }
 
-static bool same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count)
-{
-	if (a_count != b_count)
-		return false;
-	for (size_t i = 0; i < a_count; i++)
-		if (strcmp(a[i], b[i]) != 0)
-			return false;
-	return true;
-}
-
 static bool same_group(const struct forgetting *f, const struct store_snapshot *a, const struct store_snapshot *b)
 {
 	return (!f->by_host || strcmp(a->host, b->host) == 0) &&
-	       (!f->by_paths || same_texts(a->paths, a->paths_count, b->paths, b->paths_count)) &&
-	       (!f->by_tags || same_texts(a->tags, a->tags_count, b->tags, b->tags_count));
+	       (!f->by_paths || cli_same_texts(a->paths, a->paths_count, b->paths, b->paths_count)) &&
+	       (!f->by_tags || cli_same_texts(a->tags, a->tags_count, b->tags, b->tags_count));
 }
 
 static int forget_one(struct forgetting *f, struct store *s, const struct store_snapshot *snapshot)
@@ -340,7 +360,7 @@ static int forget_one(struct forgetting *f, struct store *s, const struct store_
 	store_hex(&snapshot->name, hex);
 	if (f->repo.json)
 		printf("%s\"%s\"", f->removed == 0 ? "" : ", ", hex);
-	else
+	else if (!f->repo.quiet)
 		printf("%s %.16s  %s\n", f->prune_options.dry_run ? "would forget" : "forgot", hex,
 		       cli_format_time(&snapshot->time, time));
 	f->removed++;
@@ -404,7 +424,7 @@ static int forget(struct forgetting *f, struct store *s, char **names, int count
 	if (f->repo.json)
 		printf("], \"kept\": %llu%s", (unsigned long long)f->kept,
 		       f->prune && rc == 0 ? ", \"prune\": " : "}\n");
-	else if (rc == 0)
+	else if (rc == 0 && !f->repo.quiet)
 		printf("%llu snapshots %s\n", (unsigned long long)f->removed,
 		       f->prune_options.dry_run ? "would be forgotten" : "forgotten");
 	if (rc != 0)
@@ -528,7 +548,7 @@ int cli_unlock(int argc, char **argv)
 		status = cli_repo_failed(&repo, rc);
 	else if (repo.json)
 		printf("{\"removed\": %llu, \"left\": %llu}\n", (unsigned long long)removed, (unsigned long long)left);
-	else
+	else if (!repo.quiet)
 		printf("%llu locks removed, %llu left\n", (unsigned long long)removed, (unsigned long long)left);
 	cli_repo_close(&repo, s);
 	return g4_cli_finish_output("unlock", status);

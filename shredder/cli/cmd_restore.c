@@ -19,17 +19,19 @@ const char cli_help_restore[] =
 	"  -i, --include PATTERN  only what matches\n"
 	"      --no-owner         all files belong to who restores them; always so without root\n"
 	"      --owner-names      files belong to who has their owner's name here; else to who has the number\n"
+	"      --verify           read all files again afterwards and compare them with the snapshot\n"
 	"  -t, --threads N        that fetch and write [one a processor]\n"
 	"  -n, --dry-run          write nothing\n"
 	"      --help             show this\n";
 
-enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO, OPT_OWNER_NAMES };
+enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO, OPT_OWNER_NAMES, OPT_VERIFY };
 
 struct restore {
 	struct cli_repo repo;
 	struct store_restore_options options;
 	struct store_excludes excludes;
 	const char *includes[CLI_LIST_MAX];
+	bool verify;
 	struct g4_progress progress;
 	uint64_t total;
 };
@@ -53,6 +55,7 @@ static int run(struct restore *r, struct store *s, const char *text)
 {
 	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
 	struct store_restore_stats stats = {0};
+	struct store_verify_result verified = {0};
 	struct store_snapshot snapshot = {0};
 	char bytes[G4_SIZE_TEXT_BYTES], written[G4_SIZE_TEXT_BYTES], hex[STORE_HEX_BYTES];
 	int rc = store_lock(s, false);
@@ -69,24 +72,36 @@ static int run(struct restore *r, struct store *s, const char *text)
 		return cli_repo_failed(&r->repo, rc);
 	}
 	r->total = snapshot.bytes;
-	g4_progress_start(&r->progress, "restoring");
+	cli_progress_start(&r->repo, &r->progress, "restoring");
 	rc = store_restore(s, &snapshot, &r->options, &stats);
+	if (rc == 0 && r->verify)
+		rc = store_restore_verify(s, &snapshot, &r->options, &verified);
 	g4_progress_clear(&r->progress);
 	const double seconds = (double)(g4_clock_ns(CLOCK_MONOTONIC) - began) / 1e9;
 	if (rc != 0)
 		status = cli_repo_failed(&r->repo, rc);
 	else if (r->repo.json)
 		printf("{\"snapshot\": \"%s\", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, "
-		       "\"written_bytes\": %llu, \"errors\": %llu, \"seconds\": %.3f}\n",
+		       "\"written_bytes\": %llu, \"errors\": %llu, \"verified_files\": %llu, \"verify_errors\": %llu, "
+		       "\"seconds\": %.3f}\n",
 		       store_hex(&snapshot.name, hex), (unsigned long long)stats.files,
 		       (unsigned long long)stats.directories, (unsigned long long)stats.others,
 		       (unsigned long long)stats.bytes, (unsigned long long)stats.written_bytes,
-		       (unsigned long long)stats.errors, seconds);
-	else
+		       (unsigned long long)stats.errors, (unsigned long long)verified.files,
+		       (unsigned long long)verified.errors, seconds);
+	else if (!r->repo.quiet)
 		printf("%llu files, %llu directories, %llu others, %s, of which %s were written, in %.1f s\n",
 		       (unsigned long long)stats.files, (unsigned long long)stats.directories,
 		       (unsigned long long)stats.others, g4_format_size(stats.bytes, bytes, sizeof(bytes)),
 		       g4_format_size(stats.written_bytes, written, sizeof(written)), seconds);
+	if (rc == 0 && r->verify && !r->repo.json && !r->repo.quiet)
+		printf("read again: %llu files, %s, are what the snapshot has\n", (unsigned long long)verified.files,
+		       g4_format_size(verified.bytes, bytes, sizeof(bytes)));
+	if (rc == 0 && verified.errors > 0) {
+		g4_cli_error("restore", "%llu files are not what the snapshot has",
+			     (unsigned long long)verified.errors);
+		status = G4_EXIT_FAILURE;
+	}
 	if (rc == 0 && stats.errors > 0) {
 		g4_cli_error("restore", "%llu errors: not everything is as it was", (unsigned long long)stats.errors);
 		status = G4_EXIT_FAILURE;
@@ -119,6 +134,9 @@ static int take(struct restore *r, int option, char **argv)
 	case OPT_OWNER_NAMES:
 		r->options.owner_names = true;
 		return G4_EXIT_OK;
+	case OPT_VERIFY:
+		r->verify = true;
+		return G4_EXIT_OK;
 	case 'n':
 		r->options.dry_run = true;
 		return G4_EXIT_OK;
@@ -138,6 +156,8 @@ static int check_place(const struct restore *r)
 
 	if (o->target == NULL && o->device == NULL)
 		return g4_cli_usage("restore", "where to? Say --target DIR, or --onto DEVICE");
+	if (r->verify && o->dry_run)
+		return g4_cli_usage("restore", "--verify reads what was written, and --dry-run writes nothing");
 	if (o->device != NULL && (o->target != NULL || r->excludes.count > 0 || o->includes_count > 0))
 		return g4_cli_usage("restore", "--onto takes one file, with no --target, --exclude or --include");
 	return G4_EXIT_OK;
@@ -153,6 +173,7 @@ int cli_restore(int argc, char **argv)
 						     {"include", required_argument, NULL, 'i'},
 						     {"no-owner", no_argument, NULL, OPT_NO_OWNER},
 						     {"owner-names", no_argument, NULL, OPT_OWNER_NAMES},
+						     {"verify", no_argument, NULL, OPT_VERIFY},
 						     {"threads", required_argument, NULL, 't'},
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {NULL, 0, NULL, 0}};

@@ -50,7 +50,8 @@ struct mounted_listing {
 	struct store_buf bytes;
 	size_t *offsets;
 	size_t count, room;
-	uint32_t users; /* the node, and handles that have it open */
+	uint32_t users;			      /* the node, and handles that have it open */
+	struct mounted_listing *next, **link; /* of all: a session may end before the kernel has closed what is open */
 };
 
 /* An inode that the kernel knows. */
@@ -78,12 +79,14 @@ struct mounted_tree {
 	uint64_t key[2];
 	struct mounted_node *rows[MOUNTED_ROWS];
 	struct mounted_node *root;
+	struct mounted_listing *listings;
 	struct store_id snapshots; /* of the names of those that the root shows */
 	uint64_t clock, listed_bytes;
 };
 
 int mounted_tree_init(struct mounted_tree *t, struct store *s, const struct store_filter *filter,
 		      struct mounted_cache *cache);
+/* Listings that are open still go, too. */
 void mounted_tree_free(struct mounted_tree *t);
 /* All with the mutex held. */
 struct mounted_node *mounted_node_at(struct mounted_tree *t, uint64_t number);

@@ -18,13 +18,20 @@
 
 /* -------------------------------------------------------------------------------------------------------- listings */
 
-void mounted_listing_put(struct mounted_listing *listing)
+static void free_listing(struct mounted_listing *listing)
 {
-	if (--listing->users > 0)
-		return;
+	*listing->link = listing->next;
+	if (listing->next != NULL)
+		listing->next->link = listing->link;
 	store_buf_free(&listing->bytes);
 	free(listing->offsets);
 	free(listing);
+}
+
+void mounted_listing_put(struct mounted_listing *listing)
+{
+	if (--listing->users == 0)
+		free_listing(listing);
 }
 
 struct store_node mounted_entry(const struct mounted_listing *listing, size_t place)
@@ -64,11 +71,16 @@ static int list_content(struct mounted_tree *t, const struct store_content *cont
 	return rc;
 }
 
-static struct mounted_listing *new_listing(void)
+static struct mounted_listing *new_listing(struct mounted_tree *t)
 {
 	struct mounted_listing *listing = (struct mounted_listing *)store_alloc(sizeof(*listing));
 
 	listing->users = 1;
+	listing->next = t->listings;
+	listing->link = &t->listings;
+	if (listing->next != NULL)
+		listing->next->link = &listing->next;
+	t->listings = listing;
 	return listing;
 }
 
@@ -184,7 +196,7 @@ static int refresh(struct mounted_tree *t)
 	}
 	if (t->root->listing != NULL)
 		mounted_listing_put(t->root->listing);
-	t->root->listing = new_listing();
+	t->root->listing = new_listing(t);
 	list_snapshots(list, count, t->root->listing);
 	store_snapshots_free(list, count);
 	t->snapshots = now;
@@ -282,12 +294,12 @@ struct mounted_listing *mounted_list(struct mounted_tree *t, struct mounted_node
 	if (directory->root && refresh(t) != 0)
 		return NULL;
 	if (directory->listing == NULL) {
-		struct mounted_listing *listing = new_listing();
+		struct mounted_listing *listing = new_listing(t);
 		int rc = list_content(t, &directory->node.content, listing);
 
 		if (rc == STORE_E_NO_BLOB || rc == STORE_E_ABSENT) { /* a prune has moved it */
 			mounted_listing_put(listing);
-			listing = new_listing();
+			listing = new_listing(t);
 			rc = mounted_cache_reload(t->cache);
 			if (rc == 0)
 				rc = list_content(t, &directory->node.content, listing);
@@ -377,6 +389,8 @@ void mounted_tree_free(struct mounted_tree *t)
 			free_node(t, t->rows[row]);
 			t->rows[row] = next;
 		}
+	while (t->listings != NULL)
+		free_listing(t->listings);
 	store_codec_free(&t->codec);
 	pthread_mutex_destroy(&t->mutex);
 }

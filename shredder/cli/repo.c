@@ -65,6 +65,9 @@ bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 	case 'j':
 		repo->json = true;
 		return true;
+	case 'q':
+		repo->quiet = true;
+		return true;
 	case CLI_OPT_PASSWORD_COMMAND:
 		repo->password_command = value;
 		return true;
@@ -113,6 +116,16 @@ bool cli_repo_take_from(struct cli_repo *repo, int option, const char *value)
 	default:
 		return false;
 	}
+}
+
+bool cli_same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count)
+{
+	if (a_count != b_count)
+		return false;
+	for (size_t i = 0; i < a_count; i++)
+		if (strcmp(a[i], b[i]) != 0)
+			return false;
+	return true;
 }
 
 bool cli_parse_level(const char *text, int *level)
@@ -339,6 +352,12 @@ int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *
 	const int rc = store_snapshot_find(s, name, &filter, snapshot);
 	free(name);
 	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
+}
+
+void cli_progress_start(const struct cli_repo *repo, struct g4_progress *progress, const char *label)
+{
+	if (!repo->quiet)
+		g4_progress_start(progress, label);
 }
 
 void cli_print_name(FILE *to, const char *name)

@@ -19,7 +19,7 @@ struct cli_repo {
 	const char *identity, *site_key;
 	const char *password_variable; /* its name in the environment; NULL: a new password is asked for */
 	const char *prompt;
-	bool plain, json;
+	bool plain, json, quiet;
 	const char *host; /* snapshots */
 	const char *tags[CLI_LIST_MAX], *paths[CLI_LIST_MAX];
 	size_t tags_count, paths_count;
@@ -36,7 +36,8 @@ struct cli_repo {
 	"      --password-command COMMAND  what prints it [SHREDDER_PASSWORD_COMMAND]\n"                               \
 	"  -k, --key-file FILE    a file of 32 random bytes or more instead of a password [SHREDDER_KEY_FILE]\n"       \
 	"      --no-encryption    the repository is not encrypted\n"                                                   \
-	"  -j, --json             JSON instead of text\n"
+	"  -j, --json             JSON instead of text\n"                                                              \
+	"  -q, --quiet            no summary and no progress\n"
 #define CLI_FROM_HELP                                                                                                     \
 	"      --from-repo PLACE      the source [SHREDDER_FROM_REPOSITORY]\n"                                            \
 	"      --from-password-file FILE, --from-password-command COMMAND, --from-key-file FILE, --from-no-encryption,\n" \
@@ -64,14 +65,15 @@ enum {
 	CLI_OPT_FROM_NO_ENCRYPTION,
 	CLI_OPT_REPO_FREE
 };
-#define CLI_REPO_SHORT ":r:p:k:j"
+#define CLI_REPO_SHORT ":r:p:k:jq"
 #define CLI_FILTER_SHORT "H:"
 #define CLI_REPO_LONG                                                                                                  \
 	{"repo", required_argument, NULL, 'r'}, {"password-file", required_argument, NULL, 'p'},                       \
 		{"password-command", required_argument, NULL, CLI_OPT_PASSWORD_COMMAND},                               \
 		{"key-file", required_argument, NULL, 'k'}, {"identity", required_argument, NULL, CLI_OPT_IDENTITY},   \
 		{"site-key", required_argument, NULL, CLI_OPT_SITE_KEY},                                               \
-		{"no-encryption", no_argument, NULL, CLI_OPT_NO_ENCRYPTION},                                           \
+		{"no-encryption", no_argument, NULL, CLI_OPT_NO_ENCRYPTION}, {"quiet", no_argument, NULL, 'q'},        \
+		{"quiet", no_argument, NULL, 'q'},                                                                     \
 	{                                                                                                              \
 		"json", no_argument, NULL, 'j'                                                                         \
 	}
@@ -108,12 +110,15 @@ struct store_filter cli_repo_filter(const struct cli_repo *repo);
 /* Prints store_message() and gives the status for the code. */
 int cli_repo_failed(const struct cli_repo *repo, int code);
 
+bool cli_same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count);
 bool cli_parse_level(const char *text, int *level);
 
 /* "latest" or "ID", or "ID:/path"; *subpath points into a copy that lives as long as the program. */
 int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *text, struct store_snapshot *snapshot,
 		      const char **subpath);
 
+/* Nothing where it should be quiet. */
+void cli_progress_start(const struct cli_repo *repo, struct g4_progress *progress, const char *label);
 /* Names may be hostile: on a terminal, control characters become "?". */
 void cli_print_name(FILE *to, const char *name);
 void cli_warn(const char *command, const char *path, const char *sentence);

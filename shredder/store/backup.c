@@ -108,6 +108,7 @@ static void fill_stats(struct backup *op, struct store_backup_stats *stats)
 	stats->unread = atomic_load(&op->unread);
 	stats->changed = atomic_load(&op->changed);
 	stats->resumed_bytes = atomic_load(&op->resumed_bytes);
+	stats->ahead_bytes = atomic_load(&op->ahead_bytes);
 	stats->done_bytes = atomic_load(&op->done_bytes);
 	stats->expected_bytes = atomic_load(&op->expected_bytes);
 	if (op->keeping.service != NULL)
@@ -121,7 +122,10 @@ static void do_job(void *member, void *user)
 	struct store_keeping_job *job = (struct store_keeping_job *)user;
 
 	if (!job->blob) {
-		backup_do_file(w, (struct backup_slot *)job->own.what);
+		if (job->own.number == BACKUP_JOB_AHEAD)
+			backup_ahead_help(&((struct backup_worker *)job->own.what)->ahead);
+		else
+			backup_do_file(w, (struct backup_slot *)job->own.what);
 		return;
 	}
 	const int rc = store_cutter_do(&w->cutter, &job->of_blob);
@@ -186,6 +190,7 @@ static int choose_engine(struct backup *op, uint32_t threads)
 	if (any && o->gpus_count == 0 && shredder_device_find(NULL) == NULL)
 		return 0;
 	op->keeping.complete = backup_complete_waiting;
+	op->keeping.together = !any;
 	op->keeping.service = shredder_service_new(&options);
 	if (op->keeping.service == NULL)
 		return store_fail(STORE_E_CHUNKER, "the chunker cannot be opened: %s",
@@ -210,6 +215,9 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 	int rc = choose_engine(op, threads);
 
 	begin_measuring(&measuring);
+	op->keeping.between = backup_offer_ahead;
+	for (uint32_t i = 0; i <= threads; i++)
+		backup_ahead_init(&workers[i].ahead);
 	for (uint32_t i = 0; i <= threads && rc == 0; i++) {
 		workers[i].op = op;
 		workers[i].resume.fd = -1;
@@ -237,6 +245,8 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 		for (uint32_t k = 0; workers[i].waiting != NULL && k < STORE_WAITING_MAX; k++) /* after a failure */
 			store_buf_free(&workers[i].waiting[k].attributes);
 		free(workers[i].waiting);
+		atomic_fetch_add(&op->ahead_bytes, atomic_load(&workers[i].ahead.helped));
+		backup_ahead_free(&workers[i].ahead);
 		store_cutter_close(&workers[i].cutter);
 		store_buf_free(&workers[i].attributes);
 		store_buf_free(&workers[i].entry);

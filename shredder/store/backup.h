@@ -14,7 +14,8 @@ struct store_backup_stats {
 	uint64_t bytes;			     /* of its files, holes included */
 	uint64_t unchanged_files;	     /* taken from the parent, not read */
 	uint64_t read_bytes;
-	uint64_t resumed_bytes;			     /* of files that a backup that was cut off had read */
+	uint64_t resumed_bytes; /* of files that a backup that was cut off had read */
+	uint64_t ahead_bytes;	/* of large files, read by others than who cut them; at the end only */
 	uint64_t new_blobs, new_bytes, stored_bytes; /* written; before and after compression and encryption */
 	uint64_t written_bytes;			     /* packs and index files */
 	uint64_t unread;			     /* files and directories that could not be read */
@@ -32,6 +33,8 @@ struct store_backup_options {
 	const char *stdin_name; /* not NULL: standard input under this name, and no paths */
 	const struct store_excludes *excludes;
 	const char *exclude_if_present; /* a directory with such a file is left empty; NULL */
+	bool exclude_caches;		/* and one whose CACHEDIR.TAG says that it is a cache (bford.info/cachedir) */
+	uint64_t largest_bytes;		/* larger files are left out; 0: none are */
 	const char *host;
 	char **tags;
 	size_t tags_count;
@@ -43,7 +46,7 @@ struct store_backup_options {
 	uint32_t waiting_max; /* entries of a directory that wait for one before them; 0: BACKUP_WAITING_MAX */
 	int level;
 	uint32_t threads; /* 0: one a processor */
-	/* What cuts and hashes, as in struct shredder_options; NULL: auto. "auto" opens GPUs for the first load that is worth it, "cuda" at once. */
+	/* What cuts and hashes, as in struct shredder_options; NULL: auto. "auto" opens GPUs for the first large file, "cuda" at once, for small ones, too. */
 	const char *engine;
 	const uint32_t *gpus;
 	uint32_t gpus_count;

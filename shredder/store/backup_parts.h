@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "store/backup.h"
+#include "store/backup_ahead.h"
 #include "store/cutter.h"
 #include "store/resume.h"
 
@@ -71,7 +72,7 @@ struct backup {
 	char text[STORE_TEXT_BYTES];
 
 	atomic_ullong files, directories, others, bytes, unchanged, read_bytes, unread, changed;
-	atomic_ullong expected_bytes, resumed_bytes;
+	atomic_ullong expected_bytes, resumed_bytes, ahead_bytes;
 	atomic_ullong done_bytes; /* of files, as far as they were read or taken over; holes included */
 	uint64_t progress_ns;
 };
@@ -85,6 +86,9 @@ struct backup_read {
 	bool unsettled;
 };
 
+/* What a member of the pool does that is no blob: store_keeping_job.own.number. `what` is a slot, or the worker whose file it reads. */
+enum backup_job { BACKUP_JOB_FILE, BACKUP_JOB_AHEAD };
+
 /* What a thread has of its own. */
 struct backup_worker {
 	struct backup *op;
@@ -92,6 +96,7 @@ struct backup_worker {
 	struct backup_read *waiting; /* as many as its cutter has streams that wait, in their order */
 	struct store_buf attributes, entry, block;
 	struct store_resume resume; /* of the file that is being read */
+	struct backup_ahead ahead;  /* of the same, where it is large */
 };
 
 /* ---- backup_tell.c */
@@ -137,6 +142,8 @@ uint64_t backup_device_number(struct backup *op, dev_t device);
 bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old);
 /* Reads a regular file and completes its slot, then or by a later call of one of the next two. */
 void backup_do_file(struct backup_worker *w, struct backup_slot *slot);
+/* store_keeping.between: others read ahead what this worker reads, if they have nothing else to do. */
+void backup_offer_ahead(void *worker);
 /* store_keeping.complete of a worker's cutter. */
 void backup_complete_waiting(void *worker, uint32_t index, const struct store_content *content);
 /* Completes all files that wait for others. */

@@ -44,8 +44,30 @@ static bool settled(const struct stat *st)
 
 /* ---------------------------------------------------------------------------------------------------------- files */
 
+/* Less is not worth the memory of reading ahead. */
+#define AHEAD_LEAST (2 * STORE_CUTTER_BYTES)
+
+void backup_offer_ahead(void *worker)
+{
+	struct backup_worker *w = (struct backup_worker *)worker;
+	const struct store_keeping_job job = {.own = {.what = w, .number = BACKUP_JOB_AHEAD}};
+
+	backup_ahead_offer(&w->ahead, w->op->keeping.pool, &job);
+}
+
+static int64_t read_some(struct backup_worker *w, int fd, bool seekable, uint64_t at, uint8_t *to, size_t wanted)
+{
+	if (wanted == 0)
+		return 0;
+	if (w->ahead.fd >= 0) {
+		backup_offer_ahead(w);
+		return backup_ahead_read(&w->ahead, to, wanted);
+	}
+	return seekable ? pread(fd, to, wanted, (off_t)at) : read(fd, to, wanted);
+}
+
 /* Reads from `at` until `end` or the file's end, and gives where it stopped. 1 after an error of the file, in errno. */
-static int read_range(struct backup_worker *w, int fd, bool seekable, uint64_t at, uint64_t end, uint64_t *stopped)
+static int read_until(struct backup_worker *w, int fd, bool seekable, uint64_t at, uint64_t end, uint64_t *stopped)
 {
 	bool last = false;
 	int rc = 0;
@@ -54,9 +76,7 @@ static int read_range(struct backup_worker *w, int fd, bool seekable, uint64_t a
 		size_t room;
 		uint8_t *to = store_cutter_room(&w->cutter, &room);
 		const size_t wanted = (size_t)g4_min64(room, end - at);
-		const ssize_t got = wanted == 0 ? 0 :
-				    seekable	? pread(fd, to, wanted, (off_t)at) :
-						  read(fd, to, wanted);
+		const int64_t got = read_some(w, fd, seekable, at, to, wanted);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -73,6 +93,17 @@ static int read_range(struct backup_worker *w, int fd, bool seekable, uint64_t a
 		store_resume_note(&w->resume, w->op->s, &w->cutter.content, false);
 	}
 	*stopped = at;
+	return rc;
+}
+
+static int read_range(struct backup_worker *w, int fd, bool seekable, uint64_t at, uint64_t end, uint64_t *stopped)
+{
+	if (seekable && end - at >= AHEAD_LEAST && w->op->keeping.pool != NULL)
+		backup_ahead_begin(&w->ahead, fd, at, end);
+	const int rc = read_until(w, fd, seekable, at, end, stopped);
+	const int error = errno;
+	backup_ahead_end(&w->ahead);
+	errno = error;
 	return rc;
 }
 

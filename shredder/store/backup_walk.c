@@ -171,6 +171,19 @@ static bool is_excluded(struct backup *op, const struct backup_folder *folder, c
 	return excluded;
 }
 
+static bool is_cache(int folder)
+{
+	static const char signature[] = "Signature: 8a477f597d28d172789f06886806bc55";
+	char text[sizeof(signature) - 1];
+	const int fd = openat(folder, "CACHEDIR.TAG", O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	const ssize_t got = read(fd, text, sizeof(text));
+	close(fd);
+	return got == (ssize_t)sizeof(text) && memcmp(text, signature, sizeof(text)) == 0;
+}
+
 static void enter_directory(struct walk *walk, struct frame *frame, struct backup_slot *slot, struct want *want,
 			    const struct stat *st)
 {
@@ -202,8 +215,15 @@ static void enter_directory(struct walk *walk, struct frame *frame, struct backu
 	bool leave_empty = op->options->one_file_system && !through && want == NULL && st->st_dev != folder->st.st_dev;
 	if (op->options->exclude_if_present != NULL && faccessat(fd, op->options->exclude_if_present, F_OK, 0) == 0)
 		leave_empty = true;
+	leave_empty = leave_empty || (op->options->exclude_caches && is_cache(fd));
 	enter(walk, slot, fd, &opened, through ? want : NULL,
 	      old != NULL && old->type == STORE_NODE_DIR ? &content : NULL, leave_empty);
+}
+
+static bool is_too_large(const struct backup *op, const struct stat *st)
+{
+	return op->options->largest_bytes > 0 && S_ISREG(st->st_mode) &&
+	       (uint64_t)st->st_size > op->options->largest_bytes;
 }
 
 /* A block device, or a link to one, as /dev/disk and LVM have them. */
@@ -239,7 +259,7 @@ static void visit(struct walk *walk, const char *next)
 		backup_complete(w, slot, NULL);
 		return;
 	}
-	if (want == NULL && is_excluded(op, folder, name, &st)) {
+	if (want == NULL && (is_excluded(op, folder, name, &st) || is_too_large(op, &st))) {
 		backup_complete(w, slot, NULL);
 		return;
 	}

@@ -24,7 +24,8 @@ struct check {
 	struct store_check_result *result;
 	pthread_mutex_t mutex;
 	atomic_uint next_pack;
-	atomic_ullong blobs, bytes;
+	atomic_ullong blobs, bytes, read_packs;
+	const bool *chosen; /* packs that are read as a whole; NULL: all or none */
 };
 
 static void problem(void *user, const char *sentence)
@@ -144,14 +145,14 @@ static void check_blobs(struct check *c, struct store_codec *codec, const struct
 	} while (count > 0);
 }
 
-static void check_pack(struct check *c, struct store_codec *codec, const struct store_pack *pack,
+static void check_pack(struct check *c, struct store_codec *codec, const struct store_pack *pack, bool read_data,
 		       struct store_buf *whole, struct store_buf *header, struct store_buf *out)
 {
 	char hex[STORE_HEX_BYTES], what[80];
 	int rc;
 
 	snprintf(what, sizeof(what), "pack %.16s", store_hex(&pack->name, hex));
-	if (!c->options->read_data) {
+	if (!read_data) {
 		rc = store_pack_header_get(c->s, &pack->name, pack->bytes, header);
 		if (rc == 0)
 			check_blobs(c, codec, pack, header, NULL, out);
@@ -166,6 +167,7 @@ static void check_pack(struct check *c, struct store_codec *codec, const struct 
 	if (rc != 0)
 		problem(c, store_message());
 	atomic_fetch_add(&c->bytes, whole->size);
+	atomic_fetch_add(&c->read_packs, 1);
 	if (whole->size == 0)
 		return;
 	if (store_pack_header(c->s, whole->data, whole->size, what, header) != 0) {
@@ -186,7 +188,8 @@ static void *check_some(void *user)
 	for (uint32_t i; (i = atomic_fetch_add(&c->next_pack, 1)) < count;) {
 		const struct store_pack pack = store_pack_at(c->s, i);
 
-		check_pack(c, &codec, &pack, &whole, &header, &out);
+		check_pack(c, &codec, &pack, c->chosen != NULL ? c->chosen[i] : c->options->read_data, &whole, &header,
+			   &out);
 		if (c->options->progress != NULL) {
 			pthread_mutex_lock(&c->mutex);
 			c->options->progress(c->options->user, i, count);
@@ -200,18 +203,57 @@ static void *check_some(void *user)
 	return NULL;
 }
 
+static uint32_t random_below(uint32_t n)
+{
+	uint64_t number;
+
+	store_random(&number, sizeof(number));
+	return (uint32_t)(number % n); /* the remainder's bias is nothing here */
+}
+
+/* Those of a subset. By chance: other ones each time, so that all have their turn. */
+static bool *choose_packs(struct check *c, const struct store_check_subset *subset)
+{
+	const uint32_t count = store_pack_count(c->s);
+	bool *chosen = (bool *)store_alloc(count + 1);
+	uint32_t *order = (uint32_t *)store_alloc((count + 1) * sizeof(*order));
+	const uint32_t wanted = (uint32_t)(subset->share * count + 0.999999);
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct store_pack pack = store_pack_at(c->s, i);
+
+		order[i] = i;
+		chosen[i] = subset->parts > 0 && pack.name.bytes[0] % subset->parts == subset->part - 1;
+	}
+	for (uint32_t i = 0; i < count && (i < wanted || bytes < subset->bytes); i++) {
+		const uint32_t other = i + random_below(count - i), pack = order[other];
+
+		order[other] = order[i];
+		chosen[pack] = true;
+		bytes += store_pack_at(c->s, pack).bytes;
+	}
+	free(order);
+	return chosen;
+}
+
 static void check_all_packs(struct check *c)
 {
+	bool *chosen =
+		c->options->subset != NULL && !c->options->read_data ? choose_packs(c, c->options->subset) : NULL;
 	const uint32_t threads = store_threads(c->options->threads);
 	pthread_t *others = (pthread_t *)store_alloc(threads * sizeof(*others));
 	uint32_t started = 0;
 
+	c->chosen = chosen;
 	while (started + 1 < threads && pthread_create(&others[started], NULL, check_some, c) == 0)
 		started++;
 	check_some(c);
 	for (uint32_t i = 0; i < started; i++)
 		pthread_join(others[i], NULL);
 	free(others);
+	free(chosen);
+	c->chosen = NULL;
 }
 
 /* A file that is not what its name says, or cannot be read, and has parity enough. */
@@ -454,6 +496,7 @@ int store_check(struct store *s, const struct store_check_options *options, stru
 	free(snapshots);
 	result->blobs = atomic_load(&c.blobs);
 	result->read_bytes = atomic_load(&c.bytes);
+	result->read_packs = atomic_load(&c.read_packs);
 	pthread_mutex_destroy(&c.mutex);
 	return rc;
 }

@@ -23,7 +23,7 @@ int store_cutter_open(struct store_cutter *c, struct store_keeping *keeping, voi
 	store_codec_init(&c->codec, keeping->level);
 	c->size = STORE_CUTTER_BYTES;
 	c->buffer = (uint8_t *)store_alloc(c->size); /* from the kernel; takes no memory until it is used */
-	if (keeping->service != NULL)
+	if (keeping->service != NULL && keeping->together)
 		c->borders = (uint32_t *)store_alloc(STORE_WAITING_MAX * sizeof(*c->borders));
 	const int rc = shredder_open(&options, &c->chunker);
 	return rc == 0 ? 0 : store_fail(STORE_E_CHUNKER, "the chunker cannot be opened: %s", shredder_strerror(rc));
@@ -71,7 +71,7 @@ static bool give(struct store_keeping *k, enum store_blob_type type, uint32_t nu
 {
 	struct store_keeping_job job = {.blob = true};
 
-	if (k->pool == NULL || !store_pool_has_idle(k->pool))
+	if (k->pool == NULL || !store_pool_wants(k->pool))
 		return false;
 	job.of_blob = (struct store_blob_job){
 		.type = type, .number = number, .id = *id, .data = (uint8_t *)malloc(bytes), .bytes = bytes};
@@ -104,7 +104,7 @@ static int end_group(struct store_cutter *c, struct store_group *group)
 
 	if (group->count == 0)
 		return 0;
-	if (k->pool != NULL && store_pool_has_idle(k->pool)) {
+	if (k->pool != NULL && store_pool_wants(k->pool)) {
 		job.of_blob.group = (struct store_group *)store_alloc(sizeof(*group));
 		*job.of_blob.group = *group;
 		if (store_pool_give(k->pool, &job)) {
@@ -199,6 +199,9 @@ static int keep_chunk(struct store_cutter *c, struct store_parts *to, const void
 		      const uint8_t digest[32])
 {
 	struct store_part part = {.bytes = bytes};
+
+	if (c->keeping->between != NULL)
+		c->keeping->between(c->user);
 	const int rc = keep_digest(c, STORE_DATA, data, bytes, digest, &part.id);
 
 	store_part_add(&to->bytes, &to->count, &part);

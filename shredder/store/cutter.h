@@ -40,8 +40,11 @@ struct store_keeping {
 	struct store_pool *pool; /* whose members have the cutters, and do blob jobs; NULL: nothing is given away */
 	const char *engine;	 /* of the processor, as struct shredder_options has it */
 	struct shredder_service *service; /* NULL: the processor alone */
+	bool together; /* streams wait for each other to fill a load: only where a GPU was asked for, small ones are faster by the processor */
 	/* By whose cutter it is: the stream that waited as number `index`, 0 upwards, has this content. */
 	void (*complete)(void *user, uint32_t index, const struct store_content *content);
+	/* By whose cutter it is, before each chunk that is kept: time to give somebody else something to do. NULL: nothing. */
+	void (*between)(void *user);
 	atomic_ullong new_blobs, new_bytes, stored_bytes;
 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE 1
 #include <fnmatch.h>
 #include <stdlib.h>
 
@@ -7,11 +8,12 @@
 struct store_pattern {
 	char *text; /* components, without slashes at the ends */
 	bool anchored, directory, back;
+	int flags; /* of fnmatch() */
 };
 
-void store_exclude_add(struct store_excludes *excludes, const char *line)
+static void add(struct store_excludes *excludes, const char *line, int flags)
 {
-	struct store_pattern pattern = {0};
+	struct store_pattern pattern = {.flags = flags};
 
 	if (line[0] == 0 || line[0] == '#')
 		return;
@@ -35,8 +37,18 @@ void store_exclude_add(struct store_excludes *excludes, const char *line)
 	excludes->patterns[excludes->count++] = pattern;
 }
 
+void store_exclude_add(struct store_excludes *excludes, const char *line)
+{
+	add(excludes, line, 0);
+}
+
+void store_exclude_add_folded(struct store_excludes *excludes, const char *line)
+{
+	add(excludes, line, FNM_CASEFOLD);
+}
+
 /* One component, which ends at a slash or at the end. */
-static bool component_matches(const char *pattern, size_t pattern_bytes, const char *path, size_t path_bytes)
+static bool component_matches(const char *pattern, size_t pattern_bytes, const char *path, size_t path_bytes, int flags)
 {
 	char left[4096], right[256];
 
@@ -46,12 +58,12 @@ static bool component_matches(const char *pattern, size_t pattern_bytes, const c
 	left[pattern_bytes] = 0;
 	memcpy(right, path, path_bytes);
 	right[path_bytes] = 0;
-	return fnmatch(left, right, 0) == 0;
+	return fnmatch(left, right, flags) == 0;
 }
 
 /* Components against components; after "**" the path may go on at any of them. Where two "**" are, the first match of the part
    between them is as good as a later one, so going back to the last one is enough. */
-static bool path_matches(const char *pattern, const char *path)
+static bool path_matches(const char *pattern, const char *path, int flags)
 {
 	const char *again_pattern = NULL, *again_path = NULL;
 
@@ -68,7 +80,8 @@ static bool path_matches(const char *pattern, const char *path)
 		}
 		if (pattern[0] == 0 && path[0] == 0)
 			return true;
-		if (pattern[0] != 0 && path[0] != 0 && component_matches(pattern, pattern_bytes, path, path_bytes)) {
+		if (pattern[0] != 0 && path[0] != 0 &&
+		    component_matches(pattern, pattern_bytes, path, path_bytes, flags)) {
 			pattern += pattern_bytes + (pattern[pattern_bytes] == '/');
 			path += path_bytes + (path[path_bytes] == '/');
 			continue;
@@ -82,12 +95,12 @@ static bool path_matches(const char *pattern, const char *path)
 	}
 }
 
-static bool matches_anywhere(const char *pattern, bool anchored, const char *path)
+static bool matches_anywhere(const char *pattern, bool anchored, const char *path, int flags)
 {
 	if (anchored)
-		return path_matches(pattern, path);
+		return path_matches(pattern, path, flags);
 	for (; path[0] != 0; path += path[0] == '/') {
-		if (path_matches(pattern, path))
+		if (path_matches(pattern, path, flags))
 			return true;
 		path += strcspn(path, "/");
 	}
@@ -100,7 +113,8 @@ bool store_excluded(const struct store_excludes *excludes, const char *path, boo
 	for (size_t i = excludes->count; i-- > 0;) {
 		const struct store_pattern *pattern = &excludes->patterns[i];
 
-		if ((!pattern->directory || directory) && matches_anywhere(pattern->text, pattern->anchored, path))
+		if ((!pattern->directory || directory) &&
+		    matches_anywhere(pattern->text, pattern->anchored, path, pattern->flags))
 			return !pattern->back;
 	}
 	return false;
@@ -118,5 +132,13 @@ bool store_pattern_matches(const char *pattern, const char *path)
 {
 	const bool anchored = pattern[0] == '/';
 
-	return matches_anywhere(pattern + anchored, anchored, path + (path[0] == '/'));
+	return matches_anywhere(pattern + anchored, anchored, path + (path[0] == '/'), 0);
+}
+
+bool store_patterns_match(const char *const *patterns, size_t count, const char *path)
+{
+	for (size_t i = 0; i < count; i++)
+		if (store_pattern_matches(patterns[i], path))
+			return true;
+	return false;
 }

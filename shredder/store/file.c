@@ -124,10 +124,11 @@ int store_own_get(struct store *s, enum store_kind kind, const struct store_id *
 	return rc != 0 ? rc : cut_parity(bytes, what);
 }
 
-int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name)
+/* The bytes of a file with this body, and its name. */
+static int make_file(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_buf *out,
+		     struct store_id *name)
 {
 	struct store_buf packed = {0}, file = {0};
-	int rc;
 
 	if (body->size > STORE_BODY_MAX)
 		return store_fail(STORE_E_INVAL, "the %s would be larger than it may be", kind_word(kind));
@@ -142,8 +143,30 @@ int store_file_put(struct store *s, enum store_kind kind, const struct store_buf
 	memset(name, 0, sizeof(*name));
 	if (kind != STORE_CONFIG)
 		store_digest(file.data, file.size, name->bytes);
-	rc = s->backend->ops->put(s->backend, kind, name, file.data, file.size);
 	store_buf_free(&packed);
+	*out = file;
+	return 0;
+}
+
+int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name)
+{
+	struct store_buf file = {0};
+	int rc = make_file(s, kind, body, &file, name);
+
+	if (rc == 0)
+		rc = s->backend->ops->put(s->backend, kind, name, file.data, file.size);
+	store_buf_free(&file);
+	return rc;
+}
+
+int store_config_replace(struct store *s, const struct store_buf *body)
+{
+	struct store_buf file = {0};
+	struct store_id name;
+	int rc = make_file(s, STORE_CONFIG, body, &file, &name);
+
+	if (rc == 0)
+		rc = s->backend->ops->replace(s->backend, STORE_CONFIG, &name, file.data, file.size);
 	store_buf_free(&file);
 	return rc;
 }

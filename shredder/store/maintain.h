@@ -6,9 +6,16 @@
 #include "store/tree.h"
 
 /* ---- check */
+/* Which packs are read as a whole: `parts`, `share` or `bytes` says it, the others are 0. */
+struct store_check_subset {
+	uint32_t part, parts; /* those of whose names the first byte is part - 1, modulo parts: 1 to 256 */
+	double share;	      /* as many of all, by chance: above 0, to 1 */
+	uint64_t bytes;	      /* by chance until they have so many */
+};
 struct store_check_options {
-	bool read_data; /* every blob, not only what directories and the index say */
-	bool repair;	/* what is damaged is mended by its parity, and a new index is made of the packs */
+	bool read_data;				 /* every blob, not only what directories and the index say */
+	const struct store_check_subset *subset; /* blobs of these packs; NULL: none */
+	bool repair; /* what is damaged is mended by its parity, and a new index is made of the packs */
 	uint32_t threads;
 	void (*problem)(void *user, const char *sentence); /* by any thread, one at a time */
 	void (*mended)(void *user, const char *sentence);  /* what was one and is none any more */
@@ -18,6 +25,7 @@ struct store_check_options {
 struct store_check_result {
 	uint64_t problems;
 	uint64_t packs, blobs, snapshots, trees;
+	uint64_t read_packs;	/* as a whole */
 	uint64_t unknown_packs; /* that no index file names: of a backup that did not finish */
 	uint64_t read_bytes;
 	uint64_t mended; /* packs */
@@ -56,6 +64,21 @@ struct store_prune_result {
 };
 /* The lock is exclusive. Loads the index itself. Changes nothing when something that a snapshot needs is missing. */
 int store_prune(struct store *s, const struct store_prune_options *options, struct store_prune_result *result);
+
+/* ---- parity of a repository that is there */
+struct store_parity_change {
+	uint64_t packs, others; /* files that were written anew */
+	uint64_t bytes;		/* that they have */
+	uint64_t problems;	/* files that are damaged beyond their parity, which stay as they are */
+	void (*problem)(void *user, const char *sentence);
+	void (*progress)(void *user, uint64_t done, uint64_t total);
+	void *user;
+};
+/*
+ * Gives all files (but locks) as much parity as new ones get from now on, 0 to STORE_PARITY_MOST; their names change with it. The lock is exclusive,
+ * the format 4. One that was cut off is gone on with by the next. Takes a sixteenth of the repository's size at a time, 1 GiB at least.
+ */
+int store_parity_set(struct store *s, uint32_t parity, struct store_parity_change *change);
 
 /* ---- differences of two directories */
 enum store_change { STORE_ADDED, STORE_REMOVED, STORE_CONTENT, STORE_METADATA, STORE_TYPE };

@@ -48,7 +48,8 @@ static uint64_t measure(FTS *tree, const struct store_backup_options *options, c
 			fts_set(tree, entry, FTS_SKIP);
 			continue;
 		}
-		if (entry->fts_info == FTS_F && S_ISREG(entry->fts_statp->st_mode))
+		if (entry->fts_info == FTS_F && S_ISREG(entry->fts_statp->st_mode) &&
+		    (options->largest_bytes == 0 || (uint64_t)entry->fts_statp->st_size <= options->largest_bytes))
 			bytes += (uint64_t)entry->fts_statp->st_size;
 	}
 	return bytes;

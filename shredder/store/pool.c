@@ -13,6 +13,8 @@
 #include "store/store.h"
 
 #define GIVEN_MAX 64
+/* Given jobs that may wait for each other member while there is nothing else: what it does while the giver reads and cuts. */
+#define GIVEN_AHEAD 4
 #define DESCRIPTORS_WANTED 65536
 #define PROGRESS_NS 100000000
 
@@ -146,15 +148,26 @@ bool store_pool_add(struct store_pool *pool, const void *job)
 /* With the mutex held. */
 static bool may_give(const struct store_pool *pool)
 {
-	return !pool->stopped && pool->given < pool->idle && pool->given < GIVEN_MAX;
+	const bool waits = pool->count > pool->given; /* a job that is nobody's: members will not be idle */
+
+	return !pool->stopped && pool->given < GIVEN_MAX &&
+	       (pool->given < pool->idle || (!waits && pool->given < GIVEN_AHEAD * (pool->threads - 1)));
 }
 
 bool store_pool_has_idle(struct store_pool *pool)
 {
 	pthread_mutex_lock(&pool->mutex);
-	const bool idle = may_give(pool);
+	const bool idle = !pool->stopped && pool->given < pool->idle;
 	pthread_mutex_unlock(&pool->mutex);
 	return idle;
+}
+
+bool store_pool_wants(struct store_pool *pool)
+{
+	pthread_mutex_lock(&pool->mutex);
+	const bool wants = may_give(pool);
+	pthread_mutex_unlock(&pool->mutex);
+	return wants;
 }
 
 bool store_pool_give(struct store_pool *pool, const void *job)

@@ -24,9 +24,14 @@ struct store_pool_options {
 struct store_pool *store_pool_open(const struct store_pool_options *options);
 /* Copies the job; waits while the list is full. False: the pool was stopped, and the job is still the caller's. */
 bool store_pool_add(struct store_pool *pool, const void *job);
-/* By a member: false when nobody has nothing to do. Given jobs come before all others, and are done after a stop, too. */
+/*
+ * By a member: false when nobody has nothing to do, nor soon will: some given jobs may wait while no others do. Given jobs come before all others, and
+ * are done after a stop, too.
+ */
 bool store_pool_give(struct store_pool *pool, const void *job);
 /* A guess that costs no more than a lock: giving is worth preparing. */
+bool store_pool_wants(struct store_pool *pool);
+/* The same guess: somebody has nothing to do now. */
 bool store_pool_has_idle(struct store_pool *pool);
 /* Nothing that was added is begun any more. By any thread. */
 void store_pool_stop(struct store_pool *pool);

@@ -633,10 +633,8 @@ static struct folder *need_folder(struct walk *walk)
 
 static bool is_included(const struct operation *op, const char *path)
 {
-	for (size_t i = 0; i < op->options->includes_count; i++)
-		if (store_pattern_matches(op->options->includes[i], path))
-			return true;
-	return op->options->includes_count == 0;
+	return op->options->includes_count == 0 ||
+	       store_patterns_match(op->options->includes, op->options->includes_count, path);
 }
 
 static void count_only(struct operation *op, const struct store_node *node)

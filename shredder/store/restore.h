@@ -38,4 +38,15 @@ struct store_restore_options {
 int store_restore(struct store *s, const struct store_snapshot *snapshot, const struct store_restore_options *options,
 		  struct store_restore_stats *stats);
 
+struct store_verify_result {
+	uint64_t files, bytes; /* that were read */
+	uint64_t errors;       /* files that are not what the snapshot has, or cannot be read; each is noted */
+};
+/*
+ * Reads all files again that a restore with these options writes, and compares sizes and contents with what the snapshot has. Nothing is fetched but
+ * directories. 0 also with errors; an error when the snapshot itself cannot be read.
+ */
+int store_restore_verify(struct store *s, const struct store_snapshot *snapshot,
+			 const struct store_restore_options *options, struct store_verify_result *result);
+
 #endif

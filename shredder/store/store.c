@@ -163,6 +163,26 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 	return 0;
 }
 
+int store_config_parity(struct store *s, uint32_t parity)
+{
+	const uint32_t old = s->parity;
+	struct store_buf body = {0};
+	int rc;
+
+	s->parity = parity; /* of the configuration's own file, too */
+	encode_config(s, &body);
+	rc = s->backend->ops->remote || s->backend->ops->replace == NULL ?
+		     store_fail(STORE_E_INVAL,
+				"%s: parity can be changed only where the repository's files are: run it "
+				"there, on the directory",
+				s->backend->path) :
+		     store_config_replace(s, &body);
+	if (rc != 0)
+		s->parity = old;
+	store_buf_free(&body);
+	return rc;
+}
+
 static int open_config(struct store *s, store_ask_fn *ask, void *user)
 {
 	struct store_buf raw = {0}, body = {0};

@@ -108,7 +108,7 @@ struct store_groups;
 struct store_mends;
 struct store_lock;
 
-/* Constant after opening, but for what the pointers lead to. */
+/* Constant after opening, but for what the pointers lead to, and parity where it is changed (parity_change.c). */
 struct store {
 	struct store_backend *backend;
 	uint32_t version; /* of the format, of all its files */
@@ -156,6 +156,8 @@ struct store_form {
 };
 int store_create_as(const struct store_place *place, const struct store_secret *secret,
 		    const struct shredder_params *params, const struct store_form *form, struct store **out);
+/* New files get this much parity from now on, whoever writes them. INVAL: not from here. Files that are there: store_parity_set() (maintain.h). */
+int store_config_parity(struct store *s, uint32_t parity);
 /*
  * `ask` is called when the repository turns out to be there and encrypted; it gives 0 and fills *secret, or fails. NULL: a repository
  * without encryption is wanted. The other kind is refused either way: the repository's host could have put another
@@ -171,6 +173,8 @@ void store_close(struct store *s);
 /* ---- protected files */
 /* Writes a file of that kind and gives its name; config's is zeros. */
 int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name);
+/* Puts a configuration with this body in the place of the one that is there, whole or not at all. */
+int store_config_replace(struct store *s, const struct store_buf *body);
 /* Reads, authenticates and decompresses one; `body` is the caller's to free. */
 int store_file_get(struct store *s, enum store_kind kind, const struct store_id *name, struct store_buf *body);
 /* The bytes of a whole file, its parity with them, whose name was compared with them; prefix checked. */

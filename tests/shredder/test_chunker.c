@@ -582,6 +582,42 @@ static void waiting_for_input_can_be_cancelled(void **state)
 	close(ends[1]);
 }
 
+/* Nobody ever opens its other end. Then somebody does, behind the one who waits. */
+static void waiting_for_a_fifo_can_be_cancelled(void **state)
+{
+	const struct shredder_options options = {.size = sizeof(options), .threads = 1};
+	char folder[] = "/tmp/shredder-fifo-XXXXXX", path[64];
+	struct shredder_chunk chunk;
+	pthread_t thread;
+	shredder *s;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(shredder_open(&options, &s), 0);
+	assert_int_equal(shredder_begin_file(s, path), 0);
+	assert_int_equal(pthread_create(&thread, NULL, cancel, s), 0);
+	assert_int_equal(shredder_next(s, &chunk), SHREDDER_E_CANCELLED);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	/* and closing does not wait for it either */
+	assert_int_equal(shredder_begin_file(s, path), 0);
+	shredder_close(s);
+
+	assert_int_equal(shredder_open(&options, &s), 0);
+	assert_int_equal(shredder_begin_file(s, path), 0);
+	const int writer = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(writer >= 0);
+	assert_int_equal(write(writer, "abc", 3), 3);
+	close(writer);
+	assert_int_equal(shredder_next(s, &chunk), 1);
+	assert_int_equal(chunk.length, 3);
+	assert_int_equal(shredder_next(s, &chunk), 0);
+	shredder_close(s);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 struct counter {
 	uint64_t chunks;
 	uint64_t stop_after;
@@ -657,6 +693,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_changes_is_never_taken_as_whole),
 		cmocka_unit_test(a_full_ring_takes_no_more),
 		cmocka_unit_test(waiting_for_input_can_be_cancelled),
+		cmocka_unit_test(waiting_for_a_fifo_can_be_cancelled),
 		cmocka_unit_test(a_callback_can_stop),
 		cmocka_unit_test(statistics_tell_what_ran),
 	};

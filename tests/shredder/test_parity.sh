@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Parity behind packs and all other files but locks: damage at every kind of place is found, mended while it is read and mended where it
 # lies; what is too much is told and left as it is.
-# Of store/pack_parity.c, store/mend.c, store/pool.c.
+# Of store/pack_parity.c, store/mend.c, store/pool.c, store/parity_change.c, cli/cmd_parity.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh
@@ -272,4 +272,56 @@ for repo in repo copy plain; do
 	differs=$?
 	equals "... and only there" "$([ "$repo" = plain ] && echo 1 || echo 0)" "$differs"
 done
+
+# ---- parity that changes
+for number in '' 5 -1 x '1 2'; do
+	# shellcheck disable=SC2086 # words
+	exits 2 "parity '$number'" "$shredder" parity -r good $number
+	one_sentence "... is refused in one sentence"
+done
+rm -rf late
+exits 0 "a repository without parity" "$shredder" init -r late
+exits 0 "a backup" "$shredder" backup -r late tree
+noise 3000000 9 >tree/second
+exits 0 "another backup" "$shredder" backup -r late tree
+manifest tree >wanted
+small=$(du -sb late | cut -f1)
+
+is_json "parity is added" "$shredder" parity -r late --json 2
+equals "... to all files" "2 3 0" "$(json_value 'd["parity"], d["others"], d["problems"]' | tr -d '(),')"
+without_parity() { # of all files of a repository
+	find late/config late/packs late/index late/snapshots late/keys -type f | while read -r file; do
+		[ "$(tail -c 8 "$file" | tr '\n' .)" = parity2. ] || echo "$file"
+	done
+}
+equals "... whichever they are" "" "$(without_parity)"
+exits 0 "... and the repository is whole" "$shredder" check -r late --read-data
+says "... without a problem" '^no problem found'
+find late/config late/packs late/index late/snapshots late/keys -type f -exec python3 damage.py {} 20:4096 \;
+restored "what every file has lost of a sector is mended" late
+exits 1 "check tells" "$shredder" check -r late
+exits 0 "... and mends" "$shredder" check -r late --repair
+exits 0 "... all" "$shredder" check -r late --read-data
+exits 0 "what is saved now" "$shredder" backup -r late -f tree --level 9
+equals "... has it, too" "" "$(without_parity)"
+is_json "the same parity once more" "$shredder" parity -r late --json 2
+equals "... writes no pack anew" "0 0" "$(json_value 'd["packs"], d["others"]' | tr -d '(),')"
+# a pack beyond its parity stays, and what is whole changes
+pack=$(packs late | tail -n 1)
+python3 damage.py "$pack" 100000:500000
+exits 1 "another parity where a pack is lost" "$shredder" parity -r late 1
+says "... is told" 'pack .* is damaged'
+says "... counted" '1 files are damaged and stay'
+equals "... and the pack stays" 1 "$(find late/packs -name "$(basename "$pack")" | wc -l)"
+python3 damage.py "$pack" 100000:500000
+is_json "when it is whole again" "$shredder" parity -r late --json 1
+equals "... the rest follows" "1 0 0" "$(json_value 'd["packs"], d["others"], d["problems"]' | tr -d '(),')"
+exits 0 "parity is taken away" "$shredder" parity -r late 0
+exits 0 "... and the repository is whole" "$shredder" check -r late --read-data
+restored "... and can be restored" late
+equals "... and is as small as before" True "$(python3 -c "print($(du -sb late | cut -f1) < $small * 1.1)")"
+equals "... with no lock left" "" "$(ls late/locks)"
+"$shredder" init -r older --format 3 --parity 1 >/dev/null
+exits 1 "the parity of an older format" "$shredder" parity -r older 2
+one_sentence "... cannot be changed, says one sentence"
 finish

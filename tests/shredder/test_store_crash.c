@@ -10,7 +10,7 @@
  *
  * SHREDDER_CRASH_STATES: how many states at most after each call, where there are more; STATES when it is not set. With 256 there are 127 000
  * different ones.
- * Of store/backend_local.c, store/upload.c, store/marks.c.
+ * Of store/backend_local.c, store/upload.c, store/marks.c, store/parity_change.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,6 +81,11 @@ static bool recording;
 /* Of writes past the page cache the first one is short, and the next ones are refused. */
 static bool direct_breaks;
 static unsigned int direct_writes;
+/* Snapshots that were written anew under another name: from the call on that removes the old name, the new one counts. */
+static struct {
+	struct store_id old, now;
+} renamed[4];
+static size_t renamed_count;
 
 /* ---------------------------------------------------------------------------------------------------- writing down */
 
@@ -624,6 +629,19 @@ static uint64_t next_random(void)
 	return random_state;
 }
 
+static void rename_wanted(const char *path, struct store_id *wanted, size_t count)
+{
+	enum store_kind kind;
+	struct store_id name;
+
+	if (!parse_path(path, &kind, &name) || kind != STORE_SNAPSHOT)
+		return;
+	for (size_t r = 0; r < renamed_count; r++)
+		for (size_t k = 0; k < count; k++)
+			if (store_id_equal(&renamed[r].old, &name) && store_id_equal(&wanted[k], &name))
+				wanted[k] = renamed[r].now;
+}
+
 /* Every state after every call from `first` on: all subsets, or `most` of them. */
 static void judge_all(size_t first, size_t most, struct store_secret *secret)
 {
@@ -645,6 +663,8 @@ static void judge_all(size_t first, size_t most, struct store_secret *secret)
 				for (size_t k = 0; k < wanted_count; k++)
 					if (store_id_equal(&wanted[k], &events[i].snapshot))
 						wanted[k] = wanted[--wanted_count];
+			if (events[i].kind == UNNAMED)
+				rename_wanted(events[i].path, wanted, wanted_count);
 		}
 		find_durable(at, &d);
 		const bool every = d.pending_count < 20 && ((size_t)1 << d.pending_count) <= most;
@@ -807,6 +827,67 @@ static void every_crash_leaves_a_whole_repository(void **state)
 	assert_true(states_seen > 1000);
 }
 
+static void no_problem(void *user, const char *sentence)
+{
+	(void)user;
+	fail_msg("%s", sentence);
+}
+
+/* Parity comes, becomes another one and goes, and each time a backup follows. */
+static void every_crash_of_a_change_of_parity(void **state)
+{
+	static const uint32_t parities[] = {1, 3, 0};
+	struct store *s = make_repository();
+	struct store_snapshot *before, *after;
+	size_t first, count, now;
+	char name[16];
+
+	(void)state;
+	renamed_count = 0;
+	for (int file = 0; file < 3; file++) {
+		snprintf(name, sizeof(name), "%d", file);
+		write_noise(name, 300000);
+		back_up(s);
+	}
+	for (size_t i = 0; i < sizeof(parities) / sizeof(*parities); i++) {
+		struct store_parity_change change = {.problem = no_problem};
+
+		states_seen = 0;
+		first = events_count;
+		assert_int_equal(store_snapshots(s, &(struct store_filter){0}, &before, &count), 0);
+		assert_int_equal(store_lock(s, true), 0);
+		assert_int_equal(store_parity_set(s, parities[i], &change), 0);
+		store_unlock(s);
+		assert_int_equal(change.problems, 0);
+		assert_true(change.packs > 2);
+		assert_int_equal(change.others, count + 1); /* a key */
+		assert_int_equal(store_snapshots(s, &(struct store_filter){0}, &after, &now), 0);
+		assert_int_equal(now, count); /* in the order of their times, as before */
+		assert_true(count <= sizeof(renamed) / sizeof(*renamed));
+		for (renamed_count = 0; renamed_count < count; renamed_count++) {
+			renamed[renamed_count].old = before[renamed_count].name;
+			renamed[renamed_count].now = after[renamed_count].name;
+		}
+		store_snapshots_free(before, count);
+		store_snapshots_free(after, now);
+		recording = false;
+		judge_all(first, 64, &secret);
+		print_message("parity %u: %llu different states\n", parities[i], (unsigned long long)states_seen);
+		assert_true(states_seen > 50);
+		/* what the next one begins with counts as complete */
+		pthread_mutex_lock(&mutex);
+		for (size_t k = 0; k < renamed_count; k++) {
+			add_event(FORGOTTEN, "", -1)->snapshot = renamed[k].old;
+			add_event(FORGOTTEN, "", -1)->snapshot = renamed[k].now;
+			add_event(DONE, "", -1)->snapshot = renamed[k].now;
+		}
+		pthread_mutex_unlock(&mutex);
+		renamed_count = 0;
+		recording = true;
+	}
+	store_close(s);
+}
+
 /* A folder that somebody else has made a moment ago, or who was killed behind it, is not durable because it is there. */
 static void a_folder_that_is_there_is_made_durable(void **state)
 {
@@ -862,6 +943,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_crash_leaves_a_whole_repository, begin, end),
+		cmocka_unit_test_setup_teardown(every_crash_of_a_change_of_parity, begin, end),
 		cmocka_unit_test_setup_teardown(a_short_direct_write_goes_on, begin, end),
 		cmocka_unit_test_setup_teardown(a_folder_that_is_there_is_made_durable, begin, end),
 	};

@@ -246,7 +246,7 @@ static void chunks_and_names_are_the_processors(void **state)
 		}
 }
 
-/* Hundreds of files go in a few loads. */
+/* Hundreds of files go in a few loads, where a GPU was asked for; where it is only there, it gets large ones. */
 static void small_files_share_loads(void **state)
 {
 	struct store *s = make_repository("small", NULL);
@@ -260,6 +260,12 @@ static void small_files_share_loads(void **state)
 	expect_same(s, "cuda", 1, &snapshot, &stats);
 	assert_true(alone_borders > SMALL_FILES / 2);
 	assert_true(alone_batches <= 2 + 2 * snapshot.bytes / STORE_LOAD_BYTES);
+	const uint64_t with_small = stats.gpus.bytes;
+	alone_borders = 0;
+	expect_same(s, "auto", 1, &snapshot, &stats);
+	assert_int_equal(alone_borders, 0);
+	assert_true(stats.gpus.bytes >= LARGE_BYTES);
+	assert_true(stats.gpus.bytes < with_small);
 	store_snapshot_free(&snapshot);
 	remove_repository(s, "small");
 }
