@@ -539,7 +539,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_INVAL;
 	memset(out, 0, sizeof(*out));
 	out->block_bytes = G4_PAGE_BYTES;
-	out->blocks = g4_load64_rlx(&fs->alloc.total_pages);
+	out->blocks = g4_load64_rlx(&fs->alloc.total_pages) - g4_alloc_free_in(&fs->alloc, G4_POOL_GONE);
 	out->blocks_free = free_pages + pending;
 	reserved += keep;
 	out->blocks_available = out->blocks_free > reserved ? out->blocks_free - reserved : 0;
