@@ -762,6 +762,12 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	}
 }
 
+G4_FN static bool changes(const struct g4_cmd *cmd)
+{
+	return g4_command_is(cmd->op, G4_CHANGES) &&
+	       !(cmd->op == G4_CMD_RESTRIPE && (cmd->flags & G4_RESTRIPE_LOOK)); /* which is to be had of any mount */
+}
+
 /* Whether a command that has succeeded may have changed something. */
 G4_FN static bool has_changed(const struct g4_cmd *cmd)
 {
@@ -774,8 +780,7 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 {
 	uint32_t tries = 0;
 
-	if (g4_command_is(cmd->op, G4_CHANGES) &&
-	    ((fs->flags & G4_FS_READ_ONLY) || g4_load32_rlx(&fs->journal.aborted)))
+	if (changes(cmd) && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_rlx(&fs->journal.aborted)))
 		return cmd->status = -G4_E_ROFS;
 	do
 		cmd->status = dispatch(wg, fs, cmd);

@@ -156,6 +156,10 @@ struct g4_set_status {
 	bool whole;  /* and all are active */
 	/* of a usable one: bytes of chunks that hold data, by level, own ones by the first; and of disks, that no chunk has */
 	uint64_t level_bytes[G4_LEVELS], unassigned_bytes;
+	uint64_t gone_bytes; /* of chunks without places */
+	uint64_t log_bytes;  /* of each disk, in front of what chunks have */
+	struct g4_chunk chunks[G4_CHUNKS_MAX];
+	uint32_t chunk_count;
 	uint32_t own_level;
 	struct g4_disk_info disks[G4_MAX_DISKS];
 	uint32_t spare_count;

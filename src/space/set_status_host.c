@@ -87,9 +87,12 @@ static void add_up_chunks(const struct g4_set *set, struct g4_set_status *status
 	uint64_t taken[G4_MAX_DISKS] = {0};
 
 	status->own_level = g4_set_own_level(set);
+	status->log_bytes = set->super->parity_log_bytes;
+	status->chunk_count = set->map.count;
+	memcpy(status->chunks, set->chunks, set->map.count * sizeof(*set->chunks));
 	for (uint32_t n = 0; n < set->map.count; n++) {
 		const struct g4_chunk *chunk = &set->chunks[n];
-		status->level_bytes[chunk->level] += g4_chunk_is_gone(chunk) ? 0 : (uint64_t)chunk->bytes;
+		*(g4_chunk_is_gone(chunk) ? &status->gone_bytes : &status->level_bytes[chunk->level]) += chunk->bytes;
 		for (uint32_t k = 0; k < (uint32_t)chunk->columns * chunk->copies; k++)
 			taken[g4_place_disk(chunk->places[k])] += chunk->place_bytes;
 	}

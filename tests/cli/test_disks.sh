@@ -99,6 +99,14 @@ exits 8 "... and it is none of them" "$gpu4fs" fsck ma mb mc md
 exits 0 "... all files are there" "$gpu4fs" export --image mb,mc,md /kept back
 cmp kept/file back/file && [ "$(readlink back/link)" = file ]
 report $? "... with what they had"
+exits 0 "what lies where can be seen" "$gpu4fs" status --layout mb mc md
+says "... of each disk" '^  disk 2  layout -[-1.]\{63\}$'
+is_json "... and read" "$gpu4fs" status --layout --json mb mc md
+equals "... places are on all, and do not overlap" "3 True True" "$(json_value '(len(d["layout"]),
+	all(len(x["places"]) > 0 for x in d["layout"]),
+	all(a["disk_address"] + a["size_bytes"] <= b["disk_address"] for x in d["layout"]
+		for a, b in zip(x["places"], x["places"][1:])))' | tr -d '(),')"
+equals "... what is gone is not of a level" "$before" "$(json_value 'd["gone_bytes"] + sum(x["size_bytes"] for x in d["levels"])')"
 exits 1 "one that is none" "$gpu4fs" disk remove mb mc md ma
 one_sentence "... is told in one sentence"
 exits 0 "the next one goes, too" "$gpu4fs" disk remove mc md mb
