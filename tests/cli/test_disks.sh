@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # File systems of several devices on the command line: made, looked at, checked; what is wrong with the devices is told in a sentence.
-# Of cli/cmd_status.c.
+# Of cli/cmd_status.c and cli/layout.c.
 . "$(dirname "$0")/lib.sh"
 
 value() { # value EXPRESSION DEVICE...: of info, bound to d

@@ -3,6 +3,8 @@
 #include "disks.h"
 
 #include "fs/resize_host.h"
+#include "fsck/fsck.h"
+#include "fsck/plan.h"
 #include "simt/simt_host.h"
 #include "space/chunk.h"
 
@@ -247,7 +249,69 @@ static void bad_sectors_are_made_up_for(void **state)
 	}
 }
 
+static bool lies_nowhere(const struct g4_dev *set, uint64_t address)
+{
+	struct g4_chunk chunk = {.bytes = 0};
+
+	for (uint32_t n = 0; g4_set_chunk(set, n, &chunk) && address - chunk.address >= chunk.bytes; n++)
+		;
+	return g4_chunk_is_gone(&chunk);
+}
+
+/* The checker, which knows no pools of pages, finds all room that there is for what it makes, and none that is gone. */
+static void a_repair_takes_no_room_that_is_gone(void **state)
+{
+	static struct g4_fsck fsck; /* too large for a stack */
+	struct g4_journal_state journal;
+	struct g4_address address;
+	struct g4_image image;
+	uint64_t bytes, pages = 0;
+	struct disks d;
+
+	(void)state;
+	format(&d, &shapes[0], true);
+	assert_int_equal(try_remove(&d, 0, &bytes), 0);
+	leave_out(&d, 0);
+	assert_true(has_gone(&d)); /* there is some that it could have taken */
+	disks_mount(&d, all_of(&d));
+	const uint64_t available = free_pages(&d);
+	disks_unmount(&d);
+	memset(&fsck, 0, sizeof(fsck));
+	fsck.out = stdout;
+	if (g4_image_open(&image, disks_name_of(&d, all_of(&d)), d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(g4_image_load_overlay(&image, &journal), 0);
+	assert_int_equal(g4_fsck_run(&fsck, &image, &journal), 0);
+	while (!g4_address_is_none(address = g4_fsck_find_room(&fsck, 1))) {
+		assert_false(lies_nowhere(image.dev, g4_address_stored(address)));
+		pages++;
+	}
+	assert_true(pages >= available);
+	g4_fsck_free(&fsck);
+	g4_image_close(&image);
+	release(&d, &shapes[0]);
+}
+
 /* ---- the power fails ---- */
+
+/* Who only looks at the superblocks sees either set, and the disk that goes as one of it or none. */
+static void expect_told(struct disks *d, uint32_t disk, uint32_t at)
+{
+	static struct g4_set_status status;
+	const char *names[MOST_DISKS];
+	uint32_t active = 0;
+
+	for (uint32_t n = 0; n < d->count; n++)
+		names[n] = d->names[n];
+	if (g4_set_examine(names, d->count, &status, d->message, sizeof(d->message)) < 0)
+		fail_msg("after %u requests: %s", at, d->message);
+	for (uint32_t n = 0; n < status.count; n++)
+		active += status.disks[n].state == G4_DISK_ACTIVE;
+	if (!status.usable || active != status.count || status.count + status.other_count != d->count)
+		fail_msg("after %u requests: %u of %u disks, %s", at, active, status.count, d->message);
+	if (status.count < d->count)
+		assert_string_equal(status.others[0].name, d->names[disk]);
+}
 
 /* What it leaves is the set that was or the one without the disk, also where one of the others is lost. True: the former. */
 static bool judge_crash(struct disks *crashed, const struct shape *shape, uint32_t disk, uint32_t at)
@@ -258,6 +322,7 @@ static bool judge_crash(struct disks *crashed, const struct shape *shape, uint32
 
 	crashed->count = old;
 	uint32_t which = all_of(crashed) & ~gone;
+	expect_told(crashed, disk, at);
 	int rc = disks_try_mount(crashed, which, gone != 0);
 	const bool is_old = rc == 0;
 	if (!is_old) {
@@ -426,6 +491,7 @@ int main(void)
 		cmocka_unit_test(what_lies_on_a_disk_is_moved),
 		cmocka_unit_test(what_can_not_be_moved_is_told),
 		cmocka_unit_test(bad_sectors_are_made_up_for),
+		cmocka_unit_test(a_repair_takes_no_room_that_is_gone),
 		cmocka_unit_test(a_power_cut_leaves_the_set_with_it_or_without_it),
 		cmocka_unit_test(nothing_is_lost_where_the_others_do_not_take_it),
 	};
