@@ -100,13 +100,11 @@ void g4_set_follow(const struct g4_superblock *lead, struct g4_superblock *one)
 	one->disk_index = disk;
 }
 
-/* By the disks that the spare knows: the file system's UUID can be another one by now, and so can the disks that were added since. */
+/* By the disks that the spare knows, whatever their numbers are now: the file system's UUID can be another one by now, and so can the disks that were added since. */
 bool g4_set_is_spare_of(const struct g4_superblock *lead, const struct g4_superblock *spare)
 {
-	const uint64_t count = g4_min64(lead->disk_count, spare->disk_count);
-
-	for (uint32_t d = 0; d < count; d++)
-		if (memcmp(lead->disk_uuids[d], spare->disk_uuids[d], G4_UUID_BYTES) == 0)
+	for (uint32_t d = 0; d < lead->disk_count; d++)
+		if (number_of(spare, lead->disk_uuids[d]) != G4_MAX_DISKS)
 			return true;
 	return false;
 }

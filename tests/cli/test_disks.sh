@@ -86,11 +86,12 @@ exits 1 "what lies on it" "$gpu4fs" disk remove f g h
 says "... finds no room" "no room for what lies on it"
 one_sentence "... and told in one sentence"
 exits 0 "nothing was changed" "$gpu4fs" fsck --data f g h
-truncate -s 40M ma mb mc md
+truncate -s 40M ma mb mc md me
 exits 0 "two copies on four disks" "$gpu4fs" mkfs -q --raid 1 --checksum xxh3 ma mb mc md
 mkdir -p kept && head -c 9M /dev/urandom >kept/file && ln -s file kept/link
 exits 0 "... with files" "$gpu4fs" import --image ma,mb,mc,md kept /kept
 before=$(value "d['size_bytes']" ma mb mc md)
+exits 0 "... and a spare" "$gpu4fs" disk add --spare ma mb mc md me
 exits 0 "any of them goes" "$gpu4fs" disk remove mb mc md ma
 says "... and is told to be gone" "is no disk of the file system any more"
 exits 0 "... a check finds nothing" "$gpu4fs" fsck --data mb mc md
@@ -111,6 +112,7 @@ exits 1 "one that is none" "$gpu4fs" disk remove mb mc md ma
 one_sentence "... is told in one sentence"
 exits 0 "the next one goes, too" "$gpu4fs" disk remove mc md mb
 exits 0 "... a check finds nothing" "$gpu4fs" fsck --data mc md
+exits 0 "the spare is theirs still, though they have other numbers" "$gpu4fs" status mc md me
 exits 1 "two stay" "$gpu4fs" disk remove mc md
 exits 0 "all comes back" "$gpu4fs" disk add mc md ma
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck --data mc md ma
