@@ -334,6 +334,16 @@ static bool holds_something(const char *device)
 	return foreign != NULL;
 }
 
+/* Of the size of a file system what some disk has. */
+static uint64_t without_gone(const struct g4_dev *set, uint64_t bytes)
+{
+	struct g4_chunk chunk;
+
+	for (uint32_t n = 0; g4_set_chunk(set, n, &chunk); n++)
+		bytes -= g4_chunk_is_gone(&chunk) ? (uint64_t)chunk.bytes : 0;
+	return bytes;
+}
+
 static int assign(const char *const *names, int count, const struct disk_options *options)
 {
 	const struct g4_set_options open = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
@@ -346,6 +356,8 @@ static int assign(const char *const *names, int count, const struct disk_options
 		rc = g4_set_assign_to(set, options->level, options->size, message, sizeof(message));
 	if (rc == 0)
 		rc = g4_resize_device(set, 0, &bytes, message, sizeof(message));
+	if (rc == 0)
+		bytes = without_gone(set, bytes);
 	g4_dev_close(set);
 	if (rc == 0)
 		return was_assigned(options, bytes);
@@ -407,11 +419,13 @@ static int add(const char *const *names, int count)
 	int rc = g4_set_open(names, (uint32_t)count - 1, &options, &set, message, sizeof(message));
 
 	if (rc == 0) {
-		before = g4_dev_props(set)->size_bytes;
+		before = without_gone(set, g4_dev_props(set)->size_bytes);
 		rc = g4_set_add_to(set, NULL, name, message, sizeof(message));
 	}
 	if (rc == 0)
 		rc = g4_resize_device(set, 0, &bytes, message, sizeof(message));
+	if (rc == 0)
+		bytes = without_gone(set, bytes);
 	g4_dev_close(set);
 	if (rc == 0)
 		return added(name, before, bytes);

@@ -115,6 +115,7 @@ exits 0 "... a check finds nothing" "$gpu4fs" fsck --data mc md
 exits 0 "the spare is theirs still, though they have other numbers" "$gpu4fs" status mc md me
 exits 1 "two stay" "$gpu4fs" disk remove mc md
 exits 0 "all comes back" "$gpu4fs" disk add mc md ma
+says "... and it is told what there is now" "keeps its size\|it has [0-9.]* MiB now"
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck --data mc md ma
 truncate -s 30M i j k l
 exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 i j

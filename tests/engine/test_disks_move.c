@@ -121,6 +121,14 @@ static uint64_t free_pages(struct disks *d)
 	return s.blocks_available;
 }
 
+static uint64_t all_free(struct disks *d)
+{
+	struct g4_statfs s;
+
+	assert_int_equal(op_statfs(&d->rig, &s), 0);
+	return s.blocks_free;
+}
+
 static void release(struct disks *d, const struct shape *shape)
 {
 	d->count = disks_of(shape) + 1;
@@ -163,6 +171,10 @@ static void what_lies_on_a_disk_is_moved(void **state)
 			gone += has_gone(&d);
 			disks_mount(&d, all_of(&d));
 			disks_expect_all(&d);
+			if (shapes[s].parity == 0) { /* what lies nowhere is not discarded, nor counted */
+				assert_int_equal(op_trim(&d.rig, 0, UINT64_MAX, 0, &bytes), 0);
+				assert_true(bytes > 0 && bytes <= all_free(&d) * G4_PAGE_BYTES);
+			}
 			const uint64_t before = free_pages(&d), filled = disks_fill(&d, &ino);
 			/* what is told to be free is: nobody is given what lies nowhere */
 			if (filled + 2 * G4_MIB < before * G4_PAGE_BYTES)
