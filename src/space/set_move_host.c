@@ -2,7 +2,8 @@
 /*
  * What lies on a disk is moved to the others, while nobody uses the set: places of chunks, not pages, so no address changes, whatever
  * lies there. Room on the others is what no chunk has, and what chunks have of which nothing is in use: of that the address space keeps
- * the addresses, in chunks without places ("gone"), which no allocator gives to anybody.
+ * the addresses, in chunks without places ("gone"), which no allocator gives to anybody. What is not in use of the disk that goes gets
+ * what room is left then, and nothing is copied there.
  *
  *   before    | a: disk 0    | b: disk 1                 |
  *   in use     ########        ##      ####
