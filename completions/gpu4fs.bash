@@ -100,7 +100,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-d --directory -o --output --text --policy --size --ways --json --plot --help --version"
 		;;
 	scrub:-*) _gpu4fs_words "$current" "--add-sums --only --rate --now --wait --degraded --json --help --version" ;;
-	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
+	status:-*) _gpu4fs_words "$current" "--layout --json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --raid --size --spare --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--dir --ddt --dot --raw --json --help --version" ;;

@@ -135,7 +135,7 @@ struct gpu4fs_restriped {
  * chunks of another. Contents, size and times stay, also while others write; sums are copied, and pages are compared with them before.
  * Returns where to go on, 0 behind the last page. out is of this call. What was moved stays so with an error, and after a crash; calling it
  * again from 0 on passes over it.
- * Errors: -ENOSPC no space in chunks of that level; -EBADF the file is not open for writing; -EISDIR; -EINVAL the offset, or unknown flags; -EROFS.
+ * Errors: -ENOSPC no space in chunks of that level; -EBADF the file is not open for writing, and LOOK was not asked for; -EISDIR; -EINVAL the offset, or unknown flags; -EROFS.
  */
 GPU4FS_API int64_t gpu4fs_restripe(gpu4fs_file *file, int64_t offset, uint32_t flags, struct gpu4fs_restriped *out);
 

@@ -748,15 +748,17 @@ G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t p
 	int failed = 0;
 
 	while (region < last) {
-		const uint64_t border = g4_min64((region / G4_GROUP_REGIONS + 1) * G4_GROUP_REGIONS, last);
-		uint64_t pages = 0;
+		uint64_t border = g4_min64((region / G4_GROUP_REGIONS + 1) * G4_GROUP_REGIONS, last), pages = 0;
+		const uint32_t old = g4_alloc_region_pool(alloc, region);
+		while (g4_alloc_region_pool(alloc, border - 1) != old)
+			border--;
 		int rc = region < alloc->region_count ? count_regions(wg, alloc, region, border, &pages) : 0;
 		if (rc < 0)
 			pages = 0;
 		failed = failed < 0 ? failed : rc;
 		for (; region < border; region++)
 			*(volatile uint8_t *)&alloc->region_pool[region] = (uint8_t)pool;
-		g4_sub64(&alloc->free_pages, pages);
+		g4_sub64(free_of(alloc, old), pages);
 		g4_add64(free_of(alloc, pool), pages);
 	}
 	return failed;

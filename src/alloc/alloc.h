@@ -45,20 +45,20 @@ struct g4_alloc {
 	struct g4_meta *meta;
 	uint64_t region_count; /* this and the next two grow with the file system */
 	uint64_t group_count;
-	uint64_t most_groups;	       /* that there is memory for */
-	uint64_t *used;		       /* 8 words a region */
-	uint64_t *past_slabs;	       /* the same of pages that were slabs since the mount, and are none now */
-	uint64_t *freed;	       /* a bit a region: pages were given back since it was last discarded */
-	uint32_t *region_free;	       /* pages that may be claimed */
-	uint32_t *group_state;	       /* enum below */
-	uint32_t *group_free;	       /* sum of region_free; of an unloaded group: from its descriptor */
-	uint32_t *group_slabs;	       /* slabs with free slots */
-	uint64_t free_pages;	       /* that may be claimed, of pool OWN */
-	uint64_t pending_pages;	       /* freed, not yet durable */
-	uint64_t reserved;	       /* reserved for delayed writes, of pool OWN */
-	uint64_t pool_free[G4_LEVELS]; /* the same of the others */
-	uint64_t pool_reserved[G4_LEVELS];
-	uint32_t pool_region[G4_LEVELS]; /* where the last claim succeeded */
+	uint64_t most_groups;	      /* that there is memory for */
+	uint64_t *used;		      /* 8 words a region */
+	uint64_t *past_slabs;	      /* the same of pages that were slabs since the mount, and are none now */
+	uint64_t *freed;	      /* a bit a region: pages were given back since it was last discarded */
+	uint32_t *region_free;	      /* pages that may be claimed */
+	uint32_t *group_state;	      /* enum below */
+	uint32_t *group_free;	      /* sum of region_free; of an unloaded group: from its descriptor */
+	uint32_t *group_slabs;	      /* slabs with free slots */
+	uint64_t free_pages;	      /* that may be claimed, of pool OWN */
+	uint64_t pending_pages;	      /* freed, not yet durable */
+	uint64_t reserved;	      /* reserved for delayed writes, of pool OWN */
+	uint64_t pool_free[G4_POOLS]; /* the same of the others */
+	uint64_t pool_reserved[G4_POOLS];
+	uint32_t pool_region[G4_POOLS]; /* where the last claim succeeded */
 	uint8_t *region_pool;
 	uint64_t total_pages;
 	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];
@@ -100,7 +100,7 @@ G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
 G4_FN bool g4_alloc_reserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
 G4_FN void g4_alloc_reserve_again(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
 G4_FN void g4_alloc_unreserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
-/* Free pages of a pool, and of all. */
+/* Free pages of a pool, and of all that are somebody's. */
 G4_FN uint64_t g4_alloc_free_in(const struct g4_alloc *alloc, uint32_t pool);
 G4_FN uint64_t g4_alloc_free_all(const struct g4_alloc *alloc);
 /*
@@ -166,9 +166,9 @@ G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
 			    uint64_t groups, uint64_t word);
 /*
- * Regions that begin between two pages are of a pool from now on, with what is free of them: they were of OWN. Before anybody
+ * Regions that begin between two pages are of a pool from now on, with what is free of them. Before anybody
  * uses the memory view, or of what is behind its end. After an error all are, and what is free of groups whose page could not
- * be read counts as OWN's.
+ * be read counts as of the one that they were of.
  */
 G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool);
 /* The pool of all pages of a region. */

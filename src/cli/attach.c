@@ -9,14 +9,25 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-gpu4fs *g4_cli_attach(const char *command, const char *image, const char *socket)
+static gpu4fs *attach(const char *command, const char *image, const char *socket, uint32_t flags)
 {
+	const struct gpu4fs_options options = {.size = sizeof(options), .flags = flags};
 	gpu4fs *fs = NULL;
-	const int rc = image != NULL ? gpu4fs_mount(&image, 1, NULL, &fs) : gpu4fs_connect(socket, NULL, &fs);
+	const int rc = image != NULL ? gpu4fs_mount(&image, 1, &options, &fs) : gpu4fs_connect(socket, NULL, &fs);
 
 	if (rc < 0)
 		g4_cli_error(command, "%s", gpu4fs_last_message());
 	return rc < 0 ? NULL : fs;
+}
+
+gpu4fs *g4_cli_attach(const char *command, const char *image, const char *socket)
+{
+	return attach(command, image, socket, 0);
+}
+
+gpu4fs *g4_cli_attach_to_look(const char *command, const char *image, const char *socket)
+{
+	return attach(command, image, socket, GPU4FS_READ_ONLY);
 }
 
 bool g4_cli_parse_jobs(const char *word, long *jobs)

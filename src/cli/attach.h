@@ -13,6 +13,8 @@
 
 /* Mounts the image or, if that is NULL, connects to the server at the socket. NULL: it was said why not. */
 gpu4fs *g4_cli_attach(const char *command, const char *image, const char *socket);
+/* The same, and nothing is going to be changed: the image is mounted read-only. */
+gpu4fs *g4_cli_attach_to_look(const char *command, const char *image, const char *socket);
 /*
  * `attr set raid=` of a path in `fs` or, if that is NULL, of one that is mounted here; a link is not followed. False: it was said why it
  * can not be.

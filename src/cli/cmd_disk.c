@@ -28,7 +28,7 @@ const char g4_help_disk[] =
 	"rebuild DEVICE...\n"
 	"       gpu4fs disk replace|add [-f] DEVICE... NEW\n"
 	"       gpu4fs disk add --spare [-f] DEVICE... NEW\n"
-	"       gpu4fs disk remove DEVICE... LAST|SPARE\n"
+	"       gpu4fs disk remove DEVICE... OLD|SPARE\n"
 	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
@@ -50,8 +50,10 @@ const char g4_help_disk[] =
 	"'add' makes NEW one disk more, mounted or not, and the file system grows over what that\n"
 	"makes room for: without copies and parity all of it; with n copies n disks need room, so\n"
 	"add as many; with parity one for each parity and two more. Files stay where they are.\n\n"
-	"'remove' takes the disk that was added last out again, where nothing lies on it; all are\n"
-	"named, it as the last. Nothing is moved. The file system is not mounted meanwhile.\n\n"
+	"'remove' takes a disk out, whichever it is; all are named, it as the last. What lies on it is\n"
+	"moved to the others first, in pieces of 2 MiB and more: it needs room there that nothing lies\n"
+	"on, and with copies or parity disks that have no other part of the same. Else it is refused,\n"
+	"and nothing is changed. The file system is not mounted meanwhile.\n\n"
 	"'add --spare' makes NEW a spare, of a file system with copies or parity: it holds nothing,\n"
 	"and takes the place of a disk that fails while the file system is mounted with the spare\n"
 	"named, or is missing with -o degraded, as by 'replace'. 'remove' withdraws it, mounted or not.\n\n"
@@ -332,6 +334,16 @@ static bool holds_something(const char *device)
 	return foreign != NULL;
 }
 
+/* Of the size of a file system what some disk has. */
+static uint64_t without_gone(const struct g4_dev *set, uint64_t bytes)
+{
+	struct g4_chunk chunk;
+
+	for (uint32_t n = 0; g4_set_chunk(set, n, &chunk); n++)
+		bytes -= g4_chunk_is_gone(&chunk) ? (uint64_t)chunk.bytes : 0;
+	return bytes;
+}
+
 static int assign(const char *const *names, int count, const struct disk_options *options)
 {
 	const struct g4_set_options open = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
@@ -344,6 +356,8 @@ static int assign(const char *const *names, int count, const struct disk_options
 		rc = g4_set_assign_to(set, options->level, options->size, message, sizeof(message));
 	if (rc == 0)
 		rc = g4_resize_device(set, 0, &bytes, message, sizeof(message));
+	if (rc == 0)
+		bytes = without_gone(set, bytes);
 	g4_dev_close(set);
 	if (rc == 0)
 		return was_assigned(options, bytes);
@@ -371,16 +385,19 @@ static int change_spare(const char *const *names, int count, bool removes)
 }
 
 /* The last name is the one that goes. */
-static int remove_last(const char *const *names, int count)
+static int remove_disk(const char *const *names, int count)
 {
 	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
 	char message[1024] = "", text[24];
+	struct g4_progress progress = {0};
 	struct g4_dev *set = NULL;
 	uint64_t bytes = 0;
 	int rc = g4_set_open(names, (uint32_t)count, &options, &set, message, sizeof(message));
 
+	g4_progress_start(&progress, "moving");
 	if (rc == 0)
-		rc = g4_remove_disk(set, names[count - 1], &bytes, message, sizeof(message));
+		rc = g4_remove_disk(set, names[count - 1], &progress, &bytes, message, sizeof(message));
+	g4_progress_clear(&progress);
 	g4_dev_close(set);
 	if (rc < 0) {
 		g4_cli_error("disk", "%s", message);
@@ -402,11 +419,13 @@ static int add(const char *const *names, int count)
 	int rc = g4_set_open(names, (uint32_t)count - 1, &options, &set, message, sizeof(message));
 
 	if (rc == 0) {
-		before = g4_dev_props(set)->size_bytes;
+		before = without_gone(set, g4_dev_props(set)->size_bytes);
 		rc = g4_set_add_to(set, NULL, name, message, sizeof(message));
 	}
 	if (rc == 0)
 		rc = g4_resize_device(set, 0, &bytes, message, sizeof(message));
+	if (rc == 0)
+		bytes = without_gone(set, bytes);
 	g4_dev_close(set);
 	if (rc == 0)
 		return added(name, before, bytes);
@@ -436,7 +455,7 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	if (assigns)
 		return assign(names, count, options);
 	if (removes)
-		return g4_set_is_spare(names[count - 1]) ? change_spare(names, count, true) : remove_last(names, count);
+		return g4_set_is_spare(names[count - 1]) ? change_spare(names, count, true) : remove_disk(names, count);
 	if (!rebuild && !options->force && holds_something(names[count - 1]))
 		return G4_EXIT_FAILURE;
 	if (adds)

@@ -20,7 +20,8 @@ const char g4_help_restripe[] =
 	"mounted file system, or with --image or --socket of one that is not mounted, or that\n"
 	"'gpu4fs serve' has; then paths begin at its root, and without any all files are looked at.\n"
 	"Contents, sizes and times stay as they are; others may read and write meanwhile. It may be\n"
-	"ended at any time, and given again. Of a mounted file system it is for root and the user\n"
+	"ended at any time, and given again. A file for which there is no space is told, stays where\n"
+	"it is as far as it was not moved, and others follow. Of a mounted file system it is for root and the user\n"
 	"who did that.\n\n"
 	"What stays where it is, and is counted: pages that several files share, and pages that\n"
 	"can not be read or are not what their checksums say. Checksums are moved with what they\n"
@@ -28,7 +29,7 @@ const char g4_help_restripe[] =
 	"'gpu4fs disk add' nothing moves: what lies in chunks of its level is where it belongs.\n\n"
 	"      --raid LEVEL    ask for this level first, for all of these files and directories, as\n"
 	"                      'gpu4fs attr set raid=LEVEL' does\n"
-	"  -n, --dry-run       move nothing, and say how much lies elsewhere\n"
+	"  -n, --dry-run       move nothing, and say how much lies elsewhere; reading is enough for that\n"
 	"      --image IMAGE   the device with the file system, which is not mounted\n"
 	"      --socket PATH   where 'gpu4fs serve' serves it\n"
 	"      --json          print one JSON object\n"
@@ -62,7 +63,8 @@ static void tell(struct restripe *restripe, const char *path, int64_t result)
 	else
 		g4_cli_error("restripe", "%s: %s", path, strerror((int)-result));
 	restripe->left_out++;
-	if (result == -ENOSPC || result == -EROFS || result == -ENOTCONN || result == -EPIPE)
+	/* without space for this file there may be some for a smaller one, or for one of another level */
+	if (result == -EROFS || result == -ENOTCONN || result == -EPIPE)
 		restripe->ended = (int)result;
 }
 
@@ -82,7 +84,7 @@ static void move_file(struct restripe *restripe, const char *path)
 {
 	struct gpu4fs_restriped done;
 	struct g4_dedup_handle handle;
-	int64_t next = g4_dedup_open(&restripe->place, path, true, &handle);
+	int64_t next = g4_dedup_open(&restripe->place, path, restripe->flags == 0, &handle);
 
 	if (next < 0) {
 		tell(restripe, path, next);
@@ -195,7 +197,8 @@ static int go(struct restripe *restripe, const char *image, const char *socket, 
 	int rc = 0;
 
 	if (!mounted) {
-		restripe->place.fs = g4_cli_attach("restripe", image, socket);
+		restripe->place.fs = restripe->flags ? g4_cli_attach_to_look("restripe", image, socket) :
+						       g4_cli_attach("restripe", image, socket);
 		if (restripe->place.fs == NULL)
 			return G4_EXIT_FAILURE;
 	}

@@ -137,7 +137,7 @@ static int parse(int argc, char **argv, struct options *options)
 }
 
 /* What "mem:" holds lives as long as it is open: it is formatted in the same open. */
-static int mount(const struct options *options, struct g4_engine **engine, char *message, size_t message_bytes)
+static int mount_all(const struct options *options, struct g4_engine **engine, char *message, size_t message_bytes)
 {
 	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE};
 	const struct g4_mkfs_options format = {.label = NULL};
@@ -176,7 +176,7 @@ int g4_cli_serve(int argc, char **argv)
 	sigaddset(&stop, SIGTERM);
 	sigaddset(&stop, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &stop, NULL);
-	rc = mount(&options, &engine, message, sizeof(message));
+	rc = mount_all(&options, &engine, message, sizeof(message));
 	if (rc < 0) {
 		g4c_explain(rc, options.device, message, sizeof(message));
 		g4_cli_error("serve", "%s", message);

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/health.h"
+#include "cli/layout.h"
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
 #include "print/report.h"
@@ -12,13 +13,16 @@
 #include "task/job.h"
 
 const char g4_help_status[] =
-	"[--json] DEVICE...|DIRECTORY\n\n"
+	"[--layout] [--json] DEVICE...|DIRECTORY\n\n"
 	"Shows the disks of the file system on DEVICE..., or mounted at DIRECTORY, by what they say\n"
 	"themselves: which are active, missing, stale because they missed writes, being rebuilt,\n"
 	"and how far, or written apart from the others, how many damaged pages of each were\n"
 	"mended, and how many could not be; and the spares.\n\n"
-	"      --json  print one JSON object\n"
-	"      --help  show this\n\n"
+	"      --layout  what lies where: a picture of each disk, of 64 parts. A part is one of level\n"
+	"                none, 0, 1, 5, 6, triple or quadruple, by its first letter, or . nobody's, or\n"
+	"                - of the disk itself; in JSON a list of all places of chunks\n"
+	"      --json    print one JSON object\n"
+	"      --help    show this\n\n"
 	"Exit status: 0 all disks are there and have everything; 1 not so; 2 wrong usage.\n";
 
 /* Of a mount as its server knows it; else as the disks say, which may be a little less. */
@@ -117,9 +121,11 @@ static void show_levels(struct g4_report *report, const struct g4_set_status *st
 	g4_report_end(report);
 	if (report->json || status->unassigned_bytes != 0)
 		g4_report_size(report, "unassigned_bytes", status->unassigned_bytes);
+	if (report->json || status->gone_bytes != 0)
+		g4_report_size(report, "gone_bytes", status->gone_bytes);
 }
 
-static void show(const struct g4_set_status *status, const char *directory, const char *why, bool json)
+static void show(const struct g4_set_status *status, const char *directory, const char *why, bool layout, bool json)
 {
 	const char *advice = advice_on(status);
 	struct g4_health of_mount;
@@ -145,6 +151,8 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	for (uint32_t d = 0; d < status->count; d++)
 		show_disk(&report, d, &status->disks[d], health);
 	g4_report_end(&report);
+	if (layout && status->usable && status->count > 0)
+		g4_cli_show_layout(&report, status);
 	g4_report_list(&report, "spares");
 	for (uint32_t n = 0; n < status->spare_count; n++) {
 		g4_report_object(&report, NULL);
@@ -186,16 +194,20 @@ static void drop_unused_spares(struct g4_set_status *status, const char *directo
 
 int g4_cli_status(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"layout", no_argument, NULL, 'l'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	char message[1024] = "", device[4096], **names = NULL;
 	static struct g4_set_status status;
 	uint32_t count = 0;
-	bool json = false;
+	bool json = false, layout = false;
 
 	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
-		if (answer != 'j')
+		if (answer == 'j')
+			json = true;
+		else if (answer == 'l')
+			layout = true;
+		else
 			return g4_cli_bad_option("status", answer, argv);
-		json = true;
 	}
 	if (optind == argc)
 		return g4_cli_usage("status", "a device or a directory is needed");
@@ -216,7 +228,7 @@ int g4_cli_status(int argc, char **argv)
 	if (rc < 0)
 		g4_cli_error("status", "%s", message);
 	else
-		show(&status, directory, message, json);
+		show(&status, directory, message, layout, json);
 	free(names);
 	return rc == 0 && status.whole && status.other_count == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }

@@ -56,7 +56,7 @@ void g4_dedup_dir_close(struct g4_dedup_dir *dir);
 /* A regular file. With `change` its pages can be given to g4_dedup_same() as the target, which changes no contents. */
 int g4_dedup_open(const struct g4_dedup_place *place, const char *path, bool change, struct g4_dedup_handle *out);
 void g4_dedup_close(struct g4_dedup_handle *handle);
-/* gpu4fs_restripe() of a file that was opened with `change`. -EPERM: as above. */
+/* gpu4fs_restripe() of a file that was opened with `change`, or to look. -EPERM: as above. */
 int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, uint32_t flags,
 			  struct gpu4fs_restriped *out);
 /* gpu4fs_page_sums() */

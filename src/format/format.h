@@ -158,6 +158,9 @@ enum g4_level {
 	G4_LEVEL_PARITY, /* and one more for each further parity */
 	G4_LEVELS = G4_LEVEL_PARITY + 4
 };
+/* Pools of pages: one for each level, and that of pages that no disk has (chunks without places), which nobody gets. */
+#define G4_POOL_GONE G4_LEVELS
+#define G4_POOLS (G4_LEVELS + 1)
 /* Their words but that for OWN, in the order of their numbers. */
 #define G4_LEVEL_WORDS(X) X("none") X("0") X("1") X("5") X("6") X("triple") X("quadruple")
 G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
@@ -182,6 +185,8 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_BUFFERED (UINT64_C(1) << 11) /* owners of pages may be buffered */
 /* the disk is a spare of the set, and holds nothing: no file system has it, so it is none of G4_FEATURES_INCOMPAT */
 #define G4_FEATURE_INCOMPAT_SPARE (UINT64_C(1) << 12)
+/* places were moved: they may be in any order on a disk, and chunks may have none */
+#define G4_FEATURE_INCOMPAT_MOVED (UINT64_C(1) << 13)
 /* What deduplication of what is written needs. */
 #define G4_FEATURES_DEDUP (G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_BUFFERED)
 #define G4_FEATURES_COMPAT UINT64_C(0)
@@ -190,7 +195,8 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
 	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
-	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS | G4_FEATURE_INCOMPAT_BUFFERED)
+	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS | G4_FEATURE_INCOMPAT_BUFFERED |                     \
+	 G4_FEATURE_INCOMPAT_MOVED)
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
 #define G4_FEATURES_ADDED (G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURE_INCOMPAT_DOMAINS)
 

@@ -539,7 +539,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_INVAL;
 	memset(out, 0, sizeof(*out));
 	out->block_bytes = G4_PAGE_BYTES;
-	out->blocks = g4_load64_rlx(&fs->alloc.total_pages);
+	out->blocks = g4_load64_rlx(&fs->alloc.total_pages) - g4_alloc_free_in(&fs->alloc, G4_POOL_GONE);
 	out->blocks_free = free_pages + pending;
 	reserved += keep;
 	out->blocks_available = out->blocks_free > reserved ? out->blocks_free - reserved : 0;
@@ -762,6 +762,12 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	}
 }
 
+G4_FN static bool changes(const struct g4_cmd *cmd)
+{
+	return g4_command_is(cmd->op, G4_CHANGES) &&
+	       !(cmd->op == G4_CMD_RESTRIPE && (cmd->flags & G4_RESTRIPE_LOOK)); /* which is to be had of any mount */
+}
+
 /* Whether a command that has succeeded may have changed something. */
 G4_FN static bool has_changed(const struct g4_cmd *cmd)
 {
@@ -774,8 +780,7 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 {
 	uint32_t tries = 0;
 
-	if (g4_command_is(cmd->op, G4_CHANGES) &&
-	    ((fs->flags & G4_FS_READ_ONLY) || g4_load32_rlx(&fs->journal.aborted)))
+	if (changes(cmd) && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_rlx(&fs->journal.aborted)))
 		return cmd->status = -G4_E_ROFS;
 	do
 		cmd->status = dispatch(wg, fs, cmd);

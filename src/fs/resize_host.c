@@ -100,13 +100,12 @@ int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char 
 
 /*
  * The file system ends within so many bytes. It is mounted whatever its superblocks say: where a resize was interrupted the root block
- * decides, and the mount makes all superblocks of all disks say that. *bytes: its size.
+ * decides, and the mount makes all superblocks of all disks say that. *bytes: its size. -G4_E_NOSPC: something lies behind.
  */
 static int shrink_to(struct g4_dev *set, const char *name, uint64_t *bytes, char *message, size_t message_bytes)
 {
 	struct g4_wg *wg = g4_wg_create(0);
 	uint64_t limit = 0, old = 0;
-	char possible[24];
 	int rc = wg ? 0 : -G4_E_NOMEM;
 
 	message[0] = 0;
@@ -114,24 +113,98 @@ static int shrink_to(struct g4_dev *set, const char *name, uint64_t *bytes, char
 		rc = resize(wg, set, true, bytes, &limit, &old, message, message_bytes);
 	if (wg)
 		g4_wg_destroy(wg);
-	g4_format_size(limit, possible, sizeof(possible));
-	if (rc == -G4_E_NOSPC && limit != 0)
-		snprintf(
-			message, message_bytes,
-			"%s: something lies on it, and would have to be moved: %s is the smallest size of the file system now",
-			name, possible);
-	else if (rc < 0 && message[0] == 0)
+	if (rc < 0 && message[0] == 0)
 		snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
 	return rc;
 }
 
-int g4_remove_disk(struct g4_dev *set, const char *name, uint64_t *result, char *message, size_t message_bytes)
+/* Why what is in use is not known. */
+static int doubt(const struct g4_fs *fs, const char *name, char *message, size_t message_bytes)
+{
+	const bool errors = (fs->super.state & G4_STATE_ERROR) != 0;
+
+	if (errors)
+		snprintf(message, message_bytes, "%s: the file system had errors: 'gpu4fs fsck' comes first", name);
+	return errors ? -G4_E_CORRUPT_ALLOC : 0;
+}
+
+/* Of a file system that is mounted here, and changes no more. A bit for each region; to be freed. */
+static int look_what_is_used(struct g4_wg *wg, struct g4_fs *fs, struct g4_set_in_use *in_use)
+{
+	struct g4_alloc *alloc = &fs->alloc;
+	const uint64_t regions = alloc->region_count, keep = g4_alloc_keep(alloc);
+	uint64_t *used = (uint64_t *)calloc(regions / 64 + 1, sizeof(*used));
+
+	in_use->used = used;
+	in_use->regions = regions;
+	in_use->spare_pages = alloc->free_pages > keep ? alloc->free_pages - keep : 0;
+	for (uint64_t r = 0; used && r < regions; r++)
+		if (g4_alloc_count(wg, alloc, r * G4_REGION_PAGES, G4_REGION_PAGES, false) < G4_REGION_PAGES)
+			used[r / 64] |= UINT64_C(1) << r % 64;
+	return used ? 0 : -G4_E_NOMEM;
+}
+
+/*
+ * Mounted twice: first what was interrupted is completed, and all that is pending written, then it is looked at as it lies there, and
+ * nothing is written any more.
+ */
+static int find_used(struct g4_wg *wg, struct g4_dev *set, const char *name, struct g4_set_in_use *in_use,
+		     uint64_t *bytes, char *message, size_t message_bytes)
+{
+	struct g4_fs_options options = {.cache_bytes = CACHE_BYTES};
+	int rc = 0;
+
+	for (int pass = 0; pass < 2 && rc == 0; pass++) {
+		struct g4_fs *fs;
+		options.flags = pass ? G4_FS_READ_ONLY : 0;
+		rc = g4_fs_mount(wg, set, &options, &fs, message, message_bytes);
+		if (rc < 0)
+			return rc;
+		rc = doubt(fs, name, message, message_bytes);
+		if (rc == 0 && pass == 0 && (fs->flags & G4_FS_READ_ONLY))
+			rc = -G4_E_ROFS;
+		if (rc == 0 && pass == 1)
+			rc = look_what_is_used(wg, fs, in_use);
+		*bytes = fs->super.size_bytes;
+		const int unmounted = g4_fs_unmount(wg, fs, true);
+		rc = rc < 0 ? rc : unmounted;
+	}
+	return rc;
+}
+
+static int remove_moving(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *bytes,
+			 char *message, size_t message_bytes)
+{
+	struct g4_set_in_use in_use = {.used = NULL};
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t gone = 0;
+	int rc = wg ? 0 : -G4_E_NOMEM;
+
+	message[0] = 0;
+	if (rc == 0)
+		rc = find_used(wg, set, name, &in_use, bytes, message, message_bytes);
+	if (rc == 0)
+		rc = g4_set_remove_moving(set, name, &in_use, progress, &gone, message, message_bytes);
+	*bytes -= g4_min64(gone, *bytes);
+	if (rc < 0 && message[0] == 0)
+		snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
+	free((void *)(uintptr_t)in_use.used);
+	if (wg)
+		g4_wg_destroy(wg);
+	return rc;
+}
+
+int g4_remove_disk(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *result, char *message,
+		   size_t message_bytes)
 {
 	int rc = g4_set_remove_plan(set, name, result, message, message_bytes);
 
-	if (rc == 0)
+	if (rc < 0)
+		return rc;
+	if (*result != 0) {
 		rc = shrink_to(set, name, result, message, message_bytes);
-	if (rc == 0)
-		rc = g4_set_remove(set, name, message, message_bytes);
-	return rc;
+		if (rc != -G4_E_NOSPC)
+			return rc < 0 ? rc : g4_set_remove(set, name, message, message_bytes);
+	}
+	return remove_moving(set, name, progress, result, message, message_bytes);
 }

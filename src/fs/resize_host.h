@@ -3,6 +3,7 @@
 #ifndef G4_RESIZE_HOST_H
 #define G4_RESIZE_HOST_H
 
+#include "base/progress_host.h"
 #include "fs/mount_host.h"
 
 /*
@@ -12,10 +13,12 @@
  */
 int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char *message, size_t message_bytes);
 /*
- * The disk of a set that was added last is none of it any more; the caller has the set for itself. *result: the size that the
- * file system has now. -G4_E_NOSPC: something lies on it, which is not moved. On failure a sentence in message.
+ * A disk of a set is none of it any more; the caller has the set for itself. What is in use of it is moved to the others, by places of chunks.
+ * progress: a started bar, or NULL. *result: the size that the file system has now, without what lies nowhere. -G4_E_NOSPC: the others
+ * have no room; -G4_E_INVAL: it can not be done without. On failure a sentence in message, and the set is as it was.
  */
-int g4_remove_disk(struct g4_dev *set, const char *name, uint64_t *result, char *message, size_t message_bytes);
+int g4_remove_disk(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *result, char *message,
+		   size_t message_bytes);
 /* Why a size was refused. */
 void g4_resize_explain(int code, uint64_t bytes, uint64_t limit, char *message, size_t message_bytes);
 

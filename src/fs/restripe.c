@@ -30,7 +30,7 @@ G4_FN int g4_do_restripe(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	struct g4_restripe done = {0};
 	uint32_t i;
 
-	if (cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_WRITE))
+	if (cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_WRITE) && !(cmd->flags & G4_RESTRIPE_LOOK))
 		return -G4_E_BADF;
 	if (cmd->length < sizeof(*told) || (cmd->flags & ~G4_RESTRIPE_LOOK) || cmd->offset > G4_FILE_MAX_BYTES)
 		return -G4_E_INVAL;

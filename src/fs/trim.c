@@ -25,7 +25,16 @@ G4_FN static uint64_t least_free(const struct g4_alloc *alloc)
 	return least == UINT64_MAX ? 0 : least;
 }
 
-G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t end, uint64_t least,
+/* From a page on, the end of those that are all gone, or all there (levels.h). */
+G4_FN static uint64_t end_of_kind(const struct g4_alloc *alloc, uint64_t page, uint64_t end, bool gone)
+{
+	while (page < end && (g4_alloc_region_pool(alloc, page / G4_REGION_PAGES) == G4_POOL_GONE) == gone)
+		page = (page / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
+	return g4_min64(page, end);
+}
+
+/* As far as no page is gone. */
+G4_FN static int trim_there(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t end, uint64_t least,
 			    uint64_t *done)
 {
 	struct g4_alloc *alloc = &fs->alloc;
@@ -46,6 +55,19 @@ G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, u
 		}
 		g4_alloc_unhide(alloc, page, pages);
 		page += pages;
+	}
+	return rc;
+}
+
+G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t end, uint64_t least,
+			    uint64_t *done)
+{
+	int rc = 0;
+
+	while (rc == 0 && (page = end_of_kind(&fs->alloc, page, end, true)) < end) {
+		const uint64_t border = end_of_kind(&fs->alloc, page, end, false);
+		rc = trim_there(wg, fs, page, border, least, done);
+		page = border;
 	}
 	return rc;
 }

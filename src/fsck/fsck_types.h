@@ -274,6 +274,7 @@ struct g4_fsck {
 		*target; /* what a repair writes to, claimed before anything of it is read; NULL: nothing is written */
 	uint64_t stop_at_write; /* tests: the n-th write stops half-way and fails, as at a power cut; 0: none */
 	uint64_t hand;		/* page from which on room is looked for */
+	struct g4_chunk chunk;	/* of a set: the one where it was looked for last */
 
 	struct g4_map_walk map_walk;
 	struct g4_dir_walk dir_walk;

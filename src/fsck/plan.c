@@ -10,6 +10,7 @@
 #include "fsck/report.h"
 #include "fsck/tables.h"
 #include "journal/block.h"
+#include "space/set_host.h"
 
 void g4_fsck_add_task(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 {
@@ -61,11 +62,24 @@ enum risk {
 	RISKS
 };
 
+/* Of a set: whether no disk has the page. */
+static bool is_gone(struct g4_fsck *fsck, uint64_t page)
+{
+	const uint64_t address = page * G4_PAGE_BYTES;
+	struct g4_chunk *chunk = &fsck->chunk;
+
+	if (address - chunk->address >= chunk->bytes)
+		for (uint32_t n = 0;
+		     g4_set_chunk(fsck->image->dev, n, chunk) && address - chunk->address >= chunk->bytes; n++)
+			;
+	return chunk->bytes != 0 && g4_chunk_is_gone(chunk);
+}
+
 static bool is_free(struct g4_fsck *fsck, uint64_t page, enum risk risk)
 {
 	const bool unknown = g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES);
 
-	if (g4_fsck_bit(fsck->used, page))
+	if (g4_fsck_bit(fsck->used, page) || is_gone(fsck, page))
 		return false;
 	if (unknown)
 		return risk == UNKNOWN && !is_metadata(fsck, page);

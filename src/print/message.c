@@ -4,17 +4,47 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *g4_program = "gpu4fs";
 
+void g4_print_name(FILE *out, const void *name, size_t count)
+{
+	const uint8_t *bytes = name;
+
+	for (size_t at = 0; at < count;) {
+		const size_t length = g4_utf8_length(bytes + at, count - at);
+		const bool control = length == 1 && (bytes[at] < 0x20 || bytes[at] == 0x7f);
+		/* U+0080 to U+009F steer terminals as well. */
+		const bool high_control = length == 2 && bytes[at] == 0xc2 && bytes[at + 1] < 0xa0;
+		if (length == 0 || control)
+			fprintf(out, "\\x%02x", bytes[at]);
+		else if (high_control)
+			fprintf(out, "\\x%02x\\x%02x", bytes[at], bytes[at + 1]);
+		else
+			fwrite(bytes + at, 1, length, out);
+		at += length == 0 ? 1 : length;
+	}
+}
+
 __attribute__((format(printf, 2, 0))) static void print_message(const char *command, const char *format,
 								va_list arguments)
 {
+	char *sentence = NULL, *line = NULL;
+	size_t bytes = 0;
+	FILE *out = vasprintf(&sentence, format, arguments) >= 0 ? open_memstream(&line, &bytes) : NULL;
+
 	fflush(stdout);
-	fprintf(stderr, "%s%s%s: ", g4_program, command == NULL ? "" : " ", command == NULL ? "" : command);
-	vfprintf(stderr, format, arguments);
-	fputc('\n', stderr);
+	if (out != NULL) {
+		g4_print_name(out, sentence, strlen(sentence));
+		fclose(out);
+	}
+	/* in one piece: others may write to the same terminal */
+	fprintf(stderr, "%s%s%s: %s\n", g4_program, command == NULL ? "" : " ", command == NULL ? "" : command,
+		line != NULL ? line : "out of memory");
+	free(line);
+	free(sentence);
 }
 
 void g4_cli_error(const char *command, const char *format, ...)

@@ -17,7 +17,9 @@ enum g4_exit { G4_EXIT_OK = 0, G4_EXIT_FAILURE = 1, G4_EXIT_USAGE = 2 };
 /* The program's name, "gpu4fs" unless main() says otherwise. `command` below is a subcommand, or NULL. */
 extern const char *g4_program;
 
-/* Prints "PROGRAM COMMAND: " and the sentence to standard error. */
+/* Writes a name for a terminal: what is not printable UTF-8 as \xHH. */
+void g4_print_name(FILE *out, const void *name, size_t count);
+/* Prints "PROGRAM COMMAND: " and the sentence to standard error, which stays one line whatever names are in it: as g4_print_name(). */
 __attribute__((format(printf, 2, 3))) void g4_cli_error(const char *command, const char *format, ...);
 /* The same and where help is; returns G4_EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int g4_cli_usage(const char *command, const char *format, ...);

@@ -12,25 +12,6 @@
 
 #define LABEL_CHARACTERS 24
 
-void g4_print_name(FILE *out, const void *name, size_t count)
-{
-	const uint8_t *bytes = name;
-
-	for (size_t at = 0; at < count;) {
-		const size_t length = g4_utf8_length(bytes + at, count - at);
-		const bool control = length == 1 && (bytes[at] < 0x20 || bytes[at] == 0x7f);
-		/* U+0080 to U+009F steer terminals as well. */
-		const bool high_control = length == 2 && bytes[at] == 0xc2 && bytes[at + 1] < 0xa0;
-		if (length == 0 || control)
-			fprintf(out, "\\x%02x", bytes[at]);
-		else if (high_control)
-			fprintf(out, "\\x%02x\\x%02x", bytes[at], bytes[at + 1]);
-		else
-			fwrite(bytes + at, 1, length, out);
-		at += length == 0 ? 1 : length;
-	}
-}
-
 /* A key as people read it: without the unit that JSON needs to name. Returns its length. */
 static int print_label(FILE *out, const char *key)
 {

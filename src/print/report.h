@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "print/message.h"
 
 #define G4_REPORT_DEPTH 12
 
@@ -47,8 +48,5 @@ void g4_report_octal(struct g4_report *report, const char *key, uint64_t value);
 void g4_report_size(struct g4_report *report, const char *key, uint64_t bytes);	  /* text: with a unit */
 void g4_report_time(struct g4_report *report, const char *key, uint64_t time_ns); /* JSON: nanoseconds */
 void g4_report_uuid(struct g4_report *report, const char *key, const uint8_t *uuid);
-
-/* Writes a name for a terminal: what is not printable UTF-8 as \xHH. */
-void g4_print_name(FILE *out, const void *name, size_t count);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Planning, checking and looking up chunks (the document on RAID, chapter 4.1.4). A chunk is columns times copies: one column
- * and one copy is a disk as it is, several columns are RAID 0 or with parity RAID 5 and 6, several copies RAID 1.
+ * and one copy is a disk as it is, several columns are RAID 0 or with parity RAID 5 and 6, several copies RAID 1; none of them, and nothing
+ * lies there.
  */
 #include "space/chunk.h"
 
@@ -180,10 +181,11 @@ G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish
 	plan->with_disk = wish->with_disk;
 	for (uint32_t d = 0; d < disk_count; d++)
 		plan->next[d] = G4_CHUNK_UNIT + wish->log_bytes;
-	for (uint32_t n = 0; n < count; n++) /* places on a disk are in the order of chunks */
-		for (uint32_t k = 0; k < (uint32_t)chunks[n].columns * chunks[n].copies; k++)
-			plan->next[g4_place_disk(chunks[n].places[k])] =
-				g4_place_address(chunks[n].places[k]) + chunks[n].place_bytes;
+	for (uint32_t n = 0; n < count; n++)
+		for (uint32_t k = 0; k < (uint32_t)chunks[n].columns * chunks[n].copies; k++) {
+			uint64_t *next = &plan->next[g4_place_disk(chunks[n].places[k])];
+			*next = g4_max64(*next, g4_place_address(chunks[n].places[k]) + chunks[n].place_bytes);
+		}
 	for (uint32_t d = 0; d < disk_count; d++) {
 		const uint64_t usable = g4_chunk_usable(disk_bytes[d]), next = plan->next[d];
 		const uint64_t end =
@@ -233,7 +235,7 @@ G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes
 	wish->log_bytes = log_bytes;
 	for (uint32_t n = 0; n < map->count; n++) {
 		const struct g4_chunk *chunk = &map->chunks[n];
-		if (chunk->level != G4_LEVEL_OWN)
+		if (chunk->level != G4_LEVEL_OWN || g4_chunk_is_gone(chunk))
 			continue;
 		if (chunk->parity || (chunk->columns > 1 && wish->raid != G4_RAID_PARITY)) {
 			wish->raid = chunk->parity ? G4_RAID_PARITY : G4_RAID_0;
@@ -259,11 +261,24 @@ G4_FN static bool place_is_possible(uint64_t place, uint64_t bytes, const uint64
 	return from < end && bytes <= end - from;
 }
 
+/* A chunk without places has a size, and nothing else. */
+G4_FN static bool is_nothing(const struct g4_chunk *chunk)
+{
+	uint64_t any = chunk->place_bytes | chunk->stripe_bytes | chunk->copies | chunk->parity | chunk->level |
+		       chunk->reserved[0] | chunk->reserved[1];
+
+	for (uint32_t k = 0; k < G4_CHUNK_PLACES; k++)
+		any |= chunk->places[k];
+	return any == 0 && chunk->bytes != 0 && chunk->bytes % G4_CHUNK_UNIT == 0;
+}
+
 G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t *disk_bytes, uint32_t disk_count)
 {
 	const uint32_t places = (uint32_t)chunk->columns * chunk->copies;
 	uint64_t disks = 0;
 
+	if (g4_chunk_is_gone(chunk))
+		return is_nothing(chunk);
 	if (chunk->columns == 0 || chunk->columns > G4_CHUNK_PLACES || chunk->copies == 0 ||
 	    chunk->copies > G4_COPIES_MAX || places > G4_CHUNK_PLACES || chunk->reserved[0] != 0 ||
 	    chunk->reserved[1] != 0)
@@ -285,15 +300,32 @@ G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t
 		const uint64_t place = chunk->places[k], bit = UINT64_C(1) << g4_place_disk(place);
 		if (k >= places && place != 0)
 			return false;
-		if (k < places &&
-		    ((disks & bit) != 0 || !place_is_possible(place, chunk->place_bytes, disk_bytes, disk_count)))
+		/* stripes alone bear no loss: columns that were moved may be on one disk */
+		if (k < places && (disks & bit) != 0 && (chunk->copies > 1 || chunk->parity))
+			return false;
+		if (k < places && !place_is_possible(place, chunk->place_bytes, disk_bytes, disk_count))
 			return false;
 		disks |= k < places ? bit : 0;
 	}
 	return true;
 }
 
-/* Of the chunks up to `n`, places on a disk are in its order: so it is enough to look at the last one of each. */
+/* Whether place k of chunk n overlaps none before it. */
+G4_FN static bool is_apart(const struct g4_chunk *chunks, uint32_t n, uint32_t k)
+{
+	const uint64_t place = chunks[n].places[k], from = g4_place_address(place), to = from + chunks[n].place_bytes;
+
+	for (uint32_t m = 0; m <= n; m++)
+		for (uint32_t p = 0; p < (m < n ? (uint32_t)chunks[m].columns * chunks[m].copies : k); p++) {
+			const uint64_t other = g4_place_address(chunks[m].places[p]);
+			if (g4_place_disk(chunks[m].places[p]) == g4_place_disk(place) && other < to &&
+			    from < other + chunks[m].place_bytes)
+				return false;
+		}
+	return true;
+}
+
+/* Most places on a disk are in the order of their chunks, and behind all before; those that were moved are compared with all. */
 G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
 			    uint32_t disk_count)
 {
@@ -306,9 +338,10 @@ G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const
 			return -G4_E_SB_GEOMETRY;
 		for (uint32_t k = 0; k < (uint32_t)chunk->columns * chunk->copies; k++) {
 			const uint32_t disk = g4_place_disk(chunk->places[k]);
-			if (g4_place_address(chunk->places[k]) < used[disk])
+			const uint64_t from = g4_place_address(chunk->places[k]);
+			if (from < used[disk] && !is_apart(chunks, n, k))
 				return -G4_E_SB_GEOMETRY;
-			used[disk] = g4_place_address(chunk->places[k]) + chunk->place_bytes;
+			used[disk] = g4_max64(used[disk], from + chunk->place_bytes);
 		}
 		address += chunk->bytes;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chunks: which part of an address space of several disks lies where. They are sorted, have no gap between them, and stay as
- * they are while a set is open, but for new ones at the end; so looking one up takes no lock.
+ * they are while others use a set, but for new ones at the end; so looking one up takes no lock.
  */
 #ifndef G4_CHUNK_H
 #define G4_CHUNK_H
@@ -20,7 +20,7 @@ struct g4_chunk_map {
 /* The longest piece from an address on that lies in one row on each of its disks. */
 struct g4_piece {
 	uint64_t bytes;
-	uint32_t copies;
+	uint32_t copies; /* 0: nothing lies there */
 	uint32_t parity; /* of its chunk: what is lost can be made of other columns */
 	uint32_t disks[G4_CHUNK_PLACES];
 	uint64_t offsets[G4_CHUNK_PLACES]; /* on them */
@@ -50,6 +50,11 @@ G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *d
  */
 G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			       struct g4_chunk *chunks, uint32_t count);
+/* Nothing lies there: its disk was removed, and no disk has had room for more than what was in use. It has no places. */
+G4_FN G4_INLINE bool g4_chunk_is_gone(const struct g4_chunk *chunk)
+{
+	return chunk->columns == 0;
+}
 /* What a chunk is by its columns and copies. */
 G4_FN G4_INLINE uint32_t g4_chunk_shape(const struct g4_chunk *chunk)
 {

@@ -69,8 +69,8 @@ int g4_set_rebuild_all(struct g4_dev *set, struct g4_progress *progress, char *m
  */
 int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes);
 /*
- * The disk that was added last, by its name, of an open set that nobody else uses: where the set's addresses would end without
- * it. -G4_E_INVAL: it can not be removed; a sentence says why.
+ * A disk, by its name, of an open set that nobody else uses: where the set's addresses would end if those of it were given up, as they
+ * are of the one that was added last; 0: what lies on it has to be moved. -G4_E_INVAL: it can not be removed; a sentence says why.
  */
 int g4_set_remove_plan(struct g4_dev *dev, const char *name, uint64_t *bytes, char *message, size_t message_bytes);
 /*
@@ -78,6 +78,19 @@ int g4_set_remove_plan(struct g4_dev *dev, const char *name, uint64_t *bytes, ch
  * not finished.
  */
 int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes);
+/* What of the address space is in use: a bit for each 2 MiB; what lies behind is not. */
+struct g4_set_in_use {
+	const uint64_t *used;
+	uint64_t regions;
+	uint64_t spare_pages; /* free ones of the file system's own level that it can do without */
+};
+/*
+ * The same of any disk: what is in use of it is copied to the others first, as far as they have room that nothing in use lies on. The
+ * addresses stay as they are, but *gone bytes of them that were not in use lie nowhere from then on: reads find zeros, writes fail. progress: a started bar, or NULL. On failure
+ * a sentence: -G4_E_NOSPC, there is no room; -G4_E_INVAL, its chunks need all disks; nothing was changed.
+ */
+int g4_set_remove_moving(struct g4_dev *dev, const char *name, const struct g4_set_in_use *in_use,
+			 struct g4_progress *progress, uint64_t *gone, char *message, size_t message_bytes);
 /*
  * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all.
  * The level bears the loss of as many disks as the set. As above.
@@ -143,6 +156,10 @@ struct g4_set_status {
 	bool whole;  /* and all are active */
 	/* of a usable one: bytes of chunks that hold data, by level, own ones by the first; and of disks, that no chunk has */
 	uint64_t level_bytes[G4_LEVELS], unassigned_bytes;
+	uint64_t gone_bytes; /* of chunks without places */
+	uint64_t log_bytes;  /* of each disk, in front of what chunks have */
+	struct g4_chunk chunks[G4_CHUNKS_MAX];
+	uint32_t chunk_count;
 	uint32_t own_level;
 	struct g4_disk_info disks[G4_MAX_DISKS];
 	uint32_t spare_count;

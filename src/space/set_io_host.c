@@ -110,6 +110,16 @@ static int do_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io,
 	return g4_set_parity_read(wg, set, address, piece->bytes, iovs, parts, (wanted - G4_IO_COPY(copies)) >> 8);
 }
 
+/* Of a chunk without places: as of a disk of which that was discarded, but for writes. */
+static int do_nothing(const struct g4_io *io, const struct g4_iov *iovs, uint32_t parts)
+{
+	if ((io->flags & G4_IO_COPY_MASK) > G4_IO_COPY(0))
+		return -G4_E_NOENT;
+	for (uint32_t k = 0; k < parts && io->op == G4_IO_READ; k++)
+		memset(iovs[k].base, 0, iovs[k].bytes);
+	return io->op == G4_IO_WRITE ? -G4_E_IO : 0;
+}
+
 /* How far from `address` on nothing is a superblock; a page where one is. */
 static uint64_t up_to_super(const struct g4_set *set, uint64_t address, uint64_t bytes)
 {
@@ -300,9 +310,10 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 			work->parts += parts;
 		}
 		const bool by_rows = !super && is_by_rows(set, io, &piece, address);
-		work->result = super   ? do_super(wg, set, io, address, iovs, parts) :
-			       by_rows ? do_rows(wg, set, io, &piece, address, iovs, parts) :
-					 add_piece(set, work, io, &piece, address, number, iovs, parts);
+		work->result = super	     ? do_super(wg, set, io, address, iovs, parts) :
+			       !piece.copies ? do_nothing(io, iovs, parts) :
+			       by_rows	     ? do_rows(wg, set, io, &piece, address, iovs, parts) :
+					       add_piece(set, work, io, &piece, address, number, iovs, parts);
 		if (work->result < 0 && !super && !by_rows && piece.parity && is_by_rows(set, io, &piece, address))
 			work->result = do_rows(wg, set, io, &piece, address, iovs, parts); /* dropped meanwhile */
 		address += piece.bytes;

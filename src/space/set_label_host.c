@@ -18,6 +18,7 @@
 #include "base/log_host.h"
 #include "base/uuid_host.h"
 #include "space/sealed.h"
+#include "space/set_judge_host.h"
 #include "space/set_parity_host.h"
 #include "space/set_spare_host.h"
 
@@ -81,120 +82,6 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
 	return rc;
 }
 
-/* ---- judging ---- */
-
-bool g4_set_is_label(const struct g4_superblock *sb)
-{
-	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
-	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
-		return false;
-	if (sb->set_generation == 0 || sb->set_generation > G4_SET_GENERATION_MOST)
-		return false;
-	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > G4_COPIES_MAX)
-		return false;
-	if (sb->chunk_list_head != G4_CHUNKS_ADDRESS &&
-	    (!(sb->features_incompat & G4_FEATURE_INCOMPAT_CHUNKS) || sb->chunk_list_head != G4_CHUNKS_SECOND))
-		return false;
-	for (uint32_t d = 0; d < sb->disk_count; d++)
-		if (sb->disk_bytes[d] < 3 * G4_PAGE_BYTES || sb->disk_bytes[d] % G4_PAGE_BYTES != 0)
-			return false;
-	if (sb->parity_log_bytes % G4_CHUNK_UNIT != 0 || sb->parity_log_bytes > G4_PARITY_LOG_MOST ||
-	    (sb->parity_log_bytes != 0) != ((sb->features_incompat & G4_FEATURE_INCOMPAT_PARITY) != 0))
-		return false;
-	if (g4_set_is_spare_label(sb)) /* what it says of disks is of the set's */
-		return sb->size_bytes >= 3 * G4_PAGE_BYTES && sb->size_bytes % G4_PAGE_BYTES == 0;
-	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
-}
-
-bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblock *one)
-{
-	/* one that was written before disks were added knows fewer; one before a disk was withdrawn that died, more */
-	return !g4_set_is_spare_label(one) && one->disk_index < lead->disk_count &&
-	       (one->disk_count <= lead->disk_count || one->set_generation < lead->set_generation) &&
-	       memcmp(one->disk_uuids[one->disk_index], lead->disk_uuids[one->disk_index], G4_UUID_BYTES) == 0;
-}
-
-bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superblock *one)
-{
-	return one->disk_count > lead->disk_count && one->disk_index == lead->disk_count &&
-	       (one->disk_since[one->disk_index] != 0 || one->set_generation < lead->set_generation) &&
-	       memcmp(one->disk_uuids, lead->disk_uuids, lead->disk_count * sizeof(lead->disk_uuids[0])) == 0;
-}
-
-/* By the disks that the spare knows: the file system's UUID can be another one by now, and so can the disks that were added since. */
-bool g4_set_is_spare_of(const struct g4_superblock *lead, const struct g4_superblock *spare)
-{
-	const uint64_t count = g4_min64(lead->disk_count, spare->disk_count);
-
-	for (uint32_t d = 0; d < count; d++)
-		if (memcmp(lead->disk_uuids[d], spare->disk_uuids[d], G4_UUID_BYTES) == 0)
-			return true;
-	return false;
-}
-
-/* A disk that misses something by its own word was being rebuilt, or added: it speaks when nobody else does. */
-static bool misses_something(const struct g4_superblock *sb)
-{
-	return sb->disk_since[sb->disk_index] != 0;
-}
-
-bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superblock *b)
-{
-	if (misses_something(a) != misses_something(b))
-		return misses_something(b);
-	return a->set_generation > b->set_generation ||
-	       (a->set_generation == b->set_generation && a->written_ns > b->written_ns);
-}
-
-/*
- * Whether a stale disk was there whenever anything was written until the one that speaks went on without it. It calls nobody stale, so
- * it was last written when all were there, as it knows them. It may have had others replaced that it was written without, and calls them
- * stale no longer: that took it two generations, one that calls them stale and one that admits the last of the new ones. The two had one
- * in common, and the one that speaks was one ahead of it at most when it went on without (level()), with the next.
- */
-static bool was_left_whole(const struct g4_superblock *lead, const struct g4_superblock *one)
-{
-	for (uint32_t d = 0; d < one->disk_count; d++)
-		if (one->disk_since[d] != 0)
-			return false;
-	return one->set_generation < lead->disk_since[one->disk_index];
-}
-
-/*
- * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with
- * both: the one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its
- * UUID: a disk that took the place of another has its number, and nothing of what was written with that.
- */
-bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
-{
-	/* it was being rebuilt, and is told last of a new generation: so the one that speaks was not there */
-	if (misses_something(one) && one->set_generation > lead->set_generation)
-		return true;
-	if (lead->disk_since[one->disk_index] == 0)
-		return one->disk_since[lead->disk_index] != 0;
-	if (was_left_whole(lead, one))
-		return false;
-	for (uint32_t d = 0; d < lead->disk_count; d++)
-		if (lead->disk_since[d] == 0 && one->disk_since[d] == 0 &&
-		    memcmp(lead->disk_uuids[d], one->disk_uuids[d], G4_UUID_BYTES) == 0)
-			return false;
-	return true;
-}
-
-int g4_set_tell_apart(struct g4_dev_message message, const char *one, const char *other)
-{
-	return g4_dev_fail(message, -G4_E_SB_DISKS,
-			   "%s and %s were each written without the other and differ; mount one of them "
-			   "with -o degraded, and the other one no more",
-			   one, other);
-}
-
-bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk)
-{
-	return (lead->features_incompat & G4_FEATURE_INCOMPAT_REBUILD) && lead->rebuild_disk == disk + 1 &&
-	       lead->disk_since[disk] != 0;
-}
-
 /* ---- between what a disk has and what the set gives ---- */
 
 static void seal(struct g4_superblock *sb, uint64_t address)
@@ -205,7 +92,8 @@ static void seal(struct g4_superblock *sb, uint64_t address)
 /* What of a superblock is the set's own. */
 static void take_over(struct g4_superblock *sb, const struct g4_superblock *own)
 {
-	const uint64_t owned = G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_REBUILD | G4_FEATURE_INCOMPAT_CHUNKS;
+	const uint64_t owned = G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_REBUILD | G4_FEATURE_INCOMPAT_CHUNKS |
+			       G4_FEATURE_INCOMPAT_MOVED;
 
 	sb->features_incompat =
 		(sb->features_incompat & ~owned) | G4_FEATURE_INCOMPAT_DISKS | (own->features_incompat & owned);
@@ -504,6 +392,10 @@ static void put_growth(const struct g4_set *set, const struct g4_set_growth *gro
 	sb->disk_count = growth->disk_count;
 	if (growth->disk_count < disk) {
 		const uint32_t last = growth->disk_count;
+		if (growth->moves)
+			sb->features_incompat |= G4_FEATURE_INCOMPAT_MOVED;
+		if (growth->removed != last)
+			g4_set_swap_disks(sb, growth->removed, last);
 		sb->disk_bytes[last] = sb->disk_since[last] = sb->disk_mended[last] = sb->disk_damaged[last] = 0;
 		sb->disk_by_hand &= ~bit_of(last);
 		memset(sb->disk_uuids[last], 0, G4_UUID_BYTES);
@@ -559,7 +451,7 @@ static int withdraw(struct g4_wg *wg, struct g4_set *set, const struct g4_superb
  * The steps, each durable before the next: all superblocks lead to the table that counts; the new table, at the other place, on
  * all disks; the new disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before
  * the first of the others leaves the set as it was, one after it the new one. What others have written to the superblock
- * meanwhile is kept. Of a disk less: the last one is told nothing, and has an older generation's word.
+ * meanwhile is kept. Of a disk less: it is told nothing, and has an older generation's word; the last one has its number from then on.
  */
 int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth)
 {
@@ -582,11 +474,18 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 	*set->super = next;
 	if (has_disk)
 		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
+	if (growth->disk_count < disk && growth->removed != growth->disk_count) {
+		const struct g4_set_member removed = set->disks[growth->removed];
+		set->disks[growth->removed] = set->disks[growth->disk_count];
+		set->disks[growth->disk_count] = removed;
+	}
 	begin_generation(set);
 	const uint64_t failed = write_states(wg, set);
 	if (has_disk && failed == UINT64_C(1) << disk)
 		return withdraw(wg, set, &before);
-	if (count > set->map.count)
+	if (growth->moves)
+		memcpy(set->chunks, growth->chunks, count * sizeof(*set->chunks));
+	else if (count > set->map.count)
 		memcpy(&set->chunks[set->map.count], &growth->chunks[set->map.count],
 		       (count - set->map.count) * sizeof(*set->chunks));
 	if (growth->disk_count != disk)

@@ -28,6 +28,7 @@
 #include "format/layout.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"
+#include "space/set_judge_host.h"
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
 
@@ -137,6 +138,8 @@ static int place_disks(struct opening *o)
 			o->lead = n;
 	}
 	lead = &o->found[o->lead].sb;
+	for (uint32_t n = 0; n < o->count; n++)
+		g4_set_follow(lead, &o->found[n].sb);
 	for (uint32_t n = 0; n < o->count; n++) {
 		const struct g4_superblock *sb = &o->found[n].sb;
 		const uint32_t disk = sb->disk_index;
@@ -267,6 +270,8 @@ static struct g4_set *make_set(uint32_t count)
 /* What a chunk has, in copies or by parity, is worth as much in all. */
 static bool has_copies(const struct g4_chunk *chunk, uint32_t copies)
 {
+	if (g4_chunk_is_gone(chunk))
+		return true;
 	return chunk->parity ? chunk->copies == 1 && chunk->parity + 1u == copies : chunk->copies == copies;
 }
 

@@ -30,6 +30,7 @@
 #include "base/clock_host.h"
 #include "base/log_host.h"
 #include "base/uuid_host.h"
+#include "space/set_judge_host.h"
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
 
@@ -666,7 +667,7 @@ static int order_chunk(const struct g4_set *set, struct g4_dev_order *order)
 	const struct g4_chunk *chunk = &set->chunks[order->disk];
 	order->done = chunk->address;
 	order->bytes = chunk->address + chunk->bytes;
-	order->all = chunk->level;
+	order->all = g4_chunk_is_gone(chunk) ? (uint64_t)G4_POOL_GONE : (uint64_t)chunk->level;
 	order->disk = g4_set_own_level(set);
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "base/log_host.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"
+#include "space/set_judge_host.h"
 #include "space/set_spare_host.h"
 
 /* ---- which device it is ---- */

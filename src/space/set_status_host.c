@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "simt/simt_host.h"
+#include "space/set_judge_host.h"
 #include "space/set_spare_host.h"
 
 struct label {
@@ -66,7 +67,7 @@ static const char *place(struct g4_set_status *status, const struct g4_superbloc
 		return NULL;
 	}
 	if (g4_set_is_unadded(lead, sb))
-		return "was being added when that was interrupted, and is no disk of it";
+		return "was being added, or removed, when that was interrupted, and is no disk of it";
 	if (!g4_set_is_member(lead, sb))
 		return "belongs to another file system, or was replaced";
 	if (status->disks[disk].name)
@@ -86,9 +87,12 @@ static void add_up_chunks(const struct g4_set *set, struct g4_set_status *status
 	uint64_t taken[G4_MAX_DISKS] = {0};
 
 	status->own_level = g4_set_own_level(set);
+	status->log_bytes = set->super->parity_log_bytes;
+	status->chunk_count = set->map.count;
+	memcpy(status->chunks, set->chunks, set->map.count * sizeof(*set->chunks));
 	for (uint32_t n = 0; n < set->map.count; n++) {
 		const struct g4_chunk *chunk = &set->chunks[n];
-		status->level_bytes[chunk->level] += chunk->bytes;
+		*(g4_chunk_is_gone(chunk) ? &status->gone_bytes : &status->level_bytes[chunk->level]) += chunk->bytes;
 		for (uint32_t k = 0; k < (uint32_t)chunk->columns * chunk->copies; k++)
 			taken[g4_place_disk(chunk->places[k])] += chunk->place_bytes;
 	}
@@ -121,10 +125,7 @@ static void try_active(struct g4_set_status *status, char *message, size_t bytes
 /* Whether one of the two disks knows the other one. */
 static bool is_related(const struct g4_superblock *a, const struct g4_superblock *b)
 {
-	const uint32_t x = a->disk_index, y = b->disk_index;
-
-	return memcmp(a->disk_uuids[x], b->disk_uuids[x], G4_UUID_BYTES) == 0 ||
-	       memcmp(a->disk_uuids[y], b->disk_uuids[y], G4_UUID_BYTES) == 0;
+	return g4_set_knows(a, b) || g4_set_knows(b, a);
 }
 
 /* The superblock that speaks for the set of the first disk of one that was named; NULL: none is. */
@@ -175,6 +176,7 @@ static int judge(struct label *labels, uint32_t count, struct g4_set_status *sta
 		disk->damaged = lead->disk_damaged[d];
 	}
 	for (uint32_t n = 0; n < count; n++) {
+		g4_set_follow(lead, &labels[n].sb);
 		const char *reason = place(status, lead, &labels[n]);
 		if (reason)
 			add_other(status, labels[n].name, reason);

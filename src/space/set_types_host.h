@@ -97,23 +97,6 @@ static inline uint64_t g4_set_bytes(const struct g4_set *set)
 	return g4_load64_acq(&set->dev.props.size_bytes);
 }
 
-/* ---- judging (set_label_host.c) ---- */
-/* Whether a superblock that is whole can be one of a set. */
-bool g4_set_is_label(const struct g4_superblock *sb);
-/* Whether the disk of `a` speaks rather than that of `b`. */
-bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superblock *b);
-/* Whether a disk and the one that speaks were each written without the other. */
-bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one);
-
-/* Says that two disks, by name, were; its code. */
-int g4_set_tell_apart(struct g4_dev_message message, const char *one, const char *other);
-/* Whether a disk is the one of its number, for the disk that speaks. */
-bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblock *one);
-/* Whether it was being added when that was interrupted: it is nobody's. */
-bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superblock *one);
-/* Whether a disk is the one that is being rebuilt. */
-bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk);
-
 /* ---- superblocks (set_label_host.c) ---- */
 /* Where the copies of the superblock are on a disk, of which so much is used. */
 uint64_t g4_set_label_address(uint64_t disk_bytes, bool second);
@@ -130,6 +113,8 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, c
 struct g4_set_growth {
 	struct g4_chunk *chunks;
 	uint32_t chunk_count, disk_count;
+	uint32_t removed;    /* with one less: which; the last one gets its number, as the chunks have it */
+	bool moves;	     /* with one less: all chunks are others; nobody else uses the set */
 	uint64_t disk_bytes; /* of the new disk */
 	uint8_t uuid[G4_UUID_BYTES];
 };

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # File systems of several devices on the command line: made, looked at, checked; what is wrong with the devices is told in a sentence.
-# Of cli/cmd_status.c.
+# Of cli/cmd_status.c and cli/layout.c.
 . "$(dirname "$0")/lib.sh"
 
 value() { # value EXPRESSION DEVICE...: of info, bound to d
@@ -80,15 +80,43 @@ exits 0 "... a check finds nothing" "$gpu4fs" fsck h f g
 exits 8 "... and it is needed" "$gpu4fs" fsck f g
 exits 0 "it is used to its end" "$gpu4fs" bench --size 60M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 f,g,h
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck f g h
-exits 1 "a disk that is needed" "$gpu4fs" disk remove h g f
-says "... is not removed" "not the disk that was added last"
-one_sentence "... in one sentence"
 mkdir full && head -c 70M /dev/urandom >full/file
 exits 0 "it is filled" "$gpu4fs" import --image f,g,h full /full
 exits 1 "what lies on it" "$gpu4fs" disk remove f g h
-says "... is not moved" "would have to be moved"
+says "... finds no room" "no room for what lies on it"
 one_sentence "... and told in one sentence"
 exits 0 "nothing was changed" "$gpu4fs" fsck --data f g h
+truncate -s 40M ma mb mc md me
+exits 0 "two copies on four disks" "$gpu4fs" mkfs -q --raid 1 --checksum xxh3 ma mb mc md
+mkdir -p kept && head -c 9M /dev/urandom >kept/file && ln -s file kept/link
+exits 0 "... with files" "$gpu4fs" import --image ma,mb,mc,md kept /kept
+before=$(value "d['size_bytes']" ma mb mc md)
+exits 0 "... and a spare" "$gpu4fs" disk add --spare ma mb mc md me
+exits 0 "any of them goes" "$gpu4fs" disk remove mb mc md ma
+says "... and is told to be gone" "is no disk of the file system any more"
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data mb mc md
+exits 0 "... whatever their order" "$gpu4fs" fsck --data md mb mc
+exits 8 "... and it is none of them" "$gpu4fs" fsck ma mb mc md
+exits 0 "... all files are there" "$gpu4fs" export --image mb,mc,md /kept back
+cmp kept/file back/file && [ "$(readlink back/link)" = file ]
+report $? "... with what they had"
+exits 0 "what lies where can be seen" "$gpu4fs" status --layout mb mc md
+says "... of each disk" '^  disk 2  layout -[-1.]\{63\}$'
+is_json "... and read" "$gpu4fs" status --layout --json mb mc md
+equals "... places are on all, and do not overlap" "3 True True" "$(json_value '(len(d["layout"]),
+	all(len(x["places"]) > 0 for x in d["layout"]),
+	all(a["disk_address"] + a["size_bytes"] <= b["disk_address"] for x in d["layout"]
+		for a, b in zip(x["places"], x["places"][1:])))' | tr -d '(),')"
+equals "... what is gone is not of a level" "$before" "$(json_value 'd["gone_bytes"] + sum(x["size_bytes"] for x in d["levels"])')"
+exits 1 "one that is none" "$gpu4fs" disk remove mb mc md ma
+one_sentence "... is told in one sentence"
+exits 0 "the next one goes, too" "$gpu4fs" disk remove mc md mb
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data mc md
+exits 0 "the spare is theirs still, though they have other numbers" "$gpu4fs" status mc md me
+exits 1 "two stay" "$gpu4fs" disk remove mc md
+exits 0 "all comes back" "$gpu4fs" disk add mc md ma
+says "... and it is told what there is now" "keeps its size\|it has [0-9.]* MiB now"
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck --data mc md ma
 truncate -s 30M i j k l
 exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 i j
 before=$(value "d['size_bytes']" i j)

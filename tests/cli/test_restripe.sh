@@ -61,10 +61,30 @@ head -c 22000000 /dev/urandom >big/full
 exits 0 "more than the level has" "$gpu4fs" import --image a,b,c big /big
 exits 1 "does not fit" "$gpu4fs" restripe --raid 5 --json --image a,b,c /big/full
 says "which is told" "no space in chunks of its level"
-same "it ended early, and moved some" "True True" \
-	"$(json_value 'd["ended_early"], d["moved_bytes"] > 1000000' | tr -d '(),')"
+same "one was left out, and some of it moved" "False 1 True" \
+	"$(json_value 'd["ended_early"], d["files_left_out"], d["moved_bytes"] > 1000000' | tr -d '(),')"
 exits 0 "back" "$gpu4fs" restripe --raid default --image a,b,c
 exits 0 "nothing is wrong after that" "$gpu4fs" fsck --data a b c
 exits 0 "out" "$gpu4fs" export --image a,b,c /big big2
 exits 0 "it is whole" cmp big/full big2/full
+exits 0 "room for others" "$gpu4fs" rm -r --image a,b,c /big
+mkdir several
+head -c 22000000 /dev/urandom >several/"$(printf 'a\nlarge one')"
+head -c 100000 /dev/urandom >several/small
+exits 0 "one that fits behind one that does not" "$gpu4fs" import --image a,b,c several /several
+exits 0 "both ask for it" "$gpu4fs" attr set --image a,b,c raid=5 "/several/$(printf 'a\nlarge one')" /several/small
+chmod 400 a b c
+exits 0 "looking changes nothing" "$gpu4fs" restripe -n --json --image a,b,c
+same "both are elsewhere" "22106112" "$(json_value 'd["elsewhere_bytes"]')"
+chmod 600 a b c
+exits 1 "one does not fit" "$gpu4fs" restripe --json --image a,b,c /several
+says "it is told by a name that is one line" 'a.x0alarge one: there is no space'
+one_sentence "... in one sentence"
+same "the other one is moved" "1 1" "$(json_value 'd["files"], d["files_left_out"]' | tr -d '(),')"
+exits 0 "all of it" "$gpu4fs" restripe -n --json --image a,b,c /several/small
+same "... which is where it belongs" 0 "$(json_value 'd["elsewhere_bytes"]')"
+exits 0 "nothing is wrong with either" "$gpu4fs" fsck --data a b c
+exits 0 "out they come" "$gpu4fs" export --image a,b,c /several several2
+exits 0 "... whole" diff -r several several2
+exits 0 "the large one goes" "$gpu4fs" rm -r --image a,b,c /several
 finish

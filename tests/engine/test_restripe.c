@@ -357,6 +357,30 @@ static void what_is_not_published_gives_its_space_back(void **state)
 	end_world(&w);
 }
 
+/* Of a mount that only reads it is told how much is elsewhere, and nothing moves. */
+static void a_mount_that_reads_is_looked_at(void **state)
+{
+	uint8_t *data = rig_memory(G4_MIB, 3);
+	uint64_t done = 0;
+	struct world w;
+
+	(void)state;
+	begin_world(&w, G4_CHECKSUM_NONE);
+	const uint64_t file = make_file(&w, G4_NODE_ROOT, "file");
+	assert_int_equal(op_write(&w.d.rig, file, 0, 0, data, G4_MIB, &done), 0);
+	ask_for(&w, file, "5");
+	disks_unmount_fs(&w.d, w.set, true);
+	assert_int_equal(disks_try_open(&w.d, all(&w), false, 0, &w.set), 0);
+	disks_begin_fs(&w.d, w.set, G4_FS_READ_ONLY);
+	assert_int_equal(would_move(&w.d.rig, file), G4_MIB);
+	assert_int_equal(restripe_from(&w.d.rig, file, 0), -G4_E_ROFS);
+	disks_unmount_fs(&w.d, w.set, true);
+	mount_world(&w);
+	assert_int_equal(would_move(&w.d.rig, file), G4_MIB);
+	free(data);
+	end_world(&w);
+}
+
 static void what_is_not_a_file_is_refused(void **state)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RESTRIPE, .data = &told, .length = sizeof(told) - 1};
@@ -383,6 +407,8 @@ static void what_is_not_a_file_is_refused(void **state)
 	cmd.node = 0;
 	cmd.length = sizeof(told);
 	assert_int_equal(g4_execute(w.d.rig.wg, w.d.rig.fs, &cmd), -G4_E_BADF);
+	cmd.flags = G4_RESTRIPE_LOOK; /* which who reads may do */
+	assert_int_equal(g4_execute(w.d.rig.wg, w.d.rig.fs, &cmd), 0);
 	assert_int_equal(op_release(&w.d.rig, handle), 0);
 	end_world(&w);
 }
@@ -545,6 +571,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_published_gives_its_space_back),
 		cmocka_unit_test(pages_that_are_listed_stay_so),
 		cmocka_unit_test(who_writes_and_reads_meanwhile_sees_nothing_of_it),
+		cmocka_unit_test(a_mount_that_reads_is_looked_at),
 		cmocka_unit_test(what_is_not_a_file_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,5 +76,57 @@ static void damaged_chunks_are_refused(void **state)
 	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS), -G4_E_SB_GEOMETRY);
 }
 
+static void places_that_were_moved_are_in_any_order_and_apart(void **state)
+{
+	const uint32_t count = plan(G4_RAID_NONE, 1);
+	const struct g4_chunk_map map = {chunks, count};
+	struct g4_piece piece;
+
+	(void)state;
+	assert_true(count >= 3);
+	/* the end of the second disk goes to that of the first one's chunk, and nothing is there any more */
+	chunks[count] = chunks[0];
+	chunks[count].address = g4_chunk_end(chunks, count);
+	chunks[count].bytes = chunks[count].place_bytes = 4 * G4_CHUNK_UNIT;
+	assert_int_equal(g4_chunk_validate(chunks, count + 1, disks, DISKS), -G4_E_SB_GEOMETRY); /* they overlap */
+	chunks[0].places[0] += 4 * G4_CHUNK_UNIT; /* from here on behind each other, the later one first */
+	chunks[0].bytes = chunks[0].place_bytes -= 4 * G4_CHUNK_UNIT;
+	for (uint32_t n = 1; n <= count; n++)
+		chunks[n].address -= 4 * G4_CHUNK_UNIT;
+	assert_int_equal(g4_chunk_validate(chunks, count + 1, disks, DISKS), 0);
+	chunks[count].places[0] += G4_CHUNK_UNIT;
+	assert_int_equal(g4_chunk_validate(chunks, count + 1, disks, DISKS), -G4_E_SB_GEOMETRY);
+	const struct g4_chunk gone = {.address = chunks[1].address, .bytes = chunks[1].bytes};
+	chunks[1] = gone;
+	assert_true(g4_chunk_is_gone(&chunks[1]));
+	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS), 0);
+	g4_chunk_translate(&map, gone.address + G4_PAGE_BYTES, gone.bytes, &piece);
+	assert_int_equal(piece.copies, 0);
+	assert_int_equal(piece.parity, 0);
+	assert_int_equal(piece.bytes, gone.bytes - G4_PAGE_BYTES);
+	chunks[1].level = G4_LEVEL_NONE; /* what lies nowhere is of no level */
+	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS), -G4_E_SB_GEOMETRY);
+	chunks[1] = gone;
+	chunks[1].bytes += G4_PAGE_BYTES;
+	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS), -G4_E_SB_GEOMETRY);
+	/* columns without parity may be on one disk, apart from each other; copies may not */
+	chunks[0] = (struct g4_chunk){.bytes = 2 * G4_CHUNK_UNIT,
+				      .place_bytes = G4_CHUNK_UNIT,
+				      .stripe_bytes = (uint32_t)G4_STRIPE_DEFAULT,
+				      .columns = 2,
+				      .copies = 1,
+				      .places = {3 * G4_CHUNK_UNIT, G4_CHUNK_UNIT}};
+	assert_int_equal(g4_chunk_validate(chunks, 1, disks, DISKS), 0);
+	chunks[0].places[1] = 3 * G4_CHUNK_UNIT;
+	assert_int_equal(g4_chunk_validate(chunks, 1, disks, DISKS), -G4_E_SB_GEOMETRY);
+	chunks[0] = (struct g4_chunk){.bytes = G4_CHUNK_UNIT,
+				      .place_bytes = G4_CHUNK_UNIT,
+				      .columns = 1,
+				      .copies = 2,
+				      .places = {3 * G4_CHUNK_UNIT, G4_CHUNK_UNIT}};
+	assert_int_equal(g4_chunk_validate(chunks, 1, disks, DISKS), -G4_E_SB_GEOMETRY);
+}
+
 RUN_TESTS(cmocka_unit_test(a_plan_of_each_level_covers_its_space),
-	  cmocka_unit_test(more_copies_than_disks_can_not_be_had), cmocka_unit_test(damaged_chunks_are_refused))
+	  cmocka_unit_test(more_copies_than_disks_can_not_be_had), cmocka_unit_test(damaged_chunks_are_refused),
+	  cmocka_unit_test(places_that_were_moved_are_in_any_order_and_apart))
