@@ -64,7 +64,7 @@ _gpu4fs() {
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
 	attr:-*) _gpu4fs_words "$current" "--json --image --help --version" ;;
 	cp:-*)
-		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
+		_gpu4fs_words "$current" "-a --archive -d -p --preserve --no-preserve -r -R --recursive --reflink --image --socket --help --version"
 		;;
 	du:-*) _gpu4fs_words "$current" "--json --image --socket --help --version" ;;
 	import:-*) _gpu4fs_words "$current" "-j --jobs -v --verbose --image --socket --help --version" ;;
@@ -192,7 +192,14 @@ _gpu4fs() {
 	cp:*)
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
-		--reflink | =) _gpu4fs_words "${current#=}" "auto always never" ;;
+		--reflink) _gpu4fs_words "${current#=}" "auto always never" ;;
+		--preserve | --no-preserve) _gpu4fs_words "${current#=}" "mode ownership timestamps links xattr all" ;;
+		=)
+			case ${COMP_WORDS[COMP_CWORD - 2]} in
+			--reflink) _gpu4fs_words "$current" "auto always never" ;;
+			--preserve | --no-preserve) _gpu4fs_words "$current" "mode ownership timestamps links xattr all" ;;
+			esac
+			;;
 		esac
 		;;
 	import:* | export:*)
