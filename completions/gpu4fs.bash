@@ -20,7 +20,7 @@ _gpu4fs_mount_options() {
 	local last=${1##*,} head=
 	[[ $1 == *,* ]] && head=${1%,*},
 	compopt -o nospace
-	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw remount cache= tier= dedup_memory= commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
+	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw remount cache= tier= dedup_memory= dedup_verify commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
 		entry_timeout= negative_timeout= socket=" -- "$last")
 }
