@@ -24,13 +24,13 @@ _gpu4fs_list() {
 }
 
 _gpu4fs_mount_options() {
-	_gpu4fs_list "$1" "ro rw remount cache= tier= dedup_memory= commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
+	_gpu4fs_list "$1" "ro rw remount cache= tier= dedup_memory= dedup_verify commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
 		entry_timeout= negative_timeout= socket="
 }
 
 _gpu4fs_serve_options() {
-	_gpu4fs_list "$1" "ro degraded discard cache= tier= dedup_memory= commit= engine= sms= clients= files= data="
+	_gpu4fs_list "$1" "ro degraded discard cache= tier= dedup_memory= dedup_verify commit= engine= sms= clients= files= data="
 }
 
 _gpu4fs() {
@@ -72,7 +72,7 @@ _gpu4fs() {
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
 	attr:-*) _gpu4fs_words "$current" "--json --image --help --version" ;;
 	cp:-*)
-		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
+		_gpu4fs_words "$current" "-a --archive -d -p --preserve --no-preserve -r -R --recursive --reflink --image --socket --help --version"
 		;;
 	du:-*) _gpu4fs_words "$current" "--json --image --socket --help --version" ;;
 	find:-*)
@@ -211,7 +211,14 @@ _gpu4fs() {
 	cp:*)
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
-		--reflink | =) _gpu4fs_words "${current#=}" "auto always never" ;;
+		--reflink) _gpu4fs_words "${current#=}" "auto always never" ;;
+		--preserve | --no-preserve) _gpu4fs_words "${current#=}" "mode ownership timestamps links xattr all" ;;
+		=)
+			case ${COMP_WORDS[COMP_CWORD - 2]} in
+			--reflink) _gpu4fs_words "$current" "auto always never" ;;
+			--preserve | --no-preserve) _gpu4fs_words "$current" "mode ownership timestamps links xattr all" ;;
+			esac
+			;;
 		esac
 		;;
 	import:* | export:*)

@@ -28,7 +28,7 @@ extern "C" {
  *	O_DSYNC, O_NOATIME, O_DIRECT (large I/O bypasses the cache; no alignment is required), O_TMPFILE (path is a
  *	directory; the file has no name until gpu4fs_link_file(), and never gets one with O_EXCL). O_CLOEXEC, O_NOCTTY
  *	and O_NONBLOCK mean nothing here and are accepted. One of GPU4FS_O_DEDUP and GPU4FS_O_NODEDUP: of pages that
- *	several write before they are stored the last one's counts. Files without BLAKE3 sums are never deduplicated.
+ *	several write before they are stored the last one's counts. Files without sums are never deduplicated.
  * mode: permissions of a new file, less the umask. Looked at only with O_CREAT or O_TMPFILE.
  * out: the handle; give it back with gpu4fs_close(). A directory's handle serves as `at`.
  * Errors: open(2)'s; -EINVAL an unknown flag; -ENXIO a FIFO, socket or device.

@@ -101,6 +101,11 @@ struct gpu4fs_credentials {
 #define GPU4FS_STRICTATIME (1u << 2) /* always update them; the default is relatime */
 #define GPU4FS_NO_REPLAY (1u << 3)   /* with GPU4FS_READ_ONLY: do not even replay the journal */
 #define GPU4FS_DEGRADED (1u << 4)    /* write although a disk is missing, where the others have everything */
+/*
+ * Deduplication of what is written: what has the same BLAKE3 is read, and shared if all bytes are the same. What goes by other sums always
+ * is.
+ */
+#define GPU4FS_DEDUP_VERIFY (1u << 5)
 
 struct gpu4fs_options {
 	uint32_t size;		/* sizeof(struct gpu4fs_options) */

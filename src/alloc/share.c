@@ -320,6 +320,8 @@ G4_FN static void unlist(struct g4_alloc *alloc, struct g4_txn *txn, struct coun
 		return;
 	g4_txn_dirty(txn, c->shares);
 	shares_of(alloc, c)->listed[c->region][at / 64] &= ~(UINT64_C(1) << at % 64);
+	const uint64_t page = (c->group * G4_GROUP_REGIONS + c->region) * G4_REGION_PAGES + at;
+	g4_add32(g4_share_mark_of(alloc, g4_page_address(page)), 2);
 }
 
 /* Frees pages of sums of which none is listed, of the quarters that pages of the region lie in. */
@@ -615,9 +617,9 @@ G4_FN static bool is_unreadable(int rc)
 	       rc == -G4_E_CORRUPT_ALLOC;
 }
 
-/* With `sum`: one page, if it is listed with that. */
+/* With `sum`: one page, if it is listed with that, and with `mark` the same as before. */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			 uint64_t pages, const void *sum)
+			 uint64_t pages, const void *sum, uint32_t mark)
 {
 	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
 	const uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
@@ -633,6 +635,8 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 	if (rc == 0 && sum) {
 		const int listed = is_listed(wg, alloc, &c, first, sum);
 		rc = listed < 0 ? listed : listed ? 0 : -G4_E_AGAIN;
+		if (rc == 0 && mark != 0 && mark != g4_share_mark(alloc, address)) /* it is taken off under this lock */
+			rc = -G4_E_AGAIN;
 	}
 	if (rc == 0)
 		rc = check_acquire(&map_of(alloc, &c)->regions[c.region],
@@ -651,13 +655,13 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
-	return acquire(wg, alloc, txn, address, pages, NULL);
+	return acquire(wg, alloc, txn, address, pages, NULL, 0);
 }
 
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				  struct g4_address address, const void *sum)
+				  struct g4_address address, const void *sum, uint32_t mark)
 {
-	return acquire(wg, alloc, txn, address, 1, sum);
+	return acquire(wg, alloc, txn, address, 1, sum, mark);
 }
 
 /* Pages of which the last owner goes. */

@@ -47,9 +47,12 @@ G4_FN G4_INLINE uint32_t g4_share_release_credits(uint64_t pages)
  */
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
-/* The same of a page that is listed with this sum; -G4_E_AGAIN: it is not, or that can not be read. Nothing has changed then. */
+/*
+ * The same of a page that is listed with this sum, and with a `mark` that is not 0 was all the time since g4_share_mark() gave that;
+ * -G4_E_AGAIN: it is not, or that can not be read. Nothing has changed then.
+ */
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				  struct g4_address address, const void *sum);
+				  struct g4_address address, const void *sum, uint32_t mark);
 /*
  * Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. What is empty of the group, the
  * region and the quarters that they lie in is freed as well.
@@ -69,6 +72,18 @@ G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_a
  */
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain);
+/*
+ * Before a page is looked for on the list, whose contents are compared then: what says later whether it is the same page still. It changes
+ * also when some others are taken from the list. Never 0. No transaction, no lock.
+ */
+G4_FN G4_INLINE uint32_t *g4_share_mark_of(struct g4_alloc *alloc, struct g4_address address)
+{
+	return &alloc->unlisted[(g4_address_page(address) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % G4_SHARE_MARKS];
+}
+G4_FN G4_INLINE uint32_t g4_share_mark(struct g4_alloc *alloc, struct g4_address address)
+{
+	return g4_load32_acq(g4_share_mark_of(alloc, address)) | 1;
+}
 /* How many of so many pages can be listed at a time: those of the quarter that the first lies in. */
 G4_FN G4_INLINE uint64_t g4_share_list_part(struct g4_address address, uint64_t pages)
 {

@@ -29,7 +29,7 @@ const char g4_help_attr[] =
 	"crc32c, none, or default, which is what mkfs was told. Of a directory: those of files and\n"
 	"directories that are made in it. set dedup= says whether pages that are written from now on\n"
 	"and are there already are shared: on, off, default, or domain, which is on among the files\n"
-	"of this directory, or in this file, and with no others; it goes by blake3 alone. set raid=\n"
+	"of this directory, or in this file, and with no others; it goes by checksums. set raid=\n"
 	"says of which level the chunks are that pages go to which are written from now on: one\n"
 	"that 'gpu4fs disk assign' has made room for, or default. With --image, get shows this and set changes it in a file\n"
 	"system that is not mounted.\n\n"

@@ -9,17 +9,28 @@
 #include <unistd.h>
 
 #include "cli/attach.h"
+#include "cli/cp_keep.h"
 
 const char g4_help_cp[] =
-	"[-r] [--reflink[=WHEN]] --image IMAGE|--socket PATH SOURCE... TARGET\n\n"
+	"[-adpr] [--preserve[=LIST]] [--reflink[=WHEN]] --image IMAGE|--socket PATH\n"
+	"                 SOURCE... TARGET\n\n"
 	"Copies files inside a file system: of one that is not mounted, or that 'gpu4fs serve' has.\n"
 	"Paths begin at its root. A copy shares its pages with the source until one of them\n"
-	"changes, so it takes time and space for its map only. Modes are kept, less the umask.\n\n"
+	"changes, so it takes time and space for its map only. Modes are kept, less the umask, and\n"
+	"symbolic links are copied themselves.\n\n"
 	"On a mounted file system cp(1) shares as well, since it uses copy_file_range(2); its\n"
 	"--reflink=always fails there, for Linux does not pass FICLONE on to FUSE servers.\n\n"
 	"      --image IMAGE     the device with the file system, which is not mounted\n"
 	"      --socket PATH     where 'gpu4fs serve' serves it\n"
 	"  -r, -R, --recursive   directories, too, with all that is in them\n"
+	"  -a, --archive         -r --preserve=all\n"
+	"  -p                    --preserve\n"
+	"  -d                    --preserve=links\n"
+	"      --preserve[=LIST] keep of these, with commas between: mode (with access lists),\n"
+	"                        ownership, timestamps, links (files with several names stay one\n"
+	"                        file), xattr, all; without LIST mode,ownership,timestamps\n"
+	"      --no-preserve=LIST\n"
+	"                        do not keep them\n"
 	"      --reflink[=WHEN]  auto: what can not be shared is copied; always, which is meant without\n"
 	"                        WHEN: it is an error; never: everything is copied\n"
 	"      --help            show this\n";
@@ -30,6 +41,8 @@ struct copy {
 	gpu4fs *fs;
 	enum when when;
 	bool recursive;
+	uint32_t kept; /* G4_CP_* */
+	struct g4_cli_links links;
 	uint64_t top; /* the directory that was made first: what is copied into itself ends there */
 	unsigned char *buffer;
 };
@@ -39,6 +52,16 @@ static bool failed(const char *path, int64_t result)
 {
 	g4_cli_error("cp", "%s: %s", path, strerror((int)-result));
 	return false;
+}
+
+static bool keep(const struct copy *copy, const struct g4_cp_name *from, const struct gpu4fs_stat *stat,
+		 const struct g4_cp_name *to, bool is_new, const char *path)
+{
+	const int64_t rc = g4_cp_keep(copy->fs, copy->kept, from, stat, to, is_new);
+
+	if (rc < 0)
+		g4_cli_error("cp", "%s: not all attributes were kept: %s", path, strerror((int)-rc));
+	return rc == 0;
 }
 
 /* ------------------------------------------------------------------ contents */
@@ -99,35 +122,50 @@ static void place_in(struct place *place, gpu4fs_file *at, const char *above, co
 }
 
 static bool copy_file(const struct copy *copy, const struct place *source, const struct place *target,
-		      const struct gpu4fs_stat *stat)
+		      const struct gpu4fs_stat *stat, bool is_new)
 {
+	const uint32_t mode = g4_cp_first_mode(copy->kept, stat->mode);
 	gpu4fs_file *from, *to;
 	int64_t rc = gpu4fs_open(copy->fs, source->at, source->name, O_RDONLY | O_NOFOLLOW, 0, &from);
 
 	if (rc < 0)
 		return failed(source->path, rc);
-	rc = gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | O_TRUNC, stat->mode & 07777, &to);
+	rc = gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | O_TRUNC, mode, &to);
 	if (rc < 0) {
 		gpu4fs_close(from);
 		return failed(target->path, rc);
 	}
 	rc = copy_contents(copy, from, to, (int64_t)stat->size);
+	const bool kept = rc < 0 || keep(copy, &(struct g4_cp_name){.file = from}, stat,
+					 &(struct g4_cp_name){.file = to}, is_new, target->path);
 	const int closed = gpu4fs_close(to);
 	gpu4fs_close(from);
 	rc = rc < 0 ? rc : closed;
-	return rc < 0 ? failed(target->path, rc) : true;
+	return rc < 0 ? failed(target->path, rc) : kept;
 }
 
-static bool copy_link(const struct copy *copy, const struct place *source, const struct place *target)
+static int64_t copy_link(const struct copy *copy, const struct place *source, const struct place *target)
 {
 	char text[PATH_MAX + 1];
-	int64_t rc = gpu4fs_readlink(copy->fs, source->at, source->name, text, PATH_MAX);
+	const int64_t rc = gpu4fs_readlink(copy->fs, source->at, source->name, text, PATH_MAX);
 
 	if (rc < 0)
-		return failed(source->path, rc);
+		return rc;
 	text[rc] = 0;
-	rc = gpu4fs_symlink(copy->fs, text, target->at, target->name);
-	return rc < 0 ? failed(target->path, rc) : true;
+	return gpu4fs_symlink(copy->fs, text, target->at, target->name);
+}
+
+static bool copy_node(const struct copy *copy, const struct place *source, const struct place *target,
+		      const struct gpu4fs_stat *stat)
+{
+	const uint32_t mode = (stat->mode & S_IFMT) | g4_cp_first_mode(copy->kept, stat->mode);
+	const int64_t rc = S_ISLNK(stat->mode) ? copy_link(copy, source, target) :
+						 gpu4fs_mknod(copy->fs, target->at, target->name, mode, stat->rdev);
+
+	if (rc < 0)
+		return failed(target->path, rc);
+	return keep(copy, &(struct g4_cp_name){.at = source->at, .name = source->name}, stat,
+		    &(struct g4_cp_name){.at = target->at, .name = target->name}, true, target->path);
 }
 
 static bool copy_name(struct copy *copy, const struct place *source, const struct place *target);
@@ -175,7 +213,7 @@ static bool copy_directory(struct copy *copy, const struct place *source, const 
 	rc = gpu4fs_open(copy->fs, source->at, source->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &from);
 	if (rc < 0)
 		return failed(source->path, rc);
-	rc = gpu4fs_mkdir(copy->fs, target->at, target->name, (stat->mode & 07777) | 0700);
+	rc = gpu4fs_mkdir(copy->fs, target->at, target->name, g4_cp_first_mode(copy->kept, stat->mode) | 0700);
 	const bool is_new = rc == 0;
 	if (rc == 0 || rc == -EEXIST)
 		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY, 0, &to);
@@ -186,7 +224,12 @@ static bool copy_directory(struct copy *copy, const struct place *source, const 
 		copy->top = copy->top == 0 && is_new ? made.ino : copy->top;
 		good = copy_entries(copy, source, from, target, to);
 	}
-	if (good && is_new && (stat->mode & 0700) != 0700) {
+	if (to != NULL && (copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP | G4_CP_TIMESTAMPS | G4_CP_XATTR))) {
+		good = keep(copy, &(struct g4_cp_name){.file = from}, stat, &(struct g4_cp_name){.file = to}, is_new,
+			    target->path) &&
+		       good;
+	}
+	if (good && is_new && !(copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP)) && (stat->mode & 0700) != 0700) {
 		rc = gpu4fs_fchmod(to, made.mode & ~(0700u & ~stat->mode) & 07777);
 		good = rc == 0 ? true : failed(target->path, rc);
 	}
@@ -194,6 +237,36 @@ static bool copy_directory(struct copy *copy, const struct place *source, const 
 		gpu4fs_close(to);
 	gpu4fs_close(from);
 	return good;
+}
+
+/* In cp(1)'s way what is in the way of another kind of file, or is one of several names, makes room when links are kept. */
+static bool make_room(const struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat,
+		      struct gpu4fs_stat *there, bool *is_there)
+{
+	if (!*is_there || !(copy->kept & G4_CP_LINKS) || S_ISDIR(there->mode) || S_ISDIR(stat->mode) ||
+	    (S_ISREG(stat->mode) && there->nlink < 2))
+		return true;
+	const int rc = gpu4fs_unlink(copy->fs, target->at, target->name);
+	*is_there = false;
+	return rc == 0 || rc == -ENOENT ? true : failed(target->path, rc);
+}
+
+/* 1: another name of the source was copied, and this is a name of its copy now. */
+static int link_to_copy(const struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat)
+{
+	const char *first = g4_cli_links_find(&copy->links, 0, stat->ino);
+	struct gpu4fs_stat made, there;
+
+	if (first == NULL || gpu4fs_lstat(copy->fs, NULL, first, &made) < 0) /* somebody has taken it away */
+		return 0;
+	int rc = gpu4fs_lstat(copy->fs, target->at, target->name, &there);
+	if (rc == 0 && there.ino == made.ino)
+		return 1;
+	if (rc == 0)
+		rc = gpu4fs_unlink(copy->fs, target->at, target->name);
+	if (rc == 0 || rc == -ENOENT)
+		rc = gpu4fs_link(copy->fs, NULL, first, target->at, target->name, 0);
+	return rc < 0 ? rc : 1;
 }
 
 static bool copy_name(struct copy *copy, const struct place *source, const struct place *target)
@@ -207,14 +280,22 @@ static bool copy_name(struct copy *copy, const struct place *source, const struc
 		g4_cli_error("cp", "%s and %s are the same file", source->path, target->path);
 		return false;
 	}
-	if (S_ISREG(stat.mode))
-		return copy_file(copy, source, target, &stat);
 	if (S_ISDIR(stat.mode))
 		return copy_directory(copy, source, target, &stat);
-	if (S_ISLNK(stat.mode))
-		return copy_link(copy, source, target);
-	rc = gpu4fs_mknod(copy->fs, target->at, target->name, stat.mode, stat.rdev);
-	return rc == 0 ? true : failed(target->path, rc);
+	const bool one_of_several = (copy->kept & G4_CP_LINKS) && stat.nlink > 1;
+	rc = one_of_several ? link_to_copy(copy, target, &stat) : 0;
+	if (rc != 0)
+		return rc > 0 ? true : failed(target->path, rc);
+	bool is_there = gpu4fs_lstat(copy->fs, target->at, target->name, &there) == 0;
+	if (!make_room(copy, target, &stat, &there, &is_there))
+		return false;
+	const bool good = S_ISREG(stat.mode) ? copy_file(copy, source, target, &stat, !is_there) :
+					       copy_node(copy, source, target, &stat);
+	/* a path that is too long to be linked to is a file of its own */
+	if (good && one_of_several && strncmp(target->path, "...", 3) != 0 &&
+	    !g4_cli_links_note(&copy->links, 0, stat.ino, target->path))
+		return failed(target->path, -ENOMEM);
+	return good;
 }
 
 /* ------------------------------------------------------------------ the command line */
@@ -264,12 +345,14 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 		g4_cli_error("cp", "%s: is no directory", target);
 		return G4_EXIT_FAILURE;
 	}
+	g4_cli_links_begin(&copy->links);
 	copy->buffer = malloc(BUFFER_BYTES);
 	if (copy->buffer == NULL)
 		good = failed(target, -ENOMEM);
 	for (int i = 0; i < count && copy->buffer != NULL; i++)
 		good = copy_argument(copy, sources[i], target, into) && good;
 	free(copy->buffer);
+	g4_cli_links_end(&copy->links);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 
@@ -288,22 +371,32 @@ static bool parse_when(const char *word, enum when *when)
 
 int g4_cli_cp(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
-						     {"socket", required_argument, NULL, 's'},
-						     {"recursive", no_argument, NULL, 'r'},
-						     {"reflink", optional_argument, NULL, 'l'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"image", required_argument, NULL, 'i'},    {"socket", required_argument, NULL, 's'},
+		{"recursive", no_argument, NULL, 'r'},	    {"archive", no_argument, NULL, 'a'},
+		{"preserve", optional_argument, NULL, 'k'}, {"no-preserve", required_argument, NULL, 'n'},
+		{"reflink", optional_argument, NULL, 'l'},  {NULL, 0, NULL, 0}};
 	const char *image = NULL, *socket = NULL;
 	struct copy copy = {.when = AUTO};
+	uint32_t kept;
 
-	for (int answer; (answer = getopt_long(argc, argv, ":rR", long_options, NULL)) != -1;) {
+	for (int answer; (answer = getopt_long(argc, argv, ":adprR", long_options, NULL)) != -1;) {
 		if (answer == 'i')
 			image = optarg;
 		else if (answer == 's')
 			socket = optarg;
 		else if (answer == 'r' || answer == 'R')
 			copy.recursive = true;
-		else if (answer == 'l' && !parse_when(optarg ? optarg : "always", &copy.when))
+		else if (answer == 'a' || answer == 'd' || answer == 'p' || answer == 'k' || answer == 'n') {
+			const char *list = answer == 'a' ? "all" : answer == 'd' ? "links" : optarg;
+			if (answer == 'p' || list == NULL)
+				list = "mode,ownership,timestamps";
+			if (!g4_cp_parse_kept(list, &kept))
+				return g4_cli_usage("cp", "%s",
+						    "what is kept is mode, ownership, timestamps, links, xattr, all");
+			copy.kept = answer == 'n' ? copy.kept & ~kept : copy.kept | kept;
+			copy.recursive |= answer == 'a';
+		} else if (answer == 'l' && !parse_when(optarg ? optarg : "always", &copy.when))
 			return g4_cli_usage("cp", "--reflink is auto, always or never, not '%s'", optarg);
 		else if (answer != 'l')
 			return g4_cli_bad_option("cp", answer, argv);

@@ -41,8 +41,8 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE... [SIZE]\n\n"
 			    "                           existing file gets this size\n"
 			    "      --checksum ALGORITHM  sums of all pages of files, verified on every read:\n"
 			    "                           blake3, the default, xxh3, crc32c, or none\n"
-			    "      --dedup              pages that are there already are not stored again; their\n"
-			    "                           checksum is blake3 then\n"
+			    "      --dedup              pages that are there already are not stored again; with\n"
+			    "                           another checksum than blake3 they are compared\n"
 			    "      --preallocate        reserve all blocks of an image file now, so that it never\n"
 			    "                           finds the file system full that it lies in\n"
 			    "      --owner UID[:GID]    owner of the root directory; 0:0 by default\n"
@@ -240,11 +240,8 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 		return g4_cli_usage("mkfs", "a file system has at most %u devices", G4_MAX_DISKS);
 	if (count == 1 && options->set_said)
 		return g4_cli_usage("mkfs", "--raid, --stripe, --copies and --unassigned are for several devices");
-	const uint32_t blake3 = g4_policy_of(G4_CHECKSUM_BLAKE3);
-	if (options->format.dedup && options->format.checksum != 0 && options->format.checksum != blake3)
-		return g4_cli_usage("mkfs", "--dedup goes by blake3, and by no other checksum");
-	if (options->format.dedup)
-		options->format.checksum = blake3;
+	if (options->format.dedup && options->format.checksum == g4_policy_of(G4_CHECKSUM_NONE))
+		return g4_cli_usage("mkfs", "--dedup goes by checksums, and --checksum=none makes none");
 	if (options->set.stripe_bytes != 0 && options->set.raid != G4_RAID_0 && options->set.raid != G4_RAID_PARITY)
 		return g4_cli_usage("mkfs", "--stripe is for --raid 0, 5, 6, triple and quadruple");
 	if (options->set.copies != 0 && options->set.raid != G4_RAID_1)

@@ -26,6 +26,8 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE... DIRECTORY
 			     "                                 a sixteenth of the cache; 0: none\n"
 			     "  dedup_memory=SIZE              memory for what deduplication finds pages by; a\n"
 			     "                                 sixteenth of the cache\n"
+			     "  dedup_verify                   share what has the same BLAKE3 only when all bytes are\n"
+			     "                                 the same; with other checksums that is always done\n"
 			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"
 			     "  relatime noatime strictatime   when reading sets the access time\n"
 			     "  sync, dirsync                  every change is on the device when its call returns\n"

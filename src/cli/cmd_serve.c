@@ -21,8 +21,8 @@ const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE...\n\n"
 			     "  -s, --socket PATH  where programs find it\n"
 			     "  -m, --mode MODE    permissions of the socket, octal; 666\n"
 			     "  -o OPTION,...      ro, degraded, discard, cache=SIZE, tier=SIZE,\n"
-			     "                     dedup_memory=SIZE, commit=SECONDS, engine=cpu|cuda|auto,\n"
-			     "                     sms=N (multiprocessors at most),\n"
+			     "                     dedup_memory=SIZE, dedup_verify, commit=SECONDS,\n"
+			     "                     engine=cpu|cuda|auto, sms=N (multiprocessors at most),\n"
 			     "                     clients=N (64; half of them for one user but root),\n"
 			     "                     files=N (open files of a client),\n"
 			     "                     data=SIZE (memory shared with a client, at most; 128M)\n"
@@ -57,6 +57,10 @@ static bool parse_word(const char *word, struct options *options)
 	}
 	if (strcmp(word, "degraded") == 0) {
 		options->mount.flags |= G4_MOUNT_DEGRADED;
+		return true;
+	}
+	if (strcmp(word, "dedup_verify") == 0) {
+		options->mount.flags |= G4_MOUNT_DEDUP_VERIFY;
 		return true;
 	}
 	if (strcmp(word, "discard") == 0) {

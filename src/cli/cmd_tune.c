@@ -26,7 +26,7 @@ const char g4_help_tune[] =
 	"                     by gpu4fs scrub start --add-sums\n"
 	"      --dedup on|off whether pages that are written from now on, and are there already,\n"
 	"                     are not stored again, of files that say nothing else and have\n"
-	"                     blake3\n"
+	"                     checksums; with others than blake3 pages are compared\n"
 	"      --degraded     although a disk is missing, where the others have a copy of\n"
 	"                     everything; it is out of date from then on\n"
 	"      --help         show this\n";

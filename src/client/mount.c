@@ -379,7 +379,7 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	} flags[] = {
 		{GPU4FS_READ_ONLY, G4_MOUNT_READ_ONLY},	    {GPU4FS_NOATIME, G4_MOUNT_NOATIME},
 		{GPU4FS_STRICTATIME, G4_MOUNT_STRICTATIME}, {GPU4FS_NO_REPLAY, G4_MOUNT_NO_REPLAY},
-		{GPU4FS_DEGRADED, G4_MOUNT_DEGRADED},
+		{GPU4FS_DEGRADED, G4_MOUNT_DEGRADED},	    {GPU4FS_DEDUP_VERIFY, G4_MOUNT_DEDUP_VERIFY},
 	};
 	struct gpu4fs_options own;
 	struct g4_mount_options engine_options;

@@ -53,12 +53,21 @@ G4_FN G4_INLINE bool g4_segment_is_stored(const struct g4_segment *segment)
 G4_STATIC_ASSERT(G4_KNOWN_SAME(G4_BATCH_PAGES) <= G4_PAGE_BYTES, "there is no page at these addresses");
 #define G4_BATCH_SEEN (2 * G4_BATCH_PAGES)
 
+struct g4_batch_marks {
+	struct g4_sum_entry sums[G4_BATCH_PAGES];
+	uint32_t marks[G4_BATCH_PAGES];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_batch_marks) <= G4_BATCH_SUMS * sizeof(struct g4_sum_entry), "beside the sums");
+
 /* What batches keep their lists in. One batch has all of it, or several share it. */
 struct g4_batch_lists {
 	uint32_t lines[G4_BATCH_PAGES];
 	uint64_t pages[G4_BATCH_PAGES];
 	struct g4_segment segments[G4_BATCH_PAGES];
-	struct g4_sum_entry sums[G4_BATCH_SUMS] __attribute__((aligned(16)));
+	union {
+		struct g4_sum_entry sums[G4_BATCH_SUMS] __attribute__((aligned(16)));
+		struct g4_batch_marks of_lines; /* which are fewer, and may be found */
+	};
 	union {
 		struct g4_iov iovs[G4_BATCH_PAGES]; /* of what is stored at a time */
 		uint16_t
@@ -95,7 +104,8 @@ struct g4_batch {
 	uint32_t algorithm; /* enum g4_checksum_algorithm; 0: the pages have no sums */
 	struct g4_sum_entry *sums;
 	/* dedup */
-	bool dedup;	 /* what is stored is for others to find, and the next two are valid */
+	bool dedup;	 /* what is stored is for others to find, and the next three are valid */
+	bool verifies;	 /* a sum proves nothing: what was found was compared */
 	uint32_t domain; /* for which: a file's */
 	uint64_t *known;
 };
@@ -116,6 +126,12 @@ G4_FN G4_INLINE void g4_batch_init(struct g4_batch *batch, struct g4_batch_lists
 	batch->segments = &lists->segments[used];
 	batch->sums = &lists->sums[used];
 	batch->known = &lists->known[used];
+}
+
+/* Of its pages that were found elsewhere, and compared: g4_share_mark() from before; of others 0. */
+G4_FN G4_INLINE uint32_t *g4_batch_marks(const struct g4_batch *batch)
+{
+	return &batch->lists->of_lines.marks[batch->known - batch->lists->known];
 }
 
 G4_FN G4_INLINE struct g4_batch_lists *g4_batch_lists_take(struct g4_wg *wg)

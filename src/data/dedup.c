@@ -8,6 +8,7 @@
 
 #include "alloc/share.h"
 #include "data/batch.h"
+#include "data/fetch.h"
 #include "inode/txn.h"
 
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t wish)
@@ -18,8 +19,7 @@ G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *i
 	return g4_ddt_is_there(&fs->ddt) && g4_is_reg(inode->disk.mode) &&
 	       (wish == G4_DEDUP_WISHED ||
 		(wish == G4_DEDUP_BY_POLICY && g4_policy_dedup(inode->disk.policy, fs->super.policy))) &&
-	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
-	       g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_BLAKE3;
+	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) && g4_sums_wanted(fs, inode);
 }
 
 G4_FN static bool is_zeros(const void *data)
@@ -32,16 +32,31 @@ G4_FN static bool is_zeros(const void *data)
 	return k == G4_PAGE_BYTES / sizeof(*words);
 }
 
-/* What is in the lists before with the sum of the batch's page k; if nothing is, that page is what others are like. */
-G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
+/*
+ * Whether the page at an index of the lists has the contents of the batch's page k, whose sum is the same. Where sums prove nothing it is one
+ * of this batch: another one's may come to be published, or not, and its place be anything by then.
+ */
+G4_FN static bool is_same(struct g4_fs *fs, const struct g4_batch *batch, uint32_t index, uint32_t k)
+{
+	const struct g4_batch_lists *lists = batch->lists;
+
+	return !batch->verifies || (&lists->lines[index] >= batch->lines &&
+				    g4_bytes_equal(g4_line_data(&fs->cache, lists->lines[index]),
+						   g4_line_data(&fs->cache, batch->lines[k]), G4_PAGE_BYTES));
+}
+
+/* What is in the lists before with the contents of the batch's page k; if nothing is, that page is what others are like. */
+G4_FN static uint64_t find_same(struct g4_fs *fs, const struct g4_batch *batch, uint32_t k)
 {
 	struct g4_batch_lists *lists = batch->lists;
 	const struct g4_sum_entry *sum = &batch->sums[k];
-	uint32_t at = (sum->bytes[8] | (uint32_t)sum->bytes[9] << 8) % G4_BATCH_SEEN;
+	const struct g4_listing_key key = g4_listing_key(sum, 0);
+	uint32_t at = (key.bytes[8] | (uint32_t)key.bytes[9] << 8) % G4_BATCH_SEEN;
 
 	for (; lists->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
 		if (lists->domains[lists->seen[at] - 1] == batch->domain &&
-		    g4_bytes_equal(lists->sums[lists->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
+		    g4_bytes_equal(lists->sums[lists->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)) &&
+		    is_same(fs, batch, lists->seen[at] - 1u, k))
 			return G4_KNOWN_SAME(lists->seen[at] - 1u);
 	lists->seen[at] = (uint16_t)(&batch->sums[k] - lists->sums + 1);
 	lists->domains[lists->seen[at] - 1] = batch->domain;
@@ -104,24 +119,32 @@ G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 }
 
 /*
- * The address of a listed page with a sum, in a domain, or 0. It is right until that is freed: publish looks again. *brought: the table has others
- * now that it had not.
+ * The address of a listed page with the contents of the batch's page k, in its domain, or 0. It is right until that is freed: publish looks
+ * again, and where a sum proves nothing whether that happened since the mark was taken, which is before the page was read. *brought: the
+ * table has others now that it had not.
  */
-G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum, uint64_t domain,
+G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t k,
 				  bool *brought)
 {
-	const struct g4_listing_key key = g4_listing_key(sum, domain);
+	const struct g4_listing_key key = g4_listing_key(&batch->sums[k], batch->domain);
 	const struct g4_address address = g4_ddt_find(&fs->ddt, key.bytes);
 
 	if (g4_address_is_none(address))
 		return G4_KNOWN_NOT;
-	if (g4_share_is_listed(wg, &fs->alloc, address, key.bytes) > 0) {
-		if (g4_ddt_brings(&fs->ddt, address))
-			*brought = bring(wg, fs, address) || *brought;
-		return g4_address_stored(address);
+	const uint32_t mark = g4_share_mark(&fs->alloc, address);
+	if (g4_share_is_listed(wg, &fs->alloc, address, key.bytes) <= 0) {
+		g4_ddt_remove(&fs->ddt, key.bytes, address, false);
+		return G4_KNOWN_NOT;
 	}
-	g4_ddt_remove(&fs->ddt, key.bytes, address, false);
-	return G4_KNOWN_NOT;
+	if (g4_ddt_brings(&fs->ddt, address))
+		*brought = bring(wg, fs, address) || *brought;
+	if (batch->verifies && !g4_fetch_is(wg, fs, address, g4_line_data(&fs->cache, batch->lines[k]))) {
+		if (batch->algorithm == G4_CHECKSUM_BLAKE3) /* it was, when it was written */
+			g4_ddt_suspect(&fs->ddt, address);
+		return G4_KNOWN_NOT;
+	}
+	g4_batch_marks(batch)[k] = batch->verifies ? mark : 0;
+	return g4_address_stored(address);
 }
 
 G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
@@ -130,10 +153,12 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 
 	batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode, batch->wish);
 	batch->domain = (uint32_t)g4_inode_domain(&inode->disk);
+	batch->verifies = batch->algorithm != G4_CHECKSUM_BLAKE3 || (fs->flags & G4_FS_DEDUP_VERIFY);
 	inode->dedup_failed = false;
 	if (!batch->dedup)
 		return;
 	memset(batch->known, 0, batch->count * sizeof(*batch->known));
+	memset(g4_batch_marks(batch), 0, batch->count * sizeof(*g4_batch_marks(batch)));
 	/* what lies in the inode goes with the first page that is published */
 	if (again || (inode->disk.flags & G4_INODE_INLINE))
 		return;
@@ -142,13 +167,13 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 		if (is_zeros(g4_line_data(&fs->cache, batch->lines[k])))
 			batch->known[k] = G4_KNOWN_ZEROS;
 		else
-			batch->known[k] = find_listed(wg, fs, &batch->sums[k], batch->domain, &brought);
+			batch->known[k] = find_listed(wg, fs, batch, k, &brought);
 		if (batch->known[k] == G4_KNOWN_NOT)
-			batch->known[k] = find_same(batch, k);
+			batch->known[k] = find_same(fs, batch, k);
 	}
 	for (uint32_t k = 0; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
 		if (batch->known[k] == G4_KNOWN_NOT)
-			batch->known[k] = find_listed(wg, fs, &batch->sums[k], batch->domain, &brought);
+			batch->known[k] = find_listed(wg, fs, batch, k, &brought);
 }
 
 /* ------------------------------------------------------------------ damaged pages: nobody shall find one after the next mount either */
@@ -321,7 +346,7 @@ G4_FN uint64_t g4_dedup_compare(struct g4_wg *wg, struct g4_fs *fs, struct g4_ad
 		at_hand = quarter;
 		if (!(bits[in / 64] >> in % 64 & 1))
 			continue;
-		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, from, 1, &made);
+		g4_sums_make(wg, g4_listing_algorithm(listing->sums[in]), from, 1, &made);
 		if (g4_listing_is_of(listing->sums[in], &made, G4_DOMAIN_MOST))
 			continue;
 		bad |= UINT64_C(1) << k;

@@ -47,12 +47,12 @@ G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 }
 
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
-				const struct g4_sum_entry *sum, uint64_t domain)
+				const struct g4_sum_entry *sum, uint64_t domain, uint32_t mark)
 {
 	const struct g4_listing_key key = g4_listing_key(sum, domain);
 	int rc = g4_ddt_is_suspect(&fs->ddt, address) ?
 			 -G4_E_AGAIN :
-			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, key.bytes);
+			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, key.bytes, mark);
 
 	/* no page for counts, too many owners, or freed: nothing has changed. Behind any other error something may be half done */
 	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP)

@@ -31,9 +31,12 @@ G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 /* A pointer leads to space that another one leads to already. The errors of g4_share_acquire(). Of one region. */
 G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			  uint64_t pages);
-/* The same of a page that the table of contents has under this sum, in a domain. -G4_E_AGAIN: it has it no more, or can not be shared. */
+/*
+ * The same of a page that the table of contents has under this sum, in a domain, and with a mark (alloc/share.h) had all the time. -G4_E_AGAIN:
+ * it has it no more, or can not be shared.
+ */
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
-				const struct g4_sum_entry *sum, uint64_t domain);
+				const struct g4_sum_entry *sum, uint64_t domain, uint32_t mark);
 /* Whether an extent of several regions may have other owners, or get them: it can not be released as one then. 0, 1, or an error. */
 G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages);
 /* The same exactly: whether the first of *pages pages of one region has several owners, and how many of them are the same in that. */

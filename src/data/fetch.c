@@ -373,3 +373,25 @@ G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_in
 	}
 	return there < 0 ? there : rc;
 }
+
+G4_FN int g4_fetch_is(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const void *bytes)
+{
+	const uint8_t *at = in_memory(fs, address);
+	const uint32_t mark = g4_scratch_mark(wg);
+	int rc = 0;
+
+	if (at == NULL) {
+		uint8_t *page = g4_scratch_take_page(wg);
+		struct g4_iov iov = {page, G4_PAGE_BYTES};
+		struct g4_space_io request;
+
+		g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+		rc = g4_space_transfer(wg, &fs->space, &request, 1);
+		if (rc < 0)
+			suspect(fs, address, G4_PAGE_BYTES);
+		at = page;
+	}
+	const bool same = rc == 0 && g4_bytes_equal(at, bytes, G4_PAGE_BYTES);
+	g4_scratch_release(wg, mark);
+	return same;
+}

@@ -14,6 +14,11 @@
  */
 G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 		   struct g4_space_io *requests, uint32_t count);
+/*
+ * Whether what is stored at an address, of a file that nobody has locked, is these bytes, a page of engine memory: no sum is asked for, for
+ * nothing is read but to be compared. 1; 0: it is not, or can not be read, and is suspect then.
+ */
+G4_FN int g4_fetch_is(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const void *bytes);
 /* Whether an error is of single pages or of their sums: others of the same request may be whole. */
 G4_FN G4_INLINE bool g4_fetch_is_damage(int rc)
 {

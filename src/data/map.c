@@ -281,6 +281,7 @@ struct target {
 	bool found;			 /* shared: by an entry of the table of contents, which may go */
 	bool prepares;			 /* not written, and to have sums when it is */
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
+	const uint32_t *marks;		 /* found: of each, g4_share_mark() */
 };
 
 G4_STATIC_ASSERT(G4_EXTENT_CREDITS(8, G4_INDIRECT_SLOTS) + G4_EXTENT_SHARE_CREDITS <= 2 * G4_MAP_CREDITS,
@@ -319,7 +320,8 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			break;
 		if (moves && target->shared) /* may find no space for a count: before anything else has changed */
 			rc = target->found ?
-				     g4_extent_share_found(wg, fs, txn, to, &sums[k], g4_inode_domain(&inode->disk)) :
+				     g4_extent_share_found(wg, fs, txn, to, &sums[k], g4_inode_domain(&inode->disk),
+							   target->marks[from + k]) :
 				     g4_extent_share(wg, fs, txn, to, old.pages);
 		if (rc < 0)
 			break;
@@ -500,7 +502,7 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     uint64_t *done)
 {
 	const struct target target = {address, pages, written, false, false, !written && g4_sums_wanted(fs, inode),
-				      sums};
+				      sums,    NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
@@ -509,16 +511,16 @@ G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 		       uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, false, false, sums};
+	const struct target target = {address, pages, true, true, false, false, sums, NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
 
 G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
-			     uint64_t *done)
+			     const uint32_t *marks, uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, true, false, sums};
+	const struct target target = {address, pages, true, true, true, false, sums, marks};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }

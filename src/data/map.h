@@ -63,10 +63,10 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 		       uint64_t *done);
-/* The same for pages that the table of contents has under these sums. -G4_E_AGAIN: it has the next one no more. */
+/* The same for pages that the table of contents has under these sums, and marks, of each. -G4_E_AGAIN: it has the next one no more. */
 G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
-			     uint64_t *done);
+			     const uint32_t *marks, uint64_t *done);
 /*
  * In a transaction: unmaps and frees from `page` to `end`; *next is where to go on, >= end when finished. One that began with
  * 2 * G4_MAP_CREDITS clears something; one with less may not, where others have filled the rest of the transaction.

@@ -50,6 +50,15 @@ G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
 	return known;
 }
 
+/* And what says whether that is the same page still, where contents were compared. */
+G4_FN static uint32_t mark_of(const struct g4_batch *batch, uint32_t k)
+{
+	const uint64_t known = batch->known[k];
+
+	return known < G4_PAGE_BYTES && known >= G4_KNOWN_SAME(0) ? batch->lists->of_lines.marks[known / 2 - 1] :
+								    g4_batch_marks(batch)[k];
+}
+
 /* The page `first` is to be stored, and so many of the `most` pages from there on, before what they are like has a place. */
 G4_FN static uint64_t unknown_row(const struct g4_batch *batch, uint32_t first, uint64_t most)
 {
@@ -68,6 +77,8 @@ G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t pag
 
 	while (n < most && known_of(batch, first + (uint32_t)n) == known + (zeros ? 0 : n * G4_PAGE_BYTES))
 		n++;
+	for (uint64_t k = 0; k < n; k++)
+		g4_batch_marks(batch)[first + k] = mark_of(batch, first + (uint32_t)k);
 	add_segment(batch, first, page, zeros ? G4_NO_ADDRESS : g4_address_from(known), n,
 		    zeros ? G4_SEGMENT_ZEROS : G4_SEGMENT_FOUND);
 }
@@ -131,8 +142,10 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 		batch->claimed += got;
 	}
 	add_segment(batch, first, page, address, got, in_place ? G4_SEGMENT_IN_PLACE : G4_SEGMENT_NEW);
-	for (uint32_t k = 0; batch->dedup && k < got; k++) /* for those that are like it */
+	for (uint32_t k = 0; batch->dedup && k < got; k++) { /* for those that are like it */
 		batch->known[first + k] = g4_address_stored(g4_address_after_pages(address, k));
+		g4_batch_marks(batch)[first + k] = 0;
+	}
 	inode->next_goal = g4_address_after_pages(address, got);
 	return 0;
 }

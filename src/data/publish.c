@@ -77,6 +77,7 @@ G4_FN static uint64_t yield_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 				  const struct g4_sum_entry *sums, uint64_t *done, int *rc)
 {
 	struct g4_address other = G4_NO_ADDRESS;
+	const uint32_t proven = 0;
 	uint64_t n = 0;
 
 	*done = 0;
@@ -85,7 +86,7 @@ G4_FN static uint64_t yield_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 		n++;
 	if (n > 0)
 		return n;
-	*rc = g4_map_share_found(wg, fs, txn, inode, page, other, 1, sums, done);
+	*rc = g4_map_share_found(wg, fs, txn, inode, page, other, 1, sums, &proven, done);
 	if (*rc == -G4_E_AGAIN) { /* gone, or nobody can share it */
 		*rc = 0;
 		return 1;
@@ -95,17 +96,18 @@ G4_FN static uint64_t yield_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 	return 0;
 }
 
-/* Pages that the stage dedup has found; of one that is not listed any more another one may be by now. */
+/* Pages that the stage dedup has found; of one that is not listed any more another one may be by now, which its sum has to prove. */
 G4_FN static int publish_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			       uint64_t page, struct g4_address address, uint64_t pages,
-			       const struct g4_sum_entry *sums, uint64_t *done)
+			       const struct g4_sum_entry *sums, const uint32_t *marks, bool verifies, uint64_t *done)
 {
-	int rc = g4_map_share_found(wg, fs, txn, inode, page, address, pages, sums, done);
+	const uint32_t proven = 0;
+	int rc = g4_map_share_found(wg, fs, txn, inode, page, address, pages, sums, marks, done);
 
-	if (rc == -G4_E_AGAIN && *done == 0) {
+	if (rc == -G4_E_AGAIN && *done == 0 && !verifies) {
 		const struct g4_address other = find_others(wg, fs, inode, page, sums);
 		if (!g4_address_is_none(other))
-			rc = g4_map_share_found(wg, fs, txn, inode, page, other, 1, sums, done);
+			rc = g4_map_share_found(wg, fs, txn, inode, page, other, 1, sums, &proven, done);
 	}
 	return rc;
 }
@@ -123,13 +125,14 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	const bool lists = batch->dedup && g4_segment_is_stored(segment);
 	const struct g4_sum_entry *sums = batch->algorithm ? &batch->sums[segment->first + from] : NULL;
 	/* what was asked for by fallocate(2), or where its policy says, is kept */
-	const bool looks = lists && segment->kind == G4_SEGMENT_NEW && !batch->moves;
+	const bool looks = lists && segment->kind == G4_SEGMENT_NEW && !batch->moves && !batch->verifies;
 	uint64_t pages = lists ? g4_share_list_part(address, segment->pages - from) : segment->pages - from;
 	uint64_t next;
 	int rc = 0;
 
 	if (segment->kind == G4_SEGMENT_FOUND) {
-		rc = publish_found(wg, fs, txn, inode, page, address, pages, sums, done);
+		rc = publish_found(wg, fs, txn, inode, page, address, pages, sums,
+				   &g4_batch_marks(batch)[segment->first + from], batch->verifies, done);
 		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
 		return rc;
 	}

@@ -109,7 +109,7 @@ G4_FN static int gather(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inod
 		batch->lines[k] = lines[k];
 		batch->pages[k] = page + k;
 		batch->algorithm = algorithm != G4_CHECKSUM_NONE ? algorithm : batch->algorithm;
-		batch->dedup = batch->dedup && algorithm == G4_CHECKSUM_BLAKE3; /* those can be listed */
+		batch->dedup = batch->dedup && g4_listing_takes(algorithm);
 		batch->known[k] = G4_KNOWN_NOT;
 	}
 	return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of contents (docs/design/deduplication.md): a hint where a page with this BLAKE3 lies. It is in memory. What counts is
+ * The table of contents (docs/design/deduplication.md): a hint where a page with this sum lies. It is in memory. What counts is
  * which pages are listed (alloc/share.h): a workgroup that gets a hint asks there, and shares by g4_share_acquire_listed()
  * alone. So the table may
  * lack what there is, and have what is gone; nobody removes from it what is freed, and nothing of it is ever saved: it is filled from the

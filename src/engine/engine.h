@@ -24,6 +24,8 @@ struct g4_cuda_engine;
 #define G4_MOUNT_DISCARD (1u << 6)	 /* what is freed is discarded on the device once that is durable */
 /* Stamps are of the clock's last tick, and not before the latest that a caller brought: a kernel stamps what it writes itself. */
 #define G4_MOUNT_TICK_TIMES (1u << 7)
+#define G4_MOUNT_DEDUP_VERIFY                                                                                          \
+	(1u << 9) /* what has the BLAKE3 of what is written is read and compared before it is shared */
 
 /*
  * Where the engine runs: on the calling threads; on a GPU; or on a GPU where there is one that has room, and else on the

@@ -576,6 +576,7 @@ static struct g4_fs_options fs_options_of(const struct g4_mount_options *options
 	out.flags |= options->flags & G4_MOUNT_HOLD_UNLINKED ? G4_FS_HOLD_UNLINKED : 0;
 	out.flags |= options->flags & G4_MOUNT_TICK_TIMES ? G4_FS_TICK_TIMES : 0;
 	out.flags |= options->flags & G4_MOUNT_SYNC ? G4_FS_SYNC : 0;
+	out.flags |= options->flags & G4_MOUNT_DEDUP_VERIFY ? G4_FS_DEDUP_VERIFY : 0;
 	out.flags |= options->flags & G4_MOUNT_DISCARD ? G4_FS_DISCARD : 0;
 	out.no_replay = options->flags & G4_MOUNT_NO_REPLAY;
 	return out;

@@ -2,6 +2,7 @@
 #include "format/owners.h"
 #include "base/error.h"
 #include "format/layout.h"
+#include "format/sums.h"
 
 /* 0, or a page that the allocator may have given away. */
 G4_FN static bool is_metadata_or_none(uint64_t address, const struct g4_layout *layout)
@@ -78,12 +79,49 @@ G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t 
 	return page->region != region || page->quarter != quarter ? -G4_E_CORRUPT_ALLOC : 0;
 }
 
+/* Alike in every bit, and different for different words. */
+G4_FN static uint64_t mix(uint64_t word)
+{
+	word = (word ^ word >> 33) * UINT64_C(0xff51afd7ed558ccd);
+	word = (word ^ word >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+	return word ^ word >> 33;
+}
+
+G4_FN struct g4_listing_key g4_listing_key(const struct g4_sum_entry *sum, uint64_t domain)
+{
+	const uint32_t algorithm = g4_sum_entry_algorithm(sum);
+	struct g4_listing_key key;
+	uint64_t words[4];
+
+	memcpy(words, sum, sizeof(words));
+	if (algorithm != G4_CHECKSUM_BLAKE3) {
+		words[0] = mix(words[0] ^ algorithm);
+		words[1] = mix(words[1] ^ words[0]);
+		words[2] = 0;
+		words[3] = algorithm;
+	}
+	words[0] ^= domain * UINT64_C(0x9e3779b97f4a7c15);
+	words[1] ^= domain * UINT64_C(0xc2b2ae3d27d4eb4f);
+	words[2] ^= domain;
+	memcpy(key.bytes, words, sizeof(words));
+	return key;
+}
+
+G4_FN uint32_t g4_listing_algorithm(const uint8_t *listed)
+{
+	uint64_t word = 0;
+
+	memcpy(&word, listed + 24, G4_LISTING_SUM_BYTES - 24);
+	return word == G4_CHECKSUM_CRC32C || word == G4_CHECKSUM_XXH3 ? (uint32_t)word : G4_CHECKSUM_BLAKE3;
+}
+
 G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *sum, uint64_t most)
 {
+	const struct g4_listing_key plain = g4_listing_key(sum, 0);
 	uint64_t words[3], of[3];
 
 	memcpy(words, listed, sizeof(words));
-	memcpy(of, sum->bytes, sizeof(of));
+	memcpy(of, plain.bytes, sizeof(of));
 	const uint64_t domain = words[2] ^ of[2];
 	const struct g4_listing_key key = g4_listing_key(sum, domain);
 

@@ -56,7 +56,7 @@ struct g4_listing_page {
 	g4_le64 region;
 	g4_le32 quarter; /* of the region */
 	uint8_t reserved[84];
-	uint8_t sums[G4_LISTING_PAGES][G4_LISTING_SUM_BYTES]; /* the lower 248 bits of BLAKE3-256 */
+	uint8_t sums[G4_LISTING_PAGES][G4_LISTING_SUM_BYTES]; /* keys; of BLAKE3-256 the lower 248 bits */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_listing_page) == 4096, "listing of a quarter of a region");
 
@@ -71,19 +71,18 @@ G4_STATIC_ASSERT(sizeof(struct g4_listing_page) == 4096, "listing of a quarter o
 struct g4_listing_key {
 	uint8_t bytes[G4_LISTING_SUM_BYTES + 1]; /* the last one is the sum's */
 };
-G4_FN G4_INLINE struct g4_listing_key g4_listing_key(const struct g4_sum_entry *sum, uint64_t domain)
+/*
+ * Of a sum that is no BLAKE3: 128 bits made of it, then zeros, then the kind that its entry says (FORMAT.md, "Listed pages"). It is a hint:
+ * contents are the same when all bytes are.
+ */
+G4_FN struct g4_listing_key g4_listing_key(const struct g4_sum_entry *sum, uint64_t domain);
+/* Whether pages with such a sum can be listed. */
+G4_FN G4_INLINE bool g4_listing_takes(uint32_t algorithm)
 {
-	struct g4_listing_key key;
-	uint64_t words[3];
-
-	memcpy(&key, sum, sizeof(key));
-	memcpy(words, key.bytes, sizeof(words));
-	words[0] ^= domain * UINT64_C(0x9e3779b97f4a7c15);
-	words[1] ^= domain * UINT64_C(0xc2b2ae3d27d4eb4f);
-	words[2] ^= domain;
-	memcpy(key.bytes, words, sizeof(words));
-	return key;
+	return algorithm == G4_CHECKSUM_BLAKE3 || algorithm == G4_CHECKSUM_CRC32C || algorithm == G4_CHECKSUM_XXH3;
 }
+/* What a listed page's sum is by: one of these. */
+G4_FN uint32_t g4_listing_algorithm(const uint8_t *listed);
 G4_STATIC_ASSERT(sizeof(struct g4_listing_key) == sizeof(struct g4_sum_entry),
 		 "a key is a sum, and what does not count");
 /* Whether a page that is listed so has this sum, in a domain up to `most`. */

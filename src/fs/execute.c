@@ -248,8 +248,7 @@ G4_FN static enum g4_dedup_wish wish_of(const struct g4_cmd *cmd)
 G4_FN static enum g4_dedup_wish grant_wish(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
 					   enum g4_dedup_wish wish)
 {
-	if (wish != G4_DEDUP_WISHED || !g4_ddt_is_there(&fs->ddt) ||
-	    g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_BLAKE3)
+	if (wish != G4_DEDUP_WISHED || !g4_ddt_is_there(&fs->ddt) || !g4_sums_wanted(fs, inode))
 		return wish;
 	return g4_super_add_feature(wg, fs, G4_FEATURES_DEDUP) < 0 ? G4_DEDUP_BY_POLICY : G4_DEDUP_WISHED;
 }

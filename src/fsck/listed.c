@@ -138,10 +138,12 @@ static bool check_sum(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 {
 	const uint64_t page = g4_address_page(address);
 
-	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_BLAKE3 || !is_listed(fsck, page))
+	if (!g4_listing_takes(g4_sum_entry_algorithm(entry)) || !is_listed(fsck, page))
 		return true;
 	const uint8_t *sum = listed_sum(fsck, page);
-	if (sum == NULL || g4_listing_is_of(sum, entry, fsck->domains))
+	/* of two files that share a page each may have a sum of its own kind */
+	if (sum == NULL || g4_listing_algorithm(sum) != g4_sum_entry_algorithm(entry) ||
+	    g4_listing_is_of(sum, entry, fsck->domains))
 		return true;
 	g4_fsck_problem(fsck, G4_FSCK_LISTED, where, "the page at 0x%" PRIx64 " is listed %s",
 			g4_address_stored(address),

@@ -30,10 +30,11 @@ struct g4_fuse_options {
 	bool read_only;
 	bool nosuid, nodev, noexec;
 	bool sync, dirsync;
-	bool allow_other; /* default: when the effective user is root */
-	bool degraded;	  /* write although a disk of a set is missing, where the others have all */
-	bool discard;	  /* what is freed is discarded on the device */
-	bool writeback;	  /* the kernel collects small writes; default on */
+	bool allow_other;  /* default: when the effective user is root */
+	bool degraded;	   /* write although a disk of a set is missing, where the others have all */
+	bool dedup_verify; /* what has the same BLAKE3 is compared before it is shared */
+	bool discard;	   /* what is freed is discarded on the device */
+	bool writeback;	   /* the kernel collects small writes; default on */
 	enum g4_fuse_atime atime;
 	enum g4_fuse_readdirplus readdirplus;
 	uint64_t cache_bytes; /* 0: the engine's default */
@@ -53,7 +54,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  * only mount(8) and systemd need (defaults, noauto, user, nofail, _netdev, x-*, X-*, ...) are accepted and ignored.
  *
  *   ro rw  suid nosuid  dev nodev  exec noexec  sync async  dirsync  atime noatime relatime strictatime
- *   allow_other  default_permissions  discard nodiscard  writeback nowriteback  readdirplus=yes|auto|no
+ *   allow_other  default_permissions  dedup_verify  discard nodiscard  writeback nowriteback  readdirplus=yes|auto|no
  *   degraded  device=NAME (another disk of the set)
  *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  tier=SIZE  dedup_memory=SIZE  commit=SECONDS  threads=N
  *   attr_timeout=S entry_timeout=S negative_timeout=S

@@ -57,23 +57,15 @@ static bool set_flag(const char *word, struct g4_fuse_options *options)
 		bool *field;
 		bool value;
 	} flags[] = {
-		{"ro", &options->read_only, true},
-		{"rw", &options->read_only, false},
-		{"nosuid", &options->nosuid, true},
-		{"suid", &options->nosuid, false},
-		{"nodev", &options->nodev, true},
-		{"dev", &options->nodev, false},
-		{"noexec", &options->noexec, true},
-		{"exec", &options->noexec, false},
-		{"sync", &options->sync, true},
-		{"async", &options->sync, false},
-		{"dirsync", &options->dirsync, true},
-		{"allow_other", &options->allow_other, true},
-		{"degraded", &options->degraded, true},
-		{"discard", &options->discard, true},
-		{"nodiscard", &options->discard, false},
-		{"writeback", &options->writeback, true},
-		{"nowriteback", &options->writeback, false},
+		{"ro", &options->read_only, true},	  {"rw", &options->read_only, false},
+		{"nosuid", &options->nosuid, true},	  {"suid", &options->nosuid, false},
+		{"nodev", &options->nodev, true},	  {"dev", &options->nodev, false},
+		{"noexec", &options->noexec, true},	  {"exec", &options->noexec, false},
+		{"sync", &options->sync, true},		  {"async", &options->sync, false},
+		{"dirsync", &options->dirsync, true},	  {"allow_other", &options->allow_other, true},
+		{"degraded", &options->degraded, true},	  {"dedup_verify", &options->dedup_verify, true},
+		{"discard", &options->discard, true},	  {"nodiscard", &options->discard, false},
+		{"writeback", &options->writeback, true}, {"nowriteback", &options->writeback, false},
 		{"remount", &options->remount, true},
 	};
 	const struct {

@@ -127,6 +127,8 @@ static int mount_engine(struct serving *s)
 		options.flags |= G4_MOUNT_READ_ONLY;
 	if (o->sync || o->dirsync)
 		options.flags |= G4_MOUNT_SYNC;
+	if (o->dedup_verify)
+		options.flags |= G4_MOUNT_DEDUP_VERIFY;
 	if (o->discard)
 		options.flags |= G4_MOUNT_DISCARD;
 	if (o->atime == G4_ATIME_NOATIME)

@@ -166,7 +166,8 @@ struct g4_jobs {
 #define G4_FS_STRICTATIME 4u
 #define G4_FS_HOLD_UNLINKED 8u
 #define G4_FS_SYNC 16u
-#define G4_FS_DISCARD 32u    /* what was freed is discarded behind its commit */
+#define G4_FS_DISCARD 32u	/* what was freed is discarded behind its commit */
+#define G4_FS_DEDUP_VERIFY 128u /* what has the BLAKE3 of what is written is read and compared before it is shared */
 #define G4_FS_TICK_TIMES 64u /* stamps are of the clock's last tick, and not before the latest that a caller brought */
 
 /* What a writer wants of deduplication, with its command or its handle. */

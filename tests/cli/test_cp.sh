@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu4fs cp: what it refuses. What it copies: tests/fuse/test_cp.sh, where there are files.
+# gpu4fs cp: what it refuses, and what it keeps of files' attributes. What it copies else: tests/fuse/test_cp.sh.
 . "$(dirname "$0")/lib.sh"
 
 touch empty
@@ -12,6 +12,9 @@ exits 2 "with two" "$gpu4fs" cp --image disk.img --socket s /a /b
 exits 2 "without a target" "$gpu4fs" cp --image disk.img /a
 exits 2 "with another word for when" "$gpu4fs" cp --reflink=often --image disk.img /a /b
 one_sentence "... fails with one sentence"
+exits 2 "with another word for what is kept" "$gpu4fs" cp --preserve=mode,all,color --image disk.img /a /b
+one_sentence "... fails with one sentence"
+exits 2 "without one" "$gpu4fs" cp --preserve=mode, --image disk.img /a /b
 exits 1 "of an image that is none" "$gpu4fs" cp --image empty /a /b
 one_sentence "... fails with one sentence"
 exits 1 "of a socket that is none" "$gpu4fs" cp --socket empty /a /b
@@ -23,5 +26,151 @@ exits 1 "of a directory without -r" "$gpu4fs" cp --image disk.img / /b
 one_sentence "... fails with one sentence"
 exits 1 "of several to what is no directory" "$gpu4fs" cp --image disk.img /a /b /c
 one_sentence "... fails with one sentence"
+exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
+
+command -v python3 >/dev/null || { echo "skipped the rest: no python3"; finish; }
+cat >make.py <<'PYTHON'
+"""Files with all that can be kept: make.py FOLDER"""
+import os, stat, sys
+
+os.makedirs(sys.argv[1] + "/sub/inner")
+os.chdir(sys.argv[1])
+root = os.geteuid() == 0
+with open("large", "wb") as file:
+    file.write(os.urandom(3 << 20))
+with open("small", "wb") as file:
+    file.write(b"small")
+os.link("large", "sub/large again")
+os.link("large", "sub/inner/third name")
+os.symlink("small", "link")
+os.mkfifo("pipe", 0o640)
+os.chmod("small", 0o6755)
+if root:
+    os.chown("small", 1234, 5678)
+    os.chmod("small", 0o6755)
+    os.chown("sub", 77, 88)
+    os.chown("link", 99, 98, follow_symlinks=False)
+    os.chown("pipe", 97, 96)
+try:
+    os.setxattr("small", "user.some", b"value")
+    os.setxattr("sub", "user.of a directory", bytes(3000))
+    if root:
+        os.setxattr("link", "trusted.t", b"of a link", follow_symlinks=False)
+    lists = bytes.fromhex("02000000" "01000600ffffffff" "02000400e8030000" "04000000ffffffff" "10000400ffffffff"
+                          "20000000ffffffff")
+    os.setxattr("large", "system.posix_acl_access", lists)
+    os.setxattr("sub/inner", "system.posix_acl_default", lists)
+except OSError:
+    pass  # the host's file system has none
+os.chmod("sub/inner", 0o550)
+for top, folders, files in os.walk(".", topdown=False):
+    for k, name in enumerate(folders + files):
+        os.utime(os.path.join(top, name), ns=(1600000000123456789 + k, 1500000000987654321 + k), follow_symlinks=False)
+os.utime(".", ns=(1234567890123456789, 987654321123456789))
+PYTHON
+cat >tell.py <<'PYTHON'
+"""All that a tree says of attributes, as text, or some of it: tell.py FOLDER WORD..."""
+import hashlib, os, stat, sys
+
+os.chdir(sys.argv[1])
+lines, inodes = [], {}
+for top, folders, files in os.walk("."):
+    for name in ["."] * (top == ".") + folders + files:
+        path = os.path.normpath(os.path.join(top, name))
+        info = os.lstat(path)
+        said = [path, oct(stat.S_IFMT(info.st_mode))]
+        if stat.S_ISREG(info.st_mode):
+            with open(path, "rb") as file:
+                said.append(hashlib.blake2b(file.read()).hexdigest()[:20])
+        xattrs = {n: os.getxattr(path, n, follow_symlinks=False).hex()[:80] for n in os.listxattr(path, follow_symlinks=False)}
+        if "mode" in sys.argv:
+            said.append(oct(info.st_mode))
+            said.append(sorted(x for x in xattrs.items() if x[0].startswith("system.")))
+        if "ownership" in sys.argv:
+            said.append((info.st_uid, info.st_gid))
+        if "timestamps" in sys.argv:
+            said.append(info.st_mtime_ns)
+        if "xattr" in sys.argv:
+            said.append(sorted(x for x in xattrs.items() if not x[0].startswith("system.") and x[0] != "security.selinux"))
+        if not stat.S_ISDIR(info.st_mode):
+            inodes.setdefault(info.st_ino, []).append(path)
+        lines.append(repr(said))
+print("\n".join(sorted(lines)))
+if "links" in sys.argv:
+    print(sorted(sorted(names) for names in inodes.values() if len(names) > 1))
+PYTHON
+everything="mode ownership timestamps xattr links"
+as_it_was() { # as_it_was NAME PATH WORD...: what a tree says of these, beside its contents
+	local name=$1 path=$2
+	shift 2
+	rm -rf back
+	run "$gpu4fs" export --image disk.img "$path" back
+	python3 tell.py tree "$@" >wanted
+	python3 tell.py back "$@" >found
+	run diff wanted found
+	report "$status" "$name"
+}
+differs() { # differs NAME PATH WORD: it does not say the same of this
+	local name=$1 path=$2
+	shift 2
+	rm -rf back
+	run "$gpu4fs" export --image disk.img "$path" back
+	python3 tell.py tree "$@" >wanted
+	python3 tell.py back "$@" >found
+	! cmp -s wanted found
+	report $? "$name"
+}
+
+umask 022
+run python3 make.py tree
+exits 0 "import" "$gpu4fs" import --image disk.img tree /tree
+# shellcheck disable=SC2086 # a word each
+as_it_was "... has everything" /tree $everything
+exits 0 "cp -a" "$gpu4fs" cp -a --image disk.img /tree /copy
+# shellcheck disable=SC2086
+as_it_was "... keeps everything" /copy $everything
+exits 0 "cp -a of the same to the same" "$gpu4fs" cp -a --image disk.img /tree/. /copy
+# shellcheck disable=SC2086
+as_it_was "... changes nothing" /copy $everything
+exits 0 "cp -a --reflink=always" "$gpu4fs" cp --archive --reflink=always --image disk.img /tree /shared
+# shellcheck disable=SC2086
+as_it_was "... keeps everything" /shared $everything
+exits 0 "cp -a --reflink=never" "$gpu4fs" cp -a --reflink=never --image disk.img /tree /own
+# shellcheck disable=SC2086
+as_it_was "... keeps everything" /own $everything
+exits 0 "cp -r" "$gpu4fs" cp -r --image disk.img /tree /plain
+as_it_was "... keeps contents" /plain
+for word in $everything; do
+	case $word in
+	ownership) [ "$(id -u)" -ne 0 ] || differs "... and not $word" /plain $word ;;
+	xattr) [ -z "$(python3 -c 'import os; print(*os.listxattr("tree/small"))')" ] || differs "... and not $word" /plain $word ;;
+	*) differs "... and not $word" /plain "$word" ;;
+	esac
+	exits 0 "--preserve=$word" "$gpu4fs" cp -r --preserve=$word --image disk.img /tree "/$word"
+	as_it_was "... keeps $word" "/$word" "$word"
+done
+exits 0 "cp -pr" "$gpu4fs" cp -pr --image disk.img /tree /p
+as_it_was "... keeps modes, owners and times" /p mode ownership timestamps
+differs "... and not links" /p links
+exits 0 "cp -dr" "$gpu4fs" cp -dr --image disk.img /tree /d
+as_it_was "... keeps links" /d links
+differs "... and not times" /d timestamps
+exits 0 "cp -a without links" "$gpu4fs" cp -a --no-preserve=links,timestamps --image disk.img /tree /without
+as_it_was "... keeps the rest" /without mode ownership xattr
+differs "... and not them" /without links
+if [ "$(id -u)" -eq 0 ]; then
+	exits 0 "owners without modes" "$gpu4fs" cp --preserve=ownership --image disk.img /tree/small /small
+	exits 0 "... come out" "$gpu4fs" export --image disk.img / all
+	equals "... with the mode that it is made with" "755 1234 5678" "$(stat -c '%a %u %g' all/small)"
+fi
+
+# names of one file, given one by one, and what is in the way
+exits 0 "two names of a file" "$gpu4fs" cp -d --image disk.img /tree/large "/tree/sub/large again" /p
+rm -rf back
+exits 0 "... come out" "$gpu4fs" export --image disk.img /p back
+equals "... are one again" "2 $(stat -c %s tree/large)" "$(stat -c '%h %s' back/large)"
+equals "... and the one that was there another" 1 "$(stat -c %h "back/sub/large again")"
+exits 0 "a link over a file" "$gpu4fs" cp -d --image disk.img /tree/link /p/large
+exits 0 "a pipe over a link" "$gpu4fs" cp -d --image disk.img /tree/pipe /p/link
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
 finish

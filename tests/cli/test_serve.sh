@@ -17,7 +17,7 @@ one_sentence "... is refused in one sentence"
 
 truncate -s 64M serve.img
 "$gpu4fs" mkfs -q serve.img
-"$gpu4fs" serve --socket serve.socket -o cache=16M,tier=1M,dedup_memory=2M serve.img >serve.out 2>&1 &
+"$gpu4fs" serve --socket serve.socket -o cache=16M,tier=1M,dedup_memory=2M,dedup_verify serve.img >serve.out 2>&1 &
 server=$!
 for _ in $(seq 6000); do
 	[[ -s serve.out ]] && break

@@ -25,19 +25,31 @@
 static struct rig rig;
 static uint8_t data[BYTES], found[BYTES];
 
-static void open_with(const char *dedup, uint64_t bytes)
+static void open_as(const char *checksum, const char *dedup, uint64_t bytes)
 {
-	setenv("G4_TEST_CHECKSUM", "1", 1);
+	setenv("G4_TEST_CHECKSUM", checksum, 1);
 	setenv("G4_TEST_DEDUP", dedup, 1);
 	rig_begin(&rig, bytes, 0, NULL);
 	unsetenv("G4_TEST_CHECKSUM");
 	unsetenv("G4_TEST_DEDUP");
 }
 
+static void open_with(const char *dedup, uint64_t bytes)
+{
+	open_as("1", dedup, bytes);
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	open_with("1", 128 * G4_MIB);
+	return 0;
+}
+
+static int setup_crc32c(void **state)
+{
+	(void)state;
+	open_as("2", "1", 128 * G4_MIB);
 	return 0;
 }
 
@@ -333,7 +345,7 @@ static void files_and_directories_say_whether(void **state)
 	assert_int_equal(op_sync(&rig), 0);
 	assert_int_equal(rig_place(&rig, on, 0), rig_place(&rig, on, 4));
 	assert_int_not_equal(rig_place(&rig, on, 0), rig_place(&rig, off, 0));
-	/* without BLAKE3 nothing is a reason to believe that two pages are the same */
+	/* what has another kind of sum is not compared with them */
 	assert_int_equal(op_setxattr(&rig, on, "gpu4fs.checksum", "xxh3", 4, 0), 0);
 	write_at(on, 8 * G4_PAGE_BYTES, data, 4 * G4_PAGE_BYTES);
 	assert_int_equal(op_fsync(&rig, on), 0);
@@ -375,7 +387,7 @@ static void a_wish_fails_no_write(void **state)
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "a", G4_S_IFREG | 0644, &a), 0);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "b", G4_S_IFREG | 0644, &b), 0);
 	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
-	assert_int_equal(op_setxattr(&rig, b, "gpu4fs.checksum", "crc32c", 6, 0), 0);
+	assert_int_equal(op_setxattr(&rig, b, "gpu4fs.checksum", "none", 4, 0), 0);
 	struct g4_cmd write = {
 		.op = G4_CMD_WRITE, .node = dir, .flags = G4_WRITE_DEDUP, .data = data, .length = G4_PAGE_BYTES};
 	assert_int_not_equal(g4_execute(rig.wg, rig.fs, &write), 0);
@@ -1142,6 +1154,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
 		cmocka_unit_test(a_domain_survives_a_power_cut),
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(any_order, setup_crc32c, teardown), /* whose pages are compared */
+		cmocka_unit_test_setup_teardown(writers_side_by_side, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(on_a_full_device, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(a_table_that_is_full_forgets, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_small_table_finds_files, setup, teardown),

@@ -23,15 +23,26 @@
 static struct rig rig;
 static uint8_t data[BYTES], found[BYTES];
 
-static int setup(void **state)
+static int open_with(const char *checksum)
 {
-	(void)state;
-	setenv("G4_TEST_CHECKSUM", "1", 1);
+	setenv("G4_TEST_CHECKSUM", checksum, 1);
 	setenv("G4_TEST_DEDUP", "1", 1);
 	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
 	unsetenv("G4_TEST_CHECKSUM");
 	unsetenv("G4_TEST_DEDUP");
 	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return open_with("1");
+}
+
+static int setup_crc32c(void **state)
+{
+	(void)state;
+	return open_with("2");
 }
 
 static int teardown(void **state)
@@ -667,7 +678,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_that_there_is_not_is_given_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_domain_that_there_is_not_is_given_up, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),

@@ -47,6 +47,9 @@ static void options_of_fstab_are_understood(void **state)
 	assert_int_equal(o.cache_bytes, 512 * G4_MIB);
 	assert_int_equal(o.dedup_bytes, 2 * G4_MIB);
 	assert_int_equal(o.tier_bytes, 8 * G4_MIB);
+	assert_false(o.dedup_verify);
+	assert_int_equal(parse("dedup_verify", &o), 0);
+	assert_true(o.dedup_verify);
 	assert_int_equal(parse("tier=0", &o), 0);
 	assert_int_equal(o.tier_bytes, G4_NO_TIER);
 	assert_int_equal(parse("", &o), 0);

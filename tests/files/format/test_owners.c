@@ -4,6 +4,7 @@
 
 #include "format/layout.h"
 #include "format/owners.h"
+#include "format/sums.h"
 
 static void counts_are_of_their_region_and_add_up(void **state)
 {
@@ -93,6 +94,40 @@ static void buffered_owners_are_of_their_group(void **state)
 	assert_true(g4_shares_page_validate(&shares, 2, &layout) < 0);
 }
 
+/* Keys of weaker sums say what kind they are of, and domains keep them apart; FORMAT.md has the numbers. */
+static void any_sum_makes_a_key(void **state)
+{
+	static const uint64_t words[4] = {0x1234, 0, 0, UINT64_C(1) << 51}; /* CRC-32C: kind 1 in bits 243 to 250 */
+	struct g4_sum_entry crc, other, blake3;
+
+	(void)state;
+	memcpy(crc.bytes, words, sizeof(words));
+	other = crc;
+	other.bytes[1] ^= 1;
+	memset(blake3.bytes, 0x5a, sizeof(blake3.bytes));
+	blake3.bytes[31] |= 8;
+	assert_int_equal(g4_sum_entry_algorithm(&crc), G4_CHECKSUM_CRC32C);
+	assert_int_equal(g4_sum_entry_algorithm(&blake3), G4_CHECKSUM_BLAKE3);
+	const struct g4_listing_key key = g4_listing_key(&crc, 0), mine = g4_listing_key(&crc, 9);
+	const struct g4_listing_key strong = g4_listing_key(&blake3, 0);
+	assert_int_equal(g4_listing_algorithm(key.bytes), G4_CHECKSUM_CRC32C);
+	assert_int_equal(g4_listing_algorithm(mine.bytes), G4_CHECKSUM_CRC32C);
+	assert_int_equal(g4_listing_algorithm(strong.bytes), G4_CHECKSUM_BLAKE3);
+	assert_memory_equal(strong.bytes, blake3.bytes, G4_LISTING_SUM_BYTES);
+	assert_true(g4_listing_is_of(key.bytes, &crc, 0));
+	assert_false(g4_listing_is_of(mine.bytes, &crc, 8));
+	assert_true(g4_listing_is_of(mine.bytes, &crc, 9));
+	assert_false(g4_listing_is_of(key.bytes, &other, G4_DOMAIN_MOST));
+	assert_false(g4_listing_is_of(key.bytes, &blake3, G4_DOMAIN_MOST));
+	assert_false(g4_listing_is_of(strong.bytes, &crc, G4_DOMAIN_MOST));
+	/* the bits of the page that an entry stands in are not part of it */
+	crc.bytes[31] |= 0xf0;
+	assert_true(g4_listing_is_of(key.bytes, &crc, 0));
+	uint64_t first;
+	memcpy(&first, key.bytes, sizeof(first));
+	assert_int_equal(first, UINT64_C(0xc48efec5ab54db02));
+}
+
 RUN_TESTS(cmocka_unit_test(counts_are_of_their_region_and_add_up),
 	  cmocka_unit_test(pages_of_counts_lie_where_pages_can), cmocka_unit_test(what_is_listed_has_a_sum),
-	  cmocka_unit_test(buffered_owners_are_of_their_group))
+	  cmocka_unit_test(buffered_owners_are_of_their_group), cmocka_unit_test(any_sum_makes_a_key))

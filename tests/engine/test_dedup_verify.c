@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deduplication by sums that prove nothing: what is written is compared with what has the same sum, so that contents which are made to
+ * have one are not taken for each other, nor what came to lie where others were found.
+ */
+#include "rig.h"
+
+#include <stdlib.h>
+
+#include "alloc/share.h"
+#include "data/sums.h"
+#include "dedup/table.h"
+#include "fs/fs.h"
+#include "hash/crc32c.h"
+#include "inode/txn.h"
+
+#define PAGES 300u /* more than a quarter of a region, and than a batch */
+#define BYTES (PAGES * (uint64_t)G4_PAGE_BYTES)
+
+static struct rig rig;
+static uint8_t data[BYTES], found[BYTES];
+
+static int open_with(const char *checksum)
+{
+	setenv("G4_TEST_CHECKSUM", checksum, 1);
+	setenv("G4_TEST_DEDUP", "1", 1);
+	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
+	unsetenv("G4_TEST_CHECKSUM");
+	unsetenv("G4_TEST_DEDUP");
+	return 0;
+}
+
+static int setup_crc32c(void **state)
+{
+	(void)state;
+	return open_with("2");
+}
+
+static int setup_xxh3(void **state)
+{
+	(void)state;
+	return open_with("3");
+}
+
+static int setup_blake3(void **state)
+{
+	(void)state;
+	return open_with("1");
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_end(&rig);
+	return 0;
+}
+
+static uint64_t make_with(uint32_t number, const uint8_t *from, uint64_t bytes)
+{
+	const uint64_t ino = rig_make(&rig, number);
+
+	assert_int_equal(op_write(&rig, ino, 0, 0, from, bytes, NULL), 0);
+	assert_int_equal(op_fsync(&rig, ino), 0);
+	return ino;
+}
+
+static void expect(uint64_t ino, const uint8_t *contents, uint64_t bytes)
+{
+	uint64_t done;
+
+	assert_int_equal(op_read(&rig, ino, 0, 0, found, BYTES, &done), 0);
+	assert_int_equal(done, bytes);
+	assert_memory_equal(found, contents, bytes);
+}
+
+static void unmount(void)
+{
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+}
+
+static void mount_again(void)
+{
+	if (rig.fs)
+		unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	while (g4_jobs_serve(rig.wg, rig.fs, true) == 0) /* what is listed is in the table */
+		;
+}
+
+/* Another page with the same CRC-32C: it differs by the polynomial, whose bits go from the highest power down in the order of the page's. */
+static void collide(uint8_t *page, uint32_t bit)
+{
+	const uint64_t polynomial = UINT64_C(0x11edc6f41);
+	const uint32_t before = g4_crc32c(0, page, G4_PAGE_BYTES);
+
+	for (uint32_t k = 0; k <= 32; k++)
+		if (polynomial >> (32 - k) & 1)
+			page[(bit + k) / 8] ^= (uint8_t)(1 << (bit + k) % 8);
+	assert_int_equal(g4_crc32c(0, page, G4_PAGE_BYTES), before);
+}
+
+static void what_is_the_same_is_shared(void **state)
+{
+	(void)state;
+	rig_pattern(data, 1, BYTES);
+	memcpy(data + 7 * G4_PAGE_BYTES, data, 3 * G4_PAGE_BYTES);
+	const uint64_t before = rig_free_pages(&rig), a = make_with(0, data, BYTES), b = make_with(1, data, BYTES);
+	for (uint64_t page = 0; page < PAGES; page++)
+		assert_int_equal(rig_place(&rig, a, page), rig_place(&rig, b, page));
+	for (uint64_t page = 0; page < 3; page++) /* of one write */
+		assert_int_equal(rig_place(&rig, a, page), rig_place(&rig, a, page + 7));
+	mount_again(); /* by what is listed */
+	const uint64_t c = make_with(2, data, BYTES);
+	for (uint64_t page = 0; page < PAGES; page++)
+		assert_int_equal(rig_place(&rig, a, page), rig_place(&rig, c, page));
+	mount_again();
+	expect(c, data, BYTES);
+	for (uint32_t k = 0; k < 3; k++) {
+		char name[] = {'f', (char)('0' + k), 0};
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+	assert_true(rig_free_pages(&rig) + 3 >= before);
+}
+
+static void what_was_made_to_collide_is_not(void **state)
+{
+	uint64_t places[5];
+
+	(void)state;
+	rig_pattern(data, 2, G4_PAGE_BYTES);
+	for (uint32_t page = 1; page < 5; page++)
+		memcpy(data + page * G4_PAGE_BYTES, data, G4_PAGE_BYTES);
+	collide(data + G4_PAGE_BYTES, 5);
+	collide(data + 3 * G4_PAGE_BYTES, 5);
+	collide(data + 4 * G4_PAGE_BYTES, 8000);
+	/* in one batch: a b a b c */
+	const uint64_t a = make_with(0, data, 5 * G4_PAGE_BYTES);
+	for (uint32_t page = 0; page < 5; page++)
+		places[page] = rig_place(&rig, a, page);
+	assert_int_equal(places[0], places[2]);
+	assert_int_equal(places[1], places[3]);
+	assert_int_not_equal(places[0], places[1]);
+	assert_int_not_equal(places[0], places[4]);
+	assert_int_not_equal(places[1], places[4]);
+	/* after it: the table has one of them */
+	collide(data, 12000);
+	const uint64_t b = make_with(1, data, 2 * G4_PAGE_BYTES);
+	assert_int_not_equal(rig_place(&rig, b, 0), places[0]);
+	expect(b, data, 2 * G4_PAGE_BYTES);
+	collide(data, 12000);
+	expect(a, data, 5 * G4_PAGE_BYTES);
+	mount_again();
+	const uint64_t c = make_with(2, data, 5 * G4_PAGE_BYTES);
+	expect(c, data, 5 * G4_PAGE_BYTES);
+	expect(a, data, 5 * G4_PAGE_BYTES);
+}
+
+static struct g4_listing_key key_of(const uint8_t *page)
+{
+	const void *const pages[1] = {page};
+	struct g4_sum_entry entry;
+
+	g4_sums_make(rig.wg, G4_CHECKSUM_CRC32C, pages, 1, &entry);
+	return g4_listing_key(&entry, 0);
+}
+
+/* The k'th of pages with the sum of data[0]. */
+static void make_colliding(uint8_t *page, uint32_t k)
+{
+	memcpy(page, data, G4_PAGE_BYTES);
+	collide(page, k % 30000);
+	if (k >= 30000)
+		collide(page, 31000 + k / 30000);
+}
+
+/* Whether a page could be shared now, for which a mark was taken: the owner that it gets is taken away again. */
+static int try_to_share(struct g4_address at, const struct g4_listing_key *key, uint32_t mark)
+{
+	struct g4_txn txn;
+
+	assert_int_equal(g4_begin(rig.wg, rig.fs, 64, &txn), 0);
+	const int rc = g4_share_acquire_listed(rig.wg, &rig.fs->alloc, &txn, at, key->bytes, mark);
+	const int released = rc == 0 ? g4_share_release(rig.wg, &rig.fs->alloc, &txn, at, 1) : 0;
+	const int ended = g4_end(rig.fs, &txn, 0);
+	assert_int_equal(released, 0);
+	assert_int_equal(ended, 0);
+	return rc;
+}
+
+/* A page was found and compared, has gone before it was shared, and what lies there now has the same sum, and is listed. */
+static void what_came_in_its_place_is_not(void **state)
+{
+	bool there = false;
+
+	(void)state;
+	rig_pattern(data, 3, G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, G4_PAGE_BYTES);
+	const struct g4_address at = g4_address_from(rig_place(&rig, a, 0));
+	const struct g4_listing_key key = key_of(data);
+	const uint32_t mark = g4_share_mark(&rig.fs->alloc, at);
+	assert_int_equal(try_to_share(at, &key, mark), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t file = 1, made = 0; !there; file++) { /* it is free: some file gets it */
+		assert_true(file < 60);
+		for (uint32_t page = 1; page < PAGES; page++)
+			make_colliding(data + page * G4_PAGE_BYTES, made++);
+		const uint64_t b = make_with(file, data + G4_PAGE_BYTES, BYTES - G4_PAGE_BYTES);
+		for (uint64_t page = 0; page < PAGES - 1; page++)
+			there |= rig_place(&rig, b, page) == g4_address_stored(at);
+	}
+	assert_int_equal(try_to_share(at, &key, mark), -G4_E_AGAIN);
+	assert_int_equal(try_to_share(at, &key, g4_share_mark(&rig.fs->alloc, at)), 0);
+}
+
+/* With BLAKE3 it is an option, which finds what has rotted unseen. */
+static void what_has_rotted_is_not(void **state)
+{
+	(void)state;
+	rig_pattern(data, 4, 4 * G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, 4 * G4_PAGE_BYTES), at = rig_place(&rig, a, 2);
+	unmount();
+	rig.image[at + 1000] ^= 4;
+	mount_again();
+	const uint64_t b = make_with(1, data, 4 * G4_PAGE_BYTES);
+	assert_int_equal(rig_place(&rig, b, 2), at); /* nobody has read it */
+	mount_again();
+	rig.fs->flags |= G4_FS_DEDUP_VERIFY;
+	const uint64_t c = make_with(2, data, 4 * G4_PAGE_BYTES);
+	assert_int_not_equal(rig_place(&rig, c, 2), at);
+	assert_int_equal(rig_place(&rig, c, 1), rig_place(&rig, a, 1));
+	mount_again(); /* and nobody finds it any more */
+	const uint64_t d = make_with(3, data, 4 * G4_PAGE_BYTES);
+	assert_int_equal(rig_place(&rig, d, 2), rig_place(&rig, c, 2));
+	expect(d, data, 4 * G4_PAGE_BYTES);
+	rig.image[at + 1000] ^= 4;
+}
+
+/* Files of several kinds of sums find what has the same kind, and each other's contents stay as they are. */
+static void each_kind_finds_its_own(void **state)
+{
+	static const char *const kinds[] = {"blake3", "crc32c", "xxh3"};
+	uint64_t first[3];
+
+	(void)state;
+	rig_pattern(data, 5, 20 * G4_PAGE_BYTES);
+	for (uint32_t turn = 0; turn < 2; turn++)
+		for (uint32_t k = 0; k < 3; k++) {
+			const uint64_t ino = rig_make(&rig, 3 * turn + k);
+			assert_int_equal(op_setxattr(&rig, ino, "gpu4fs.checksum", kinds[k], strlen(kinds[k]), 0), 0);
+			assert_int_equal(op_write(&rig, ino, 0, 0, data, 20 * G4_PAGE_BYTES, NULL), 0);
+			assert_int_equal(op_fsync(&rig, ino), 0);
+			const uint64_t at = rig_place(&rig, ino, 0);
+			if (turn == 0)
+				first[k] = at;
+			assert_int_equal(at, first[k]);
+		}
+	assert_int_not_equal(first[0], first[1]);
+	assert_int_not_equal(first[0], first[2]);
+	assert_int_not_equal(first[1], first[2]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_the_same_is_shared, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(what_is_the_same_is_shared, setup_xxh3, teardown),
+		cmocka_unit_test_setup_teardown(what_was_made_to_collide_is_not, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(what_came_in_its_place_is_not, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(what_has_rotted_is_not, setup_blake3, teardown),
+		cmocka_unit_test_setup_teardown(each_kind_finds_its_own, setup_blake3, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
