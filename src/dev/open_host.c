@@ -10,6 +10,8 @@
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/pci_host.h"
 
+#define LANE_QUEUES 4u /* of a controller, for lanes */
+
 /* The text after `prefix`, or NULL when the name does not start with it. */
 static const char *after(const char *name, const char *prefix)
 {
@@ -47,7 +49,7 @@ static int open_emulated(const char *name, const char *inner, const struct g4_de
 	const int code = g4_dev_open(inner, &own, &medium, sentence, sizeof(sentence));
 	if (code != 0) /* it begins with the inner name */
 		return g4_dev_fail(message, code, "%.*s%s", (int)(inner - name), name, sentence);
-	return g4_nvme_emu_device_open(name, medium, NULL, &(struct g4_nvme_options){.lanes = true}, out, NULL,
+	return g4_nvme_emu_device_open(name, medium, NULL, &(struct g4_nvme_options){.lanes = LANE_QUEUES}, out, NULL,
 				       message);
 }
 

@@ -221,10 +221,10 @@ static __device__ uint32_t take_slot(struct lanes_side *side)
 {
 	uint32_t slot, rests = 1;
 
-	if (g4_slots_take(&side->pool, &slot))
+	if (g4_slots_take(&side->pool, G4_CLASS_FOREGROUND, &slot))
 		return slot;
-	const uint32_t ticket = g4_slots_ask(&side->pool);
-	while (!g4_slots_got(&side->pool, ticket, &slot)) {
+	const uint32_t ticket = g4_slots_ask(&side->pool, G4_CLASS_FOREGROUND);
+	while (!g4_slots_got(&side->pool, G4_CLASS_FOREGROUND, ticket, &slot)) {
 		pass_on(side, G4_NVME_NO_SLOT);
 		g4_slots_rest(&rests);
 	}
@@ -251,7 +251,7 @@ static __device__ void run_lanes(const struct job *job, struct caller *c, uint32
 			pass_on(side, slot);
 			g4_slots_rest(&rests);
 		}
-		g4_slots_give(&side->pool, slot);
+		g4_slots_give(&side->pool, G4_CLASS_FOREGROUND, slot);
 		ended(job, c, number, since);
 		if (code != 0) {
 			c->error = 1;

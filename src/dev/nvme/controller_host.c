@@ -400,8 +400,11 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 			begin_queue(nvme, i);
 		nvme->queue_count += rc == 0;
 	}
-	if (rc == 0 && options->lanes && count > 1)
-		nvme->lanes = &nvme->queues[--nvme->queue_count];
+	if (rc == 0 && options->lanes && count > 1) {
+		nvme->lane_count = (uint32_t)g4_min64(options->lanes, count - 1);
+		nvme->queue_count -= nvme->lane_count;
+		nvme->lanes = &nvme->queues[nvme->queue_count];
+	}
 	return rc;
 }
 
@@ -432,7 +435,7 @@ static bool is_same(const struct g4_nvme_identity *a, const struct g4_nvme_ident
 int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message)
 {
 	struct g4_nvme_identity now = {.props.read_only = nvme->identity.props.read_only};
-	const uint32_t all = nvme->queue_count + (nvme->lanes != NULL);
+	const uint32_t all = nvme->queue_count + nvme->lane_count;
 	uint32_t granted = all;
 	int rc = enable(nvme, message);
 

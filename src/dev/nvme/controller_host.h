@@ -46,7 +46,7 @@ struct g4_nvme_options {
 	uint64_t admin_timeout_ns;
 	uint32_t resets; /* in an hour; after that it is given up. 0: 3; G4_NVME_NO_RESETS: at once */
 	bool read_only;
-	bool lanes; /* one queue more, if the controller has it, for an engine's lanes (lanes_host.h) */
+	uint32_t lanes; /* so many queues more, if the controller has them, for an engine's lanes (lanes_host.h) */
 };
 #define G4_NVME_NO_RESETS UINT32_MAX
 #define G4_NVME_QUEUES_MOST 64u
@@ -88,8 +88,9 @@ struct g4_nvme {
 	struct g4_nvme_queue *queues;
 	uint32_t queue_count;
 	uint32_t nsid, slots;
-	struct g4_nvme_queue *lanes; /* one behind these, which the host does not use; NULL: there is none */
-	struct g4_nvme_cache cache;  /* of what goes through the host's queues */
+	struct g4_nvme_queue *lanes; /* those behind these, which the host does not use; NULL: there are none */
+	uint32_t lane_count;
+	struct g4_nvme_cache cache; /* of what goes through the host's queues */
 	struct g4_nvme_identity identity;
 	uint64_t copied; /* requests whose data was copied */
 
@@ -99,7 +100,7 @@ struct g4_nvme {
 	uint32_t mended;      /* how often something was done about it, until that was over */
 	uint32_t reset;	      /* the number of the last one that succeeded */
 	bool lanes_taken;     /* what follows is so; admin_lock */
-	uint32_t lanes_reset; /* the reset after which their queue was made */
+	uint32_t lanes_reset; /* the reset after which their queues were made */
 	uint64_t aborted;
 	uint32_t resets_most, resets; /* `resets` since the hour began */
 	uint64_t hour_ns;

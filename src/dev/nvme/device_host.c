@@ -358,13 +358,7 @@ struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)
 				     .aborted = g4_load64_rlx(&nvme->aborted),
 				     .resets = g4_load32_rlx(&nvme->reset)};
 
-	for (uint32_t i = 0; i < nvme->queue_count; i++) {
-		const struct g4_nvme_counts *counts = &nvme->queues[i].flight.counts;
-		sum.completed += g4_load64_rlx(&counts->completed);
-		sum.retried += g4_load64_rlx(&counts->retried);
-		sum.failed += g4_load64_rlx(&counts->failed);
-		sum.stray += g4_load64_rlx(&counts->stray);
-		sum.resent += g4_load64_rlx(&counts->resent);
-	}
+	for (uint32_t i = 0; i < nvme->queue_count; i++)
+		g4_nvme_counts_add(&sum, &nvme->queues[i].flight.counts);
 	return sum;
 }

@@ -69,6 +69,18 @@ struct g4_nvme_counts {
 	uint64_t copied, aborted, resets;
 };
 
+#if !G4_CUDA
+/* Adds what a queue has counted, word by word. */
+static inline void g4_nvme_counts_add(struct g4_nvme_counts *sum, const struct g4_nvme_counts *of)
+{
+	sum->completed += g4_load64_rlx(&of->completed);
+	sum->retried += g4_load64_rlx(&of->retried);
+	sum->failed += g4_load64_rlx(&of->failed);
+	sum->stray += g4_load64_rlx(&of->stray);
+	sum->resent += g4_load64_rlx(&of->resent);
+}
+#endif
+
 /* What the controller may lose by a reset; one for all queues whose users see each other's flushes. */
 struct g4_nvme_cache {
 	uint32_t is_volatile;

@@ -114,7 +114,8 @@ static bool reset(struct g4_nvme *nvme)
 		stopped = true;
 		if (!g4_nvme_stop(nvme))
 			break;
-		if (g4_nvme_start_again(nvme, nvme->queue_count + (nvme->lanes && !nvme->lanes_taken), message) == 0) {
+		if (g4_nvme_start_again(nvme, nvme->queue_count + (nvme->lanes_taken ? 0 : nvme->lane_count),
+					message) == 0) {
 			note_reset(nvme);
 			restart_queues(nvme);
 			return true;
@@ -232,14 +233,15 @@ void g4_nvme_check(struct g4_nvme *nvme)
 
 /* ---- lanes ---- */
 
-static bool make_lanes_queue(struct g4_nvme *nvme)
+static bool make_lanes_queues(struct g4_nvme *nvme)
 {
 	const struct g4_dev_message none = {0};
 
 	if (nvme->lanes_reset == nvme->reset)
 		return true;
-	if (g4_nvme_make_queue(nvme, nvme->queue_count, none) < 0)
-		return false;
+	for (uint32_t i = 0; i < nvme->lane_count; i++)
+		if (g4_nvme_make_queue(nvme, nvme->queue_count + i, none) < 0)
+			return false;
 	nvme->lanes_reset = nvme->reset;
 	return true;
 }
@@ -247,7 +249,7 @@ static bool make_lanes_queue(struct g4_nvme *nvme)
 bool g4_nvme_take_lanes(struct g4_nvme *nvme)
 {
 	pthread_mutex_lock(&nvme->admin_lock);
-	nvme->lanes_taken = g4_load32_acq(&nvme->state) != G4_NVME_DEAD && make_lanes_queue(nvme);
+	nvme->lanes_taken = g4_load32_acq(&nvme->state) != G4_NVME_DEAD && make_lanes_queues(nvme);
 	pthread_mutex_unlock(&nvme->admin_lock);
 	return nvme->lanes_taken;
 }
@@ -271,7 +273,7 @@ static uint32_t flags_for_lanes(struct g4_nvme *nvme, uint32_t said)
 		g4_cas32(&nvme->cache.lost, G4_NVME_UNSURE, 0);
 	const struct g4_nvme_finding refused = {.why = "the controller refuses to make a queue again",
 						.mended = g4_load32_acq(&nvme->mended)};
-	if (!make_lanes_queue(nvme)) {
+	if (!make_lanes_queues(nvme)) {
 		g4_nvme_mend(nvme, &refused);
 		return 0;
 	}
@@ -291,12 +293,12 @@ uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told)
 	return told;
 }
 
-bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late, uint32_t reset)
+bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t index, uint32_t late, uint32_t reset)
 {
 	const struct g4_nvme_finding finding = {.why = SILENT,
 						.mended = g4_load32_acq(&nvme->mended),
 						.late = late,
-						.queue = nvme->queue_count,
+						.queue = nvme->queue_count + index,
 						.now_ns = g4_monotonic_ns()};
 
 	return g4_load32_acq(&nvme->reset) == reset && g4_nvme_mend(nvme, &finding);

@@ -32,7 +32,7 @@ G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t sta
 		return;
 	if (code != 0) /* the first one stays */
 		g4_cas32((uint32_t *)&io->result, 0, (uint32_t)code);
-	g4_slots_give(&queue->pool, number);
+	g4_slots_give(&queue->pool, g4_io_class(io), number);
 	release(io);
 }
 
@@ -56,16 +56,12 @@ G4_FN static void take_completions(struct g4_nvme_queue *queue)
 		end(queue, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
 }
 
-/*
- * Ends what is complete, for all, unless another workgroup does. Slots are given back here and nowhere else, by one at a time, which
- * does not sit on a slot that is there for its ticket: so nobody gives more than others have taken (slots.h).
- */
-G4_FN static void look(struct g4_nvme_queue *queue, const struct g4_nvme_turn *turn)
+/* Ends what is complete, for all, unless another workgroup does. */
+G4_FN static void look(struct g4_nvme_queue *queue)
 {
 	if (!g4_slots_try_look(&queue->pool))
 		return;
-	if (!turn || !turn->asked || !g4_slots_has(&queue->pool, turn->ticket))
-		take_completions(queue);
+	take_completions(queue);
 	g4_slots_looked(&queue->pool);
 }
 
@@ -199,7 +195,7 @@ G4_FN static bool start_more(struct g4_nvme_queue *queue, struct g4_io *io)
 	uint32_t number;
 
 	while (has_more(io)) {
-		if (!g4_slots_take(&queue->pool, &number))
+		if (!g4_slots_take(&queue->pool, g4_io_class(io), &number))
 			return false;
 		start_next(queue, io, number);
 	}
@@ -218,12 +214,12 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4
 
 	if (g4_load32_acq(&io->done))
 		return true;
-	look(queue, turn);
+	look(queue);
 	g4_nvme_pair_help(&queue->flight.pair);
 	if (g4_load32_acq(&io->done))
 		return true;
 	if (turn && turn->asked) {
-		if (!g4_slots_got(&queue->pool, turn->ticket, &number))
+		if (!g4_slots_got(&queue->pool, g4_io_class(io), turn->ticket, &number))
 			return false;
 		turn->asked = false;
 		start_next(queue, io, number);
@@ -231,7 +227,7 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4
 	/* a ticket only while nothing is under way: the request cannot end meanwhile, and the slot is used */
 	if (!(io->cookie & ALL_STARTED) && !start_more(queue, io) && turn && g4_load32_acq(&io->queue) == 1 &&
 	    has_more(io)) {
-		turn->ticket = g4_slots_ask(&queue->pool);
+		turn->ticket = g4_slots_ask(&queue->pool, g4_io_class(io));
 		turn->asked = true;
 	}
 	return g4_load32_acq(&io->done) != 0;

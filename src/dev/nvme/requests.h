@@ -37,7 +37,7 @@ struct g4_nvme_turn {
 G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io);
 /*
  * The request's owner. Looks at completions and starts what is left. With a turn, zeroed at first, it gets its slots in the order of
- * asking and has to be called until this returns true: the request is done.
+ * asking, as far as their classes have it (slots.h), and has to be called until this returns true: the request is done.
  */
 G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn);
 /*
