@@ -81,11 +81,11 @@ static void send(struct worker *w, uint32_t index)
 	struct g4_nvme_pair *pair = &w->queue->flight.pair;
 	struct g4_nvme_command command __attribute__((aligned(16))) = {
 		.opcode = G4_NVME_READ, .id = (g4_le16)index, .nsid = 1, .prp1 = (uintptr_t)w->memory + index * 4096};
-	const uint64_t lba = next_offset(w) >> w->queue->block_shift;
+	const uint64_t lba = next_offset(w) >> w->queue->first.block_shift;
 
 	w->since[index] = g4_monotonic_ns();
 	command.dword10 = (uint32_t)lba;
-	command.dword12 = (uint32_t)(read_bytes >> w->queue->block_shift) - 1;
+	command.dword12 = (uint32_t)(read_bytes >> w->queue->first.block_shift) - 1;
 	if (w->way == PAIR) {
 		g4_nvme_pair_submit(pair, &command, NULL, 0, NULL);
 		return;

@@ -11,7 +11,7 @@
 G4_FN static void describe_data(const struct g4_nvme_lanes *lanes, uint32_t number,
 				const struct g4_remote_request *request, struct g4_nvme_command *command)
 {
-	const uint64_t lba = request->offset_bytes >> lanes->block_shift;
+	const uint64_t lba = lanes->first_block + (request->offset_bytes >> lanes->block_shift);
 	const uint64_t pages = g4_pages_for(request->bytes);
 	const uint64_t chunk = (uintptr_t)lanes->staging + number * lanes->chunk_bytes;
 
@@ -33,7 +33,8 @@ G4_FN static void describe_discard(const struct g4_nvme_lanes *lanes, uint32_t n
 {
 	uint8_t *chunk = lanes->staging + number * lanes->chunk_bytes;
 	struct g4_nvme_range *range = (struct g4_nvme_range *)chunk;
-	uint64_t lba = request->offset_bytes >> lanes->block_shift, left = request->bytes >> lanes->block_shift;
+	uint64_t lba = lanes->first_block + (request->offset_bytes >> lanes->block_shift);
+	uint64_t left = request->bytes >> lanes->block_shift;
 	uint32_t count = 0;
 
 	for (; left > 0 && count < RANGES_MOST; count++) {

@@ -55,6 +55,7 @@ struct g4_nvme_lanes {
 	struct g4_nvme_talk *talk;
 	uint64_t chunk_bytes;
 	uint64_t timeout_ns;
+	uint64_t first_block; /* of what the device is, in its namespace */
 	uint32_t nsid;
 	uint32_t block_shift;
 	uint32_t idle;	  /* looks without a completion since the last check; of the poller, and so are those below */
@@ -62,7 +63,7 @@ struct g4_nvme_lanes {
 	uint32_t late;	  /* what was said last */
 	uint32_t stopped; /* 1: they are quiet, as the host wants it; read by others */
 	struct g4_nvme_cache cache; /* of the first queue, for all */
-	uint8_t padding[52];
+	uint8_t padding[44];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_remote) % 16 == 0,
 		 "commands are aligned, also where one lies behind the other");

@@ -159,7 +159,8 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
 	struct g4_nvme_keeper *keeper;
 	pthread_condattr_t clock;
 
-	if (!nvme || !nvme->lanes || !nvme->provider.stay_awake || !g4_nvme_take_lanes(nvme))
+	if (!nvme || !nvme->lanes || !nvme->provider.stay_awake ||
+	    !g4_nvme_take_lanes(nvme, g4_nvme_target_of(inner)->space))
 		return -G4_E_NOTSUP;
 	keeper = calloc(1, sizeof(*keeper));
 	if (!keeper) {
@@ -233,18 +234,20 @@ static void describe_lanes(const struct g4_nvme_keeper *keeper, uint32_t index, 
 			   struct g4_nvme_cache *cache_at)
 {
 	const struct g4_nvme_queue *queue = &keeper->nvme->lanes[index];
+	const struct g4_nvme_target *target = g4_nvme_target_of(keeper->inner);
 
 	memset(lanes, 0, sizeof(*lanes));
 	lanes->flight.pair = queue->flight.pair;
 	lanes->flight.count = keeper->slots;
 	lanes->flight.cache = cache_at;
-	lanes->cache.is_volatile = keeper->nvme->cache.is_volatile;
+	lanes->cache.is_volatile = keeper->inner->props.volatile_cache;
 	lanes->lists = queue->lists;
 	lanes->staging = chunk_of(keeper, index, 0);
 	lanes->chunk_bytes = keeper->chunk_bytes;
 	lanes->timeout_ns = keeper->timeout_ns;
-	lanes->nsid = queue->nsid;
-	lanes->block_shift = queue->block_shift;
+	lanes->nsid = target->nsid;
+	lanes->block_shift = target->block_shift;
+	lanes->first_block = target->first_block;
 	lanes->talk = &keeper->talks[index];
 	lanes->reset = keeper->first_reset;
 }

@@ -22,8 +22,8 @@ bool g4_nvme_find(struct g4_nvme *nvme, uint64_t now_ns, struct g4_nvme_finding 
 bool g4_nvme_mend(struct g4_nvme *nvme, const struct g4_nvme_finding *finding);
 
 /* ---- for the keeper of lanes' queues (lanes_host.h), one thread at a time ---- */
-/* The queues are lanes' from now on. False: they could not be made again after a reset. */
-bool g4_nvme_take_lanes(struct g4_nvme *nvme);
+/* The queues are lanes' from now on, for one namespace. False: they could not be made again after a reset. */
+bool g4_nvme_take_lanes(struct g4_nvme *nvme, uint32_t space);
 void g4_nvme_leave_lanes(struct g4_nvme *nvme);
 /*
  * What lanes are to be told (lanes.h), after what those of all queues have said; may make the queues. The same as before where it is not

@@ -115,10 +115,11 @@ G4_FN static bool add_buffer(struct pages *pages, uint64_t at, uint64_t bytes, u
 }
 
 /* The command for what comes at `skip` bytes of the request's data. Returns how many bytes it moves. */
-G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const struct g4_io *io, uint64_t skip,
-				    uint8_t *list, struct g4_nvme_command *command)
+G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const struct g4_nvme_target *target,
+				    const struct g4_io *io, uint64_t skip, uint8_t *list,
+				    struct g4_nvme_command *command)
 {
-	const uint64_t lba = (io->offset_bytes + skip) >> queue->block_shift;
+	const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
 	struct pages pages;
 	uint32_t i = 0;
 
@@ -137,40 +138,42 @@ G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const str
 		command->prp2 = pages.count == 2 ? pages.list[0] : (uintptr_t)list;
 	command->dword10 = (uint32_t)lba;
 	command->dword11 = (uint32_t)(lba >> 32);
-	command->dword12 = (uint32_t)(pages.bytes >> queue->block_shift) - 1;
+	command->dword12 = (uint32_t)(pages.bytes >> target->block_shift) - 1;
 	if (io->op == G4_IO_WRITE && (io->flags & G4_IO_FUA))
 		command->dword12 |= G4_NVME_RW_FUA;
 	return pages.bytes;
 }
 
-G4_FN static uint64_t describe_discard(const struct g4_nvme_queue *queue, const struct g4_io *io, uint64_t skip,
+G4_FN static uint64_t describe_discard(const struct g4_nvme_target *target, const struct g4_io *io, uint64_t skip,
 				       uint8_t *list, struct g4_nvme_command *command)
 {
 	struct g4_nvme_range *range = (struct g4_nvme_range *)list;
 
 	range->attributes = 0;
-	range->blocks = (uint32_t)g4_min64((io->discard_bytes - skip) >> queue->block_shift, RANGE_MOST_BLOCKS);
-	range->lba = (io->offset_bytes + skip) >> queue->block_shift;
+	range->blocks = (uint32_t)g4_min64((io->discard_bytes - skip) >> target->block_shift, RANGE_MOST_BLOCKS);
+	range->lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
 	command->opcode = G4_NVME_DSM;
 	command->prp1 = (uintptr_t)list;
 	command->dword11 = G4_NVME_DSM_DEALLOCATE;
-	return (uint64_t)range->blocks << queue->block_shift;
+	return (uint64_t)range->blocks << target->block_shift;
 }
 
 /* Starts what comes next. */
-G4_FN static void start_next(struct g4_nvme_queue *queue, struct g4_io *io, uint32_t number)
+G4_FN static void start_next(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io,
+			     uint32_t number)
 {
 	struct g4_nvme_slot *slot = &queue->flight.slots[number];
 	uint8_t *list = queue->lists + number * G4_NVME_LIST_BYTES;
 	const uint64_t started = io->cookie & STARTED_MASK;
 
 	memset(&slot->command, 0, sizeof(slot->command));
-	slot->command.nsid = queue->nsid;
+	slot->command.nsid = target->nsid;
+	slot->space = target->space;
 	slot->io = io;
 	if (is_data(io))
-		io->cookie += describe_data(queue, io, started, list, &slot->command);
+		io->cookie += describe_data(queue, target, io, started, list, &slot->command);
 	else if (io->op == G4_IO_DISCARD)
-		io->cookie += describe_discard(queue, io, started, list, &slot->command);
+		io->cookie += describe_discard(target, io, started, list, &slot->command);
 	else /* G4_NVME_FLUSH is 0 */
 		io->cookie += 1;
 	g4_add32(&io->queue, 1);
@@ -190,25 +193,26 @@ G4_FN static bool has_more(struct g4_io *io)
 }
 
 /* False: slots have run out. */
-G4_FN static bool start_more(struct g4_nvme_queue *queue, struct g4_io *io)
+G4_FN static bool start_more(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io)
 {
 	uint32_t number;
 
 	while (has_more(io)) {
 		if (!g4_slots_take(&queue->pool, g4_io_class(io), &number))
 			return false;
-		start_next(queue, io, number);
+		start_next(queue, target, io, number);
 	}
 	return true;
 }
 
-G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io)
+G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io)
 {
 	io->queue = 1;
-	start_more(queue, io);
+	start_more(queue, target, io);
 }
 
-G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn)
+G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io,
+			struct g4_nvme_turn *turn)
 {
 	uint32_t number;
 
@@ -222,10 +226,10 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4
 		if (!g4_slots_got(&queue->pool, g4_io_class(io), turn->ticket, &number))
 			return false;
 		turn->asked = false;
-		start_next(queue, io, number);
+		start_next(queue, target, io, number);
 	}
 	/* a ticket only while nothing is under way: the request cannot end meanwhile, and the slot is used */
-	if (!(io->cookie & ALL_STARTED) && !start_more(queue, io) && turn && g4_load32_acq(&io->queue) == 1 &&
+	if (!(io->cookie & ALL_STARTED) && !start_more(queue, target, io) && turn && g4_load32_acq(&io->queue) == 1 &&
 	    has_more(io)) {
 		turn->ticket = g4_slots_ask(&queue->pool, g4_io_class(io));
 		turn->asked = true;
