@@ -11,8 +11,8 @@
  * Times are from just before the submission until the reader has seen the completion, those of each thread's first two million
  * reads. A reader of many reads through the driver waits for the oldest one.
  *
- * Usage: nvme_bench [-s SECONDS] [-b BYTES] [-m MIB]
- *   SECONDS of each row (1); BYTES of a read, 512 to 4096 (512); MIB of memory as the medium (64)
+ * Usage: nvme_bench [-l] [-s SECONDS] [-b BYTES] [-m MIB]
+ *   -l: only rows of lanes; SECONDS of each row (1); BYTES of a read, 512 to 4096 (512); MIB of memory as the medium (64)
  * Prints a line for each: way, controllers, threads, depth of each, requests/s, then ns: minimum, quartiles, 99.9 %, maximum.
  */
 #define _GNU_SOURCE 1
@@ -266,8 +266,12 @@ static void row(enum way way, uint32_t controllers, uint32_t threads_each, uint3
 
 int main(int argc, char **argv)
 {
-	for (int c; (c = getopt(argc, argv, "s:b:m:")) != -1;) {
-		if (c == 's')
+	bool lanes_only = false;
+
+	for (int c; (c = getopt(argc, argv, "ls:b:m:")) != -1;) {
+		if (c == 'l')
+			lanes_only = true;
+		else if (c == 's')
 			seconds = strtod(optarg, NULL);
 		else if (c == 'b')
 			read_bytes = strtoull(optarg, NULL, 10);
@@ -279,6 +283,10 @@ int main(int argc, char **argv)
 	if (seconds <= 0 || read_bytes < 512 || read_bytes > 4096 || read_bytes % 512 != 0 || medium_mib == 0)
 		die("SECONDS above 0, BYTES a multiple of 512 up to 4096, MIB above 0");
 	printf("way  controllers  threads  depth  requests/s   minimum  25%%  median  75%%  99.9%%  maximum (ns)\n");
+	for (int way = LANES; lanes_only && way <= MET; way++)
+		row((enum way)way, 1, 16, 1);
+	if (lanes_only)
+		return 0;
 	for (uint32_t depth = 1; depth <= DEPTH_MOST; depth = depth == 1 ? 32 : depth * 2)
 		for (int way = RAW; way <= DRIVER; way++)
 			row((enum way)way, 1, 1, depth);

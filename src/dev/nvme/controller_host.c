@@ -241,12 +241,14 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	identity->namespaces = data->namespaces;
 	identity->volatile_cache = data->vwc & 1;
 	identity->discard = data->oncs & G4_NVME_ONCS_DSM;
+	/* 2 wants 4 bytes of alignment, which sectors have; 3 is none of the specification's */
+	identity->sgl = (data->sgls & 3) == 1 || (data->sgls & 3) == 2;
 	return 0;
 }
 
 /* Of a namespace, by its number. */
 static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *identity, uint32_t nsid,
-			 struct g4_dev_props *props, struct g4_dev_message message)
+			 struct g4_dev_props *props, uint32_t *boundary_blocks, struct g4_dev_message message)
 {
 	struct g4_nvme_namespace_data page __attribute__((aligned(8)));
 	const struct g4_nvme_namespace_data *const data = &page;
@@ -281,6 +283,7 @@ static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *id
 				       .read_only = nvme->read_only,
 				       .volatile_cache = identity->volatile_cache,
 				       .discard = identity->discard && !nvme->read_only};
+	*boundary_blocks = data->boundary;
 	if (props->size_bytes < G4_PAGE_BYTES)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small (%" PRIu64 " bytes)", nvme->name,
 				   props->size_bytes);
@@ -335,7 +338,8 @@ static struct g4_nvme_target target_of(const struct g4_nvme *nvme, uint32_t spac
 {
 	return (struct g4_nvme_target){.nsid = nvme->spaces[space].nsid,
 				       .block_shift = nvme->spaces[space].props.sector_bytes == 512 ? 9 : 12,
-				       .space = space};
+				       .space = space,
+				       .boundary_blocks = nvme->spaces[space].boundary_blocks};
 }
 
 /* The driver's side of a queue that has just been made for the first time. */
@@ -354,6 +358,7 @@ static void begin_queue(struct g4_nvme *nvme, uint32_t index)
 		completions_of(nvme, index) + g4_align_up(entries * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES);
 	queue->first = target_of(nvme, 0);
 	queue->piece_bytes = nvme->identity.piece_bytes;
+	queue->has_sgl = nvme->identity.sgl;
 }
 
 static int map_memory(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message)
@@ -387,7 +392,7 @@ static int find_space(struct g4_nvme *nvme, uint32_t nsid, uint32_t *space, stru
 	if (nvme->space_count == G4_NVME_SPACES_MOST)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: more than %u namespaces of a controller were used",
 				   nvme->name, G4_NVME_SPACES_MOST);
-	const int rc = see_namespace(nvme, &nvme->identity, nsid, &next->props, message);
+	const int rc = see_namespace(nvme, &nvme->identity, nsid, &next->props, &next->boundary_blocks, message);
 	if (rc < 0)
 		return rc;
 	next->nsid = nsid;
@@ -467,8 +472,8 @@ bool g4_nvme_stop(struct g4_nvme *nvme)
 
 static bool is_same(const struct g4_nvme_identity *a, const struct g4_nvme_identity *b)
 {
-	return a->volatile_cache == b->volatile_cache && a->discard == b->discard && a->piece_bytes == b->piece_bytes &&
-	       memcmp(a->serial, b->serial, sizeof(a->serial)) == 0;
+	return a->volatile_cache == b->volatile_cache && a->discard == b->discard && a->sgl == b->sgl &&
+	       a->piece_bytes == b->piece_bytes && memcmp(a->serial, b->serial, sizeof(a->serial)) == 0;
 }
 
 /* What it was, with all namespaces that were opened. */
@@ -476,11 +481,12 @@ static int identify_again(struct g4_nvme *nvme, struct g4_dev_message message)
 {
 	struct g4_nvme_identity now = {0};
 	struct g4_dev_props props;
+	uint32_t boundary;
 	int rc = see_controller(nvme, &now, message);
 	bool same = rc == 0 && is_same(&now, &nvme->identity);
 
 	for (uint32_t i = 0; i < nvme->space_count && rc == 0; i++) {
-		rc = see_namespace(nvme, &now, nvme->spaces[i].nsid, &props, message);
+		rc = see_namespace(nvme, &now, nvme->spaces[i].nsid, &props, &boundary, message);
 		same = same && rc == 0 && props.size_bytes == nvme->spaces[i].props.size_bytes &&
 		       props.sector_bytes == nvme->spaces[i].props.sector_bytes;
 	}

@@ -58,13 +58,14 @@ struct g4_nvme_options {
 struct g4_nvme_identity {
 	uint64_t piece_bytes; /* most data of a command */
 	uint32_t namespaces;  /* the highest number */
-	bool volatile_cache, discard;
+	bool volatile_cache, discard, sgl;
 	char serial[20];
 	uint16_t atomic_blocks; /* AWUPF, less 1 */
 };
 /* A namespace that was opened. */
 struct g4_nvme_space {
 	uint32_t nsid;
+	uint32_t boundary_blocks; /* NOIOB */
 	struct g4_dev_props props;
 };
 

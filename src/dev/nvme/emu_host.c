@@ -213,6 +213,9 @@ static bool add_buffer(struct g4_emu *emu, uint32_t *count, uint64_t at, uint64_
 /* The buffers that a command's PRPs describe, in emu->iov; a status. */
 static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *command, uint64_t bytes, uint32_t *count)
 {
+	if (command->flags & 0xc0)
+		return G4_NVME_BAD_FIELD; /* an SGL */
+
 	const uint64_t first = g4_min64(bytes, G4_PAGE_BYTES - command->prp1 % G4_PAGE_BYTES);
 	const uint64_t *list = (const uint64_t *)(uintptr_t)command->prp2;
 	uint64_t left = bytes - first;
@@ -243,6 +246,36 @@ static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *c
 		left -= n;
 	}
 	return G4_NVME_OK;
+}
+
+/* The same of those of an SGL: data in the command, or one segment of data. */
+static uint32_t find_segments(struct g4_emu *emu, const struct g4_nvme_command *command, uint64_t bytes,
+			      uint32_t *count)
+{
+	struct g4_nvme_sgl first;
+	const struct g4_nvme_sgl *descriptors = &first;
+	uint32_t n = 1;
+
+	*count = 0;
+	memcpy(&first, &command->prp1, sizeof(first));
+	if (first.type == G4_NVME_SGL_LAST_SEGMENT) {
+		if (first.address == 0 || first.bytes == 0 || first.bytes % sizeof(first) != 0)
+			return G4_NVME_BAD_SGL;
+		descriptors = (const struct g4_nvme_sgl *)(uintptr_t)first.address;
+		n = first.bytes / (uint32_t)sizeof(first);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (descriptors[i].type != G4_NVME_SGL_DATA)
+			return G4_NVME_BAD_SGL_TYPE;
+		if (descriptors[i].bytes > bytes)
+			return G4_NVME_BAD_SGL_LENGTH;
+		if (descriptors[i].address == 0 ||
+		    descriptors[i].address % emu->media[command->nsid - 1]->props.sector_bytes != 0 ||
+		    !add_buffer(emu, count, descriptors[i].address, descriptors[i].bytes))
+			return G4_NVME_BAD_SGL;
+		bytes -= descriptors[i].bytes;
+	}
+	return bytes == 0 ? G4_NVME_OK : G4_NVME_BAD_SGL_LENGTH;
 }
 
 static uint32_t status_of(int code, uint32_t otherwise)
@@ -283,7 +316,11 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 		return G4_NVME_LBA_RANGE | G4_NVME_DNR;
 	if (emu->options.mdts && blocks << emu->block_shift > G4_PAGE_BYTES << emu->options.mdts)
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
-	const uint32_t status = find_buffers(emu, command, blocks << emu->block_shift, &count);
+	if (emu->options.boundary && lba / emu->options.boundary != (lba + blocks - 1) / emu->options.boundary)
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	const uint32_t status = (command->flags & 0xc0) == G4_NVME_SGL && emu->options.sgls ?
+					find_segments(emu, command, blocks << emu->block_shift, &count) :
+					find_buffers(emu, command, blocks << emu->block_shift, &count);
 	if (status != G4_NVME_OK)
 		return status | G4_NVME_DNR;
 	struct g4_io io = {.op = reads ? G4_IO_READ : G4_IO_WRITE,
@@ -363,6 +400,7 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 		data->cqes = 0x44;
 		data->namespaces = emu->media[1] ? 2 : 1;
 		data->oncs = emu->media[0]->props.discard ? G4_NVME_ONCS_DSM : 0;
+		data->sgls = emu->options.sgls;
 		data->vwc = emu->media[0]->props.volatile_cache;
 		return G4_NVME_OK;
 	}
@@ -376,6 +414,7 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 		       lies & G4_EMU_HALF	     ? emu->blocks[command->nsid - 1] / 2 :
 						       emu->blocks[command->nsid - 1];
 	data->capacity = data->used = data->blocks;
+	data->boundary = (g4_le16)emu->options.boundary;
 	data->formats = 1;
 	data->format = lies & G4_EMU_NO_SUCH_FORMAT ? 9 : emu->block_shift == 12;
 	data->format_list[0].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 9;

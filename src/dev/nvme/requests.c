@@ -11,6 +11,7 @@
 #define STARTED_MASK ((UINT64_C(1) << STARTED_BITS) - 1)
 #define ALL_STARTED (UINT64_C(1) << STARTED_BITS)
 #define RANGE_MOST_BLOCKS (UINT64_C(1) << 31)
+#define SGL_MOST (G4_NVME_LIST_BYTES / sizeof(struct g4_nvme_sgl))
 
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_queue) % 128 == 0, "no two queues share a cache line");
 
@@ -114,34 +115,90 @@ G4_FN static bool add_buffer(struct pages *pages, uint64_t at, uint64_t bytes, u
 	return true;
 }
 
+/* A part of a request's data: how much of it a command may move. */
+struct part {
+	uint32_t first; /* vector */
+	uint64_t skip;	/* bytes of it */
+	uint64_t most;
+};
+
+G4_FN static struct part part_at(const struct g4_nvme_queue *queue, const struct g4_nvme_target *target,
+				 const struct g4_io *io, uint64_t skip)
+{
+	struct part part = {0, skip, g4_min64(bytes_of(io) - skip, queue->piece_bytes)};
+
+	if (target->boundary_blocks) {
+		const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
+		part.most = g4_min64(part.most, (target->boundary_blocks - lba % target->boundary_blocks)
+							<< target->block_shift);
+	}
+	while (part.skip >= io->iov[part.first].bytes)
+		part.skip -= io->iov[part.first++].bytes;
+	return part;
+}
+
+/* By PRPs; returns how many bytes, which may be less than the part has. */
+G4_FN static uint64_t describe_pages(const struct g4_io *io, struct part part, uint8_t *list,
+				     struct g4_nvme_command *command)
+{
+	struct pages pages;
+
+	memset(&pages, 0, sizeof(pages));
+	pages.list = (uint64_t *)list;
+	for (uint32_t i = part.first; i < io->iov_count && pages.bytes < part.most; i++) {
+		if (!add_buffer(&pages, (uintptr_t)io->iov[i].base + part.skip, io->iov[i].bytes - part.skip,
+				part.most))
+			break;
+		part.skip = 0;
+	}
+	command->prp1 = pages.first;
+	if (pages.count > 1)
+		command->prp2 = pages.count == 2 ? pages.list[0] : (uintptr_t)list;
+	return pages.bytes;
+}
+
+/* By an SGL: vectors as they are, as many as fit. */
+G4_FN static uint64_t describe_vectors(const struct g4_io *io, struct part part, uint8_t *list,
+				       struct g4_nvme_command *command)
+{
+	struct g4_nvme_sgl *descriptors = (struct g4_nvme_sgl *)list;
+	uint32_t count = 0;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = part.first; i < io->iov_count && bytes < part.most && count < SGL_MOST; i++) {
+		const uint64_t n = g4_min64(io->iov[i].bytes - part.skip, part.most - bytes);
+		if (n == 0)
+			continue;
+		memset(&descriptors[count], 0, sizeof(descriptors[count]));
+		descriptors[count].address = (uintptr_t)io->iov[i].base + part.skip;
+		descriptors[count++].bytes = (uint32_t)n;
+		bytes += n;
+		part.skip = 0;
+	}
+	command->flags = G4_NVME_SGL;
+	command->prp1 = (uintptr_t)list;
+	command->prp2 = count * sizeof(*descriptors) | (uint64_t)G4_NVME_SGL_LAST_SEGMENT << 56;
+	return bytes;
+}
+
 /* The command for what comes at `skip` bytes of the request's data. Returns how many bytes it moves. */
 G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const struct g4_nvme_target *target,
 				    const struct g4_io *io, uint64_t skip, uint8_t *list,
 				    struct g4_nvme_command *command)
 {
 	const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
-	struct pages pages;
-	uint32_t i = 0;
+	const struct part part = part_at(queue, target, io, skip);
+	uint64_t bytes = describe_pages(io, part, list, command);
 
-	memset(&pages, 0, sizeof(pages));
-	pages.list = (uint64_t *)list;
-	while (skip >= io->iov[i].bytes)
-		skip -= io->iov[i++].bytes;
-	for (; i < io->iov_count; i++) {
-		if (!add_buffer(&pages, (uintptr_t)io->iov[i].base + skip, io->iov[i].bytes - skip, queue->piece_bytes))
-			break;
-		skip = 0;
-	}
+	if (bytes < part.most && queue->has_sgl)
+		bytes = describe_vectors(io, part, list, command);
 	command->opcode = io->op == G4_IO_READ ? G4_NVME_READ : G4_NVME_WRITE;
-	command->prp1 = pages.first;
-	if (pages.count > 1)
-		command->prp2 = pages.count == 2 ? pages.list[0] : (uintptr_t)list;
 	command->dword10 = (uint32_t)lba;
 	command->dword11 = (uint32_t)(lba >> 32);
-	command->dword12 = (uint32_t)(pages.bytes >> target->block_shift) - 1;
+	command->dword12 = (uint32_t)(bytes >> target->block_shift) - 1;
 	if (io->op == G4_IO_WRITE && (io->flags & G4_IO_FUA))
 		command->dword12 |= G4_NVME_RW_FUA;
-	return pages.bytes;
+	return bytes;
 }
 
 G4_FN static uint64_t describe_discard(const struct g4_nvme_target *target, const struct g4_io *io, uint64_t skip,

@@ -14,24 +14,26 @@
 #include "dev/dev.h"
 #include "dev/nvme/flight.h"
 
-#define G4_NVME_LIST_BYTES G4_PAGE_BYTES /* for each slot: the PRPs of a command, or the range of a DSM */
+#define G4_NVME_LIST_BYTES G4_PAGE_BYTES /* for each slot: the PRPs or the SGL of a command, or the range of a DSM */
 
 /* What a request is of: a namespace, or a part of one, which begins at a block. */
 struct g4_nvme_target {
 	uint32_t nsid;
 	uint32_t block_shift;
 	uint64_t first_block;
-	uint32_t space; /* flight.h */
-	uint32_t reserved;
+	uint32_t space;		  /* flight.h */
+	uint32_t boundary_blocks; /* of the namespace: no command crosses a multiple; 0: it does not matter */
 };
 
 struct g4_nvme_queue {
 	struct g4_nvme_flight flight;
 	struct g4_slots pool; /* of flight.slots */
 	uint8_t *lists;
-	uint64_t piece_bytes;	     /* most data of a command: whole pages, at most what a list of PRPs describes */
+	uint64_t piece_bytes; /* most data of a command: whole pages, at most what a list of PRPs describes */
+	uint32_t has_sgl;     /* the controller takes SGLs, which describe what PRPs would cut */
+	uint32_t reserved;
 	struct g4_nvme_target first; /* what the controller was opened for; the queue has requests of others, too */
-	uint8_t padding[88];
+	uint8_t padding[80];
 };
 #define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
 

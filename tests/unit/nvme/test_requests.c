@@ -166,6 +166,83 @@ static void slots_go_to_those_who_asked_first(void **state)
 	assert_true(g4_nvme_step(&queue, &queue.first, &second, &turns[1]));
 }
 
+/* Pieces that begin and end inside pages: PRPs need a command for each, an SGL one for all. */
+static void an_sgl_describes_what_prps_would_cut(void **state)
+{
+	struct g4_iov parts[3] = {{data + 512, 1024}, {data + 8192, 512}, {data + 16384 + 3584, 8192}};
+	struct g4_io io = {.op = G4_IO_READ, .iov = parts, .iov_count = 3};
+
+	(void)state;
+	for (queue.has_sgl = 0; queue.has_sgl < 2; queue.has_sgl++) {
+		uint32_t count = 0;
+		io = (struct g4_io){.op = G4_IO_READ, .offset_bytes = 4096, .iov = parts, .iov_count = 3};
+		g4_nvme_start(&queue, &queue.first, &io);
+		for (const struct g4_nvme_command *command; (command = next_command()); count++) {
+			assert_int_equal(command->flags, queue.has_sgl ? G4_NVME_SGL : 0);
+			answer(command->id, G4_NVME_OK);
+			if (!queue.has_sgl)
+				continue;
+			const struct g4_nvme_sgl *list = (const struct g4_nvme_sgl *)(uintptr_t)command->prp1;
+			assert_int_equal(command->prp2, 48 | UINT64_C(0x30) << 56);
+			assert_int_equal(command->dword12, (1024 + 512 + 8192) / 512 - 1);
+			for (uint32_t i = 0; i < 3; i++) {
+				assert_int_equal(list[i].address, (uintptr_t)parts[i].base);
+				assert_int_equal(list[i].bytes, parts[i].bytes);
+				assert_int_equal(list[i].type, G4_NVME_SGL_DATA);
+			}
+		}
+		assert_int_equal(count, queue.has_sgl ? 1 : 3);
+		while (!g4_nvme_step(&queue, &queue.first, &io, NULL))
+			;
+		assert_int_equal(io.result, 0);
+	}
+	queue.has_sgl = 1; /* what PRPs can do stays theirs */
+	io = request(G4_IO_WRITE, 0, data, 12288);
+	g4_nvme_start(&queue, &queue.first, &io);
+	assert_int_equal(next_command()->flags, 0);
+}
+
+/* More vectors than a list has places for. */
+static void a_long_sgl_is_cut(void **state)
+{
+	static struct g4_iov parts[300];
+	struct g4_io io = {.op = G4_IO_WRITE, .iov = parts, .iov_count = 300};
+
+	(void)state;
+	queue.has_sgl = 1;
+	queue.piece_bytes = G4_MIB;
+	for (uint32_t i = 0; i < 300; i++)
+		parts[i] = (struct g4_iov){data + i * 1024 + 512, 512};
+	g4_nvme_start(&queue, &queue.first, &io);
+	const struct g4_nvme_command *command = next_command();
+	assert_int_equal(command->dword12, 256 - 1);
+	assert_int_equal((uint32_t)command->prp2, 4096);
+	command = next_command();
+	assert_int_equal(command->dword10, 256);
+	assert_int_equal(command->dword12, 300 - 256 - 1);
+}
+
+static void no_command_crosses_a_boundary(void **state)
+{
+	struct g4_io io = request(G4_IO_WRITE, 5 * 512, data, 24 * 512);
+	uint64_t lba = 100 + 5;
+
+	(void)state;
+	queue.first.boundary_blocks = 10;
+	queue.first.first_block = 100; /* boundaries are the namespace's */
+	g4_nvme_start(&queue, &queue.first, &io);
+	for (const struct g4_nvme_command *command; (command = next_command());) {
+		const uint64_t blocks = (command->dword12 & 0xffff) + 1;
+		assert_int_equal(command->dword10, lba);
+		assert_int_equal(lba / 10, (lba + blocks - 1) / 10);
+		lba += blocks;
+		answer(command->id, G4_NVME_OK);
+	}
+	assert_int_equal(lba, 100 + 5 + 24);
+	while (!g4_nvme_step(&queue, &queue.first, &io, NULL))
+		;
+}
+
 static void a_controller_that_is_dead_ends_all(void **state)
 {
 	struct g4_io io = request(G4_IO_READ, 0, data, G4_MIB);
@@ -193,6 +270,9 @@ int main(void)
 		request_test(an_error_may_be_tried_again_unless_it_is_final),
 		request_test(an_answer_to_nobody_ends_nothing),
 		request_test(slots_go_to_those_who_asked_first),
+		request_test(an_sgl_describes_what_prps_would_cut),
+		request_test(a_long_sgl_is_cut),
+		request_test(no_command_crosses_a_boundary),
 		request_test(a_controller_that_is_dead_ends_all),
 	};
 
