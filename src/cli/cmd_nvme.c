@@ -21,10 +21,11 @@ const char g4_help_nvme[] =
 	"       gpu4fs nvme bind [-f] ADDRESS\n"
 	"       gpu4fs nvme unbind ADDRESS\n"
 	"       gpu4fs nvme id|log [-j] ADDRESS\n"
-	"       gpu4fs nvme test --destructive [-f] ADDRESS[/NAMESPACE]\n\n"
+	"       gpu4fs nvme test --destructive [-f] ADDRESS[/NAMESPACE[/PARTITION]]\n\n"
 	"For NVMe drives that gpu4fs drives itself, as the device nvme:ADDRESS or, where it is not\n"
-	"the first namespace, nvme:ADDRESS/NAMESPACE; an address is one of PCI, 0000:03:00.0. The\n"
-	"kernel needs an IOMMU that is on, and vfio-pci.\n\n"
+	"the first namespace, nvme:ADDRESS/NAMESPACE, with /PARTITION behind it for one of a GUID\n"
+	"partition table; an address is one of PCI, 0000:03:00.0. The kernel needs an IOMMU that is\n"
+	"on, and vfio-pci.\n\n"
 	"'list' shows all drives. 'bind' takes one from the kernel's driver and gives it to VFIO,\n"
 	"'unbind' gives it back, also when the program that used it has crashed. A drive that\n"
 	"is in use is not taken. 'id' shows what a drive that was bound says about itself, 'log' how it\n"
@@ -168,7 +169,7 @@ static int bind_to(const char *address, bool take, const struct request *request
 	const struct g4_dev_message sentence = sentence_in(message, sizeof(message));
 	struct g4_pci pci;
 
-	if (!g4_pci_parse(address, name, NULL))
+	if (!g4_pci_parse(address, name, NULL, NULL))
 		return g4_cli_usage("nvme", "'%s' is no PCI address, such as 0000:03:00.0", address);
 	if (g4_pci_find(name, name, &pci, sentence) < 0)
 		return failed(message);
@@ -190,7 +191,7 @@ static int open_controller(const char *address, struct g4_nvme **nvme)
 	struct g4_nvme_options options = {.queues = 1, .slots = 1, .read_only = true};
 	struct g4_nvme_provider provider;
 
-	if (!g4_pci_parse(address, name, &options.nsid))
+	if (!g4_pci_parse(address, name, &options.nsid, NULL))
 		return g4_cli_usage("nvme", "'%s' is no PCI address, such as 0000:03:00.0", address);
 	if (g4_vfio_open(name, name, &provider, sentence) < 0 ||
 	    g4_nvme_open(name, &provider, &options, nvme, sentence) < 0)

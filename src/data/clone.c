@@ -156,6 +156,7 @@ G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	struct g4_space_io request;
 
 	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+	request.io.flags = G4_IO_CLASS(G4_CLASS_BACKGROUND);
 	return g4_fetch(wg, fs, inode, page, &request, 1);
 }
 

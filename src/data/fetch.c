@@ -298,7 +298,9 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			     uint32_t copy, struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad,
 			     uint64_t *unverified)
 {
-	int rc = to ? g4_space_read_copy(wg, &fs->space, copy, address, to, count * G4_PAGE_BYTES) : 0;
+	int rc = to ? g4_space_read_copy_as(wg, &fs->space, copy, address, to, count * G4_PAGE_BYTES,
+					    G4_IO_CLASS(G4_CLASS_BACKGROUND)) :
+		      0;
 
 	*bad = rc < 0 ? UINT64_MAX : 0;
 	*unverified = 0;

@@ -50,7 +50,7 @@ G4_FN static int check_vector(const struct g4_dev *dev, const struct g4_io *io)
 
 G4_FN static int check_request(const struct g4_dev *dev, const struct g4_io *io)
 {
-	if ((io->flags & ~(G4_IO_FUA | G4_IO_COPY_MASK)) ||
+	if ((io->flags & ~(G4_IO_FUA | G4_IO_CLASS_MASK | G4_IO_COPY_MASK)) ||
 	    (io->flags & G4_IO_COPY_MASK) > G4_IO_COPY(g4_max64(dev->props.copies, 1) + dev->props.remakes - 1))
 		return -G4_E_INVAL;
 	if (dev->props.read_only && (io->op == G4_IO_WRITE || io->op == G4_IO_DISCARD))
@@ -296,6 +296,12 @@ G4_FN static int transfer(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, uin
 G4_FN int g4_dev_read(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes)
 {
 	return transfer(wg, dev, G4_IO_READ, 0, offset, buffer, bytes);
+}
+
+G4_FN int g4_dev_read_as(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes,
+			 uint32_t flags)
+{
+	return transfer(wg, dev, G4_IO_READ, flags, offset, buffer, bytes);
 }
 
 G4_FN int g4_dev_write(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, const void *buffer, uint64_t bytes,

@@ -11,6 +11,7 @@
 #define G4_DEV_H
 
 #include "base/error.h"
+#include "dev/slots.h"
 #include "simt/simt.h"
 
 struct g4_dev; /* one open device */
@@ -23,6 +24,9 @@ enum g4_io_op { G4_IO_READ, G4_IO_WRITE, G4_IO_FLUSH, G4_IO_DISCARD, G4_IO_CHECK
  */
 #define G4_IO_COPY(copy) (((uint32_t)(copy) + 1) << 8)
 #define G4_IO_COPY_MASK UINT32_C(0xff00)
+/* What it is for: enum g4_io_class (slots.h). Where a device has to choose, it decides who comes first; 0: foreground. */
+#define G4_IO_CLASS(io_class) ((uint32_t)(io_class) << 1)
+#define G4_IO_CLASS_MASK UINT32_C(6)
 
 struct g4_iov {
 	void *base;
@@ -64,6 +68,11 @@ struct g4_dev_props {
 	uint32_t remakes;
 };
 
+G4_HD G4_INLINE uint32_t g4_io_class(const struct g4_io *io)
+{
+	return (io->flags & G4_IO_CLASS_MASK) >> 1;
+}
+
 /*
  * Leader, thread-safe. Starts a request and those that follow it by `next`, with as few system calls as possible; errors show
  * in io->result.
@@ -75,6 +84,8 @@ G4_FN int g4_dev_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 G4_FN bool g4_dev_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 /* Leader. One request, start to end, on one buffer; the fast path for a synchronous access. */
 G4_FN int g4_dev_read(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes);
+G4_FN int g4_dev_read_as(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes,
+			 uint32_t flags);
 G4_FN int g4_dev_write(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, const void *buffer, uint64_t bytes,
 		       uint32_t flags);
 G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev);

@@ -10,6 +10,8 @@
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/pci_host.h"
 
+#define LANE_QUEUES 4u /* of a controller, for lanes */
+
 /* The text after `prefix`, or NULL when the name does not start with it. */
 static const char *after(const char *name, const char *prefix)
 {
@@ -33,22 +35,41 @@ static int open_mem(const char *name, const char *size, const struct g4_dev_open
 	return g4_mem_open(name, bytes, options, out, message);
 }
 
+#define PARTITION "part="
+
+/* The device's name behind "part=NUMBER:", or all of it where that is not there; NULL: the number is none. */
+static const char *emulated_device(const char *rest, uint32_t *partition)
+{
+	const char *number = after(rest, PARTITION);
+	char *end;
+
+	*partition = 0;
+	if (!number || !strchr(number, ':'))
+		return rest;
+	const unsigned long value = strtoul(number, &end, 10);
+	*partition = (uint32_t)value;
+	return *number >= '0' && *number <= '9' && *end == ':' && value > 0 && value < UINT32_MAX ? end + 1 : NULL;
+}
+
 /* A controller that a thread of this process plays, over another device. */
 static int open_emulated(const char *name, const char *inner, const struct g4_dev_open_options *options,
 			 struct g4_dev **out, struct g4_dev_message message)
 {
+	struct g4_nvme_options own_options = {.lanes = LANE_QUEUES};
 	struct g4_dev_open_options own = *options;
 	struct g4_dev *medium;
 
-	if (*inner == '\0' || after(inner, "emu:"))
-		return g4_dev_fail(message, -G4_E_DEV_NAME, "%s: emu: takes the name of another device", name);
+	inner = emulated_device(inner, &own_options.partition);
+	if (!inner || *inner == '\0' || after(inner, "emu:"))
+		return g4_dev_fail(
+			message, -G4_E_DEV_NAME,
+			"%s: emu: takes the name of another device, behind part=NUMBER: if it is a partition", name);
 	own.flags |= G4_DEV_SYNCHRONOUS;
 	char sentence[512] = "";
 	const int code = g4_dev_open(inner, &own, &medium, sentence, sizeof(sentence));
 	if (code != 0) /* it begins with the inner name */
 		return g4_dev_fail(message, code, "%.*s%s", (int)(inner - name), name, sentence);
-	return g4_nvme_emu_device_open(name, medium, NULL, &(struct g4_nvme_options){.lanes = true}, out, NULL,
-				       message);
+	return g4_nvme_emu_device_open(name, medium, NULL, &own_options, out, NULL, message);
 }
 
 /* "FILE:" and the name of another device: where the trace's file ends; NULL when there is none. */
@@ -88,14 +109,14 @@ static int open_nvme(const char *name, const char *address, const struct g4_dev_
 		     struct g4_dev **out, struct g4_dev_message message)
 {
 	char pci[G4_PCI_NAME_BYTES];
-	uint32_t nsid;
+	struct g4_nvme_where where;
 
-	if (!g4_pci_parse(address, pci, &nsid))
+	if (!g4_pci_parse(address, pci, &where.nsid, &where.partition))
 		return g4_dev_fail(message, -G4_E_DEV_NAME,
-				   "%s: nvme: takes a PCI address, and a namespace's number if it is not 1: "
-				   "nvme:0000:03:00.0/2",
+				   "%s: nvme: takes a PCI address, a namespace's number if it is not 1, and a "
+				   "partition's behind that: nvme:0000:03:00.0/2, nvme:0000:03:00.0/1/3",
 				   name);
-	return g4_nvme_drive_open(name, pci, nsid, options->flags, out, message);
+	return g4_nvme_drive_open(name, pci, &where, options->flags, NULL, out, message);
 }
 
 /* The name of the device that a tracing one wraps, or the name itself. */
@@ -117,8 +138,12 @@ const char *g4_dev_path(const char *name)
 	static const char *const kinds[] = {"emu:", "dax:"};
 
 	name = without_trace(name);
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		name = after(name, kinds[i]) ? after(name, kinds[i]) : name;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const char *rest = after(name, kinds[i]);
+		uint32_t partition;
+		const char *inner = rest && i == 0 ? emulated_device(rest, &partition) : NULL;
+		name = inner ? inner : rest ? rest : name;
+	}
 	return name;
 }
 

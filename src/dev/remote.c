@@ -3,8 +3,8 @@
  * The engine's side of a remote device (remote.h).
  *
  * A struct g4_io becomes one or more slots: data is cut at the chunk's size, and a write that is to be durable and takes
- * several slots ends with a flush. In io->queue begins the list of its slots that are under way (1 + slot), io->cookie
- * counts the bytes of data that were started; UINT64_MAX: nothing is left to start.
+ * several slots ends with a flush. In io->queue stands the queue (high half), and the list of its slots that are under way begins
+ * there (1 + slot); io->cookie counts the bytes of data that were started; UINT64_MAX: nothing is left to start.
  *
  * Progress: a workgroup that waits for a slot holds none. The holder of one finds it finished without anybody else's
  * help: the agent or the controller finishes what is posted, and a holder that waits looks itself.
@@ -19,6 +19,8 @@
 #define AREA_MOST_BYTES (G4_MIB)       /* and cut here, so that the device has several pieces to work on */
 #define OUTCOME_DONE (UINT64_C(1) << 32)
 #define NO_SLOT G4_NVME_NO_SLOT
+#define QUEUE_SHIFT 16u /* of g4_io.queue */
+#define SLOT_MASK 0xffffu
 #define LOOKS 32u /* at a controller's completions, by a waiter that looks for all */
 
 struct piece {
@@ -44,14 +46,49 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 	remote->chunk_bytes = chunk_bytes;
 	remote->slots = slots;
 	g4_slots_init(&remote->pool, slots);
+	g4_mapper_init(&remote->mapper, 1);
 }
 #endif
 
-G4_FN static uint32_t await_slot(struct g4_remote *r)
-{
-	uint32_t ticket = g4_slots_ask(&r->pool), slot, rests = 1;
+/* ---- queues ---- */
 
-	while (!g4_slots_got(&r->pool, ticket, &slot))
+G4_FN static uint32_t queue_of(const struct g4_io *io)
+{
+	return io->queue >> QUEUE_SHIFT;
+}
+
+G4_FN static struct g4_remote *remote_of(const struct g4_dev *dev, const struct g4_io *io)
+{
+	return &dev->remote[queue_of(io)];
+}
+
+/* 1 + the first of its slots; 0: nothing of it is under way. */
+G4_FN static uint32_t first_slot(const struct g4_io *io)
+{
+	return io->queue & SLOT_MASK;
+}
+
+/* For a workgroup that has to wait for a slot: where it begins the next time. */
+G4_FN static void consider_moving(const struct g4_wg *wg, const struct g4_dev *dev, uint32_t queue)
+{
+	struct g4_mapper *mapper = &dev->remote->mapper;
+	uint32_t other;
+
+	if (mapper->queues > 1 && g4_mapper_waited(mapper, g4_wg_index(wg), queue, &other))
+		g4_mapper_move(mapper, g4_wg_index(wg), queue, g4_slots_load(&dev->remote[queue].pool), other,
+			       g4_slots_load(&dev->remote[other].pool));
+}
+
+G4_FN static uint32_t await_slot(const struct g4_wg *wg, const struct g4_dev *dev, const struct g4_io *io)
+{
+	struct g4_slots *pool = &remote_of(dev, io)->pool;
+	uint32_t slot, rests = 1;
+
+	if (g4_slots_take(pool, g4_io_class(io), &slot))
+		return slot;
+	const uint32_t ticket = g4_slots_ask(pool, g4_io_class(io));
+	consider_moving(wg, dev, queue_of(io));
+	while (!g4_slots_got(pool, g4_io_class(io), ticket, &slot))
 		g4_slots_rest(&rests);
 	return slot;
 }
@@ -104,7 +141,7 @@ G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, 
 		skip -= io->iov[i++].bytes;
 	uint64_t here = io->iov[i].bytes - skip;
 	piece->op = io->op;
-	piece->flags = io->flags & G4_IO_COPY_MASK;
+	piece->flags = io->flags & (G4_IO_COPY_MASK | G4_IO_CLASS_MASK);
 	piece->within = io->cookie;
 	piece->area = G4_REMOTE_STAGING;
 	piece->bytes = g4_min64(total - io->cookie, r->chunk_bytes);
@@ -133,7 +170,7 @@ G4_FN static bool next_piece(const struct g4_remote *r, const struct g4_io *io, 
 		return true;
 	}
 	piece->op = G4_IO_FLUSH;
-	return io->cookie == total && total > 0 && (io->flags & G4_IO_FUA) && io->queue == 0;
+	return io->cookie == total && total > 0 && (io->flags & G4_IO_FUA) && first_slot(io) == 0;
 }
 
 /* ---- moving data ---- */
@@ -182,8 +219,8 @@ G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io,
 	g4_store64_rlx(&own->outcome, 0);
 	own->at = piece->within;
 	own->bytes = staged && gives_data(piece->op) ? piece->bytes : 0;
-	own->next = io->queue;
-	io->queue = slot + 1;
+	own->next = first_slot(io);
+	io->queue += slot + 1 - own->next;
 	/* started: all there is, where nothing has to follow */
 	io->cookie = data && piece->bytes < data_bytes(io) ? piece->within + piece->bytes : UINT64_MAX;
 	if (staged && takes_data(piece->op))
@@ -247,13 +284,33 @@ G4_FN static void look(struct g4_remote *r, uint32_t own)
 	g4_slots_looked(&r->pool);
 }
 
+/*
+ * The same, in the queue of a request. While the host resets the controller, all its queues have to be quiet, also those that nobody
+ * looks at because nothing is under way in them.
+ */
+G4_FN static void look_for(const struct g4_dev *dev, const struct g4_io *io, uint32_t own)
+{
+	struct g4_remote *r = remote_of(dev, io);
+
+	look(r, own);
+	if (!r->lanes || dev->remote->mapper.queues <= 1 || !g4_nvme_lanes_alarm(r->lanes))
+		return;
+	for (uint32_t i = 0; i < dev->remote->mapper.queues; i++) {
+		struct g4_remote *other = &dev->remote[i];
+		if (!g4_slots_try_look(&other->pool))
+			continue;
+		g4_nvme_lanes_attend(other->lanes);
+		g4_slots_looked(&other->pool);
+	}
+}
+
 /* Takes in what has ended of a request. */
 G4_FN static void collect(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io)
 {
 	uint32_t *link = &io->queue;
 
-	while (*link) {
-		uint32_t slot = *link - 1;
+	while (*link & SLOT_MASK) {
+		uint32_t slot = (*link & SLOT_MASK) - 1;
 		struct g4_remote_slot *own = &r->slot[slot];
 		const int code = outcome_of(r, slot);
 
@@ -265,8 +322,8 @@ G4_FN static void collect(struct g4_wg *wg, struct g4_remote *r, struct g4_io *i
 			move(wg, io, own->at, own->bytes, chunk_of(r, slot), false);
 		if (io->result == 0)
 			io->result = code;
-		*link = own->next;
-		g4_slots_give(&r->pool, slot);
+		*link += own->next - (slot + 1);
+		g4_slots_give(&r->pool, g4_io_class(io), slot);
 	}
 }
 
@@ -274,7 +331,7 @@ G4_FN static bool ended(const struct g4_remote *r, struct g4_io *io)
 {
 	struct piece piece;
 
-	if (io->queue != 0 || next_piece(r, io, &piece))
+	if (first_slot(io) != 0 || next_piece(r, io, &piece))
 		return false;
 	g4_store32_rel(&io->done, 1);
 	return true;
@@ -289,7 +346,7 @@ G4_FN static bool begin(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io)
 	uint32_t slot;
 
 	while (next_piece(r, io, &piece)) {
-		if (!g4_slots_take(&r->pool, &slot))
+		if (!g4_slots_take(&r->pool, g4_io_class(io), &slot))
 			return false;
 		start(wg, r, io, &piece, slot);
 	}
@@ -299,25 +356,29 @@ G4_FN static bool begin(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io)
 
 G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 {
+	const uint32_t queues = dev->remote->mapper.queues;
+	const uint32_t queue = queues > 1 ? g4_mapper_queue(&dev->remote->mapper, g4_wg_index(wg)) : 0;
 	bool started = true;
 
 	for (struct g4_io *io = first; io; io = io->next)
-		io->queue = 0;
+		io->queue = queue << QUEUE_SHIFT;
 	for (struct g4_io *io = first; io && started; io = io->next)
-		started = g4_load32_rlx(&io->done) || begin(wg, dev->remote, io);
+		started = g4_load32_rlx(&io->done) || begin(wg, &dev->remote[queue], io);
 }
 
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-	look(dev->remote, NO_SLOT);
-	collect(wg, dev->remote, io);
-	if (!ended(dev->remote, io))
-		begin(wg, dev->remote, io);
+	struct g4_remote *r = remote_of(dev, io);
+
+	look_for(dev, io, NO_SLOT);
+	collect(wg, r, io);
+	if (!ended(r, io))
+		begin(wg, r, io);
 }
 
 G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-	struct g4_remote *r = dev->remote;
+	struct g4_remote *r = remote_of(dev, io);
 	uint32_t rests = 1, slot;
 	struct piece piece;
 
@@ -325,14 +386,15 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 		collect(wg, r, io);
 		if (ended(r, io))
 			return;
-		if (next_piece(r, io, &piece) && (io->queue == 0 || g4_slots_take(&r->pool, &slot))) {
-			if (io->queue == 0)
-				slot = await_slot(r);
+		if (next_piece(r, io, &piece) &&
+		    (first_slot(io) == 0 || g4_slots_take(&r->pool, g4_io_class(io), &slot))) {
+			if (first_slot(io) == 0)
+				slot = await_slot(wg, dev, io);
 			start(wg, r, io, &piece, slot);
 			rests = 1;
 			continue;
 		}
-		look(r, io->queue - 1); /* NO_SLOT where there is none */
+		look_for(dev, io, first_slot(io) - 1); /* NO_SLOT where there is none */
 		g4_slots_rest(&rests);
 	}
 }

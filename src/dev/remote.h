@@ -24,8 +24,9 @@
  * can overflow: an entry is overwritten `slots` entries later, but not more than `slots` requests have been posted whose
  * slots are not free again.
  *
- * Where the device is a controller whose queues lanes can use, there is no agent: requests go into such a queue (nvme/lanes.h), with
- * the same slots and chunks.
+ * Where the device is a controller whose queues lanes can use, there is no agent: requests go into such queues (nvme/lanes.h), with
+ * the same slots and chunks. Then a struct g4_dev has as many struct g4_remote in a row as there are queues, and a mapper says which
+ * one a workgroup uses. Its requests are all in one at a time: it changes only when nothing of its own is under way.
  *
  * Over PCIe there are no atomics on host memory, and polling it by more than a few is slow for all. So everything that
  * is added to or locked lies in the engine's memory, and one waiter at a time looks at `finished`, for all.
@@ -34,6 +35,7 @@
 #define G4_DEV_REMOTE_H
 
 #include "dev/dev.h"
+#include "dev/mapper.h"
 #include "dev/slots.h"
 
 #define G4_REMOTE_SLOTS G4_SLOTS_MOST /* at most */
@@ -42,7 +44,7 @@
 
 struct g4_remote_request {
 	uint32_t op;	/* enum g4_io_op, or one of those below */
-	uint32_t flags; /* G4_IO_FUA */
+	uint32_t flags; /* G4_IO_FUA, G4_IO_CLASS() */
 	uint64_t offset_bytes;
 	uint64_t bytes; /* of one buffer, or to be discarded */
 	uint64_t at;	/* where in its area the buffer begins */
@@ -133,6 +135,7 @@ struct g4_remote {
 	struct g4_slots pool;
 	struct g4_remote_slot slot[G4_REMOTE_SLOTS];
 	struct g4_remote_area areas[G4_REMOTE_AREAS];
+	struct g4_mapper mapper; /* of the first one, for all */
 };
 
 /* The engine's side with all slots free. `memory` is the shared memory as the engine addresses it. Host only. */

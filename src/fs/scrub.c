@@ -206,8 +206,8 @@ G4_FN static uint64_t unlike(struct g4_scrub_step *step, const struct g4_inode_c
 						   1,	       G4_E_DATA};
 		for (uint32_t copy = 0; copy < copies; copy++)
 			if (g4_sum_entry_algorithm(&sums[k]) == G4_CHECKSUM_NONE && !(differ >> k & 1) &&
-			    g4_space_read_copy(step->wg, &step->fs->space, copy, at, step->buffer, G4_PAGE_BYTES) ==
-				    0 &&
+			    g4_space_read_copy_as(step->wg, &step->fs->space, copy, at, step->buffer, G4_PAGE_BYTES,
+						  G4_IO_CLASS(G4_CLASS_BACKGROUND)) == 0 &&
 			    !g4_bytes_equal(step->buffer, step->scrub->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES))
 				differ |= UINT64_C(1) << k;
 		if (differ >> k & 1)

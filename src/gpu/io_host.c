@@ -72,10 +72,6 @@ static bool share_keeper(struct g4_gpu_io *io)
 /* -G4_E_NOTSUP: it is no controller, or the GPU can not reach it; an agent can do its requests. */
 static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *on_gpu)
 {
-	struct behind {
-		struct g4_remote remote;
-		struct g4_nvme_lanes lanes;
-	} *behind = NULL, *there;
 	int rc = g4_nvme_keeper_open(dev, NULL, &io->keeper);
 
 	if (rc < 0)
@@ -84,14 +80,18 @@ static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *
 		close_keeper(io);
 		return -G4_E_NOTSUP;
 	}
-	behind = aligned_alloc(128, g4_align_up(sizeof(*behind), 128));
-	io->remote = g4_gpu_alloc(io->gpu, sizeof(*behind));
-	there = (struct behind *)io->remote;
+	/* the queues' struct g4_remote, then their lanes */
+	const uint64_t lanes_at = g4_align_up(g4_nvme_keeper_queues(io->keeper) * sizeof(struct g4_remote), 128);
+	const uint64_t bytes =
+		g4_align_up(lanes_at + g4_nvme_keeper_queues(io->keeper) * sizeof(struct g4_nvme_lanes), 128);
+	uint8_t *behind = aligned_alloc(128, bytes);
+	io->remote = g4_gpu_alloc(io->gpu, bytes);
 	rc = -G4_E_NOMEM;
-	if (behind && there) {
-		g4_nvme_keeper_describe(io->keeper, &behind->lanes, &there->lanes, &behind->remote, &there->remote,
-					on_gpu);
-		rc = g4_gpu_put(io->gpu, io->remote, behind, sizeof(*behind));
+	if (behind && io->remote) {
+		g4_nvme_keeper_describe(io->keeper, (struct g4_nvme_lanes *)(behind + lanes_at),
+					(struct g4_nvme_lanes *)(io->remote + lanes_at), (struct g4_remote *)behind,
+					(struct g4_remote *)io->remote, on_gpu);
+		rc = g4_gpu_put(io->gpu, io->remote, behind, bytes);
 	}
 	free(behind);
 	return rc;

@@ -16,8 +16,8 @@ struct g4_gpu_io { /* zeroed: there is none */
 	bool agent_registered;
 	struct g4_nvme_keeper *keeper;
 	uint32_t keeper_registered; /* pieces of its memory */
-	uint8_t *remote;	    /* on the device: struct g4_remote, and behind a keeper's struct g4_nvme_lanes */
-	uint32_t area_count;	    /* as there */
+	uint8_t *remote;     /* on the device: struct g4_remote; a keeper's, one a queue, with its lanes behind them */
+	uint32_t area_count; /* as there */
 };
 
 /* *on_gpu: the device as the kernel sees it. What was made when it fails goes with g4_gpu_io_close(). */

@@ -385,16 +385,17 @@ G4_FN static int write_record(struct g4_wg *wg, struct g4_journal *j, uint64_t p
 		return rc < 0 ? rc : g4_space_flush(wg, j->meta->space);
 	}
 	if (first < pages || j->record_data > 0) {
-		rc = g4_space_write(wg, j->meta->space, g4_log_address(j, start), j->record, first * G4_PAGE_BYTES, 0);
+		rc = g4_space_write(wg, j->meta->space, g4_log_address(j, start), j->record, first * G4_PAGE_BYTES,
+				    G4_IO_CLASS(G4_CLASS_JOURNAL));
 		if (rc < 0)
 			return rc;
 		if (first < pages)
 			rc = g4_space_write(wg, j->meta->space, g4_log_address(j, 0), j->record + first * G4_PAGE_BYTES,
-					    (pages - first) * G4_PAGE_BYTES, 0);
+					    (pages - first) * G4_PAGE_BYTES, G4_IO_CLASS(G4_CLASS_JOURNAL));
 		return rc < 0 ? rc : g4_space_flush(wg, j->meta->space);
 	}
 	return g4_space_write(wg, j->meta->space, g4_log_address(j, start), j->record, pages * G4_PAGE_BYTES,
-			      G4_IO_FUA);
+			      G4_IO_FUA | G4_IO_CLASS(G4_CLASS_JOURNAL));
 }
 
 G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t want, bool checkpoint,
@@ -520,6 +521,7 @@ G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_
 		if (!last || !g4_address_is(g4_address_after_pages(last->address, last->io.iov_count), address)) {
 			last = &batch->requests[batch->count++];
 			g4_space_io_init(last, G4_IO_WRITE, address, &batch->iovs[used], 0);
+			last->io.flags = G4_IO_CLASS(G4_CLASS_METADATA);
 		}
 		batch->iovs[used].base = g4_home_image(j, j->home_order[n]);
 		batch->iovs[used++].bytes = G4_PAGE_BYTES;
@@ -536,7 +538,8 @@ G4_FN static int write_tail(struct g4_wg *wg, struct g4_journal *j)
 	header->tail_sequence = j->durable + 1;
 	header->tail_page = j->head_page;
 	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, j->area, j->durable, j->meta->fs_tag);
-	return g4_space_write(wg, j->meta->space, j->area, header, G4_PAGE_BYTES, G4_IO_FUA);
+	return g4_space_write(wg, j->meta->space, j->area, header, G4_PAGE_BYTES,
+			      G4_IO_FUA | G4_IO_CLASS(G4_CLASS_JOURNAL));
 }
 
 /* Everything committed so far goes home; the log is empty afterwards. */

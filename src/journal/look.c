@@ -42,7 +42,8 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 
 	for (uint32_t copy = 0; copy < copies || (copy < versions && !good); copy++) {
 		uint8_t *to = good ? buffer : (uint8_t *)page;
-		rc = g4_space_read_copy(wg, space, copy, address, to, G4_PAGE_BYTES);
+		rc = g4_space_read_copy_as(wg, space, copy, address, to, G4_PAGE_BYTES,
+					   G4_IO_CLASS(G4_CLASS_BACKGROUND));
 		if (rc == -G4_E_NOENT)
 			continue; /* its disk is missing */
 		if (rc == 0)
@@ -54,7 +55,8 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 	if (first < 0 && good && mend) {
 		/* the check has taken it apart */
 		for (uint32_t copy = 0; copy < versions && first < 0; copy++) {
-			rc = g4_space_read_copy(wg, space, copy, address, buffer, G4_PAGE_BYTES);
+			rc = g4_space_read_copy_as(wg, space, copy, address, buffer, G4_PAGE_BYTES,
+						   G4_IO_CLASS(G4_CLASS_BACKGROUND));
 			if (rc == 0) {
 				g4_copy(wg, page, buffer, G4_PAGE_BYTES);
 				rc = check(wg, j, address, type, page);

@@ -119,12 +119,14 @@ G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, 
 		return 0;
 	case G4_COMMIT_TASK_WRITE:
 		return g4_space_write(wg, j->meta->space, g4_log_address(j, j->head_page + k),
-				      j->record + (uint64_t)k * G4_PAGE_BYTES, G4_PAGE_BYTES, 0);
+				      j->record + (uint64_t)k * G4_PAGE_BYTES, G4_PAGE_BYTES,
+				      G4_IO_CLASS(G4_CLASS_JOURNAL));
 	case G4_COMMIT_TASK_LET_GO:
 		g4_line_is_home(j, j->home_lines[k]);
 		return 0;
 	default:
-		return g4_space_write(wg, j->meta->space, g4_home_address(j, k), g4_home_image(j, k), G4_PAGE_BYTES, 0);
+		return g4_space_write(wg, j->meta->space, g4_home_address(j, k), g4_home_image(j, k), G4_PAGE_BYTES,
+				      G4_IO_CLASS(G4_CLASS_METADATA));
 	}
 }
 

@@ -193,7 +193,7 @@ static int check_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 		j.have[c] = columns[c];
 		j.made[c] = columns[c + G4_ROW_COLUMNS];
 	}
-	j.unreadable = g4_row_transfer(wg, set, row, G4_IO_READ, 0, all, j.have);
+	j.unreadable = g4_row_transfer(wg, set, row, G4_IO_READ, G4_IO_CLASS(G4_CLASS_BACKGROUND), all, j.have);
 	if (j.unreadable && !g4_row_reconstruct(wg, row->chunk, j.unreadable, j.have, row->bytes)) {
 		g4_log(G4_LOG_WARN, "more of a row than it has parity can not be read");
 		return 1;
@@ -226,7 +226,8 @@ static int remake(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row
 		return 1;
 	}
 	g4_row_encode(wg, row->chunk, columns, row->bytes);
-	const uint64_t failed = g4_row_transfer(wg, set, row, G4_IO_READ, 0, parity, columns + G4_ROW_COLUMNS);
+	const uint64_t failed = g4_row_transfer(wg, set, row, G4_IO_READ, G4_IO_CLASS(G4_CLASS_BACKGROUND), parity,
+						columns + G4_ROW_COLUMNS);
 	for (uint32_t c = 0; c < row->chunk->columns; c++)
 		if ((parity >> c & 1) &&
 		    ((failed >> c & 1) || memcmp(columns[c], columns[G4_ROW_COLUMNS + c], row->bytes) != 0))
@@ -243,7 +244,7 @@ static bool fit(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows,
 
 	for (uint32_t c = 0; c < count; c++)
 		memory[c] = columns[c < k ? c : c + G4_ROW_COLUMNS];
-	if (g4_row_transfer(wg, set, rows, G4_IO_READ, 0, g4_row_mask(count), memory))
+	if (g4_row_transfer(wg, set, rows, G4_IO_READ, G4_IO_CLASS(G4_CLASS_BACKGROUND), g4_row_mask(count), memory))
 		return false;
 	g4_row_encode(wg, rows->chunk, columns, rows->bytes);
 	for (uint32_t c = k; c < count && same; c++)

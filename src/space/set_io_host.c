@@ -159,7 +159,7 @@ static struct child *add_child(struct work *work, const struct g4_io *parent, ui
 
 	memset(child, 0, sizeof(*child));
 	child->io.op = parent->op;
-	child->io.flags = parent->flags & G4_IO_FUA;
+	child->io.flags = parent->flags & (G4_IO_FUA | G4_IO_CLASS_MASK);
 	child->io.offset_bytes = offset;
 	child->disk = disk;
 	child->address = address;

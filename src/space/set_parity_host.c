@@ -344,7 +344,8 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	for (uint64_t pos = address - chunk->address, end = pos + bytes; pos < end && rc == 0;) {
 		const uint64_t stripe = pos / stripe_bytes, begin = stripe * stripe_bytes,
 			       to = g4_min64(end, begin + stripe_bytes);
-		rc = write_stripe(wg, set, chunk, stripe, pos - begin, to - begin, &at, flags & G4_IO_FUA);
+		rc = write_stripe(wg, set, chunk, stripe, pos - begin, to - begin, &at,
+				  flags & (G4_IO_FUA | G4_IO_CLASS_MASK));
 		pos = to;
 	}
 	if (rc == 0 && (flags & G4_IO_FUA) && g4_set_held_any(set))

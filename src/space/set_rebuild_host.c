@@ -243,7 +243,8 @@ static int read_copies(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	g4_chunk_translate(&set->map, address, bytes, &piece);
 	for (uint32_t c = 0; c < piece.copies && rc < 0; c++)
 		if (g4_load32_acq(&set->disks[piece.disks[c]].state) == G4_DISK_ACTIVE &&
-		    g4_dev_read(wg, set->disks[piece.disks[c]].dev, piece.offsets[c], to, bytes) == 0)
+		    g4_dev_read_as(wg, set->disks[piece.disks[c]].dev, piece.offsets[c], to, bytes,
+				   G4_IO_CLASS(G4_CLASS_BACKGROUND)) == 0)
 			rc = 0;
 	return rc;
 }
@@ -264,7 +265,7 @@ static int read_pages(struct g4_wg *wg, struct g4_set *set, uint64_t address, ui
 static int put(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t address, const uint8_t *from,
 	       uint64_t bytes)
 {
-	if (g4_dev_write(wg, set->disks[disk].dev, address, from, bytes, 0) == 0) {
+	if (g4_dev_write(wg, set->disks[disk].dev, address, from, bytes, G4_IO_CLASS(G4_CLASS_BACKGROUND)) == 0) {
 		g4_store64_rel(&set->position, address + bytes);
 		return 0;
 	}

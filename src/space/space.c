@@ -95,12 +95,18 @@ G4_FN static uint64_t bytes_of(const struct g4_io *io)
 
 /* ---- at once ---- */
 
-G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes)
+G4_FN static int read_as(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes,
+			 uint32_t flags)
 {
 	uint64_t offset;
 	struct g4_dev *disk = disk_of(space, address, &offset);
 
-	return g4_dev_read(wg, disk, offset, to, bytes);
+	return g4_dev_read_as(wg, disk, offset, to, bytes, flags);
+}
+
+G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes)
+{
+	return read_as(wg, space, address, to, bytes, 0);
 }
 
 G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *from,
@@ -128,14 +134,14 @@ G4_FN uint32_t g4_space_versions(const struct g4_space *space)
 }
 
 G4_FN static int transfer_copy(struct g4_wg *wg, struct g4_space *space, uint32_t op, uint32_t copy,
-			       struct g4_address address, void *memory, uint64_t bytes)
+			       struct g4_address address, void *memory, uint64_t bytes, uint32_t flags)
 {
 	struct g4_iov iov = {memory, bytes};
 	struct g4_io io;
 
 	memset(&io, 0, sizeof(io));
 	io.op = op;
-	io.flags = G4_IO_COPY(copy);
+	io.flags = flags | G4_IO_COPY(copy);
 	io.iov = &iov;
 	io.iov_count = 1;
 	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
@@ -148,23 +154,29 @@ G4_FN static int transfer_copy(struct g4_wg *wg, struct g4_space *space, uint32_
 	return rc;
 }
 
+G4_FN int g4_space_read_copy_as(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
+				void *to, uint64_t bytes, uint32_t flags)
+{
+	if (g4_space_copies(space) == 1)
+		return read_as(wg, space, address, to, bytes, flags);
+	return transfer_copy(wg, space, G4_IO_READ, copy, address, to, bytes, flags);
+}
+
 G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
 			     void *to, uint64_t bytes)
 {
-	if (g4_space_copies(space) == 1)
-		return g4_space_read(wg, space, address, to, bytes);
-	return transfer_copy(wg, space, G4_IO_READ, copy, address, to, bytes);
+	return g4_space_read_copy_as(wg, space, copy, address, to, bytes, 0);
 }
 
 /* One page in one copy. Whether it was not the same, and is now. */
 G4_FN static bool mend_page(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
 			    void *good, void *buffer)
 {
-	const int rc = transfer_copy(wg, space, G4_IO_READ, copy, address, buffer, G4_PAGE_BYTES);
+	const int rc = transfer_copy(wg, space, G4_IO_READ, copy, address, buffer, G4_PAGE_BYTES, 0);
 
 	if (rc == -G4_E_NOENT || (rc == 0 && g4_bytes_equal(buffer, good, G4_PAGE_BYTES)))
 		return false;
-	return transfer_copy(wg, space, G4_IO_WRITE, copy, address, good, G4_PAGE_BYTES) == 0;
+	return transfer_copy(wg, space, G4_IO_WRITE, copy, address, good, G4_PAGE_BYTES, 0) == 0;
 }
 
 G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *good,
@@ -288,7 +300,7 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
 	if (count == 1 && io->iov_count == 1 && !(io->flags & G4_IO_COPY_MASK)) {
 		const struct g4_iov *part = &io->iov[0];
 		if (io->op == G4_IO_READ)
-			return g4_space_read(wg, space, requests[0].address, part->base, part->bytes);
+			return read_as(wg, space, requests[0].address, part->base, part->bytes, io->flags);
 		return g4_space_write(wg, space, requests[0].address, part->base, part->bytes, io->flags);
 	}
 	g4_space_submit(wg, space, requests, count);
@@ -322,6 +334,7 @@ G4_FN static bool fetch_block(struct g4_wg *wg, struct g4_space *space, const st
 			  request->io.iov_count, g4_space_bytes(space) / G4_PAGE_BYTES, fill)) {
 		struct g4_space_io wider;
 		g4_space_io_init(&wider, G4_IO_READ, g4_page_address(fill->page), fill->parts, fill->part_count);
+		wider.io.flags = request->io.flags;
 		read = g4_space_transfer(wg, space, &wider, 1) == 0;
 		g4_tier_filled(&space->tier, fill, read);
 	}
@@ -348,5 +361,6 @@ G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g
 	struct g4_space_io request;
 
 	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+	request.io.flags = G4_IO_CLASS(G4_CLASS_METADATA);
 	return g4_space_fetch(wg, space, &request, 1, small);
 }

@@ -59,6 +59,9 @@ G4_FN uint32_t g4_space_copies(const struct g4_space *space);
 G4_FN uint32_t g4_space_versions(const struct g4_space *space);
 G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
 			     void *to, uint64_t bytes);
+/* The same, with G4_IO_CLASS(). */
+G4_FN int g4_space_read_copy_as(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
+				void *to, uint64_t bytes, uint32_t flags);
 /* Pages did not match: what a second tier has of them is forgotten, so that the device is asked the next time. Thread-safe. */
 G4_FN void g4_space_distrust(struct g4_space *space, struct g4_address address, uint64_t bytes);
 /*
@@ -118,7 +121,7 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
  */
 G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count,
 			 bool small);
-/* A page. */
+/* A page of metadata. */
 G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to,
 			      bool small);
 

@@ -15,6 +15,7 @@
 #define JOURNAL_BYTES (2 * G4_MIB)
 #define MANY_RESETS 100000u
 #define MOST_COMMANDS 12u
+#define LANE_QUEUES 3u
 #define NEVER_MS 1000000u
 #define BIG_WRITE 21u /* of crash_operations */
 
@@ -24,7 +25,8 @@ static struct g4_emu *emu;
 
 static void mount_on_controller(bool lanes, uint32_t commit_ms, const struct g4_fault *settings)
 {
-	const struct g4_nvme_options queues = {.queues = 2, .slots = 32, .resets = MANY_RESETS, .lanes = lanes};
+	const struct g4_nvme_options queues = {
+		.queues = 2, .slots = 32, .resets = MANY_RESETS, .lanes = lanes ? LANE_QUEUES : 0};
 	const struct g4_mount_options options = {.commit_ms = commit_ms, .cache_bytes = rig.cache_bytes};
 	char message[256] = "";
 	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};

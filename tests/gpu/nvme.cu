@@ -83,7 +83,7 @@ struct by_hand {
 static __device__ void send(const struct job *job, struct caller *c, struct by_hand *hand, uint32_t index)
 {
 	struct g4_nvme_pair *pair = &job->queues[0].flight.pair;
-	const uint32_t shift = job->queues[0].block_shift;
+	const uint32_t shift = job->queues[0].first.block_shift;
 	alignas(16) struct g4_nvme_command command;
 
 	memset(&command, 0, sizeof(command));
@@ -176,8 +176,8 @@ static __device__ bool execute(const struct job *job, struct caller *c, uint32_t
 	io->offset_bytes = block * job->run.bytes;
 	io->iov = &c->iov;
 	io->iov_count = 1;
-	g4_nvme_start(queue, io);
-	while (!g4_nvme_step(queue, io, &turn)) {
+	g4_nvme_start(queue, &queue->first, io);
+	while (!g4_nvme_step(queue, &queue->first, io, &turn)) {
 		g4_slots_rest(&rests);
 		if (++looks % 1024 == 0 && g4_monotonic_ns() > until) {
 			c->error = 2;
@@ -221,10 +221,10 @@ static __device__ uint32_t take_slot(struct lanes_side *side)
 {
 	uint32_t slot, rests = 1;
 
-	if (g4_slots_take(&side->pool, &slot))
+	if (g4_slots_take(&side->pool, G4_CLASS_FOREGROUND, &slot))
 		return slot;
-	const uint32_t ticket = g4_slots_ask(&side->pool);
-	while (!g4_slots_got(&side->pool, ticket, &slot)) {
+	const uint32_t ticket = g4_slots_ask(&side->pool, G4_CLASS_FOREGROUND);
+	while (!g4_slots_got(&side->pool, G4_CLASS_FOREGROUND, ticket, &slot)) {
 		pass_on(side, G4_NVME_NO_SLOT);
 		g4_slots_rest(&rests);
 	}
@@ -251,7 +251,7 @@ static __device__ void run_lanes(const struct job *job, struct caller *c, uint32
 			pass_on(side, slot);
 			g4_slots_rest(&rests);
 		}
-		g4_slots_give(&side->pool, slot);
+		g4_slots_give(&side->pool, G4_CLASS_FOREGROUND, slot);
 		ended(job, c, number, since);
 		if (code != 0) {
 			c->error = 1;

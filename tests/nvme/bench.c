@@ -5,11 +5,14 @@
  *   raw     one thread writes commands and doorbells itself, as the specification has it: no atomics but the doorbell's, nothing shared
  *   pair    the same commands through pair.c, which many lanes may share
  *   driver  g4_dev_submit(), g4_dev_wait(): requests, slots, retries, checks
+ *   lanes   what lanes of an engine do (nvme/lanes.c), by threads, in one queue
+ *   mapped  the same with four queues and the mapper
+ *   met     as mapped, by threads whose indices put all of them into the same queue
  * Times are from just before the submission until the reader has seen the completion, those of each thread's first two million
  * reads. A reader of many reads through the driver waits for the oldest one.
  *
- * Usage: nvme_bench [-s SECONDS] [-b BYTES] [-m MIB]
- *   SECONDS of each row (1); BYTES of a read, 512 to 4096 (512); MIB of memory as the medium (64)
+ * Usage: nvme_bench [-l] [-s SECONDS] [-b BYTES] [-m MIB]
+ *   -l: only rows of lanes; SECONDS of each row (1); BYTES of a read, 512 to 4096 (512); MIB of memory as the medium (64)
  * Prints a line for each: way, controllers, threads, depth of each, requests/s, then ns: minimum, quartiles, 99.9 %, maximum.
  */
 #define _GNU_SOURCE 1
@@ -21,6 +24,7 @@
 #include "base/log_host.h"
 #include "dev/dev_host.h"
 #include "dev/nvme/device_host.h"
+#include "dev/nvme/lanes_host.h"
 #include "simt/simt_host.h"
 
 #define DEPTH_MOST 64u
@@ -28,8 +32,9 @@
 #define CONTROLLERS_MOST 8u
 #define SAMPLES_MOST 2000000u
 
-enum way { RAW, PAIR, DRIVER };
-static const char *const way_names[] = {"raw", "pair", "driver"};
+enum way { RAW, PAIR, DRIVER, LANES, MAPPED, MET };
+static const char *const way_names[] = {"raw", "pair", "driver", "lanes", "mapped", "met"};
+#define LANE_QUEUES 4u
 
 static double seconds = 1;
 static uint64_t read_bytes = 512, medium_mib = 64;
@@ -76,11 +81,11 @@ static void send(struct worker *w, uint32_t index)
 	struct g4_nvme_pair *pair = &w->queue->flight.pair;
 	struct g4_nvme_command command __attribute__((aligned(16))) = {
 		.opcode = G4_NVME_READ, .id = (g4_le16)index, .nsid = 1, .prp1 = (uintptr_t)w->memory + index * 4096};
-	const uint64_t lba = next_offset(w) >> w->queue->block_shift;
+	const uint64_t lba = next_offset(w) >> w->queue->first.block_shift;
 
 	w->since[index] = g4_monotonic_ns();
 	command.dword10 = (uint32_t)lba;
-	command.dword12 = (uint32_t)(read_bytes >> w->queue->block_shift) - 1;
+	command.dword12 = (uint32_t)(read_bytes >> w->queue->first.block_shift) - 1;
 	if (w->way == PAIR) {
 		g4_nvme_pair_submit(pair, &command, NULL, 0, NULL);
 		return;
@@ -137,7 +142,7 @@ static void run_by_hand(struct worker *w)
 
 static void run_driver(struct worker *w)
 {
-	struct g4_wg *wg = g4_wg_create(w->index);
+	struct g4_wg *wg = g4_wg_create(w->way == MET ? w->index * LANE_QUEUES : w->index);
 	struct g4_iov iov[DEPTH_MOST];
 	struct g4_io io[DEPTH_MOST];
 	const uint64_t begin = g4_monotonic_ns(), until = begin + (uint64_t)(seconds * 1e9);
@@ -171,7 +176,7 @@ static void *run_worker(void *argument)
 {
 	struct worker *w = argument;
 
-	if (w->way == DRIVER)
+	if (w->way >= DRIVER)
 		run_driver(w);
 	else
 		run_by_hand(w);
@@ -219,7 +224,10 @@ static void row(enum way way, uint32_t controllers, uint32_t threads_each, uint3
 	struct g4_dev *devs[CONTROLLERS_MOST];
 	char medium_name[32], text[256] = "";
 	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
-	const struct g4_nvme_options options = {.queues = way == DRIVER ? threads_each : 1};
+	const struct g4_nvme_options options = {.queues = way == DRIVER ? threads_each : 1,
+						.lanes = way >= MAPPED ? LANE_QUEUES : way == LANES};
+	const struct g4_nvme_lanes_options few = {.slots = way == LANES ? 8 :
+									  2}; /* eight in all: they are to be scarce */
 
 	snprintf(medium_name, sizeof(medium_name), "mem:%juM", (uintmax_t)medium_mib);
 	for (uint32_t i = 0; i < controllers; i++) {
@@ -227,12 +235,14 @@ static void row(enum way way, uint32_t controllers, uint32_t threads_each, uint3
 		if (g4_dev_open(medium_name, NULL, &medium, text, sizeof(text)) < 0 ||
 		    g4_nvme_emu_device_open("bench", medium, NULL, &options, &devs[i], NULL, message) < 0)
 			die(text[0] ? text : "cannot open the medium");
+		if (way >= LANES && g4_dev_lanes_open(devs[i], &few, &devs[i]) < 0)
+			die("there is no queue for lanes");
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct worker *w = &workers[i];
 		*w = (struct worker){
 			.way = way, .dev = devs[i / threads_each], .index = i, .depth = depth, .random = i};
-		w->queue = &((struct g4_nvme *)w->dev->host)->queues[0];
+		w->queue = way < LANES ? &((struct g4_nvme *)w->dev->host)->queues[0] : NULL;
 		w->samples = malloc(SAMPLES_MOST * sizeof(*w->samples));
 		w->memory = aligned_alloc(4096, (uint64_t)DEPTH_MOST * 4096);
 		if (!w->samples || !w->memory)
@@ -256,8 +266,12 @@ static void row(enum way way, uint32_t controllers, uint32_t threads_each, uint3
 
 int main(int argc, char **argv)
 {
-	for (int c; (c = getopt(argc, argv, "s:b:m:")) != -1;) {
-		if (c == 's')
+	bool lanes_only = false;
+
+	for (int c; (c = getopt(argc, argv, "ls:b:m:")) != -1;) {
+		if (c == 'l')
+			lanes_only = true;
+		else if (c == 's')
 			seconds = strtod(optarg, NULL);
 		else if (c == 'b')
 			read_bytes = strtoull(optarg, NULL, 10);
@@ -269,11 +283,17 @@ int main(int argc, char **argv)
 	if (seconds <= 0 || read_bytes < 512 || read_bytes > 4096 || read_bytes % 512 != 0 || medium_mib == 0)
 		die("SECONDS above 0, BYTES a multiple of 512 up to 4096, MIB above 0");
 	printf("way  controllers  threads  depth  requests/s   minimum  25%%  median  75%%  99.9%%  maximum (ns)\n");
+	for (int way = LANES; lanes_only && way <= MET; way++)
+		row((enum way)way, 1, 16, 1);
+	if (lanes_only)
+		return 0;
 	for (uint32_t depth = 1; depth <= DEPTH_MOST; depth = depth == 1 ? 32 : depth * 2)
 		for (int way = RAW; way <= DRIVER; way++)
 			row((enum way)way, 1, 1, depth);
 	for (uint32_t threads = 2; threads <= 8; threads *= 2)
 		row(DRIVER, 1, threads, 32);
+	for (int way = LANES; way <= MET; way++)
+		row((enum way)way, 1, 16, 1);
 	for (uint32_t controllers = 2; controllers <= CONTROLLERS_MOST; controllers *= 2)
 		row(DRIVER, controllers, 1, 32);
 	return 0;

@@ -317,6 +317,14 @@ int gpu4fs_chmod(gpu4fs *mounted, gpu4fs_file *at, const char *path, uint32_t mo
 	return (int)result_of(fchmodat(start, path, mode, 0));
 }
 
+int gpu4fs_lchmod(gpu4fs *mounted, gpu4fs_file *at, const char *path, uint32_t mode)
+{
+	int start;
+
+	path = from_here(mounted, at, path, &start);
+	return (int)result_of(fchmodat(start, path, mode, AT_SYMLINK_NOFOLLOW));
+}
+
 int gpu4fs_chown(gpu4fs *mounted, gpu4fs_file *at, const char *path, uint32_t uid, uint32_t gid, int flags)
 {
 	int start;

@@ -87,7 +87,12 @@ static void names_without_a_device_are_refused(void **state)
 	refuses("trace:/no/such/folder/x:mem:4M", 0, 0, -G4_E_NOTSUP, "memory");
 	refuses("nvme:", 0, 0, -G4_E_DEV_NAME, "PCI address");
 	refuses("nvme:0000:03:00.0/0", 0, 0, -G4_E_DEV_NAME, "PCI address");
-	refuses("nvme:0000:03:00.0/1/2", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:0000:03:00.0/1/0", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:0000:03:00.0/1/", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:0000:03:00.0/1/2/3", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:ffff:ff:1f.7/1/2", 0, 0, -G4_E_NOENT, "no such PCI device");
+	refuses("emu:part=1:", 0, 0, -G4_E_DEV_NAME, "another device");
+	refuses("emu:part=1:mem:4M", 0, 0, -G4_E_DEV_OPEN, "no GUID partition table");
 	refuses("nvme:0000:03:20.0", 0, 0, -G4_E_DEV_NAME, "PCI address");
 	refuses("nvme:ffff:ff:1f.7/2", 0, 0, -G4_E_NOENT, "no such PCI device");
 	refuses("/dev/null", 0, 0, -G4_E_DEV_OPEN, "neither a regular file nor a block device");

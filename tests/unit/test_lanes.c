@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller's queue in the hands of lanes (dev/nvme/lanes.c), here threads: everything that a remote device does, with fewer slots
+ * A controller's queue, and several, in the hands of lanes (dev/nvme/lanes.c), here threads: everything that a remote device does, with fewer slots
  * than there are requests, and a controller that fails, is silent, answers twice or goes away.
  */
 #define _GNU_SOURCE 1
@@ -11,11 +11,12 @@
 
 static struct g4_dev *dev;
 static uint32_t resets; /* what the next controller may have; 0: the default */
+static uint32_t queues_of_lanes = 1;
 
 static void open_on(struct g4_dev *medium, const struct g4_emu_options *emulated,
 		    const struct g4_nvme_lanes_options *options)
 {
-	const struct g4_nvme_options queues = {.queues = 1, .resets = resets};
+	const struct g4_nvme_options queues = {.queues = 1, .resets = resets, .lanes = queues_of_lanes};
 
 	dev = open_lanes(medium, emulated, &queues, options);
 }
@@ -198,5 +199,8 @@ int main(void)
 					   lanes_test(a_controller_that_fails_or_vanishes_fails_all),
 					   lanes_test(devices_without_such_a_queue_are_refused)};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	queues_of_lanes = 3;
+	failed += cmocka_run_group_tests(tests, NULL, NULL);
+	return failed;
 }

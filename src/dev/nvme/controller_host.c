@@ -23,6 +23,8 @@
 #define LOOKS 2000u /* before naps */
 #define NAP_NS 50000
 
+G4_STATIC_ASSERT(G4_NVME_PIECE_MOST_BYTES <= (uint64_t)G4_NVME_MAX_BLOCKS * 512, "a command has no more blocks");
+
 /* ---- registers ---- */
 
 static uint32_t read32(const struct g4_nvme *nvme, uint32_t at)
@@ -231,24 +233,28 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	if ((data->sqes & 15) > 6 || (data->cqes & 15) > 4)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: wants commands of another size (2^%u, 2^%u)",
 				   nvme->name, data->sqes & 15u, data->cqes & 15u);
-	if (nvme->nsid > data->namespaces)
-		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: there is no namespace %u, the highest is %u",
-				   nvme->name, nvme->nsid, data->namespaces);
 	identity->piece_bytes = G4_NVME_PIECE_MOST_BYTES;
 	if (data->mdts != 0 && data->mdts < 32)
 		identity->piece_bytes = g4_min64(identity->piece_bytes, G4_PAGE_BYTES << data->mdts);
 	memcpy(identity->serial, data->serial, sizeof(identity->serial));
 	identity->atomic_blocks = data->awupf;
-	identity->props.volatile_cache = data->vwc & 1;
-	identity->props.discard = (data->oncs & G4_NVME_ONCS_DSM) && !identity->props.read_only;
+	identity->namespaces = data->namespaces;
+	identity->volatile_cache = data->vwc & 1;
+	identity->discard = data->oncs & G4_NVME_ONCS_DSM;
+	/* 2 wants 4 bytes of alignment, which sectors have; 3 is none of the specification's */
+	identity->sgl = (data->sgls & 3) == 1 || (data->sgls & 3) == 2;
 	return 0;
 }
 
-static int see_namespace(struct g4_nvme *nvme, struct g4_nvme_identity *identity, struct g4_dev_message message)
+/* Of a namespace, by its number. */
+static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *identity, uint32_t nsid,
+			 struct g4_dev_props *props, uint32_t *boundary_blocks, struct g4_dev_message message)
 {
-	const uint32_t nsid = nvme->nsid;
 	struct g4_nvme_namespace_data page __attribute__((aligned(8)));
 	const struct g4_nvme_namespace_data *const data = &page;
+	if (nsid > identity->namespaces)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: there is no namespace %u, the highest is %u",
+				   nvme->name, nsid, identity->namespaces);
 	const int rc = ask(nvme, G4_NVME_IDENTIFY, nsid, G4_NVME_CNS_NAMESPACE, &page, "identify namespace", message);
 
 	if (rc < 0)
@@ -272,13 +278,15 @@ static int see_namespace(struct g4_nvme *nvme, struct g4_nvme_identity *identity
 	if (data->blocks > (uint64_t)INT64_MAX >> format.lba_shift)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the controller says that it has %" PRIu64 " blocks",
 				   nvme->name, data->blocks);
-	identity->props.sector_bytes = 1u << format.lba_shift;
-	identity->props.size_bytes = data->blocks << format.lba_shift;
-	identity->piece_bytes =
-		g4_min64(identity->piece_bytes, (uint64_t)G4_NVME_MAX_BLOCKS * identity->props.sector_bytes);
-	if (identity->props.size_bytes < G4_PAGE_BYTES)
+	*props = (struct g4_dev_props){.size_bytes = data->blocks << format.lba_shift,
+				       .sector_bytes = 1u << format.lba_shift,
+				       .read_only = nvme->read_only,
+				       .volatile_cache = identity->volatile_cache,
+				       .discard = identity->discard && !nvme->read_only};
+	*boundary_blocks = data->boundary;
+	if (props->size_bytes < G4_PAGE_BYTES)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small (%" PRIu64 " bytes)", nvme->name,
-				   identity->props.size_bytes);
+				   props->size_bytes);
 	return 0;
 }
 
@@ -326,6 +334,14 @@ int g4_nvme_make_queue(struct g4_nvme *nvme, uint32_t index, struct g4_dev_messa
 	return must(nvme, &create, &result, "create a submission queue", message);
 }
 
+static struct g4_nvme_target target_of(const struct g4_nvme *nvme, uint32_t space)
+{
+	return (struct g4_nvme_target){.nsid = nvme->spaces[space].nsid,
+				       .block_shift = nvme->spaces[space].props.sector_bytes == 512 ? 9 : 12,
+				       .space = space,
+				       .boundary_blocks = nvme->spaces[space].boundary_blocks};
+}
+
 /* The driver's side of a queue that has just been made for the first time. */
 static void begin_queue(struct g4_nvme *nvme, uint32_t index)
 {
@@ -336,12 +352,13 @@ static void begin_queue(struct g4_nvme *nvme, uint32_t index)
 			  doorbell(nvme, number, 0), doorbell(nvme, number, 1), entries);
 	g4_slots_init(&queue->pool, nvme->slots);
 	queue->flight.count = nvme->slots;
-	queue->flight.cache = &nvme->cache;
+	queue->flight.cache = nvme->caches;
+	queue->flight.spaces = G4_NVME_SPACES_MOST;
 	queue->lists =
 		completions_of(nvme, index) + g4_align_up(entries * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES);
-	queue->nsid = nvme->nsid;
-	queue->block_shift = nvme->identity.props.sector_bytes == 512 ? 9 : 12;
+	queue->first = target_of(nvme, 0);
 	queue->piece_bytes = nvme->identity.piece_bytes;
+	queue->has_sgl = nvme->identity.sgl;
 }
 
 static int map_memory(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message)
@@ -364,16 +381,44 @@ static int map_memory(struct g4_nvme *nvme, uint32_t count, struct g4_dev_messag
 	return 0;
 }
 
-static int identify(struct g4_nvme *nvme, struct g4_nvme_identity *identity, struct g4_dev_message message)
+/* The lock is held, or nobody else has the controller yet. */
+static int find_space(struct g4_nvme *nvme, uint32_t nsid, uint32_t *space, struct g4_dev_message message)
 {
-	const int rc = see_controller(nvme, identity, message);
+	struct g4_nvme_space *next = &nvme->spaces[nvme->space_count];
 
-	return rc < 0 ? rc : see_namespace(nvme, identity, message);
+	for (*space = 0; *space < nvme->space_count; ++*space)
+		if (nvme->spaces[*space].nsid == nsid)
+			return 0;
+	if (nvme->space_count == G4_NVME_SPACES_MOST)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: more than %u namespaces of a controller were used",
+				   nvme->name, G4_NVME_SPACES_MOST);
+	const int rc = see_namespace(nvme, &nvme->identity, nsid, &next->props, &next->boundary_blocks, message);
+	if (rc < 0)
+		return rc;
+	next->nsid = nsid;
+	nvme->caches[*space].is_volatile = next->props.volatile_cache;
+	nvme->space_count++;
+	return 0;
+}
+
+int g4_nvme_open_space(struct g4_nvme *nvme, uint32_t nsid, struct g4_nvme_target *target, struct g4_dev_props *props,
+		       struct g4_dev_message message)
+{
+	uint32_t space;
+
+	pthread_mutex_lock(&nvme->admin_lock);
+	const int rc = find_space(nvme, nsid, &space, message);
+	if (rc == 0) {
+		*target = target_of(nvme, space);
+		*props = nvme->spaces[space].props;
+	}
+	pthread_mutex_unlock(&nvme->admin_lock);
+	return rc;
 }
 
 static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, struct g4_dev_message message)
 {
-	uint32_t count = options->queues;
+	uint32_t count = options->queues, space;
 	int rc = check_registers(nvme, nvme->slots, message);
 
 	if (rc < 0)
@@ -390,18 +435,21 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	if (!disable(nvme))
 		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not stop within %" PRIu64 " ms",
 				   nvme->name, ready_ns(nvme) / 1000000);
-	if ((rc = enable(nvme, message)) < 0 || (rc = identify(nvme, &nvme->identity, message)) < 0 ||
+	if ((rc = enable(nvme, message)) < 0 || (rc = see_controller(nvme, &nvme->identity, message)) < 0 ||
+	    (rc = find_space(nvme, options->nsid ? options->nsid : 1, &space, message)) < 0 ||
 	    (rc = ask_for_queues(nvme, &count, message)) < 0)
 		return rc;
-	nvme->cache.is_volatile = nvme->identity.props.volatile_cache;
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
 		rc = g4_nvme_make_queue(nvme, i, message);
 		if (rc == 0)
 			begin_queue(nvme, i);
 		nvme->queue_count += rc == 0;
 	}
-	if (rc == 0 && options->lanes && count > 1)
-		nvme->lanes = &nvme->queues[--nvme->queue_count];
+	if (rc == 0 && options->lanes && count > 1) {
+		nvme->lane_count = (uint32_t)g4_min64(options->lanes, count - 1);
+		nvme->queue_count -= nvme->lane_count;
+		nvme->lanes = &nvme->queues[nvme->queue_count];
+	}
 	return rc;
 }
 
@@ -424,22 +472,37 @@ bool g4_nvme_stop(struct g4_nvme *nvme)
 
 static bool is_same(const struct g4_nvme_identity *a, const struct g4_nvme_identity *b)
 {
-	return a->props.size_bytes == b->props.size_bytes && a->props.sector_bytes == b->props.sector_bytes &&
-	       a->props.volatile_cache == b->props.volatile_cache && a->props.discard == b->props.discard &&
+	return a->volatile_cache == b->volatile_cache && a->discard == b->discard && a->sgl == b->sgl &&
 	       a->piece_bytes == b->piece_bytes && memcmp(a->serial, b->serial, sizeof(a->serial)) == 0;
+}
+
+/* What it was, with all namespaces that were opened. */
+static int identify_again(struct g4_nvme *nvme, struct g4_dev_message message)
+{
+	struct g4_nvme_identity now = {0};
+	struct g4_dev_props props;
+	uint32_t boundary;
+	int rc = see_controller(nvme, &now, message);
+	bool same = rc == 0 && is_same(&now, &nvme->identity);
+
+	for (uint32_t i = 0; i < nvme->space_count && rc == 0; i++) {
+		rc = see_namespace(nvme, &now, nvme->spaces[i].nsid, &props, &boundary, message);
+		same = same && rc == 0 && props.size_bytes == nvme->spaces[i].props.size_bytes &&
+		       props.sector_bytes == nvme->spaces[i].props.sector_bytes;
+	}
+	if (rc == 0 && !same)
+		rc = g4_dev_fail(message, -G4_E_IO, "%s: is not what it was before its reset", nvme->name);
+	return rc;
 }
 
 int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message)
 {
-	struct g4_nvme_identity now = {.props.read_only = nvme->identity.props.read_only};
-	const uint32_t all = nvme->queue_count + (nvme->lanes != NULL);
+	const uint32_t all = nvme->queue_count + nvme->lane_count;
 	uint32_t granted = all;
 	int rc = enable(nvme, message);
 
-	if (rc < 0 || (rc = identify(nvme, &now, message)) < 0)
+	if (rc < 0 || (rc = identify_again(nvme, message)) < 0)
 		return rc;
-	if (!is_same(&now, &nvme->identity))
-		return g4_dev_fail(message, -G4_E_IO, "%s: is not what it was before its reset", nvme->name);
 	if ((rc = ask_for_queues(nvme, &granted, message)) < 0)
 		return rc;
 	if (granted < all)
@@ -492,8 +555,7 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 	pthread_mutex_init(&nvme->admin_lock, NULL);
 	pthread_mutex_init(&nvme->start_lock, NULL);
 	nvme->name = copy;
-	nvme->identity.props.read_only = options->read_only;
-	nvme->nsid = options->nsid ? options->nsid : 1;
+	nvme->read_only = options->read_only;
 	nvme->slots = options->slots ? options->slots : SLOTS_DEFAULT;
 	nvme->resets_most = options->resets == G4_NVME_NO_RESETS ? 0 : options->resets ? options->resets : RESETS_MOST;
 	nvme->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;

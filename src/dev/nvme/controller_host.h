@@ -42,11 +42,12 @@ struct g4_nvme_options {
 	uint32_t queues;     /* of I/O; 0: one a processor, at most 8 */
 	uint32_t slots;	     /* commands under way in each; 0: 128 */
 	uint32_t nsid;	     /* 0: the first one */
+	uint32_t partition;  /* of its GPT; 0: all of it. Of a device (device_host.h) */
 	uint64_t timeout_ns; /* for each command of I/O; 0: 30 s */
 	uint64_t admin_timeout_ns;
 	uint32_t resets; /* in an hour; after that it is given up. 0: 3; G4_NVME_NO_RESETS: at once */
 	bool read_only;
-	bool lanes; /* one queue more, if the controller has it, for an engine's lanes (lanes_host.h) */
+	uint32_t lanes; /* so many queues more, if the controller has them, for an engine's lanes (lanes_host.h) */
 };
 #define G4_NVME_NO_RESETS UINT32_MAX
 #define G4_NVME_QUEUES_MOST 64u
@@ -55,10 +56,17 @@ struct g4_nvme_options {
 
 /* What the driver relies on; it must be so still after a reset. */
 struct g4_nvme_identity {
-	struct g4_dev_props props;
 	uint64_t piece_bytes; /* most data of a command */
+	uint32_t namespaces;  /* the highest number */
+	bool volatile_cache, discard, sgl;
 	char serial[20];
 	uint16_t atomic_blocks; /* AWUPF, less 1 */
+};
+/* A namespace that was opened. */
+struct g4_nvme_space {
+	uint32_t nsid;
+	uint32_t boundary_blocks; /* NOIOB */
+	struct g4_dev_props props;
 };
 
 /* What was found to be wrong. It says nothing any more when something was done about the controller since. */
@@ -87,9 +95,13 @@ struct g4_nvme {
 	pthread_mutex_t copy_locks[G4_NVME_COPIES];
 	struct g4_nvme_queue *queues;
 	uint32_t queue_count;
-	uint32_t nsid, slots;
-	struct g4_nvme_queue *lanes; /* one behind these, which the host does not use; NULL: there is none */
-	struct g4_nvme_cache cache;  /* of what goes through the host's queues */
+	uint32_t slots;
+	struct g4_nvme_space spaces[G4_NVME_SPACES_MOST]; /* those that were opened, with these caches; admin_lock */
+	uint32_t space_count;
+	bool read_only;
+	struct g4_nvme_cache caches[G4_NVME_SPACES_MOST]; /* of what goes through the host's queues */
+	struct g4_nvme_queue *lanes; /* those behind these, which the host does not use; NULL: there are none */
+	uint32_t lane_count;
 	struct g4_nvme_identity identity;
 	uint64_t copied; /* requests whose data was copied */
 
@@ -99,7 +111,8 @@ struct g4_nvme {
 	uint32_t mended;      /* how often something was done about it, until that was over */
 	uint32_t reset;	      /* the number of the last one that succeeded */
 	bool lanes_taken;     /* what follows is so; admin_lock */
-	uint32_t lanes_reset; /* the reset after which their queue was made */
+	uint32_t lanes_space; /* their namespace */
+	uint32_t lanes_reset; /* the reset after which their queues were made */
 	uint64_t aborted;
 	uint32_t resets_most, resets; /* `resets` since the hour began */
 	uint64_t hour_ns;
@@ -118,6 +131,12 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 /* An admin command that answers with a page, which is copied to `to`. `what` it is goes into the sentence, should it fail. */
 int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
 		struct g4_dev_message message);
+/*
+ * A namespace of an open controller, which may be open already: *target is the whole of it, *props what it can. Thread-safe. It is not
+ * closed again: what may have been lost of it is known for as long as the controller is open.
+ */
+int g4_nvme_open_space(struct g4_nvme *nvme, uint32_t nsid, struct g4_nvme_target *target, struct g4_dev_props *props,
+		       struct g4_dev_message message);
 /* Nothing is under way. Shuts the controller down. */
 void g4_nvme_close(struct g4_nvme *nvme);
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "dev/gpt_host.h"
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/pci_host.h"
 #include "dev/nvme/recovery_host.h"
@@ -20,6 +21,20 @@
 	50u /* before sleeping until a controller that is a thread has done something: it may need the processor */
 #define NAP_NS UINT64_C(50000)
 #define LONGEST_NAP_NS UINT64_C(1000000)
+
+/* A namespace, or a part of one. dev.host is the controller, which others may have open, too. */
+struct nvme_device {
+	struct g4_dev dev; /* first */
+	struct g4_nvme_target target;
+	struct drive *drive; /* of a real one; NULL: the controller is this device's alone */
+	bool exclusive;
+	struct nvme_device *next; /* of the drive's */
+};
+
+static const struct g4_nvme_target *target_of(const struct g4_dev *dev)
+{
+	return &((const struct nvme_device *)dev)->target;
+}
 
 /* A workgroup has a queue, so that unrelated ones rarely meet. Requests stay in theirs. */
 static struct g4_nvme_queue *queue_for(const struct g4_nvme *nvme, const struct g4_wg *wg)
@@ -37,7 +52,7 @@ static void poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 	struct g4_nvme *nvme = dev->host;
 
 	(void)wg;
-	if (g4_nvme_step(queue_of(nvme, io), io, NULL))
+	if (g4_nvme_step(queue_of(nvme, io), target_of(dev), io, NULL))
 		return;
 	g4_nvme_rung(nvme); /* more of it may have been started */
 	g4_nvme_check(nvme);
@@ -74,7 +89,7 @@ static void wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 	uint32_t seen = answers(nvme);
 
 	(void)wg;
-	for (uint32_t looks = 1; !g4_nvme_step(queue, io, &turn); looks++) {
+	for (uint32_t looks = 1; !g4_nvme_step(queue, target_of(dev), io, &turn); looks++) {
 		if (looks % LOOKS_PER_CHECK == 1 || looks >= LOOKS_AWAKE) {
 			g4_nvme_rung(nvme); /* more of it may have been started */
 			g4_nvme_check(nvme);
@@ -141,7 +156,7 @@ static void execute_copied(struct g4_dev *dev, uint32_t index, struct g4_io *io)
 				     .cookie = (uint64_t)index << QUEUE_BITS_AT};
 		if (io->op == G4_IO_WRITE)
 			copy(io, done, buffer, n);
-		g4_nvme_start(&nvme->queues[index], &part);
+		g4_nvme_start(&nvme->queues[index], target_of(dev), &part);
 		g4_nvme_rung(nvme);
 		wait(NULL, dev, &part);
 		result = part.result;
@@ -170,7 +185,7 @@ static void submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 			continue;
 		}
 		io->cookie = (uint64_t)index << QUEUE_BITS_AT;
-		g4_nvme_start(queue, io);
+		g4_nvme_start(queue, target_of(dev), io);
 	}
 	g4_nvme_rung(nvme);
 }
@@ -185,145 +200,207 @@ static int execute(struct g4_dev *dev, struct g4_io *io)
 	return io->result;
 }
 
-static void close_device(struct g4_dev *dev)
-{
-	g4_nvme_close(dev->host);
-	free(dev);
-}
-
 /* ---- drives: a process has a controller once, however often it opens it ---- */
 
 /*
- * As with a file: once exclusively, and beside that by readers (a checker looks at what a repair of its own has written). VFIO gives
- * a controller to one process only.
+ * VFIO gives a controller to one process only, and that one has it once. Its devices are namespaces and partitions of it. As with
+ * files: bytes are open once exclusively, and beside that by readers (a checker looks at what a repair of its own has written).
  */
 struct drive {
 	char address[G4_PCI_NAME_BYTES];
-	uint32_t nsid, users;
-	bool exclusive;
+	struct nvme_device *users;
 	struct g4_nvme *nvme;
 	struct drive *next;
-};
-struct drive_user {
-	struct g4_dev dev; /* first */
-	struct drive *drive;
-	bool exclusive;
 };
 
 static pthread_mutex_t drives_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct drive *drives;
 
-/* The lock is held. */
-static void leave(struct drive *drive)
+/* The lock is held. The last one has left. */
+static void forget(struct drive *drive)
 {
 	struct drive **link = &drives;
 
-	if (--drive->users > 0)
-		return;
 	while (*link != drive)
 		link = &(*link)->next;
 	*link = drive->next;
-	g4_nvme_close(drive->nvme);
+	if (drive->nvme)
+		g4_nvme_close(drive->nvme);
 	free(drive);
 }
 
-static void close_drive(struct g4_dev *dev)
+static void leave(struct nvme_device *user)
 {
-	struct drive_user *user = (struct drive_user *)dev;
+	struct nvme_device **link = &user->drive->users;
 
 	pthread_mutex_lock(&drives_lock);
-	if (user->exclusive)
-		user->drive->exclusive = false;
-	leave(user->drive);
+	while (*link != user)
+		link = &(*link)->next;
+	*link = user->next;
+	if (!user->drive->users)
+		forget(user->drive);
 	pthread_mutex_unlock(&drives_lock);
-	free(user);
+}
+
+static void close_device(struct g4_dev *dev)
+{
+	struct nvme_device *device = (struct nvme_device *)dev;
+
+	if (device->drive)
+		leave(device);
+	else
+		g4_nvme_close(dev->host);
+	free(device);
 }
 
 static const struct g4_dev_ops nvme_ops = {
 	.submit = submit, .poll = poll, .wait = wait, .execute = execute, .close = close_device};
-static const struct g4_dev_ops drive_ops = {
-	.submit = submit, .poll = poll, .wait = wait, .execute = execute, .close = close_drive};
 
-/* The lock is held. One more user of a drive, which may be the first. */
-static int join(const char *name, const char *address, uint32_t nsid, bool exclusive, struct drive **out,
-		struct g4_dev_message message)
+/* A device that is a namespace of an open controller, and what is to become of it else: read-only. */
+static int describe(struct nvme_device *device, struct g4_nvme *nvme, uint32_t nsid, bool read_only,
+		    struct g4_dev_message message)
+{
+	const int rc = g4_nvme_open_space(nvme, nsid, &device->target, &device->dev.props, message);
+
+	device->dev.host = nvme;
+	device->dev.ops = &nvme_ops;
+	device->dev.props.read_only = device->dev.props.read_only || read_only;
+	device->dev.props.discard = device->dev.props.discard && !device->dev.props.read_only;
+	return rc;
+}
+
+/* It becomes one of its partitions. */
+static int narrow(struct nvme_device *device, const char *name, uint32_t partition, struct g4_dev_message message)
+{
+	struct g4_partition found;
+	const int rc = g4_gpt_find(name, &device->dev, partition, &found, message);
+
+	if (rc < 0)
+		return rc;
+	device->target.first_block += found.offset_bytes >> device->target.block_shift;
+	device->dev.props.size_bytes = found.bytes;
+	return 0;
+}
+
+static bool overlap(const struct nvme_device *a, const struct nvme_device *b)
+{
+	const uint64_t a_end = a->target.first_block + (a->dev.props.size_bytes >> a->target.block_shift);
+	const uint64_t b_end = b->target.first_block + (b->dev.props.size_bytes >> b->target.block_shift);
+
+	return a->target.nsid == b->target.nsid && a->target.first_block < b_end && b->target.first_block < a_end;
+}
+
+/* The lock is held. */
+static int find_drive(const char *name, const char *address, uint32_t nsid, const struct g4_nvme_provider *provider,
+		      struct drive **out, struct g4_dev_message message)
 {
 	const struct g4_nvme_options options = {.nsid = nsid};
-	struct g4_nvme_provider provider;
 	struct drive *drive = drives;
 
 	while (drive && strcmp(drive->address, address) != 0)
 		drive = drive->next;
-	if (drive && drive->nsid != nsid)
-		return g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: this program uses namespace %u of the drive already",
-				   name, drive->nsid);
-	if (drive && drive->exclusive && exclusive)
-		return g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: this program uses it already", name);
-	if (!drive) {
-		drive = calloc(1, sizeof(*drive));
-		if (!drive)
-			return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
-		int rc = g4_vfio_open(name, address, &provider, message);
-		if (rc == 0)
-			rc = g4_nvme_open(name, &provider, &options, &drive->nvme, message);
-		if (rc < 0) {
-			free(drive);
-			return rc;
-		}
-		snprintf(drive->address, sizeof(drive->address), "%s", address);
-		drive->nsid = nsid;
-		drive->next = drives;
-		drives = drive;
+	if (drive) {
+		if (provider)
+			provider->close(provider->context);
+		*out = drive;
+		return 0;
 	}
-	drive->users++;
-	drive->exclusive |= exclusive;
+	drive = calloc(1, sizeof(*drive));
+	if (!drive) {
+		if (provider)
+			provider->close(provider->context);
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+	}
+	struct g4_nvme_provider own;
+	int rc = 0;
+	if (provider)
+		own = *provider;
+	else
+		rc = g4_vfio_open(name, address, &own, message);
+	if (rc == 0)
+		rc = g4_nvme_open(name, &own, &options, &drive->nvme, message);
+	if (rc < 0) {
+		free(drive);
+		return rc;
+	}
+	snprintf(drive->address, sizeof(drive->address), "%s", address);
+	drive->next = drives;
+	drives = drive;
 	*out = drive;
 	return 0;
 }
 
-int g4_nvme_drive_open(const char *name, const char *address, uint32_t nsid, uint32_t flags, struct g4_dev **out,
-		       struct g4_dev_message message)
+/* The lock is held. */
+static int join(const char *name, const char *address, const struct g4_nvme_where *where, uint32_t flags,
+		const struct g4_nvme_provider *provider, struct nvme_device *user, struct g4_dev_message message)
 {
-	struct drive_user *user = calloc(1, sizeof(*user));
+	struct drive *drive = NULL;
+	int rc = find_drive(name, address, where->nsid, provider, &drive, message);
 
-	if (!user)
-		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
-	user->exclusive = flags & G4_DEV_EXCLUSIVE;
-	pthread_mutex_lock(&drives_lock);
-	const int rc = join(name, address, nsid, user->exclusive, &user->drive, message);
-	pthread_mutex_unlock(&drives_lock);
+	if (rc < 0)
+		return rc;
+	rc = describe(user, drive->nvme, where->nsid, flags & G4_DEV_READ_ONLY, message);
+	if (rc == 0 && where->partition)
+		rc = narrow(user, name, where->partition, message);
+	for (const struct nvme_device *other = drive->users; rc == 0 && user->exclusive && other; other = other->next)
+		if (other->exclusive && overlap(user, other))
+			rc = g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: this program uses %s already", name,
+					 where->partition ? "a part of it" : "it");
 	if (rc < 0) {
-		free(user);
+		if (!drive->users)
+			forget(drive);
 		return rc;
 	}
-	user->dev.host = user->drive->nvme;
-	user->dev.ops = &drive_ops;
-	user->dev.props = user->drive->nvme->identity.props;
-	user->dev.props.read_only = flags & G4_DEV_READ_ONLY;
-	user->dev.props.discard = user->dev.props.discard && !user->dev.props.read_only;
-	*out = &user->dev;
+	user->drive = drive;
+	user->next = drive->users;
+	drive->users = user;
 	return 0;
+}
+
+int g4_nvme_drive_open(const char *name, const char *address, const struct g4_nvme_where *where, uint32_t flags,
+		       const struct g4_nvme_provider *provider, struct g4_dev **out, struct g4_dev_message message)
+{
+	struct nvme_device *user = calloc(1, sizeof(*user));
+
+	if (!user) {
+		if (provider)
+			provider->close(provider->context);
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+	}
+	user->exclusive = flags & G4_DEV_EXCLUSIVE;
+	pthread_mutex_lock(&drives_lock);
+	const int rc = join(name, address, where, flags, provider, user, message);
+	pthread_mutex_unlock(&drives_lock);
+	if (rc < 0)
+		free(user);
+	else
+		*out = &user->dev;
+	return rc;
 }
 
 int g4_nvme_device_open(const char *name, const struct g4_nvme_provider *provider,
 			const struct g4_nvme_options *options, struct g4_dev **out, struct g4_dev_message message)
 {
-	struct g4_dev *dev = calloc(1, sizeof(*dev));
+	struct nvme_device *device = calloc(1, sizeof(*device));
 	struct g4_nvme *nvme;
 
-	if (!dev) {
+	if (!device) {
 		provider->close(provider->context);
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
 	}
-	const int rc = g4_nvme_open(name, provider, options, &nvme, message);
+	int rc = g4_nvme_open(name, provider, options, &nvme, message);
 	if (rc < 0) {
-		free(dev);
+		free(device);
 		return rc;
 	}
-	dev->host = nvme;
-	dev->ops = &nvme_ops;
-	dev->props = nvme->identity.props;
-	*out = dev;
+	rc = describe(device, nvme, options->nsid ? options->nsid : 1, false, message);
+	if (rc == 0 && options->partition)
+		rc = narrow(device, name, options->partition, message);
+	if (rc < 0) {
+		close_device(&device->dev);
+		return rc;
+	}
+	*out = &device->dev;
 	return 0;
 }
 
@@ -338,6 +415,8 @@ int g4_nvme_emu_device_open(const char *name, struct g4_dev *medium, const struc
 	own.read_only = own.read_only || medium->props.read_only;
 	if (g4_emu_open(medium, emu_options, &made, &provider) < 0) {
 		medium->ops->close(medium);
+		if (emu_options && emu_options->second)
+			emu_options->second->ops->close(emu_options->second);
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
 	}
 	const int rc = g4_nvme_device_open(name, &provider, &own, out, message);
@@ -348,7 +427,12 @@ int g4_nvme_emu_device_open(const char *name, struct g4_dev *medium, const struc
 
 struct g4_nvme *g4_nvme_of(const struct g4_dev *dev)
 {
-	return dev->ops == &nvme_ops || dev->ops == &drive_ops ? dev->host : NULL;
+	return dev->ops == &nvme_ops ? dev->host : NULL;
+}
+
+const struct g4_nvme_target *g4_nvme_target_of(const struct g4_dev *dev)
+{
+	return target_of(dev);
 }
 
 struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)
@@ -358,13 +442,7 @@ struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)
 				     .aborted = g4_load64_rlx(&nvme->aborted),
 				     .resets = g4_load32_rlx(&nvme->reset)};
 
-	for (uint32_t i = 0; i < nvme->queue_count; i++) {
-		const struct g4_nvme_counts *counts = &nvme->queues[i].flight.counts;
-		sum.completed += g4_load64_rlx(&counts->completed);
-		sum.retried += g4_load64_rlx(&counts->retried);
-		sum.failed += g4_load64_rlx(&counts->failed);
-		sum.stray += g4_load64_rlx(&counts->stray);
-		sum.resent += g4_load64_rlx(&counts->resent);
-	}
+	for (uint32_t i = 0; i < nvme->queue_count; i++)
+		g4_nvme_counts_add(&sum, &nvme->queues[i].flight.counts);
 	return sum;
 }

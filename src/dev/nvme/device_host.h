@@ -8,16 +8,26 @@
 /* Takes the provider over, also when it fails. Nothing is under way at g4_dev_close(). */
 int g4_nvme_device_open(const char *name, const struct g4_nvme_provider *provider,
 			const struct g4_nvme_options *options, struct g4_dev **out, struct g4_dev_message message);
-/* A drive's namespace through VFIO, at its PCI address; `flags` are those of g4_dev_open(). */
-int g4_nvme_drive_open(const char *name, const char *address, uint32_t nsid, uint32_t flags, struct g4_dev **out,
-		       struct g4_dev_message message);
+/* A namespace, from 1 on, and a partition of its GPT; 0: all of it. */
+struct g4_nvme_where {
+	uint32_t nsid, partition;
+};
+/*
+ * A drive's namespace or partition, at its PCI address; `flags` are those of g4_dev_open(). All that this process opens at an address
+ * share one controller. It is reached through VFIO, or by `provider`, which is taken over, also on failure and where the controller is
+ * open already (tests).
+ */
+int g4_nvme_drive_open(const char *name, const char *address, const struct g4_nvme_where *where, uint32_t flags,
+		       const struct g4_nvme_provider *provider, struct g4_dev **out, struct g4_dev_message message);
 /* An emulated controller over a medium, which it takes over, also when it fails. *emu may be wanted for its faults, or NULL. */
 int g4_nvme_emu_device_open(const char *name, struct g4_dev *medium, const struct g4_emu_options *emu_options,
 			    const struct g4_nvme_options *options, struct g4_dev **out, struct g4_emu **emu,
 			    struct g4_dev_message message);
 /* The controller of a device, NULL where it is another kind. */
 struct g4_nvme *g4_nvme_of(const struct g4_dev *dev);
-/* What an open device of this kind has counted, all queues together. */
+/* What it is of that; it is such a device. */
+const struct g4_nvme_target *g4_nvme_target_of(const struct g4_dev *dev);
+/* What the controller of an open device of this kind has counted, all queues together. */
 struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev);
 
 #endif

@@ -32,6 +32,7 @@
 #define LOOKS_AWAKE 1000u /* the same while nobody tells: the next command of somebody at work comes within them */
 #define NAP_AWAKE_NS 20000u
 #define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
+#define NAMESPACES 2u
 
 struct submission {
 	const struct g4_nvme_command *entries;
@@ -51,7 +52,7 @@ struct held { /* a command that was taken and is not complete */
 
 struct g4_emu {
 	uint8_t *registers;
-	struct g4_dev *medium;
+	struct g4_dev *media[NAMESPACES]; /* namespace n is [n - 1]; NULL: there is none */
 	struct g4_wg *wg;
 	pthread_t thread;
 	bool runs;
@@ -63,7 +64,7 @@ struct g4_emu {
 	uint32_t dozing;  /* threads that wait for one */
 	uint8_t *told;	  /* what IDENTIFY has answered, where it is to change; else NULL */
 	uint32_t block_shift;
-	uint64_t blocks;
+	uint64_t blocks[NAMESPACES];
 	struct g4_emu_options options;
 	pthread_mutex_t lock;		  /* of the faults */
 	struct g4_emu_faults faults, set; /* what is left of them, and as they were set */
@@ -212,6 +213,9 @@ static bool add_buffer(struct g4_emu *emu, uint32_t *count, uint64_t at, uint64_
 /* The buffers that a command's PRPs describe, in emu->iov; a status. */
 static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *command, uint64_t bytes, uint32_t *count)
 {
+	if (command->flags & 0xc0)
+		return G4_NVME_BAD_FIELD; /* an SGL */
+
 	const uint64_t first = g4_min64(bytes, G4_PAGE_BYTES - command->prp1 % G4_PAGE_BYTES);
 	const uint64_t *list = (const uint64_t *)(uintptr_t)command->prp2;
 	uint64_t left = bytes - first;
@@ -220,7 +224,7 @@ static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *c
 	if (command->prp1 == 0)
 		return G4_NVME_TRANSFER_ERROR;
 	/* the medium wants whole sectors in each buffer; the specification lets a controller want 4 bytes */
-	if (command->prp1 % emu->medium->props.sector_bytes != 0)
+	if (command->prp1 % emu->media[command->nsid - 1]->props.sector_bytes != 0)
 		return G4_NVME_BAD_PRP;
 	add_buffer(emu, count, command->prp1, first);
 	if (left > 0 && command->prp2 == 0)
@@ -244,6 +248,36 @@ static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *c
 	return G4_NVME_OK;
 }
 
+/* The same of those of an SGL: data in the command, or one segment of data. */
+static uint32_t find_segments(struct g4_emu *emu, const struct g4_nvme_command *command, uint64_t bytes,
+			      uint32_t *count)
+{
+	struct g4_nvme_sgl first;
+	const struct g4_nvme_sgl *descriptors = &first;
+	uint32_t n = 1;
+
+	*count = 0;
+	memcpy(&first, &command->prp1, sizeof(first));
+	if (first.type == G4_NVME_SGL_LAST_SEGMENT) {
+		if (first.address == 0 || first.bytes == 0 || first.bytes % sizeof(first) != 0)
+			return G4_NVME_BAD_SGL;
+		descriptors = (const struct g4_nvme_sgl *)(uintptr_t)first.address;
+		n = first.bytes / (uint32_t)sizeof(first);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (descriptors[i].type != G4_NVME_SGL_DATA)
+			return G4_NVME_BAD_SGL_TYPE;
+		if (descriptors[i].bytes > bytes)
+			return G4_NVME_BAD_SGL_LENGTH;
+		if (descriptors[i].address == 0 ||
+		    descriptors[i].address % emu->media[command->nsid - 1]->props.sector_bytes != 0 ||
+		    !add_buffer(emu, count, descriptors[i].address, descriptors[i].bytes))
+			return G4_NVME_BAD_SGL;
+		bytes -= descriptors[i].bytes;
+	}
+	return bytes == 0 ? G4_NVME_OK : G4_NVME_BAD_SGL_LENGTH;
+}
+
 static uint32_t status_of(int code, uint32_t otherwise)
 {
 	switch (code) {
@@ -260,10 +294,15 @@ static uint32_t status_of(int code, uint32_t otherwise)
 	}
 }
 
-static int on_medium(struct g4_emu *emu, struct g4_io *io)
+static int on_medium(struct g4_emu *emu, uint32_t nsid, struct g4_io *io)
 {
-	g4_dev_submit(emu->wg, emu->medium, io);
-	return g4_dev_wait(emu->wg, emu->medium, io);
+	g4_dev_submit(emu->wg, emu->media[nsid - 1], io);
+	return g4_dev_wait(emu->wg, emu->media[nsid - 1], io);
+}
+
+static bool has_namespace(const struct g4_emu *emu, uint32_t nsid)
+{
+	return nsid >= 1 && nsid <= NAMESPACES && emu->media[nsid - 1];
 }
 
 static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *command)
@@ -273,11 +312,15 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 	const bool reads = command->opcode == G4_NVME_READ;
 	uint32_t count;
 
-	if (lba > emu->blocks || blocks > emu->blocks - lba)
+	if (lba > emu->blocks[command->nsid - 1] || blocks > emu->blocks[command->nsid - 1] - lba)
 		return G4_NVME_LBA_RANGE | G4_NVME_DNR;
 	if (emu->options.mdts && blocks << emu->block_shift > G4_PAGE_BYTES << emu->options.mdts)
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
-	const uint32_t status = find_buffers(emu, command, blocks << emu->block_shift, &count);
+	if (emu->options.boundary && lba / emu->options.boundary != (lba + blocks - 1) / emu->options.boundary)
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	const uint32_t status = (command->flags & 0xc0) == G4_NVME_SGL && emu->options.sgls ?
+					find_segments(emu, command, blocks << emu->block_shift, &count) :
+					find_buffers(emu, command, blocks << emu->block_shift, &count);
 	if (status != G4_NVME_OK)
 		return status | G4_NVME_DNR;
 	struct g4_io io = {.op = reads ? G4_IO_READ : G4_IO_WRITE,
@@ -285,7 +328,7 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 			   .offset_bytes = lba << emu->block_shift,
 			   .iov = emu->iov,
 			   .iov_count = count};
-	return status_of(on_medium(emu, &io), reads ? G4_NVME_READ_FAULT : G4_NVME_WRITE_FAULT);
+	return status_of(on_medium(emu, command->nsid, &io), reads ? G4_NVME_READ_FAULT : G4_NVME_WRITE_FAULT);
 }
 
 static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *command)
@@ -296,12 +339,13 @@ static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *com
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES + count * sizeof(*ranges) > G4_PAGE_BYTES)
 		return G4_NVME_BAD_PRP | G4_NVME_DNR;
 	for (uint32_t i = 0; i < count && (command->dword11 & G4_NVME_DSM_DEALLOCATE); i++) {
-		if (ranges[i].lba > emu->blocks || ranges[i].blocks > emu->blocks - ranges[i].lba)
+		if (ranges[i].lba > emu->blocks[command->nsid - 1] ||
+		    ranges[i].blocks > emu->blocks[command->nsid - 1] - ranges[i].lba)
 			return G4_NVME_LBA_RANGE | G4_NVME_DNR;
 		struct g4_io io = {.op = G4_IO_DISCARD,
 				   .offset_bytes = ranges[i].lba << emu->block_shift,
 				   .discard_bytes = (uint64_t)ranges[i].blocks << emu->block_shift};
-		const int code = on_medium(emu, &io);
+		const int code = on_medium(emu, command->nsid, &io);
 		if (code < 0)
 			return status_of(code, G4_NVME_INTERNAL_ERROR);
 	}
@@ -312,16 +356,16 @@ static uint32_t execute_io(struct g4_emu *emu, const struct g4_nvme_command *com
 {
 	struct g4_io flush = {.op = G4_IO_FLUSH};
 
-	if (command->nsid != 1)
+	if (!has_namespace(emu, command->nsid))
 		return G4_NVME_BAD_NAMESPACE | G4_NVME_DNR;
 	switch (command->opcode) {
 	case G4_NVME_FLUSH:
-		return status_of(on_medium(emu, &flush), G4_NVME_INTERNAL_ERROR);
+		return status_of(on_medium(emu, command->nsid, &flush), G4_NVME_INTERNAL_ERROR);
 	case G4_NVME_READ:
 	case G4_NVME_WRITE:
 		return transfer(emu, command);
 	case G4_NVME_DSM:
-		if (emu->medium->props.discard)
+		if (emu->media[command->nsid - 1]->props.discard)
 			return deallocate(emu, command);
 		return G4_NVME_BAD_OPCODE | G4_NVME_DNR;
 	default:
@@ -354,21 +398,23 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 		data->mdts = (uint8_t)emu->options.mdts;
 		data->sqes = 0x60 | (lies & G4_EMU_LARGE_COMMANDS ? 7 : 6);
 		data->cqes = 0x44;
-		data->namespaces = 1;
-		data->oncs = emu->medium->props.discard ? G4_NVME_ONCS_DSM : 0;
-		data->vwc = emu->medium->props.volatile_cache;
+		data->namespaces = emu->media[1] ? 2 : 1;
+		data->oncs = emu->media[0]->props.discard ? G4_NVME_ONCS_DSM : 0;
+		data->sgls = emu->options.sgls;
+		data->vwc = emu->media[0]->props.volatile_cache;
 		return G4_NVME_OK;
 	}
 	if (command->dword10 != G4_NVME_CNS_NAMESPACE)
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
-	if (command->nsid != 1)
+	if (!has_namespace(emu, command->nsid))
 		return G4_NVME_BAD_NAMESPACE | G4_NVME_DNR;
 	struct g4_nvme_namespace_data *data = (struct g4_nvme_namespace_data *)to;
 	data->blocks = lies & G4_EMU_NO_NAMESPACE    ? 0 :
 		       lies & G4_EMU_TOO_MANY_BLOCKS ? UINT64_C(1) << 63 :
-		       lies & G4_EMU_HALF	     ? emu->blocks / 2 :
-						       emu->blocks;
+		       lies & G4_EMU_HALF	     ? emu->blocks[command->nsid - 1] / 2 :
+						       emu->blocks[command->nsid - 1];
 	data->capacity = data->used = data->blocks;
+	data->boundary = (g4_le16)emu->options.boundary;
 	data->formats = 1;
 	data->format = lies & G4_EMU_NO_SUCH_FORMAT ? 9 : emu->block_shift == 12;
 	data->format_list[0].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 9;
@@ -645,7 +691,8 @@ static void see_control(struct g4_emu *emu)
 		enable(emu);
 	} else if ((cc & G4_NVME_CC_SHN_MASK) && emu->held_count == 0 && !(csts & G4_NVME_CSTS_SHST_MASK)) {
 		struct g4_io flush = {.op = G4_IO_FLUSH};
-		(void)on_medium(emu, &flush); /* nobody is told; a host that wants to know has flushed */
+		for (uint32_t nsid = 1; has_namespace(emu, nsid); nsid++)
+			(void)on_medium(emu, nsid, &flush); /* nobody is told; a host that wants to know has flushed */
 		put32(emu, G4_NVME_CSTS, csts | G4_NVME_CSTS_SHST_DONE);
 	}
 }
@@ -730,8 +777,9 @@ static void close_emu(void *context)
 	g4_wg_destroy(emu->wg);
 	g4_memory_unmap(emu->registers, REGISTER_BYTES);
 	pthread_mutex_destroy(&emu->lock);
-	if (emu->medium)
-		emu->medium->ops->close(emu->medium);
+	for (uint32_t i = 0; i < NAMESPACES; i++)
+		if (emu->media[i])
+			emu->media[i]->ops->close(emu->media[i]);
 	free(emu);
 }
 
@@ -748,16 +796,18 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 	pthread_mutex_init(&emu->lock, NULL);
 	emu->block_shift = g4_max64(sector, emu->options.block_bytes) > 512 ? 12 : 9;
 	emu->random = 1;
-	emu->blocks = medium->props.size_bytes >> emu->block_shift;
+	emu->blocks[0] = medium->props.size_bytes >> emu->block_shift;
+	emu->blocks[1] = emu->options.second ? emu->options.second->props.size_bytes >> emu->block_shift : 0;
 	emu->wg = g4_wg_create(0);
 	emu->registers = g4_memory_map(REGISTER_BYTES);
 	if (emu->wg && emu->registers) {
 		set_capabilities(emu);
-		emu->medium = medium;
+		emu->media[0] = medium;
+		emu->media[1] = emu->options.second;
 		emu->runs = g4_thread_start(&emu->thread, run, emu) == 0;
 	}
 	if (!emu->runs) {
-		emu->medium = NULL;
+		emu->media[0] = emu->media[1] = NULL;
 		close_emu(emu);
 		return -G4_E_NOMEM;
 	}

@@ -56,11 +56,14 @@ struct g4_emu_faults {
 struct g4_emu_options {
 	uint32_t block_bytes; /* 0: as the medium's sectors */
 	uint32_t lies;
-	uint32_t mdts; /* most data of a command: 4 KiB << this; 0: no limit */
+	uint32_t mdts;	       /* most data of a command: 4 KiB << this; 0: no limit */
+	uint32_t sgls;	       /* as IDENTIFY has it; 0: it takes no SGLs */
+	uint32_t boundary;     /* blocks, as IDENTIFY has it; a command that crosses a multiple fails */
+	struct g4_dev *second; /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
 };
 
 struct g4_emu;
-/* The medium is the controller's if this succeeds. */
+/* The media are the controller's if this succeeds. */
 int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, struct g4_emu **out,
 		struct g4_nvme_provider *provider);
 /* Copies the settings; counting starts anew. Thread-safe. */

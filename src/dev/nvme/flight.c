@@ -30,19 +30,25 @@ G4_FN static bool is_cached_write(const struct g4_nvme_command *command)
 	return command->opcode == G4_NVME_WRITE && !(command->dword12 & G4_NVME_RW_FUA);
 }
 
-/* For a FLUSH: what it was to make durable may be gone. */
-G4_FN static bool is_lost(const struct g4_nvme_flight *flight, const struct g4_nvme_command *command)
+G4_FN static struct g4_nvme_cache *cache_of(const struct g4_nvme_flight *flight, uint32_t number)
 {
-	return command->opcode == G4_NVME_FLUSH && g4_load32_acq(&flight->cache->lost) != 0;
+	return &flight->cache[flight->slots[number].space];
+}
+
+/* For a FLUSH: what it was to make durable may be gone. */
+G4_FN static bool is_lost(const struct g4_nvme_flight *flight, uint32_t number, const struct g4_nvme_command *command)
+{
+	return command->opcode == G4_NVME_FLUSH && g4_load32_acq(&cache_of(flight, number)->lost) != 0;
 }
 
 /* Before others learn that the command has ended. The store is left out where it changes nothing: all queues share the word. */
-G4_FN static void note_end(struct g4_nvme_flight *flight, const struct g4_nvme_command *command, int code)
+G4_FN static void note_end(struct g4_nvme_flight *flight, uint32_t number, const struct g4_nvme_command *command,
+			   int code)
 {
 	const bool dirties = code == 0 ? is_cached_write(command) : command->opcode == G4_NVME_FLUSH;
 
-	if (dirties && g4_load32_rlx(&flight->cache->dirty) == 0)
-		g4_store32_rlx(&flight->cache->dirty, 1);
+	if (dirties && g4_load32_rlx(&cache_of(flight, number)->dirty) == 0)
+		g4_store32_rlx(&cache_of(flight, number)->dirty, 1);
 }
 
 /* ---- sending ---- */
@@ -66,9 +72,9 @@ G4_FN static void send(struct g4_nvme_flight *flight, uint32_t number, uint32_t 
 	const uint64_t state = (g4_monotonic_ns() & G4_NVME_SINCE_MASK) | (id + 1) | (flushes ? G4_NVME_FLUSHES : 0) |
 			       (is_cached_write(command) ? G4_NVME_CACHED : 0);
 
-	if (!is_lost(flight, command) &&
+	if (!is_lost(flight, number, command) &&
 	    g4_nvme_pair_submit(&flight->pair, command, &flight->slots[number].state, state | G4_NVME_SENT,
-				flushes ? &flight->cache->dirty : NULL))
+				flushes ? &cache_of(flight, number)->dirty : NULL))
 		return; /* it may be complete, and the slot somebody else's */
 	park(flight, number, state);
 }
@@ -119,7 +125,7 @@ G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, 
 {
 	struct g4_nvme_slot *slot = &flight->slots[number];
 
-	*code = is_lost(flight, &slot->command) ? -G4_E_IO : code_of(status);
+	*code = is_lost(flight, number, &slot->command) ? -G4_E_IO : code_of(status);
 	if (*code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES &&
 	    slot->command.opcode != G4_NVME_FLUSH) {
 		g4_store64_rlx(&flight->counts.retried, flight->counts.retried + 1);
@@ -127,7 +133,7 @@ G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, 
 		send_again(flight, number);
 		return false;
 	}
-	note_end(flight, &slot->command, *code);
+	note_end(flight, number, &slot->command, *code);
 	if (*code == 0)
 		g4_store64_rlx(&flight->counts.completed, flight->counts.completed + 1);
 	else
@@ -135,9 +141,9 @@ G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, 
 	return true;
 }
 
-G4_FN static bool must_fail(const struct g4_nvme_flight *flight, const struct g4_nvme_slot *slot)
+G4_FN static bool must_fail(const struct g4_nvme_flight *flight, uint32_t number)
 {
-	return flight->dead || is_lost(flight, &slot->command);
+	return flight->dead || is_lost(flight, number, &flight->slots[number].command);
 }
 
 G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number)
@@ -146,7 +152,7 @@ G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number)
 		struct g4_nvme_slot *slot = &flight->slots[*number];
 		if (!(g4_load64_acq(&slot->state) & G4_NVME_PARKED)) /* nor is its command anybody's to look at */
 			continue;
-		const bool fails = must_fail(flight, slot);
+		const bool fails = must_fail(flight, *number);
 		if (flight->paused && !fails)
 			continue;
 		g4_sub32(&flight->parked, 1);
@@ -198,12 +204,12 @@ G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late
  * meanwhile. So no
  * command is parked that will still be sent by its holder, and none is missed.
  */
-G4_FN bool g4_nvme_flight_pause(struct g4_nvme_flight *flight)
+G4_FN uint32_t g4_nvme_flight_pause(struct g4_nvme_flight *flight)
 {
-	bool flushes = false;
+	uint32_t flushes = 0, loses = 0;
 
 	if (flight->paused)
-		return false;
+		return 0;
 	flight->paused = 1;
 	g4_nvme_pair_pause(&flight->pair);
 	for (uint32_t i = 0; i < flight->count; i++) {
@@ -211,11 +217,14 @@ G4_FN bool g4_nvme_flight_pause(struct g4_nvme_flight *flight)
 
 		if (!(state & G4_NVME_SENT))
 			continue;
-		flushes = flushes || (state & G4_NVME_FLUSHES);
+		flushes |= (state & G4_NVME_FLUSHES) ? 1u << flight->slots[i].space : 0;
 		park(flight, i, state);
 		g4_store64_rlx(&flight->counts.resent, flight->counts.resent + 1);
 	}
-	return flight->cache->is_volatile && (flushes || g4_load32_acq(&flight->cache->dirty) != 0);
+	for (uint32_t s = 0; s == 0 || s < flight->spaces; s++)
+		if (flight->cache[s].is_volatile && ((flushes >> s & 1) || g4_load32_acq(&flight->cache[s].dirty) != 0))
+			loses |= 1u << s;
+	return loses;
 }
 
 G4_FN void g4_nvme_flight_restart(struct g4_nvme_flight *flight)

@@ -32,7 +32,8 @@ struct g4_nvme_slot {
 	uint32_t late;			/* 1 + the identifier of a command that was late once: it is to be aborted */
 	uint32_t turn;
 	uint32_t tries;
-	uint8_t padding[36];
+	uint32_t space; /* which of the caches is its namespace's */
+	uint8_t padding[32];
 };
 
 /*
@@ -69,7 +70,23 @@ struct g4_nvme_counts {
 	uint64_t copied, aborted, resets;
 };
 
-/* What the controller may lose by a reset; one for all queues whose users see each other's flushes. */
+#if !G4_CUDA
+/* Adds what a queue has counted, word by word. */
+static inline void g4_nvme_counts_add(struct g4_nvme_counts *sum, const struct g4_nvme_counts *of)
+{
+	sum->completed += g4_load64_rlx(&of->completed);
+	sum->retried += g4_load64_rlx(&of->retried);
+	sum->failed += g4_load64_rlx(&of->failed);
+	sum->stray += g4_load64_rlx(&of->stray);
+	sum->resent += g4_load64_rlx(&of->resent);
+}
+#endif
+
+/*
+ * What the controller may lose of a namespace by a reset; one for all queues whose users see each other's flushes. A flush is of one
+ * namespace.
+ */
+#define G4_NVME_SPACES_MOST 16u
 struct g4_nvme_cache {
 	uint32_t is_volatile;
 	uint32_t dirty; /* a write was acknowledged, and no flush was sent since */
@@ -81,13 +98,14 @@ struct g4_nvme_cache {
 struct g4_nvme_flight {
 	struct g4_nvme_pair pair;
 	struct g4_nvme_slot slots[G4_SLOTS_MOST];
-	struct g4_nvme_cache *cache;
+	struct g4_nvme_cache *cache;  /* of `spaces` namespaces, at least one */
 	struct g4_nvme_counts counts; /* the looker's; read by others word by word */
 	uint32_t count;		      /* slots in use */
 	uint32_t parked;	      /* slots */
 	uint32_t paused;	      /* the looker's: there are no completions to be looked at */
 	uint32_t dead;		      /* the looker's: parked commands fail */
-	uint8_t padding[40];
+	uint32_t spaces;	      /* 0: 1 */
+	uint8_t padding[36];
 };
 
 /* Per-lane; the slot's holder. The slot's command is a copy of this one, aligned to 16 B, whose identifier is set; sends it. */
@@ -112,10 +130,9 @@ G4_FN uint32_t g4_nvme_flight_late(const struct g4_nvme_flight *flight, uint64_t
 G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns);
 /*
  * The workgroup that keeps others from looking. From the return on nothing is sent, and what was under way is parked. Returns
- * whether the controller's
- * reset would lose what was acknowledged.
+ * of which namespaces, space s by bit s, the controller's reset would lose what was acknowledged.
  */
-G4_FN bool g4_nvme_flight_pause(struct g4_nvme_flight *flight);
+G4_FN uint32_t g4_nvme_flight_pause(struct g4_nvme_flight *flight);
 /* The same. The controller has empty queues. */
 G4_FN void g4_nvme_flight_restart(struct g4_nvme_flight *flight);
 

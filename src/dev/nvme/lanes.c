@@ -11,7 +11,7 @@
 G4_FN static void describe_data(const struct g4_nvme_lanes *lanes, uint32_t number,
 				const struct g4_remote_request *request, struct g4_nvme_command *command)
 {
-	const uint64_t lba = request->offset_bytes >> lanes->block_shift;
+	const uint64_t lba = lanes->first_block + (request->offset_bytes >> lanes->block_shift);
 	const uint64_t pages = g4_pages_for(request->bytes);
 	const uint64_t chunk = (uintptr_t)lanes->staging + number * lanes->chunk_bytes;
 
@@ -33,7 +33,8 @@ G4_FN static void describe_discard(const struct g4_nvme_lanes *lanes, uint32_t n
 {
 	uint8_t *chunk = lanes->staging + number * lanes->chunk_bytes;
 	struct g4_nvme_range *range = (struct g4_nvme_range *)chunk;
-	uint64_t lba = request->offset_bytes >> lanes->block_shift, left = request->bytes >> lanes->block_shift;
+	uint64_t lba = lanes->first_block + (request->offset_bytes >> lanes->block_shift);
+	uint64_t left = request->bytes >> lanes->block_shift;
 	uint32_t count = 0;
 
 	for (; left > 0 && count < RANGES_MOST; count++) {
@@ -195,17 +196,30 @@ G4_FN static void listen(struct g4_nvme_lanes *lanes)
 
 	if (reset != lanes->reset || (told & G4_NVME_TOLD_DEAD)) {
 		if (g4_nvme_flight_pause(flight))
-			g4_store32_rel(&lanes->cache.lost, 1);
+			g4_store32_rel(&flight->cache->lost, 1);
 		lanes->reset = reset;
 		g4_store32_rel_sys(&lanes->talk->said,
-				   reset << G4_NVME_RESET_SHIFT | (lanes->cache.lost ? G4_NVME_SAID_LOST : 0));
+				   reset << G4_NVME_RESET_SHIFT |
+					   (g4_load32_acq(&flight->cache->lost) ? G4_NVME_SAID_LOST : 0));
 	}
 	if (told & G4_NVME_TOLD_LOST)
-		g4_store32_rel(&lanes->cache.lost, 1);
+		g4_store32_rel(&flight->cache->lost, 1);
 	if (told & G4_NVME_TOLD_DEAD)
 		flight->dead = 1;
 	else if (flight->paused && (told & G4_NVME_TOLD_READY))
 		g4_nvme_flight_restart(flight);
+	g4_store32_rlx(&lanes->stopped, flight->paused && !flight->dead);
+}
+
+G4_FN bool g4_nvme_lanes_alarm(const struct g4_nvme_lanes *lanes)
+{
+	return g4_load32_rlx(&lanes->stopped) != 0;
+}
+
+G4_FN void g4_nvme_lanes_attend(struct g4_nvme_lanes *lanes)
+{
+	if (!lanes->flight.dead)
+		listen(lanes);
 }
 
 /* Slots that get no answer. */

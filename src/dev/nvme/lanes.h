@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue of an NVMe controller behind a remote device (dev/remote.h), in the place of the I/O agent: the engine's own lanes write
+ * Queues of an NVMe controller behind a remote device (dev/remote.h), in the place of the I/O agent: the engine's own lanes write
  * commands, ring doorbells and look for completions. No thread of the host has a part in a request.
  *
  *      memory of the host that lanes and the controller address          memory of the engine
@@ -17,7 +17,8 @@
  * be told of the engine's memory where that is a GPU's.
  *
  * Lanes cannot stop, reset or ask a controller; the host does (lanes_host.h), and both talk about it. When the host tells that it
- * resets the controller, or that it is dead, lanes write no more commands and say so; then they get a new queue, or all requests fail.
+ * resets the controller, or that it is dead, lanes write no more commands and say so; then they get new queues, or all requests fail.
+ * Each queue has such a talk of its own. The host makes queues again when all of them are quiet.
  */
 #ifndef G4_DEV_NVME_LANES_H
 #define G4_DEV_NVME_LANES_H
@@ -54,13 +55,15 @@ struct g4_nvme_lanes {
 	struct g4_nvme_talk *talk;
 	uint64_t chunk_bytes;
 	uint64_t timeout_ns;
+	uint64_t first_block; /* of what the device is, in its namespace */
 	uint32_t nsid;
 	uint32_t block_shift;
-	uint32_t idle;	/* looks without a completion since the last check; of the poller, and so are those below */
-	uint32_t reset; /* the last one that lanes know of */
-	uint32_t late;	/* what was said last */
-	struct g4_nvme_cache cache;
-	uint8_t padding[56];
+	uint32_t idle;	  /* looks without a completion since the last check; of the poller, and so are those below */
+	uint32_t reset;	  /* the last one that lanes know of */
+	uint32_t late;	  /* what was said last */
+	uint32_t stopped; /* 1: they are quiet, as the host wants it; read by others */
+	struct g4_nvme_cache cache; /* of the first queue, for all */
+	uint8_t padding[44];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_remote) % 16 == 0,
 		 "commands are aligned, also where one lies behind the other");
@@ -75,5 +78,9 @@ G4_FN bool g4_nvme_lanes_ended(const struct g4_nvme_lanes *lanes, uint32_t slot,
  */
 G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, uint32_t looks, uint32_t own);
 #define G4_NVME_NO_SLOT UINT32_MAX
+/* Thread-safe. Whether its queue is quiet because the host resets the controller: then others of the controller have to be, too. */
+G4_FN bool g4_nvme_lanes_alarm(const struct g4_nvme_lanes *lanes);
+/* One at a time. Looks at what the host says, at once. */
+G4_FN void g4_nvme_lanes_attend(struct g4_nvme_lanes *lanes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's side of a queue for lanes (lanes_host.h). */
+/* The host's side of queues for lanes (lanes_host.h). */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +13,7 @@
 #include "dev/nvme/recovery_host.h"
 
 #define CHUNK_BYTES (256 * G4_KIB)
+#define SLOTS_IN_ALL 256u /* of several queues: each has a chunk of memory that is pinned */
 #define CHECK_NS 10000000
 
 struct g4_nvme_keeper {
@@ -22,9 +23,11 @@ struct g4_nvme_keeper {
 	uint64_t chunk_bytes, timeout_ns;
 	uint8_t *staging;
 	uint64_t staging_bytes;
-	struct g4_nvme_talk *talk; /* behind the chunks */
-	uint32_t told, late;	   /* what was said last; the thread's */
-	uint32_t first_reset;	   /* the one after which lanes begin */
+	uint32_t queues;
+	struct g4_nvme_talk *talks; /* behind the chunks, one a queue */
+	uint32_t told;		    /* what was said last; the thread's */
+	uint32_t late[G4_MAPPER_QUEUES_MOST];
+	uint32_t first_reset; /* the one after which lanes begin */
 
 	pthread_t thread;
 	bool runs;
@@ -46,21 +49,42 @@ static void sleep_until_check(struct g4_nvme_keeper *keeper)
 	pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until);
 }
 
-static void look_after(struct g4_nvme_keeper *keeper)
+/* A command of a queue's, and what the host does about it. */
+static void hear(struct g4_nvme_keeper *keeper, uint32_t queue)
 {
-	struct g4_nvme_talk *talk = keeper->talk;
+	struct g4_nvme_talk *talk = &keeper->talks[queue];
 	const uint32_t late = g4_load32_acq_sys(&talk->late), reset = keeper->told >> G4_NVME_RESET_SHIFT;
 
-	g4_nvme_check(keeper->nvme);
 	if (!(keeper->told & G4_NVME_TOLD_READY))
-		keeper->late = late; /* of a queue that is no more */
+		keeper->late[queue] = late; /* of a queue that is no more */
 	else if (g4_load32_acq_sys(&talk->wish) == reset + 1)
-		g4_nvme_lanes_late(keeper->nvme, 0, reset);
-	else if (late != keeper->late && g4_nvme_lanes_late(keeper->nvme, late & ~G4_NVME_AGAIN, reset))
-		keeper->late = late;
-	g4_store32_rel_sys(&talk->heard, keeper->late);
-	keeper->told = g4_nvme_tell_lanes(keeper->nvme, g4_load32_acq_sys(&talk->said), keeper->told);
-	g4_store32_rel_sys(&talk->told, keeper->told);
+		g4_nvme_lanes_late(keeper->nvme, queue, 0, reset);
+	else if (late != keeper->late[queue] && g4_nvme_lanes_late(keeper->nvme, queue, late & ~G4_NVME_AGAIN, reset))
+		keeper->late[queue] = late;
+	g4_store32_rel_sys(&talk->heard, keeper->late[queue]);
+}
+
+/* What lanes of all queues have said: that of those who are behind, as long as there are some. */
+static uint32_t said_by_all(const struct g4_nvme_keeper *keeper)
+{
+	uint32_t all = g4_load32_acq_sys(&keeper->talks[0].said);
+
+	for (uint32_t i = 1; i < keeper->queues; i++) {
+		const uint32_t said = g4_load32_acq_sys(&keeper->talks[i].said);
+		const uint32_t reset = said >> G4_NVME_RESET_SHIFT, least = all >> G4_NVME_RESET_SHIFT;
+		all = (uint32_t)g4_min64(reset, least) << G4_NVME_RESET_SHIFT | ((said | all) & G4_NVME_SAID_LOST);
+	}
+	return all;
+}
+
+static void look_after(struct g4_nvme_keeper *keeper)
+{
+	g4_nvme_check(keeper->nvme);
+	for (uint32_t i = 0; i < keeper->queues; i++)
+		hear(keeper, i);
+	keeper->told = g4_nvme_tell_lanes(keeper->nvme, said_by_all(keeper), keeper->told);
+	for (uint32_t i = 0; i < keeper->queues; i++)
+		g4_store32_rel_sys(&keeper->talks[i].told, keeper->told);
 }
 
 static void *keep(void *argument)
@@ -78,27 +102,36 @@ static void *keep(void *argument)
 
 /* ---- memory ---- */
 
+static uint8_t *chunk_of(const struct g4_nvme_keeper *keeper, uint32_t queue, uint32_t slot)
+{
+	return keeper->staging + ((uint64_t)queue * keeper->slots + slot) * keeper->chunk_bytes;
+}
+
 /* PRPs do not change: a slot has one chunk. The first page of a chunk is in the command. */
-static void fill_lists(struct g4_nvme_keeper *keeper)
+static void fill_lists(struct g4_nvme_keeper *keeper, uint32_t queue)
 {
 	for (uint32_t slot = 0; slot < keeper->slots; slot++) {
-		g4_le64 *list = (g4_le64 *)(keeper->nvme->lanes->lists + slot * G4_NVME_LIST_BYTES);
+		g4_le64 *list = (g4_le64 *)(keeper->nvme->lanes[queue].lists + slot * G4_NVME_LIST_BYTES);
 		for (uint64_t page = 1; page < keeper->chunk_bytes / G4_PAGE_BYTES; page++)
-			list[page - 1] = (uintptr_t)keeper->staging + slot * keeper->chunk_bytes + page * G4_PAGE_BYTES;
+			list[page - 1] = (uintptr_t)chunk_of(keeper, queue, slot) + page * G4_PAGE_BYTES;
 	}
 }
 
 static bool map_memory(struct g4_nvme_keeper *keeper)
 {
 	const struct g4_nvme_provider *provider = &keeper->nvme->provider;
+	const uint64_t talk_bytes = g4_align_up(keeper->queues * sizeof(struct g4_nvme_talk), G4_PAGE_BYTES);
+	const uint64_t chunks_bytes = (uint64_t)keeper->queues * keeper->slots * keeper->chunk_bytes;
 
-	keeper->staging_bytes = keeper->slots * keeper->chunk_bytes + G4_PAGE_BYTES;
+	keeper->staging_bytes = chunks_bytes + talk_bytes;
 	keeper->staging = g4_memory_map(keeper->staging_bytes);
 	if (!keeper->staging)
 		return false;
-	keeper->talk = (struct g4_nvme_talk *)(keeper->staging + keeper->slots * keeper->chunk_bytes);
-	keeper->talk->told = keeper->told;
-	fill_lists(keeper);
+	keeper->talks = (struct g4_nvme_talk *)(keeper->staging + chunks_bytes);
+	for (uint32_t i = 0; i < keeper->queues; i++) {
+		keeper->talks[i].told = keeper->told;
+		fill_lists(keeper, i);
+	}
 	return !provider->reach || provider->reach(provider->context, keeper->staging, keeper->staging_bytes);
 }
 
@@ -109,7 +142,11 @@ static void choose_sizes(struct g4_nvme_keeper *keeper, const struct g4_nvme_lan
 	const struct g4_nvme_queue *queue = keeper->nvme->lanes;
 	const uint64_t most = g4_align_down(queue->piece_bytes, G4_PAGE_BYTES);
 
+	keeper->queues = (uint32_t)g4_min64(keeper->nvme->lane_count, G4_MAPPER_QUEUES_MOST);
 	keeper->slots = (uint32_t)g4_min64(queue->pool.count, G4_NVME_LANE_SLOTS);
+	if (keeper->queues > 1 && !(options && options->slots))
+		while (keeper->slots > 1 && keeper->slots * keeper->queues > SLOTS_IN_ALL)
+			keeper->slots /= 2; /* it stays a power of two */
 	if (options && options->slots)
 		keeper->slots = (uint32_t)g4_min64(keeper->slots, options->slots);
 	keeper->chunk_bytes = g4_min64(options && options->chunk_bytes ? options->chunk_bytes : CHUNK_BYTES, most);
@@ -122,7 +159,8 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
 	struct g4_nvme_keeper *keeper;
 	pthread_condattr_t clock;
 
-	if (!nvme || !nvme->lanes || !nvme->provider.stay_awake || !g4_nvme_take_lanes(nvme))
+	if (!nvme || !nvme->lanes || !nvme->provider.stay_awake ||
+	    !g4_nvme_take_lanes(nvme, g4_nvme_target_of(inner)->space))
 		return -G4_E_NOTSUP;
 	keeper = calloc(1, sizeof(*keeper));
 	if (!keeper) {
@@ -187,31 +225,47 @@ static void close_lanes(struct g4_dev *dev);
 static const struct g4_dev_ops lanes_ops = {
 	.submit = g4_remote_submit, .poll = g4_remote_poll, .wait = g4_remote_wait, .close = close_lanes};
 
-void g4_nvme_keeper_describe(const struct g4_nvme_keeper *keeper, struct g4_nvme_lanes *lanes,
-			     struct g4_nvme_lanes *lanes_at, struct g4_remote *remote, struct g4_remote *remote_at,
-			     struct g4_dev *dev)
+uint32_t g4_nvme_keeper_queues(const struct g4_nvme_keeper *keeper)
 {
-	const struct g4_nvme_queue *queue = keeper->nvme->lanes;
+	return keeper->queues;
+}
+
+static void describe_lanes(const struct g4_nvme_keeper *keeper, uint32_t index, struct g4_nvme_lanes *lanes,
+			   struct g4_nvme_cache *cache_at)
+{
+	const struct g4_nvme_queue *queue = &keeper->nvme->lanes[index];
+	const struct g4_nvme_target *target = g4_nvme_target_of(keeper->inner);
 
 	memset(lanes, 0, sizeof(*lanes));
 	lanes->flight.pair = queue->flight.pair;
 	lanes->flight.count = keeper->slots;
-	lanes->flight.cache = &lanes_at->cache;
-	lanes->cache.is_volatile = keeper->nvme->cache.is_volatile;
+	lanes->flight.cache = cache_at;
+	lanes->cache.is_volatile = keeper->inner->props.volatile_cache;
 	lanes->lists = queue->lists;
-	lanes->staging = keeper->staging;
+	lanes->staging = chunk_of(keeper, index, 0);
 	lanes->chunk_bytes = keeper->chunk_bytes;
 	lanes->timeout_ns = keeper->timeout_ns;
-	lanes->nsid = queue->nsid;
-	lanes->block_shift = queue->block_shift;
-	lanes->talk = keeper->talk;
+	lanes->nsid = target->nsid;
+	lanes->block_shift = target->block_shift;
+	lanes->first_block = target->first_block;
+	lanes->talk = &keeper->talks[index];
 	lanes->reset = keeper->first_reset;
-	memset(remote, 0, sizeof(*remote));
-	remote->lanes = lanes_at;
-	remote->staging = keeper->staging;
-	remote->chunk_bytes = keeper->chunk_bytes;
-	remote->slots = keeper->slots;
-	g4_slots_init(&remote->pool, keeper->slots);
+}
+
+void g4_nvme_keeper_describe(const struct g4_nvme_keeper *keeper, struct g4_nvme_lanes *lanes,
+			     struct g4_nvme_lanes *lanes_at, struct g4_remote *remote, struct g4_remote *remote_at,
+			     struct g4_dev *dev)
+{
+	for (uint32_t i = 0; i < keeper->queues; i++) {
+		describe_lanes(keeper, i, &lanes[i], &lanes_at[0].cache);
+		memset(&remote[i], 0, sizeof(remote[i]));
+		remote[i].lanes = &lanes_at[i];
+		remote[i].staging = chunk_of(keeper, i, 0);
+		remote[i].chunk_bytes = keeper->chunk_bytes;
+		remote[i].slots = keeper->slots;
+		g4_slots_init(&remote[i].pool, keeper->slots);
+	}
+	g4_mapper_init(&remote[0].mapper, keeper->queues);
 	/* a GPU has no use for the functions; threads that stand in for one have */
 	*dev = (struct g4_dev){.props = keeper->inner->props, .ops = &lanes_ops, .remote = remote_at};
 }
@@ -226,10 +280,8 @@ struct lanes_device {
 
 static void free_device(struct lanes_device *device)
 {
-	if (device) {
-		free(device->dev.remote);
-		free(device->lanes);
-	}
+	free(device->dev.remote);
+	free(device->lanes);
 	free(device);
 }
 
@@ -245,21 +297,23 @@ static void close_lanes(struct g4_dev *dev)
 
 int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out)
 {
-	struct g4_remote *remote = aligned_alloc(128, g4_align_up(sizeof(*remote), 128));
 	struct lanes_device *device = calloc(1, sizeof(*device));
-	int rc = -G4_E_NOMEM;
 
-	if (device && remote) {
-		device->dev.remote = remote;
-		device->lanes = aligned_alloc(128, g4_align_up(sizeof(*device->lanes), 128));
-		if (device->lanes)
-			rc = g4_nvme_keeper_open(inner, options, &device->keeper);
-	} else {
-		free(remote);
-	}
+	if (!device)
+		return -G4_E_NOMEM;
+	const int rc = g4_nvme_keeper_open(inner, options, &device->keeper);
 	if (rc < 0) {
 		free_device(device);
 		return rc;
+	}
+	const uint32_t queues = g4_nvme_keeper_queues(device->keeper);
+	struct g4_remote *remote = aligned_alloc(128, g4_align_up(queues * sizeof(*remote), 128));
+	device->dev.remote = remote;
+	device->lanes = aligned_alloc(128, g4_align_up(queues * sizeof(*device->lanes), 128));
+	if (!remote || !device->lanes) {
+		g4_nvme_keeper_close(device->keeper);
+		free_device(device);
+		return -G4_E_NOMEM;
 	}
 	g4_nvme_keeper_describe(device->keeper, device->lanes, device->lanes, remote, remote, &device->dev);
 	g4_nvme_keeper_rest(device->keeper, false);
@@ -269,7 +323,12 @@ int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *
 
 struct g4_nvme_counts g4_dev_lanes_counts(const struct g4_dev *dev)
 {
-	return g4_dev_lanes_of(dev)->flight.counts;
+	const struct lanes_device *device = (const struct lanes_device *)dev;
+	struct g4_nvme_counts sum = {0};
+
+	for (uint32_t i = 0; i < g4_nvme_keeper_queues(device->keeper); i++)
+		g4_nvme_counts_add(&sum, &device->lanes[i].flight.counts);
+	return sum;
 }
 
 struct g4_nvme_lanes *g4_dev_lanes_of(const struct g4_dev *dev)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller's queue for lanes of an engine (lanes.h): its memory, and a thread that looks after the controller meanwhile, which
+ * A controller's queues for lanes of an engine (lanes.h): their memory, and a thread that looks after the controller meanwhile, which
  * lanes cannot do. It has no part in requests, and sleeps nearly always. Host only.
  */
 #ifndef G4_DEV_NVME_LANES_HOST_H
@@ -15,7 +15,7 @@ extern "C" {
 struct g4_nvme_keeper;
 
 struct g4_nvme_lanes_options {
-	uint32_t slots; /* requests at a time; 0: as many as the queue has */
+	uint32_t slots; /* requests at a time in each queue; 0: 256 in all, of one queue as many as it has */
 	uint64_t
 		chunk_bytes; /* staging memory of each, a multiple of 4 KiB; 0: 256 KiB; less where the controller takes less */
 	uint64_t timeout_ns; /* 0: the device's */
@@ -32,7 +32,9 @@ void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper);
 /* What lanes have to address as the host does: piece `index` of G4_NVME_KEEPER_PIECES. */
 #define G4_NVME_KEEPER_PIECES 3u
 void *g4_nvme_keeper_memory(const struct g4_nvme_keeper *keeper, uint32_t index, uint64_t *bytes);
-/* Fills in the engine's side, for an engine that will have *lanes and *remote at `lanes_at` and `remote_at`. Once. */
+/* Queues of the keeper: the engine has so many struct g4_nvme_lanes, and so many struct g4_remote. */
+uint32_t g4_nvme_keeper_queues(const struct g4_nvme_keeper *keeper);
+/* Fills in the engine's side, for an engine that will have lanes[] and remote[] at `lanes_at` and `remote_at`. Once. */
 void g4_nvme_keeper_describe(const struct g4_nvme_keeper *keeper, struct g4_nvme_lanes *lanes,
 			     struct g4_nvme_lanes *lanes_at, struct g4_remote *remote, struct g4_remote *remote_at,
 			     struct g4_dev *dev);
@@ -41,7 +43,7 @@ void g4_nvme_keeper_rest(struct g4_nvme_keeper *keeper, bool resting);
 
 /* A device of this process whose requests go through lanes' code (tests). It owns `inner`; on failure that stays the caller's. */
 int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out);
-/* What its lanes have counted; and they themselves. */
+/* What its lanes have counted, in all queues; and the first queue's lanes themselves. */
 struct g4_nvme_counts g4_dev_lanes_counts(const struct g4_dev *dev);
 struct g4_nvme_lanes *g4_dev_lanes_of(const struct g4_dev *dev);
 

@@ -19,7 +19,20 @@
 #define DEVICES "/sys/bus/pci/devices"
 #define BRIDGE_CLASSES 0x06u /* of class_code >> 16 */
 
-bool g4_pci_parse(const char *text, char name[G4_PCI_NAME_BYTES], uint32_t *nsid)
+/* "/NUMBER", which is not 0. False: it is something else. */
+static bool take_number(const char **text, uint32_t *number)
+{
+	char *end;
+
+	if (**text != '/' || !isdigit((unsigned char)(*text)[1]))
+		return false;
+	const unsigned long value = strtoul(*text + 1, &end, 10);
+	*text = end;
+	*number = (uint32_t)value;
+	return value > 0 && value < UINT32_MAX;
+}
+
+bool g4_pci_parse(const char *text, char name[G4_PCI_NAME_BYTES], uint32_t *nsid, uint32_t *partition)
 {
 	unsigned int domain = 0, bus, slot, function;
 	int used = 0;
@@ -36,14 +49,11 @@ bool g4_pci_parse(const char *text, char name[G4_PCI_NAME_BYTES], uint32_t *nsid
 	text += used;
 	if (nsid)
 		*nsid = 1;
-	if (*text == '\0')
-		return true;
-	if (!nsid || *text != '/' || !isdigit((unsigned char)text[1]))
+	if (partition)
+		*partition = 0;
+	if (*text != '\0' && (!nsid || !take_number(&text, nsid)))
 		return false;
-	char *end;
-	const unsigned long number = strtoul(text + 1, &end, 10);
-	*nsid = (uint32_t)number;
-	return *end == '\0' && number > 0 && number < UINT32_MAX;
+	return *text == '\0' || (partition && take_number(&text, partition) && *text == '\0');
 }
 
 static bool read_number(const char *name, const char *attribute, uint32_t *value)

@@ -18,10 +18,10 @@ struct g4_pci {
 };
 
 /*
- * "0000:03:00.0", or "03:00.0" in domain 0, with "/NAMESPACE" behind where nsid is not NULL (1 if there is none). False: that is no such
- * name.
+ * "0000:03:00.0", or "03:00.0" in domain 0, with "/NAMESPACE" behind where nsid is not NULL (1 if there is none), and "/PARTITION" behind
+ * that where partition is not NULL (0 if there is none). False: that is no such name.
  */
-bool g4_pci_parse(const char *text, char name[G4_PCI_NAME_BYTES], uint32_t *nsid);
+bool g4_pci_parse(const char *text, char name[G4_PCI_NAME_BYTES], uint32_t *nsid, uint32_t *partition);
 /* What is there at an address, which must be an NVMe controller. 0, or a code and a sentence, which begins with `name`. */
 int g4_pci_find(const char *name, const char *address, struct g4_pci *pci, struct g4_dev_message message);
 /* All NVMe controllers, in the order of names; at most `room`. Returns how many there are. */

@@ -31,15 +31,16 @@ static void begin_to_look(struct g4_nvme_queue *queue)
 
 static void pause_queues(struct g4_nvme *nvme)
 {
-	bool loses = false;
+	uint32_t loses = 0;
 
 	for (uint32_t i = 0; i < nvme->queue_count; i++) {
 		begin_to_look(&nvme->queues[i]);
 		loses |= g4_nvme_flight_pause(&nvme->queues[i].flight);
 		g4_slots_looked(&nvme->queues[i].pool);
 	}
-	if (loses)
-		g4_store32_rel(&nvme->cache.lost, G4_NVME_LOST);
+	for (uint32_t s = 0; s < G4_NVME_SPACES_MOST; s++)
+		if (loses >> s & 1)
+			g4_store32_rel(&nvme->caches[s].lost, G4_NVME_LOST);
 }
 
 static void restart_queues(struct g4_nvme *nvme)
@@ -90,12 +91,26 @@ static bool is_there(const struct g4_nvme *nvme)
 	return true;
 }
 
+static struct g4_nvme_cache *lanes_cache(struct g4_nvme *nvme)
+{
+	return &nvme->caches[nvme->lanes_space];
+}
+
+static bool has_lost(const struct g4_nvme *nvme)
+{
+	bool lost = false;
+
+	for (uint32_t s = 0; s < G4_NVME_SPACES_MOST; s++)
+		lost = lost || g4_load32_acq(&nvme->caches[s].lost);
+	return lost;
+}
+
 /* Lanes have not said whether they lost something: until they have, a flush of the host's succeeds no more than after a loss. */
 static void note_reset(struct g4_nvme *nvme)
 {
 	g4_store32_rel(&nvme->reset, nvme->reset + 1);
-	if (nvme->lanes_taken && nvme->cache.is_volatile)
-		g4_cas32(&nvme->cache.lost, 0, G4_NVME_UNSURE);
+	if (nvme->lanes_taken && lanes_cache(nvme)->is_volatile)
+		g4_cas32(&lanes_cache(nvme)->lost, 0, G4_NVME_UNSURE);
 	if (!nvme->lanes_taken)
 		nvme->lanes_reset = nvme->reset;
 }
@@ -110,11 +125,12 @@ static bool reset(struct g4_nvme *nvme)
 	while (may_reset(nvme) && is_there(nvme)) {
 		g4_log(G4_LOG_WARN, "%s: %s; it is reset (%u of at most %u an hour)%s", nvme->name, nvme->finding.why,
 		       nvme->resets, nvme->resets_most,
-		       nvme->cache.lost ? ": what it has not flushed counts as lost" : "");
+		       has_lost(nvme) ? ": what it has not flushed counts as lost" : "");
 		stopped = true;
 		if (!g4_nvme_stop(nvme))
 			break;
-		if (g4_nvme_start_again(nvme, nvme->queue_count + (nvme->lanes && !nvme->lanes_taken), message) == 0) {
+		if (g4_nvme_start_again(nvme, nvme->queue_count + (nvme->lanes_taken ? 0 : nvme->lane_count),
+					message) == 0) {
 			note_reset(nvme);
 			restart_queues(nvme);
 			return true;
@@ -232,31 +248,36 @@ void g4_nvme_check(struct g4_nvme *nvme)
 
 /* ---- lanes ---- */
 
-static bool make_lanes_queue(struct g4_nvme *nvme)
+static bool make_lanes_queues(struct g4_nvme *nvme)
 {
 	const struct g4_dev_message none = {0};
 
 	if (nvme->lanes_reset == nvme->reset)
 		return true;
-	if (g4_nvme_make_queue(nvme, nvme->queue_count, none) < 0)
-		return false;
+	for (uint32_t i = 0; i < nvme->lane_count; i++)
+		if (g4_nvme_make_queue(nvme, nvme->queue_count + i, none) < 0)
+			return false;
 	nvme->lanes_reset = nvme->reset;
 	return true;
 }
 
-bool g4_nvme_take_lanes(struct g4_nvme *nvme)
+bool g4_nvme_take_lanes(struct g4_nvme *nvme, uint32_t space)
 {
 	pthread_mutex_lock(&nvme->admin_lock);
-	nvme->lanes_taken = g4_load32_acq(&nvme->state) != G4_NVME_DEAD && make_lanes_queue(nvme);
+	const bool taken = !nvme->lanes_taken && g4_load32_acq(&nvme->state) != G4_NVME_DEAD && make_lanes_queues(nvme);
+	if (taken) {
+		nvme->lanes_space = space;
+		nvme->lanes_taken = true;
+	}
 	pthread_mutex_unlock(&nvme->admin_lock);
-	return nvme->lanes_taken;
+	return taken;
 }
 
 void g4_nvme_leave_lanes(struct g4_nvme *nvme)
 {
 	pthread_mutex_lock(&nvme->admin_lock);
 	/* they will say no more whether they lost something */
-	g4_cas32(&nvme->cache.lost, G4_NVME_UNSURE, G4_NVME_LOST);
+	g4_cas32(&lanes_cache(nvme)->lost, G4_NVME_UNSURE, G4_NVME_LOST);
 	nvme->lanes_taken = false;
 	pthread_mutex_unlock(&nvme->admin_lock);
 }
@@ -266,16 +287,16 @@ static uint32_t flags_for_lanes(struct g4_nvme *nvme, uint32_t said)
 	if (nvme->lanes_reset != nvme->reset && said >> G4_NVME_RESET_SHIFT != nvme->reset)
 		return 0;
 	if (said & G4_NVME_SAID_LOST)
-		g4_store32_rel(&nvme->cache.lost, G4_NVME_LOST);
+		g4_store32_rel(&lanes_cache(nvme)->lost, G4_NVME_LOST);
 	else
-		g4_cas32(&nvme->cache.lost, G4_NVME_UNSURE, 0);
+		g4_cas32(&lanes_cache(nvme)->lost, G4_NVME_UNSURE, 0);
 	const struct g4_nvme_finding refused = {.why = "the controller refuses to make a queue again",
 						.mended = g4_load32_acq(&nvme->mended)};
-	if (!make_lanes_queue(nvme)) {
+	if (!make_lanes_queues(nvme)) {
 		g4_nvme_mend(nvme, &refused);
 		return 0;
 	}
-	return G4_NVME_TOLD_READY | (g4_load32_acq(&nvme->cache.lost) ? G4_NVME_TOLD_LOST : 0);
+	return G4_NVME_TOLD_READY | (g4_load32_acq(&lanes_cache(nvme)->lost) ? G4_NVME_TOLD_LOST : 0);
 }
 
 uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told)
@@ -291,12 +312,12 @@ uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told)
 	return told;
 }
 
-bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late, uint32_t reset)
+bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t index, uint32_t late, uint32_t reset)
 {
 	const struct g4_nvme_finding finding = {.why = SILENT,
 						.mended = g4_load32_acq(&nvme->mended),
 						.late = late,
-						.queue = nvme->queue_count,
+						.queue = nvme->queue_count + index,
 						.now_ns = g4_monotonic_ns()};
 
 	return g4_load32_acq(&nvme->reset) == reset && g4_nvme_mend(nvme, &finding);

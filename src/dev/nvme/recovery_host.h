@@ -21,16 +21,19 @@ void g4_nvme_check_at(struct g4_nvme *nvme, uint64_t now_ns);
 bool g4_nvme_find(struct g4_nvme *nvme, uint64_t now_ns, struct g4_nvme_finding *finding);
 bool g4_nvme_mend(struct g4_nvme *nvme, const struct g4_nvme_finding *finding);
 
-/* ---- for the keeper of lanes' queue (lanes_host.h), one thread at a time ---- */
-/* The queue is lanes' from now on. False: it could not be made again after a reset. */
-bool g4_nvme_take_lanes(struct g4_nvme *nvme);
+/* ---- for the keeper of lanes' queues (lanes_host.h), one thread at a time ---- */
+/* The queues are lanes' from now on, for one namespace. False: they could not be made again after a reset. */
+bool g4_nvme_take_lanes(struct g4_nvme *nvme, uint32_t space);
 void g4_nvme_leave_lanes(struct g4_nvme *nvme);
-/* What lanes are to be told (lanes.h), after what they have said; may make their queue. The same as before where it is not known. */
+/*
+ * What lanes are to be told (lanes.h), after what those of all queues have said; may make the queues. The same as before where it is not
+ * known.
+ */
 uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told);
 /*
- * A command of theirs is late (1 + its identifier); 0: once more. Lanes know of no reset behind `reset`. False: nothing is begun, and
+ * A command of theirs, in queue `index` of them, is late (1 + its identifier); 0: once more. Lanes know of no reset behind `reset`. False: nothing is begun, and
  * the keeper says it again, unless the queue is made anew.
  */
-bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late, uint32_t reset);
+bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t index, uint32_t late, uint32_t reset);
 
 #endif

@@ -11,6 +11,7 @@
 #define STARTED_MASK ((UINT64_C(1) << STARTED_BITS) - 1)
 #define ALL_STARTED (UINT64_C(1) << STARTED_BITS)
 #define RANGE_MOST_BLOCKS (UINT64_C(1) << 31)
+#define SGL_MOST (G4_NVME_LIST_BYTES / sizeof(struct g4_nvme_sgl))
 
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_queue) % 128 == 0, "no two queues share a cache line");
 
@@ -32,7 +33,7 @@ G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t sta
 		return;
 	if (code != 0) /* the first one stays */
 		g4_cas32((uint32_t *)&io->result, 0, (uint32_t)code);
-	g4_slots_give(&queue->pool, number);
+	g4_slots_give(&queue->pool, g4_io_class(io), number);
 	release(io);
 }
 
@@ -56,16 +57,12 @@ G4_FN static void take_completions(struct g4_nvme_queue *queue)
 		end(queue, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
 }
 
-/*
- * Ends what is complete, for all, unless another workgroup does. Slots are given back here and nowhere else, by one at a time, which
- * does not sit on a slot that is there for its ticket: so nobody gives more than others have taken (slots.h).
- */
-G4_FN static void look(struct g4_nvme_queue *queue, const struct g4_nvme_turn *turn)
+/* Ends what is complete, for all, unless another workgroup does. */
+G4_FN static void look(struct g4_nvme_queue *queue)
 {
 	if (!g4_slots_try_look(&queue->pool))
 		return;
-	if (!turn || !turn->asked || !g4_slots_has(&queue->pool, turn->ticket))
-		take_completions(queue);
+	take_completions(queue);
 	g4_slots_looked(&queue->pool);
 }
 
@@ -118,63 +115,122 @@ G4_FN static bool add_buffer(struct pages *pages, uint64_t at, uint64_t bytes, u
 	return true;
 }
 
-/* The command for what comes at `skip` bytes of the request's data. Returns how many bytes it moves. */
-G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const struct g4_io *io, uint64_t skip,
-				    uint8_t *list, struct g4_nvme_command *command)
+/* A part of a request's data: how much of it a command may move. */
+struct part {
+	uint32_t first; /* vector */
+	uint64_t skip;	/* bytes of it */
+	uint64_t most;
+};
+
+G4_FN static struct part part_at(const struct g4_nvme_queue *queue, const struct g4_nvme_target *target,
+				 const struct g4_io *io, uint64_t skip)
 {
-	const uint64_t lba = (io->offset_bytes + skip) >> queue->block_shift;
+	struct part part = {0, skip, g4_min64(bytes_of(io) - skip, queue->piece_bytes)};
+
+	if (target->boundary_blocks) {
+		const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
+		part.most = g4_min64(part.most, (target->boundary_blocks - lba % target->boundary_blocks)
+							<< target->block_shift);
+	}
+	while (part.skip >= io->iov[part.first].bytes)
+		part.skip -= io->iov[part.first++].bytes;
+	return part;
+}
+
+/* By PRPs; returns how many bytes, which may be less than the part has. */
+G4_FN static uint64_t describe_pages(const struct g4_io *io, struct part part, uint8_t *list,
+				     struct g4_nvme_command *command)
+{
 	struct pages pages;
-	uint32_t i = 0;
 
 	memset(&pages, 0, sizeof(pages));
 	pages.list = (uint64_t *)list;
-	while (skip >= io->iov[i].bytes)
-		skip -= io->iov[i++].bytes;
-	for (; i < io->iov_count; i++) {
-		if (!add_buffer(&pages, (uintptr_t)io->iov[i].base + skip, io->iov[i].bytes - skip, queue->piece_bytes))
+	for (uint32_t i = part.first; i < io->iov_count && pages.bytes < part.most; i++) {
+		if (!add_buffer(&pages, (uintptr_t)io->iov[i].base + part.skip, io->iov[i].bytes - part.skip,
+				part.most))
 			break;
-		skip = 0;
+		part.skip = 0;
 	}
-	command->opcode = io->op == G4_IO_READ ? G4_NVME_READ : G4_NVME_WRITE;
 	command->prp1 = pages.first;
 	if (pages.count > 1)
 		command->prp2 = pages.count == 2 ? pages.list[0] : (uintptr_t)list;
-	command->dword10 = (uint32_t)lba;
-	command->dword11 = (uint32_t)(lba >> 32);
-	command->dword12 = (uint32_t)(pages.bytes >> queue->block_shift) - 1;
-	if (io->op == G4_IO_WRITE && (io->flags & G4_IO_FUA))
-		command->dword12 |= G4_NVME_RW_FUA;
 	return pages.bytes;
 }
 
-G4_FN static uint64_t describe_discard(const struct g4_nvme_queue *queue, const struct g4_io *io, uint64_t skip,
+/* By an SGL: vectors as they are, as many as fit. */
+G4_FN static uint64_t describe_vectors(const struct g4_io *io, struct part part, uint8_t *list,
+				       struct g4_nvme_command *command)
+{
+	struct g4_nvme_sgl *descriptors = (struct g4_nvme_sgl *)list;
+	uint32_t count = 0;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = part.first; i < io->iov_count && bytes < part.most && count < SGL_MOST; i++) {
+		const uint64_t n = g4_min64(io->iov[i].bytes - part.skip, part.most - bytes);
+		if (n == 0)
+			continue;
+		memset(&descriptors[count], 0, sizeof(descriptors[count]));
+		descriptors[count].address = (uintptr_t)io->iov[i].base + part.skip;
+		descriptors[count++].bytes = (uint32_t)n;
+		bytes += n;
+		part.skip = 0;
+	}
+	command->flags = G4_NVME_SGL;
+	command->prp1 = (uintptr_t)list;
+	command->prp2 = count * sizeof(*descriptors) | (uint64_t)G4_NVME_SGL_LAST_SEGMENT << 56;
+	return bytes;
+}
+
+/* The command for what comes at `skip` bytes of the request's data. Returns how many bytes it moves. */
+G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const struct g4_nvme_target *target,
+				    const struct g4_io *io, uint64_t skip, uint8_t *list,
+				    struct g4_nvme_command *command)
+{
+	const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
+	const struct part part = part_at(queue, target, io, skip);
+	uint64_t bytes = describe_pages(io, part, list, command);
+
+	if (bytes < part.most && queue->has_sgl)
+		bytes = describe_vectors(io, part, list, command);
+	command->opcode = io->op == G4_IO_READ ? G4_NVME_READ : G4_NVME_WRITE;
+	command->dword10 = (uint32_t)lba;
+	command->dword11 = (uint32_t)(lba >> 32);
+	command->dword12 = (uint32_t)(bytes >> target->block_shift) - 1;
+	if (io->op == G4_IO_WRITE && (io->flags & G4_IO_FUA))
+		command->dword12 |= G4_NVME_RW_FUA;
+	return bytes;
+}
+
+G4_FN static uint64_t describe_discard(const struct g4_nvme_target *target, const struct g4_io *io, uint64_t skip,
 				       uint8_t *list, struct g4_nvme_command *command)
 {
 	struct g4_nvme_range *range = (struct g4_nvme_range *)list;
 
 	range->attributes = 0;
-	range->blocks = (uint32_t)g4_min64((io->discard_bytes - skip) >> queue->block_shift, RANGE_MOST_BLOCKS);
-	range->lba = (io->offset_bytes + skip) >> queue->block_shift;
+	range->blocks = (uint32_t)g4_min64((io->discard_bytes - skip) >> target->block_shift, RANGE_MOST_BLOCKS);
+	range->lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
 	command->opcode = G4_NVME_DSM;
 	command->prp1 = (uintptr_t)list;
 	command->dword11 = G4_NVME_DSM_DEALLOCATE;
-	return (uint64_t)range->blocks << queue->block_shift;
+	return (uint64_t)range->blocks << target->block_shift;
 }
 
 /* Starts what comes next. */
-G4_FN static void start_next(struct g4_nvme_queue *queue, struct g4_io *io, uint32_t number)
+G4_FN static void start_next(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io,
+			     uint32_t number)
 {
 	struct g4_nvme_slot *slot = &queue->flight.slots[number];
 	uint8_t *list = queue->lists + number * G4_NVME_LIST_BYTES;
 	const uint64_t started = io->cookie & STARTED_MASK;
 
 	memset(&slot->command, 0, sizeof(slot->command));
-	slot->command.nsid = queue->nsid;
+	slot->command.nsid = target->nsid;
+	slot->space = target->space;
 	slot->io = io;
 	if (is_data(io))
-		io->cookie += describe_data(queue, io, started, list, &slot->command);
+		io->cookie += describe_data(queue, target, io, started, list, &slot->command);
 	else if (io->op == G4_IO_DISCARD)
-		io->cookie += describe_discard(queue, io, started, list, &slot->command);
+		io->cookie += describe_discard(target, io, started, list, &slot->command);
 	else /* G4_NVME_FLUSH is 0 */
 		io->cookie += 1;
 	g4_add32(&io->queue, 1);
@@ -194,44 +250,45 @@ G4_FN static bool has_more(struct g4_io *io)
 }
 
 /* False: slots have run out. */
-G4_FN static bool start_more(struct g4_nvme_queue *queue, struct g4_io *io)
+G4_FN static bool start_more(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io)
 {
 	uint32_t number;
 
 	while (has_more(io)) {
-		if (!g4_slots_take(&queue->pool, &number))
+		if (!g4_slots_take(&queue->pool, g4_io_class(io), &number))
 			return false;
-		start_next(queue, io, number);
+		start_next(queue, target, io, number);
 	}
 	return true;
 }
 
-G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io)
+G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io)
 {
 	io->queue = 1;
-	start_more(queue, io);
+	start_more(queue, target, io);
 }
 
-G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn)
+G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io,
+			struct g4_nvme_turn *turn)
 {
 	uint32_t number;
 
 	if (g4_load32_acq(&io->done))
 		return true;
-	look(queue, turn);
+	look(queue);
 	g4_nvme_pair_help(&queue->flight.pair);
 	if (g4_load32_acq(&io->done))
 		return true;
 	if (turn && turn->asked) {
-		if (!g4_slots_got(&queue->pool, turn->ticket, &number))
+		if (!g4_slots_got(&queue->pool, g4_io_class(io), turn->ticket, &number))
 			return false;
 		turn->asked = false;
-		start_next(queue, io, number);
+		start_next(queue, target, io, number);
 	}
 	/* a ticket only while nothing is under way: the request cannot end meanwhile, and the slot is used */
-	if (!(io->cookie & ALL_STARTED) && !start_more(queue, io) && turn && g4_load32_acq(&io->queue) == 1 &&
+	if (!(io->cookie & ALL_STARTED) && !start_more(queue, target, io) && turn && g4_load32_acq(&io->queue) == 1 &&
 	    has_more(io)) {
-		turn->ticket = g4_slots_ask(&queue->pool);
+		turn->ticket = g4_slots_ask(&queue->pool, g4_io_class(io));
 		turn->asked = true;
 	}
 	return g4_load32_acq(&io->done) != 0;

@@ -14,16 +14,26 @@
 #include "dev/dev.h"
 #include "dev/nvme/flight.h"
 
-#define G4_NVME_LIST_BYTES G4_PAGE_BYTES /* for each slot: the PRPs of a command, or the range of a DSM */
+#define G4_NVME_LIST_BYTES G4_PAGE_BYTES /* for each slot: the PRPs or the SGL of a command, or the range of a DSM */
+
+/* What a request is of: a namespace, or a part of one, which begins at a block. */
+struct g4_nvme_target {
+	uint32_t nsid;
+	uint32_t block_shift;
+	uint64_t first_block;
+	uint32_t space;		  /* flight.h */
+	uint32_t boundary_blocks; /* of the namespace: no command crosses a multiple; 0: it does not matter */
+};
 
 struct g4_nvme_queue {
 	struct g4_nvme_flight flight;
 	struct g4_slots pool; /* of flight.slots */
 	uint8_t *lists;
-	uint32_t nsid;
-	uint32_t block_shift;
 	uint64_t piece_bytes; /* most data of a command: whole pages, at most what a list of PRPs describes */
-	uint8_t padding[104];
+	uint32_t has_sgl;     /* the controller takes SGLs, which describe what PRPs would cut */
+	uint32_t reserved;
+	struct g4_nvme_target first; /* what the controller was opened for; the queue has requests of others, too */
+	uint8_t padding[80];
 };
 #define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
 
@@ -34,12 +44,13 @@ struct g4_nvme_turn {
 };
 
 /* Leader, thread-safe. Starts a request, whose cookie is 0 but for its 7 highest bits, as far as there are slots for everybody. */
-G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io);
+G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io);
 /*
  * The request's owner. Looks at completions and starts what is left. With a turn, zeroed at first, it gets its slots in the order of
- * asking and has to be called until this returns true: the request is done.
+ * asking, as far as their classes have it (slots.h), and has to be called until this returns true: the request is done.
  */
-G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn);
+G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io,
+			struct g4_nvme_turn *turn);
 /*
  * Thread-safe. A command that is under way since `ns` or longer while no completion is there: 1 + its identifier. One that nobody has
  * looked at is no fault of the controller: requests may be submitted and waited for much later. 0, too, while somebody looks.

@@ -50,7 +50,7 @@ enum g4_nvme_op { G4_NVME_FLUSH = 0x00, G4_NVME_WRITE = 0x01, G4_NVME_READ = 0x0
 
 struct g4_nvme_command {
 	uint8_t opcode;
-	uint8_t flags; /* bits 7-6: 0, data is described by PRPs */
+	uint8_t flags; /* bits 7-6: 0, data is described by PRPs; 1, by an SGL, whose first descriptor is in the place of both PRPs */
 	g4_le16 id;
 	g4_le32 nsid;
 	g4_le32 dword2, dword3;
@@ -74,6 +74,17 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_LOG_HEALTH 2u /* dword 10 of GET_LOG: which log; its 4 byte words less 1 << 16 */
 #define G4_NVME_ALL_NAMESPACES 0xffffffffu
 #define G4_NVME_MAX_BLOCKS 65536u /* of one READ or WRITE */
+
+#define G4_NVME_SGL 0x40u
+struct g4_nvme_sgl { /* a descriptor: of data, or of the last segment, which is an array of descriptors of data */
+	g4_le64 address;
+	g4_le32 bytes;
+	uint8_t reserved[3];
+	uint8_t type;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_sgl) == 16, "256 of them are a page");
+#define G4_NVME_SGL_DATA 0x00u
+#define G4_NVME_SGL_LAST_SEGMENT 0x30u
 
 struct g4_nvme_range { /* of DSM */
 	g4_le32 attributes;
@@ -114,6 +125,9 @@ G4_HD G4_INLINE uint32_t g4_nvme_completion_status(uint64_t end)
 #define G4_NVME_INTERNAL_ERROR G4_NVME_STATUS(0, 0x06)
 #define G4_NVME_ABORTED G4_NVME_STATUS(0, 0x07) /* because ABORT asked for it */
 #define G4_NVME_BAD_NAMESPACE G4_NVME_STATUS(0, 0x0b)
+#define G4_NVME_BAD_SGL G4_NVME_STATUS(0, 0x0d)
+#define G4_NVME_BAD_SGL_LENGTH G4_NVME_STATUS(0, 0x0f)
+#define G4_NVME_BAD_SGL_TYPE G4_NVME_STATUS(0, 0x11)
 #define G4_NVME_BAD_PRP G4_NVME_STATUS(0, 0x13)
 #define G4_NVME_LBA_RANGE G4_NVME_STATUS(0, 0x80)
 #define G4_NVME_CAPACITY G4_NVME_STATUS(0, 0x81)
@@ -139,9 +153,12 @@ struct g4_nvme_controller_data {
 	uint8_t vwc;   /* bit 0: there is a volatile write cache */
 	g4_le16 awun;  /* blocks less 1 that are written whole; */
 	g4_le16 awupf; /* also when the power fails */
-	uint8_t skipped3[3566];
+	uint8_t skipped3[6];
+	g4_le32 sgls; /* bits 1-0: 0: no SGLs, 1: any, 2: aligned to 4 bytes */
+	uint8_t skipped4[3556];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_controller_data) == 4096, "a page");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sgls) == 536, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, mdts) == 77, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sqes) == 512, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, oncs) == 520, "where the specification has it");
@@ -161,11 +178,14 @@ struct g4_nvme_namespace_data {
 	uint8_t features;
 	uint8_t formats; /* less 1 */
 	uint8_t format;	 /* bits 3-0: which of them it has */
-	uint8_t skipped0[101];
+	uint8_t skipped0[19];
+	g4_le16 boundary; /* NOIOB: blocks; commands that cross a multiple of it are slower. 0: none is */
+	uint8_t skipped2[80];
 	struct g4_nvme_format format_list[16];
 	uint8_t skipped1[3904];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_namespace_data) == 4096, "a page");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, boundary) == 46, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, format_list) == 128, "where the specification has it");
 
 /* ---- log pages ---- */

@@ -60,13 +60,12 @@ static void small_transfers_and_one_slot_are_enough(void **state)
 }
 
 /* Vectors whose pieces begin and end inside pages are several commands. */
-static void vectors_of_odd_pieces_work(void **state)
+static uint64_t move_odd_pieces(const struct g4_emu_options *options)
 {
-	struct g4_dev *dev = open_emu(NULL, NULL);
+	struct g4_dev *dev = open_emu(options, NULL);
 	struct g4_iov iov[40];
 	uint64_t at = 0, bytes = 0;
 
-	(void)state;
 	for (uint32_t i = 0; i < 40; i++) {
 		iov[i] = (struct g4_iov){.base = buffer + at, .bytes = 512 * (1 + mix(i) % 20)};
 		at += iov[i].bytes + 512 * (i % 5);
@@ -84,7 +83,35 @@ static void vectors_of_odd_pieces_work(void **state)
 	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
 	for (uint32_t i = 0, from = 0; i < 40; from += (uint32_t)iov[i++].bytes)
 		check(iov[i].base, iov[i].bytes, from, 7);
+	const uint64_t commands = g4_nvme_device_counts(dev).completed;
 	g4_dev_close(dev);
+	return commands;
+}
+
+static void vectors_of_odd_pieces_work(void **state)
+{
+	const struct g4_emu_options any = {.sgls = 1}, aligned = {.sgls = 2}, unknown = {.sgls = 3};
+	const uint64_t by_prps = move_odd_pieces(NULL);
+
+	(void)state;
+	assert_true(move_odd_pieces(&any) < by_prps);
+	assert_true(move_odd_pieces(&aligned) < by_prps);
+	assert_int_equal(move_odd_pieces(&unknown), by_prps); /* it is not asked for what nobody knows */
+}
+
+/* The controller refuses commands that cross one. */
+static void boundaries_are_kept(void **state)
+{
+	(void)state;
+	for (uint32_t sgls = 0; sgls < 2; sgls++)
+		for (uint32_t boundary = 1; boundary < 300; boundary = 3 * boundary + 1) {
+			const struct g4_emu_options options = {.boundary = boundary, .sgls = sgls};
+			struct g4_dev *dev = open_emu(&options, NULL);
+			write_and_read(dev, 512, 512, 65536, 0);
+			write_and_read(dev, 4096, 0, 65536 + 512, G4_IO_FUA);
+			g4_dev_close(dev);
+			(void)move_odd_pieces(&options);
+		}
 }
 
 static void discarded_blocks_are_given_back(void **state)
@@ -471,6 +498,7 @@ int main(void)
 		cmocka_unit_test(blocks_of_4096_bytes_work_too),
 		cmocka_unit_test(small_transfers_and_one_slot_are_enough),
 		cmocka_unit_test(vectors_of_odd_pieces_work),
+		cmocka_unit_test(boundaries_are_kept),
 		cmocka_unit_test(discarded_blocks_are_given_back),
 		cmocka_unit_test(what_is_empty_or_beyond_the_end_needs_no_controller),
 		cmocka_unit_test(many_threads_share_queues_of_any_length),

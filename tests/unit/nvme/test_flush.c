@@ -50,7 +50,7 @@ static int begin_host(void **state)
 	g4_slots_init(&queue.pool, SLOTS);
 	data = pages((SLOTS + 1) * G4_NVME_LIST_BYTES);
 	queue.lists = data + G4_PAGE_BYTES;
-	queue.block_shift = 9;
+	queue.first.block_shift = 9;
 	queue.piece_bytes = G4_PAGE_BYTES;
 	return 0;
 }
@@ -68,10 +68,10 @@ static int run_on_host(uint32_t op, void (*between)(void), void (*after)(void))
 	struct g4_io io = {.op = op, .iov = &iov, .iov_count = 1};
 
 	held_up = between;
-	g4_nvme_start(&queue, &io);
+	g4_nvme_start(&queue, &queue.first, &io);
 	if (after)
 		after();
-	while (!g4_nvme_step(&queue, &io, NULL))
+	while (!g4_nvme_step(&queue, &queue.first, &io, NULL))
 		answer_next();
 	return io.result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller that fails while requests are under way, through the host's queues and through lanes': a late command is aborted, the
+ * A controller that fails while requests are under way, through the host's queues, through lanes' and
+ * through several of lanes': a late command is aborted, the
  * controller is reset, requests end as if nothing had happened, and a flush fails where the reset may have lost what was acknowledged.
  * In the end there is one reset too many.
  */
@@ -13,7 +14,8 @@
 #define MANY_RESETS 1000u
 #define LATER_NS UINT64_C(3600000000000)
 
-enum kind { HOST, LANES };
+enum kind { HOST, LANES, MAPPED };
+#define LANE_QUEUES 3u
 
 static struct g4_dev *dev;
 static enum kind kind;
@@ -23,8 +25,11 @@ static void open_on(struct g4_dev *medium, struct g4_nvme_options options)
 	options.queues = options.queues ? options.queues : 1;
 	if (kind == HOST)
 		host_side = dev = open_emulated(medium, NULL, &options);
-	else
+	else {
+		options.lanes = kind == MAPPED ? LANE_QUEUES : 1;
 		dev = open_lanes(medium, NULL, &options, NULL);
+		assert_int_equal(((struct g4_nvme *)host_side->host)->lane_count, options.lanes);
+	}
 }
 
 static int begin_host(void **state)
@@ -36,6 +41,12 @@ static int begin_host(void **state)
 static int begin_lanes(void **state)
 {
 	kind = LANES;
+	return begin_emulated(state);
+}
+
+static int begin_mapped(void **state)
+{
+	kind = MAPPED;
 	return begin_emulated(state);
 }
 
@@ -189,7 +200,8 @@ static void what_two_have_seen_fail_is_reset_once(void **state)
 static void let_time_pass(void)
 {
 	struct g4_nvme *nvme = host_side->host;
-	struct g4_nvme_flight *flight = kind == HOST ? &nvme->queues[0].flight : &g4_dev_lanes_of(dev)->flight;
+	struct g4_nvme_flight *flight = kind == HOST ? &nvme->queues[0].flight :
+						       &g4_dev_lanes_of(dev)[g4_wg_index(wg) % nvme->lane_count].flight;
 
 	for (uint32_t i = 0; i < flight->count; i++) {
 		uint64_t *state = &flight->slots[i].state;
@@ -333,11 +345,16 @@ static void forget(void *context)
 }
 
 /* The next command finds the controller failed, and what it had not flushed is lost. */
-static void fail_now(void)
+static void fail_now_by(struct g4_wg *reader)
 {
 	set((struct g4_emu_faults){.fatal_at = 1, .at_reset = forget, .context = fault});
-	assert_int_equal(g4_dev_read(wg, dev, 8192, buffer + 8192, 4096), 0);
+	assert_int_equal(g4_dev_read(reader, dev, 8192, buffer + 8192, 4096), 0);
 	assert_int_equal(counts().resets, 1);
+}
+
+static void fail_now(void)
+{
+	fail_now_by(wg);
 }
 
 static void no_flush_succeeds_after_a_reset_that_may_have_lost_something(void **state)
@@ -430,6 +447,38 @@ static void lanes_that_rest_are_not_waited_for(void **state)
 	g4_dev_close(dev);
 }
 
+/*
+ * Of several queues of lanes one has written, and the others have nothing under way: nobody looks at them, but the host needs all of
+ * them to be quiet. What was lost is known in all.
+ */
+static void queues_that_rest_are_quiet_too_and_a_loss_is_known_in_all(void **state)
+{
+	struct g4_wg *others[LANE_QUEUES];
+
+	(void)state;
+	for (uint32_t i = 0; i < LANE_QUEUES; i++)
+		others[i] = g4_wg_create(i);
+	for (uint32_t lossy = 0; lossy < 2; lossy++) {
+		open_with_cache(false);
+		assert_int_equal(g4_dev_write(others[0], dev, 0, buffer, 4096, 0), 0);
+		if (!lossy)
+			assert_int_equal(g4_dev_flush(others[1], dev), 0);
+		fail_now_by(others[2]);
+		for (uint32_t i = 0; i < LANE_QUEUES; i++) {
+			assert_int_equal(g4_dev_flush(others[i], dev), lossy ? -G4_E_IO : 0);
+			assert_int_equal(g4_dev_read(others[i], dev, 0, buffer, 4096), 0);
+		}
+		assert_int_equal(g4_dev_flush(wg, host_side), lossy ? -G4_E_IO : 0);
+		assert_int_equal(counts().resets, 1);
+		g4_dev_close(dev);
+	}
+	for (uint32_t i = 0; i < LANE_QUEUES; i++)
+		g4_wg_destroy(others[i]);
+}
+
+static const struct CMUnitTest mapped_tests[] = {
+	cmocka_unit_test(queues_that_rest_are_quiet_too_and_a_loss_is_known_in_all),
+};
 static const struct CMUnitTest host_tests[] = {
 	cmocka_unit_test(a_late_command_is_aborted_and_tried_again),
 	cmocka_unit_test(all_late_commands_are_aborted),
@@ -457,5 +506,8 @@ int main(void)
 	return cmocka_run_group_tests(host_tests, begin_host, end_emulated) ||
 	       cmocka_run_group_tests(tests_of_both, begin_host, end_emulated) ||
 	       cmocka_run_group_tests(lanes_tests, begin_lanes, end_emulated) ||
-	       cmocka_run_group_tests(tests_of_both, begin_lanes, end_emulated);
+	       cmocka_run_group_tests(tests_of_both, begin_lanes, end_emulated) ||
+	       cmocka_run_group_tests(mapped_tests, begin_mapped, end_emulated) ||
+	       cmocka_run_group_tests(lanes_tests, begin_mapped, end_emulated) ||
+	       cmocka_run_group_tests(tests_of_both, begin_mapped, end_emulated);
 }
