@@ -109,8 +109,8 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 			count++;
 		if (plan->with_disk) /* one group, or others would be without it */
 			count = (uint32_t)g4_min64(count, G4_CHUNK_PLACES);
-		/* each group of columns has its own parity, and two columns of data at least */
-		if (count < (parity ? parity + 2 : 1))
+		/* each group of columns has its own parity, and two columns of data at least; what was assigned to stripes has two of them */
+		if (count < (parity ? parity + 2 : plan->level != G4_LEVEL_OWN ? 2u : 1u))
 			return;
 		const uint32_t groups = (count + G4_CHUNK_PLACES - 1) / G4_CHUNK_PLACES;
 		if (plan->count + groups > G4_CHUNKS_MAX)

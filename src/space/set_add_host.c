@@ -80,7 +80,8 @@ static int plan_chunks(struct g4_set *set, const struct g4_chunk_wish *wish, str
 		bytes[d] = d < set->count ? (uint64_t)set->super->disk_bytes[d] : growth->disk_bytes;
 	pthread_mutex_unlock(&set->lock);
 	growth->chunk_count = g4_chunk_extend(wish, bytes, growth->disk_count, growth->chunks, set->map.count);
-	return 0;
+	/* a table that can not be right would not be read any more */
+	return g4_chunk_validate(growth->chunks, growth->chunk_count, bytes, growth->disk_count);
 }
 
 /* And a disk more. */

@@ -491,6 +491,8 @@ static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, c
 	if (rc == 0 && !g4_set_is_label(sb))
 		rc = -G4_E_SB_DISKS;
 	pthread_mutex_lock(&set->lock);
+	if (rc == 0)
+		g4_set_follow(set->super, sb);
 	*disk = rc == 0 ? (uint32_t)sb->disk_index : 0;
 	if (rc == 0 && !g4_set_is_member(set->super, sb))
 		rc = -G4_E_SB_DISKS;

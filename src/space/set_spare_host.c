@@ -57,6 +57,8 @@ uint32_t g4_set_find_disk(struct g4_wg *wg, struct g4_set *set, struct g4_dev *d
 	uint32_t found = g4_set_find_name(set, name);
 
 	pthread_mutex_lock(&set->lock);
+	if (sb)
+		g4_set_follow(set->super, sb);
 	if (sb && g4_set_is_member(set->super, sb))
 		found = sb->disk_index;
 	pthread_mutex_unlock(&set->lock);

@@ -376,6 +376,32 @@ static void chunks_of_another_level_bear_the_same(void **state)
 	}
 }
 
+/* Where one of the disks has more room than the others, that is left: one disk is no stripes, and a chunk that says so is refused. */
+static void what_one_disk_has_more_is_not_assigned_to_stripes(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_NONE, .leave_percent = 50};
+	uint64_t bytes[MOST_DISKS];
+	struct g4_dev *set;
+	struct disks d;
+
+	(void)state;
+	for (uint32_t n = 0; n < 3; n++)
+		bytes[n] = (n + 2) * ADD_BYTES;
+	disks_make(&d, 3, bytes);
+	disks_format_plan(&d, &plan, G4_CHECKSUM_NONE);
+	disks_mount(&d, 7);
+	fill(&d, 1);
+	disks_unmount(&d);
+	assert_int_equal(disks_try_open(&d, 7, false, 0, &set), 0);
+	assign(&d, set, G4_LEVEL_STRIPED);
+	g4_dev_close(set);
+	disks_expect_clean(&d, 7);
+	disks_mount(&d, 7);
+	disks_expect_files(&d, FILES, 1);
+	disks_unmount(&d);
+	disks_free(&d);
+}
+
 static void a_power_cut_leaves_the_chunks_that_were_or_the_new_ones(void **state)
 {
 	static struct disks_order order;
@@ -498,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_set_that_is_longer_is_used_and_grown_over_later),
 		cmocka_unit_test(a_power_cut_leaves_the_old_set_or_the_new_one),
 		cmocka_unit_test(chunks_of_another_level_bear_the_same),
+		cmocka_unit_test(what_one_disk_has_more_is_not_assigned_to_stripes),
 		cmocka_unit_test(a_power_cut_leaves_the_chunks_that_were_or_the_new_ones),
 		cmocka_unit_test(what_can_not_be_added_is_refused),
 		cmocka_unit_test(a_disk_that_was_not_added_to_the_end_is_told),

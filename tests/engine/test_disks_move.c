@@ -497,6 +497,71 @@ static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
 	assert_true(failed > 0 && with_it > 0);
 }
 
+/* The last disk does not take the superblocks that give it another number, so the others leave it out: it is rebuilt as any that missed something. */
+static void the_last_one_is_known_whatever_number_it_says(void **state)
+{
+	static uint8_t disks[MOST_REQUESTS];
+	const struct shape *shape = &shapes[2];
+	const char *names[MOST_DISKS];
+
+	(void)state;
+	for (uint32_t mounted = 0; mounted < 2; mounted++) {
+		const uint32_t last = disks_of(shape) - 1;
+		struct g4_fault fault = {.write_through = true};
+		uint8_t *before[MOST_DISKS];
+		struct faulty f;
+		struct disks d;
+		struct g4_dev *set;
+		uint64_t bytes;
+		uint32_t disk;
+		format(&d, shape, false);
+		for (uint32_t n = 0; n <= last; n++) {
+			before[n] = (uint8_t *)malloc(d.bytes[n]);
+			rig_copy(before[n], d.memory[n], d.bytes[n]);
+		}
+		const uint32_t writes = rehearse(&d, 0, disks);
+		for (uint32_t k = 0; k < writes; k++)
+			fault.cut_after_writes += disks[k] == last;
+		fault.cut_after_writes -= 2;
+		for (uint32_t n = 0; n <= last; n++) {
+			rig_copy(d.memory[n], before[n], d.bytes[n]);
+			free(before[n]);
+		}
+		disks_open_faulty(&d, &f);
+		g4_dev_fault_set(f.fault[last], &fault);
+		const int rc = g4_remove_disk(f.set, d.names[0], NULL, &bytes, d.message, sizeof(d.message));
+		g4_dev_close(f.set);
+		if (rc < 0)
+			fail_msg("%s", d.message);
+		leave_out(&d, 0); /* so the last one is the first */
+		for (uint32_t n = 0; n < d.count; n++)
+			names[n] = d.names[n];
+		assert_true(disks_try_open(&d, all_of(&d), true, 0, &set) < 0);
+		assert_non_null(strstr(d.message, "stale"));
+		if (mounted) {
+			struct g4_dev_order order = {.op = G4_ORDER_REBUILD,
+						     .name = names[0],
+						     .text = d.message,
+						     .text_bytes = sizeof(d.message)};
+			struct g4_wg *wg = g4_wg_create(0);
+			assert_int_equal(disks_try_open(&d, all_of(&d) & ~1u, true, 0, &set), 0);
+			if (g4_dev_order(wg, set, &order) < 0)
+				fail_msg("%s", d.message);
+			g4_wg_destroy(wg);
+		} else if (g4_set_rebuild_open(names, d.count, true, &set, &disk, d.message, sizeof(d.message)) < 0) {
+			fail_msg("%s", d.message);
+		}
+		if (g4_set_rebuild_all(set, NULL, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		g4_dev_close(set);
+		disks_expect_clean(&d, all_of(&d));
+		disks_mount(&d, all_of(&d));
+		disks_expect_files(&d, FILES, 1);
+		disks_unmount(&d);
+		release(&d, shape);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -506,6 +571,7 @@ int main(void)
 		cmocka_unit_test(a_repair_takes_no_room_that_is_gone),
 		cmocka_unit_test(a_power_cut_leaves_the_set_with_it_or_without_it),
 		cmocka_unit_test(nothing_is_lost_where_the_others_do_not_take_it),
+		cmocka_unit_test(the_last_one_is_known_whatever_number_it_says),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
