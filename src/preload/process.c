@@ -31,6 +31,7 @@ void g4p_fork_begins(bool shared)
 {
 	if (g4p_any_files())
 		g4p_settle_all(false, shared ? G4P_clone : G4P_fork);
+	g4p_streams_lock(true);
 	g4p_connect_lock(true);
 	g4p_files_lock(true);
 }
@@ -43,6 +44,7 @@ void g4p_fork_ends(bool child, bool shared)
 	}
 	g4p_files_lock(false);
 	g4p_connect_lock(false);
+	g4p_streams_lock(false);
 }
 
 static __thread struct g4p_calm
@@ -462,6 +464,8 @@ int capset(cap_user_header_t header, const cap_user_data_t data)
 
 int unshare(int flags)
 {
+	if ((flags & CLONE_FILES) && g4p_any_files()) /* as long as the numbers are those of all threads */
+		g4p_settle_all(false, G4P_clone);
 	CREDENTIALS(G4P_NEXT(unshare)(flags));
 }
 
