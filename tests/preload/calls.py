@@ -824,6 +824,17 @@ def descriptors_of_a_thread_of_its_own():
         os.close(fd)
 
 
+def a_child_in_the_same_memory():
+    stack = ctypes.create_string_buffer(1 << 20)
+    top = ctypes.c_void_p((ctypes.addressof(stack) + len(stack)) & ~15)
+    child = libc.clone(libc.creat, top, 0x4100 | signal.SIGCHLD, b"childs", 0, 0, 0)  # CLONE_VM, CLONE_VFORK
+    assert child > 0 and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) > 2
+    fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
+    assert os.write(fd, b"the parent's") == 12 and os.pread(fd, 99, 0) == b"the parent's"
+    os.close(fd)
+    assert content("childs") == b""
+
+
 def fork_beside_a_thread_that_hands_streams_over():
     libc.opendir.restype = ctypes.c_void_p
     libc.closedir.argtypes = [ctypes.c_void_p]
