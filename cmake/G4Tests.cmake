@@ -341,6 +341,7 @@ if(G4_TOOLS)
 		if(TARGET gpu4fs_preload) # a program as any other, of which some arguments are wrong
 			add_executable(preload_every_call tests/preload/every_call.c)
 			target_compile_options(preload_every_call PRIVATE -w -U_FORTIFY_SOURCE)
+			add_executable(preload_handlers tests/preload/handlers.c)
 			# a server, and programs on it
 			add_executable(preload_linear tests/preload/linear.c tests/engine/linear.c ${fuse_sources})
 			target_include_directories(preload_linear PRIVATE tests)
@@ -354,7 +355,7 @@ if(G4_TOOLS)
 				target_link_libraries(preload_api_${subject} PRIVATE PkgConfig::cmocka)
 				set_target_properties(preload_api_${subject} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 			endforeach()
-			set_target_properties(preload_every_call preload_linear PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+			set_target_properties(preload_every_call preload_handlers preload_linear PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 		endif()
 		if(G4_SANITIZE) # whose libraries must be loaded before all others
 			set(preload_tests)

@@ -116,6 +116,9 @@ if(NOT G4_SANITIZE)
 	set_property(SOURCE src/preload/signals.c APPEND PROPERTY COMPILE_OPTIONS -O2) # in debug builds, too: it says why
 	target_link_options(gpu4fs_preload PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map"
 		-Wl,--exclude-libs,ALL -Wl,--gc-sections)
+	foreach(function malloc calloc realloc aligned_alloc posix_memalign free strdup strndup) # heap.c
+		target_link_options(gpu4fs_preload PRIVATE "LINKER:--wrap=${function}")
+	endforeach()
 	set_target_properties(gpu4fs_preload PROPERTIES LINKER_LANGUAGE C
 		LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map")
 	install(TARGETS gpu4fs_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/gpu4fs)

@@ -3,8 +3,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -149,21 +151,20 @@ int gpu4fs_mkfs(const char *const *names, uint32_t count, const struct gpu4fs_mk
 
 /* ------------------------------------------------------------------ credentials */
 
-/* The process's umask, without the moment in which umask(2) would change it for other threads. */
+/* The process's umask, without the moment in which umask(2) would change it for other threads. No malloc(): signal handlers may connect. */
 static uint32_t process_umask(void)
 {
-	FILE *status = fopen("/proc/self/status", "re");
-	char line[128];
-	unsigned int mask = 022;
+	static const char name[] = "\nUmask:";
+	const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	char text[1024]; /* it is in the second line */
 
-	if (!status)
-		return mask;
-	while (fgets(line, sizeof(line), status)) {
-		if (sscanf(line, "Umask: %o", &mask) == 1)
-			break;
-	}
-	fclose(status);
-	return mask;
+	if (fd < 0)
+		return 022;
+	const ssize_t bytes = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[bytes > 0 ? bytes : 0] = 0;
+	const char *found = strstr(text, name);
+	return found ? (uint32_t)strtoul(found + sizeof(name) - 1, NULL, 8) : 022;
 }
 
 static int process_credentials(struct g4_cred *cred)

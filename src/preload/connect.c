@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -100,33 +99,52 @@ static void unescape(char *name)
 	*to = 0;
 }
 
+/* A line of the table of mounts, whose fifth word is where something is mounted; it is changed. */
+static bool is_inside(const struct g4p_mount *mount, char *line)
+{
+	char *place = line;
+
+	for (int blanks = 0; blanks < 4 && place; blanks++)
+		place = (place = strchr(place, ' ')) ? place + 1 : NULL;
+	if (!place)
+		return false;
+	place[strcspn(place, " ")] = 0;
+	unescape(place);
+	return strncmp(place, mount->directory, mount->directory_bytes) == 0 && place[mount->directory_bytes] == '/';
+}
+
 /*
  * Whether something is mounted below the directory. Its names would be the engine's here, which does not know of it: so the kernel is
- * asked for all. Negative: there is no telling, for want of a descriptor.
+ * asked for all. Negative: there is no telling, for want of a descriptor. No malloc(): signal handlers may call. Locked.
  */
 static int has_mounts_inside(const struct g4p_mount *mount)
 {
-	FILE *file = fopen("/proc/self/mountinfo", "re");
-	char *line = NULL;
-	size_t room = 0;
+	static char text[10 * G4P_PATH_BYTES]; /* room for the fifth word of a line, with all escapes */
+	const int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	size_t kept = 0;
+	ssize_t bytes = 0;
 	bool found = false;
 
-	if (!file)
+	if (fd < 0)
 		return -1;
-	while (!found && getline(&line, &room, file) > 0) {
-		char *place = line;
-		for (int blanks = 0; blanks < 4 && place; blanks++)
-			place = (place = strchr(place, ' ')) ? place + 1 : NULL;
-		if (!place)
-			continue;
-		place[strcspn(place, " ")] = 0;
-		unescape(place);
-		found = strncmp(place, mount->directory, mount->directory_bytes) == 0 &&
-			place[mount->directory_bytes] == '/';
+	while (!found && (bytes = syscall(SYS_read, fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+		char *line = text, *end;
+		kept += (size_t)bytes;
+		text[kept] = 0;
+		while (!found && (end = strchr(line, '\n')) != NULL) {
+			*end = 0;
+			found = is_inside(mount, line);
+			line = end + 1;
+		}
+		kept -= (size_t)(line - text);
+		memmove(text, line, kept);
+		if (kept == sizeof(text) - 1) { /* what is left of so long a line counts as one more */
+			found = is_inside(mount, text);
+			kept = 0;
+		}
 	}
-	free(line);
-	fclose(file);
-	return found;
+	syscall(SYS_close, fd);
+	return bytes < 0 ? -1 : found;
 }
 
 void g4p_mounts_changed(void)
@@ -136,12 +154,14 @@ void g4p_mounts_changed(void)
 
 	if (mount_count == 0 || !g4p_calm(&calm))
 		return;
+	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < mount_count; i++) {
 		if (mounts[i].off || has_mounts_inside(&mounts[i]) == 0)
 			continue;
 		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
 		inside = true;
 	}
+	pthread_mutex_unlock(&lock);
 	g4p_restless(&calm);
 	if (inside && g4p_any_files()) /* directories are where paths begin */
 		g4p_settle_all(false, G4P_mount);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/aio_abi.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,8 +151,13 @@ int close_range(unsigned int first, unsigned int last, int flags)
 {
 	unsigned int from = first, most = last < G4P_FILES ? last : G4P_FILES - 1;
 
-	if (flags & ~(int)CLOSE_RANGE_CLOEXEC || first > last)
+	if (flags & ~(int)(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE) || first > last)
 		return G4P_NEXT(close_range)(first, last, flags);
+	if (flags & (int)CLOSE_RANGE_UNSHARE) { /* what other threads keep open is the kernel's first */
+		if (unshare(CLONE_FILES) != 0)
+			return -1;
+		flags &= ~(int)CLOSE_RANGE_UNSHARE;
+	}
 	for (unsigned int fd = first; fd <= most; fd++) {
 		if (!g4p_owns((int)fd)) {
 			if (!(flags & (int)CLOSE_RANGE_CLOEXEC))

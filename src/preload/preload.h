@@ -141,6 +141,7 @@ int g4p_settle_file(struct g4p_file *file);
  */
 bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
+void g4p_streams_lock(bool lock);				/* streams.c */
 /* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, an error for their users. Calm. */
 void g4p_lose_file(struct g4p_file *file);
 /* The same for other programs: here the numbers stay the engine's, and a copy of one in another program is an error for its users. Calm. */

@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include <wordexp.h>
 
+#include "preload/heap.h"
 #include "preload/settle.h"
 
 /* ------------------------------------------------------------------ fork */
@@ -31,18 +32,22 @@ void g4p_fork_begins(bool shared)
 {
 	if (g4p_any_files())
 		g4p_settle_all(false, shared ? G4P_clone : G4P_fork);
+	g4p_streams_lock(true);
 	g4p_connect_lock(true);
 	g4p_files_lock(true);
+	g4p_heap_lock(true);
 }
 
 void g4p_fork_ends(bool child, bool shared)
 {
+	g4p_heap_lock(false);
 	if (child) {
 		g4p_files_forked(shared);
 		g4p_connect_forked(shared);
 	}
 	g4p_files_lock(false);
 	g4p_connect_lock(false);
+	g4p_streams_lock(false);
 }
 
 static __thread struct g4p_calm
@@ -138,7 +143,15 @@ int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 	}
 	if (!(flags & CLONE_FILES) && g4p_any_files())
 		g4p_settle_all(false, G4P_fork);
-	return G4P_NEXT(clone)(function, stack, flags, argument, parent, tls, child);
+	/* A child that its parent waits for in the same memory has the flag of calm, too: what it opens and closes is no entry of the table. */
+	const bool calm = (flags & (CLONE_VFORK | CLONE_FILES | CLONE_SETTLS)) == CLONE_VFORK && g4p_calm(&cloned.calm);
+	const int pid = G4P_NEXT(clone)(function, stack, flags, argument, parent, tls, child);
+	if (calm) {
+		if (pid < 0)
+			cloned.calm.error = errno;
+		g4p_restless(&cloned.calm);
+	}
+	return pid;
 }
 
 /* ------------------------------------------------------------------ exec */
@@ -462,6 +475,8 @@ int capset(cap_user_header_t header, const cap_user_data_t data)
 
 int unshare(int flags)
 {
+	if ((flags & CLONE_FILES) && g4p_any_files()) /* as long as the numbers are those of all threads */
+		g4p_settle_all(false, G4P_clone);
 	CREDENTIALS(G4P_NEXT(unshare)(flags));
 }
 

@@ -179,7 +179,6 @@ static const struct {
 	{SYS_setfsgid, CREDENTIALS},
 	{SYS_setgroups, CREDENTIALS},
 	{SYS_capset, CREDENTIALS},
-	{SYS_unshare, CREDENTIALS},
 	{SYS_setns, CREDENTIALS},
 	{SYS_chroot, CREDENTIALS | DIRECTORY},
 	{SYS_pivot_root, CREDENTIALS | DIRECTORY},
@@ -254,6 +253,9 @@ static bool call_by_name(long number, const long a[6], long *result)
 		return true;
 	case SYS_dup3:
 		*result = dup3((int)a[0], (int)a[1], (int)a[2]);
+		return true;
+	case SYS_unshare:
+		*result = unshare((int)a[0]);
 		return true;
 	case SYS_vfork:
 		*result = vfork();

@@ -35,6 +35,14 @@ void g4p_stream_remove(struct g4p_stream *stream)
 	pthread_mutex_unlock(&streams_lock);
 }
 
+void g4p_streams_lock(bool take)
+{
+	if (take)
+		pthread_mutex_lock(&streams_lock);
+	else
+		pthread_mutex_unlock(&streams_lock);
+}
+
 /* Each stream goes on as the C library's, in both processes of a fork. */
 static void settle_stream(struct g4p_stream *stream)
 {

@@ -797,6 +797,74 @@ def system_calls_wait_for_files_and_pass_them_on():
     os.close(fd)
 
 
+def close_range_with_a_table_of_its_own():
+    fd = make("f", b"the engine's")
+    assert libc.close_range(fd, 2**32 - 1, 2) == 0  # CLOSE_RANGE_UNSHARE
+    raises(errno.EBADF, os.read, fd, 1)
+    other = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
+    assert other == fd and os.write(other, b"another's") == 9 and os.pread(other, 99, 0) == b"another's"
+    assert content("f") == b"the engine's"
+    again = os.open("f", os.O_RDWR)
+    assert os.read(again, 99) == b"the engine's"
+
+
+def descriptors_of_a_thread_of_its_own():
+    for by_number in (False, True):
+        fd = make("f", b"01")
+        done = []
+
+        def part():
+            done.append(libc.syscall(272, 0x400) if by_number else libc.unshare(0x400))  # CLONE_FILES
+            done.append(os.write(fd, b"4"))
+
+        thread = threading.Thread(target=part)
+        thread.start()
+        thread.join()
+        assert done == [0, 1] and os.write(fd, b"3") == 1 and content("f") == b"0143"
+        os.close(fd)
+
+
+def a_child_in_the_same_memory():
+    stack = ctypes.create_string_buffer(1 << 20)
+    top = ctypes.c_void_p((ctypes.addressof(stack) + len(stack)) & ~15)
+    child = libc.clone(libc.creat, top, 0x4100 | signal.SIGCHLD, b"childs", 0, 0, 0)  # CLONE_VM, CLONE_VFORK
+    assert child > 0 and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) > 2
+    fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
+    assert os.write(fd, b"the parent's") == 12 and os.pread(fd, 99, 0) == b"the parent's"
+    os.close(fd)
+    assert content("childs") == b""
+
+
+def fork_beside_a_thread_that_hands_streams_over():
+    libc.opendir.restype = ctypes.c_void_p
+    libc.closedir.argtypes = [ctypes.c_void_p]
+    stop = threading.Event()
+
+    def spawn():
+        arguments = (ctypes.c_char_p * 2)(b"nothing", None)
+        while not stop.is_set():
+            streams = [libc.opendir(os.fsencode(os.getcwd())) for _ in range(20)]
+            libc.posix_spawn(None, b"/nonexistent", None, None, arguments, arguments)
+            for stream in streams:
+                libc.closedir(stream)
+
+    thread = threading.Thread(target=spawn)
+    thread.start()
+    ends = []
+    for _ in range(100):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends one that hangs
+            stream = libc.opendir(os.fsencode(os.getcwd()))
+            os._exit(0 if stream and libc.closedir(stream) == 0 else 1)
+        ends.append(os.waitpid(child, 0)[1])
+        if ends[-1]:
+            break
+    stop.set()
+    thread.join()
+    assert not any(ends), ends
+
+
 TESTS = [function for name, function in sorted(globals().items())
          if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "raises_any", "in_child", "number_of", "expect_a_fork")]
 
