@@ -118,6 +118,20 @@ manifest tagged >tagged.list
 grep -v socket tagged.list | diff - <(manifest out | grep -v socket) >difference
 equals "what has other tags is what it was" "" "$(cat difference)"
 
+long=$(printf 'x%.0s' {1..4096})
+before=$(ls repo/snapshots)
+exits 1 "tag --add of a tag that no snapshot can have" "$shredder" tag --add "$long"
+one_sentence "... is refused in one sentence"
+equals "... and the snapshot stays" "$before" "$(ls repo/snapshots)"
+exits 1 "backup --tag of such a one" "$shredder" backup --tag "$long" tree/a
+one_sentence "... is refused in one sentence"
+exits 1 "backup --host of a name that is too long" "$shredder" backup --host "${long:0:256}" tree/a
+one_sentence "... is refused in one sentence"
+equals "... and neither made one" "$before" "$(ls repo/snapshots)"
+exits 0 "tag --add of one that fits" "$shredder" tag --add "${long:1}"
+equals "... keeps it" "${long:1}" "$(tags)"
+exits 0 "tag --set of none" "$shredder" tag --set ''
+
 # ---- a part is checked
 for i in 1 2 3 4 5 6; do
 	noise 20000000 "1$i" >"bulk"
