@@ -95,6 +95,20 @@ equals "... reads that part" "1 0" "$(json_value 'd["verified_files"], d["verify
 exits 0 "restore --verify of one file" "$shredder" restore "latest:$work/tree/a/b/file" --target single --verify
 says "... reads that file" '^read again: 1 files, 5 B'
 
+# a path that is longer than the kernel takes one
+mkdir deep
+python3 -c '
+import os
+os.chdir("deep")
+for i in range(20):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+open("file", "w").write("deep")'
+exits 0 "backup of a deep tree" "$shredder" backup --host deep deep
+exits 0 "restore --verify of it" "$shredder" restore --host deep "latest:$work/deep" --target shallow --verify
+says "... reads its file" '^read again: 1 files, 4 B'
+exits 0 "its snapshot goes" "$shredder" forget "$(snapshot_ids --host deep)"
+
 # ---- tags
 exits 2 "tag without tags" "$shredder" tag latest
 exits 2 "tag with --set and --add" "$shredder" tag --set a --add b latest
