@@ -130,7 +130,7 @@ static int change_all(struct tagging *t, struct store *s, char **names, int coun
 	const struct store_filter filter = cli_repo_filter(&t->repo);
 	struct store_snapshot *list = NULL;
 	size_t found = 0;
-	int rc = store_lock(s, false);
+	int rc = store_lock(s, true); /* two at once would leave a snapshot each, and forget counts both */
 
 	if (rc == 0 && count == 0) {
 		rc = store_snapshots(s, &filter, &list, &found);

@@ -146,6 +146,20 @@ exits 0 "tag --add of one that fits" "$shredder" tag --add "${long:1}"
 equals "... keeps it" "${long:1}" "$(tags)"
 exits 0 "tag --set of none" "$shredder" tag --set ''
 
+mkfifo feed
+"$shredder" backup -q --stdin fed <feed &
+feeding=$!
+exec 9>feed
+until [ -n "$(ls repo/locks)" ]; do
+	kill -0 "$feeding" || break
+	sleep 0.05
+done
+exits 11 "tag while somebody else works" "$shredder" tag --add one
+one_sentence "... is refused in one sentence"
+exec 9>&-
+wait "$feeding"
+exits 0 "what was fed goes" "$shredder" forget latest
+
 # ---- a part is checked
 for i in 1 2 3 4 5 6; do
 	noise 20000000 "1$i" >"bulk"
