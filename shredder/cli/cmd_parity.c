@@ -7,7 +7,7 @@ const char cli_help_parity[] =
 	"[OPTION]... N\n\n"
 	"Lets all files of the repository, and those that come, be followed by parity N, 0 to 4, as 'init --parity' does.\n"
 	"Each file is written anew and has another name then, snapshots and keys, too. Needs the repository alone, and in\n"
-	"its directory. One that was cut off is gone on with by the next. Exit status 1: some files are damaged and stay\n"
+	"its directory. One that was cut off is gone on with by the next. Exit status 1: some files are damaged or missing, and stay\n"
 	"as they are.\n\n" CLI_REPO_HELP "      --help             show this\n";
 
 struct parity {
@@ -49,7 +49,8 @@ static int change(struct parity *p, struct store *s, uint32_t parity)
 		       (unsigned long long)c.packs, (unsigned long long)c.others,
 		       g4_format_size(c.bytes, bytes, sizeof(bytes)));
 	if (c.problems > 0)
-		g4_cli_error("parity", "%llu files are damaged and stay as they are; 'shredder check' tells more",
+		g4_cli_error("parity",
+			     "%llu files are damaged or missing and stay as they are; 'shredder check' tells more",
 			     (unsigned long long)c.problems);
 	return c.problems > 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
 }

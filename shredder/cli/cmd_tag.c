@@ -8,6 +8,7 @@
 
 #include "cli/repo.h"
 #include "store/backend.h"
+#include "store/crypto.h"
 
 const char cli_help_tag[] =
 	"[OPTION]... [SNAPSHOT]...\n\n"
@@ -106,6 +107,15 @@ static int change(struct tagging *t, struct store *s, struct store_snapshot *sna
 	return 0;
 }
 
+/* A site where this client may append only would keep each old snapshot beside the new one: removing what is not there is refused as well. */
+static int may_remove(struct store *s)
+{
+	struct store_id nothing;
+
+	store_random(&nothing, sizeof(nothing));
+	return s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &nothing);
+}
+
 static bool named_before(const struct store_snapshot *list, size_t place)
 {
 	for (size_t i = 0; i < place; i++)
@@ -120,7 +130,7 @@ static int change_all(struct tagging *t, struct store *s, char **names, int coun
 	const struct store_filter filter = cli_repo_filter(&t->repo);
 	struct store_snapshot *list = NULL;
 	size_t found = 0;
-	int rc = store_lock(s, false);
+	int rc = store_lock(s, true); /* two at once would leave a snapshot each, and forget counts both */
 
 	if (rc == 0 && count == 0) {
 		rc = store_snapshots(s, &filter, &list, &found);
@@ -134,6 +144,8 @@ static int change_all(struct tagging *t, struct store *s, char **names, int coun
 				found += rc == 0;
 		}
 	}
+	if (rc == 0 && found > 0)
+		rc = may_remove(s);
 	if (t->repo.json)
 		putchar('[');
 	for (size_t i = 0; i < found && rc == 0; i++)

@@ -290,6 +290,8 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 			rc = store_fail(STORE_E_INVAL, "%s: %s", options->paths[i], strerror(errno));
 		}
 	}
+	if (rc == 0) /* sooner than after hours of reading */
+		rc = store_snapshot_texts(options->host, paths, count, options->tags, options->tags_count);
 	if (rc == 0) {
 		op->keeping.packer = options->dry_run ? NULL : store_packer_open(s);
 		rc = run(op, store_threads(options->threads), paths, count);

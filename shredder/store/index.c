@@ -424,7 +424,7 @@ int store_index_rewrite(struct store *s, const bool *keep, struct store_id **nam
 		rc = store_pack_header_get(s, &pack.name, pack.bytes, &header);
 		if (rc == 0) {
 			rc = add_record(&r, &pack.name, pack.bytes, &header);
-		} else if (store_pack_header_lost(s, rc)) {
+		} else if (rc == STORE_E_ABSENT || store_pack_header_lost(s, rc)) {
 			snprintf(r.text, sizeof(r.text), "%s", store_message());
 			r.lost[r.lost_count++] = pack.name;
 			rc = 0;

@@ -69,7 +69,7 @@ int store_prune(struct store *s, const struct store_prune_options *options, stru
 struct store_parity_change {
 	uint64_t packs, others; /* files that were written anew */
 	uint64_t bytes;		/* that they have */
-	uint64_t problems;	/* files that are damaged beyond their parity, which stay as they are */
+	uint64_t problems;	/* files that are missing, or damaged beyond their parity, which stay as they are */
 	void (*problem)(void *user, const char *sentence);
 	void (*progress)(void *user, uint64_t done, uint64_t total);
 	void *user;

@@ -35,7 +35,7 @@ struct changing {
 };
 
 /*
- * 1: the file is another one now, in c->file, with this name; 0: it has the right parity, or is damaged, which was told. It is authenticated by
+ * 1: the file is another one now, in c->file, with this name; 0: it has the right parity, or is damaged or missing, which was told. It is authenticated by
  * its name, or mended so that it has it.
  */
 static int change_bytes(struct changing *c, enum store_kind kind, const struct store_id *old, struct store_id *name)
@@ -45,8 +45,6 @@ static int change_bytes(struct changing *c, enum store_kind kind, const struct s
 	uint64_t own;
 	int rc = store_raw_get(s->backend, kind, old, file);
 
-	if (rc == STORE_E_ABSENT)
-		return rc;
 	if (rc != 0 && store_mend_file(s, rc, kind, old, file) != STORE_MENDED) {
 		c->change->problems++;
 		c->change->problem(c->change->user, store_message());

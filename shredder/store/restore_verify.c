@@ -2,13 +2,11 @@
 /* Reading what was restored again: a file's bytes must give the names of its chunks. It opens names below the target only, and follows no link. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "store/crypto.h"
@@ -55,13 +53,41 @@ static void note(struct verify *v, const char *path, const char *sentence)
 	free(whole);
 }
 
+/* Name by name, as it was restored: paths may be longer than the kernel takes them. */
 static int open_below(const struct verify *v, const char *path)
 {
-	const struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC,
-				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+	int folder = v->target;
 
-	return path == NULL ? open(v->options->device, O_RDONLY | O_CLOEXEC) :
-			      (int)syscall(SYS_openat2, v->target, path + 1, &how, sizeof(how));
+	if (path == NULL)
+		return open(v->options->device, O_RDONLY | O_CLOEXEC);
+	for (const char *at = path + 1;;) {
+		const size_t bytes = strcspn(at, "/");
+		const bool last = at[bytes] == 0;
+		char name[STORE_NAME_MAX + 1];
+
+		memcpy(name, at, bytes);
+		name[bytes] = 0;
+		const int fd = openat(folder, name,
+				      (last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+		const int error = errno;
+		if (folder != v->target)
+			close(folder);
+		errno = error;
+		if (last || fd < 0)
+			return fd;
+		folder = fd;
+		at += bytes + 1;
+	}
+}
+
+/* Of `bytes` bytes from `at` on, how many come before the next ones that the file has. */
+static uint64_t hole_at(int fd, uint64_t at, uint64_t bytes)
+{
+	const off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+
+	if (data < 0) /* ENXIO: there are no more; else nobody can tell */
+		return errno == ENXIO ? bytes : 0;
+	return g4_min64((uint64_t)data - at, bytes);
 }
 
 /* NULL, or what is wrong. */
@@ -76,10 +102,13 @@ static const char *compare(struct worker *w, int fd, const struct store_node *no
 
 		/* a hole may be of any size, a chunk is read as a whole */
 		while (done < part.bytes) {
+			done += part.hole ? hole_at(fd, offset + done, part.bytes - done) : 0;
 			const uint64_t now = part.hole ? g4_min64(G4_MIB, part.bytes - done) : part.bytes;
 			uint8_t digest[32];
 			struct store_id id;
 
+			if (now == 0)
+				break;
 			w->bytes.size = 0;
 			if (!store_read_at(fd, &w->bytes, now, offset + done))
 				return "what was restored cannot be read";

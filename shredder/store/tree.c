@@ -9,6 +9,7 @@
 #define PIECE_MAX G4_MIB
 #define PIECE_MASK 1023u
 #define NS_PER_SECOND 1000000000u
+#define HOST_MAX 255
 
 const char *store_node_word(uint8_t type)
 {
@@ -307,11 +308,34 @@ static void add_texts(struct store_buf *body, char *const *texts, size_t count)
 		add_text(body, texts[i]);
 }
 
+static bool texts_fit(char *const *texts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(texts[i]) > STORE_TARGET_MAX)
+			return false;
+	return true;
+}
+
+int store_snapshot_texts(const char *host, char *const *paths, size_t paths_count, char *const *tags, size_t tags_count)
+{
+	if (strlen(host) > HOST_MAX)
+		return store_fail(STORE_E_INVAL, "a host's name has %d bytes at most", HOST_MAX);
+	if (!texts_fit(paths, paths_count))
+		return store_fail(STORE_E_INVAL, "a path has %d bytes at most", STORE_TARGET_MAX);
+	if (!texts_fit(tags, tags_count))
+		return store_fail(STORE_E_INVAL, "a tag has %d bytes at most", STORE_TARGET_MAX);
+	return 0;
+}
+
 int store_snapshot_put(struct store *s, struct store_snapshot *snapshot)
 {
 	struct store_buf body = {0};
 	const struct store_content root = store_snapshot_root(snapshot);
+	int rc = store_snapshot_texts(snapshot->host, snapshot->paths, snapshot->paths_count, snapshot->tags,
+				      snapshot->tags_count);
 
+	if (rc != 0)
+		return rc;
 	write_time(&body, &snapshot->time);
 	add_text(&body, snapshot->host);
 	add_text(&body, snapshot->user);
@@ -331,7 +355,7 @@ int store_snapshot_put(struct store *s, struct store_snapshot *snapshot)
 	add_text(&body, snapshot->program);
 	if (s->version >= STORE_VERSION_OWNERS)
 		store_owners_write(&body, &snapshot->owners);
-	const int rc = store_file_put(s, STORE_SNAPSHOT, &body, &snapshot->name);
+	rc = store_file_put(s, STORE_SNAPSHOT, &body, &snapshot->name);
 	store_buf_free(&body);
 	return rc;
 }
@@ -366,7 +390,7 @@ int store_snapshot_parse(uint32_t version, const struct store_buf *body, struct 
 
 	memset(snapshot, 0, sizeof(*snapshot));
 	snapshot->time = read_time(&in);
-	snapshot->host = read_text(&in, 255);
+	snapshot->host = read_text(&in, HOST_MAX);
 	snapshot->user = read_text(&in, 255);
 	snapshot->uid = (uint32_t)store_in_limited(&in, UINT32_MAX);
 	snapshot->gid = (uint32_t)store_in_limited(&in, UINT32_MAX);

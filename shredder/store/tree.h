@@ -114,6 +114,9 @@ static inline struct store_content store_snapshot_root(const struct store_snapsh
 {
 	return (struct store_content){snapshot->root.data, snapshot->root.size, snapshot->root_count};
 }
+/* INVAL: longer than a snapshot can have them, it could not be read again. */
+int store_snapshot_texts(const char *host, char *const *paths, size_t paths_count, char *const *tags,
+			 size_t tags_count);
 int store_snapshot_put(struct store *s, struct store_snapshot *snapshot);
 int store_snapshot_get(struct store *s, const struct store_id *name, struct store_snapshot *snapshot);
 /* version: the repository's. */

@@ -95,6 +95,20 @@ equals "... reads that part" "1 0" "$(json_value 'd["verified_files"], d["verify
 exits 0 "restore --verify of one file" "$shredder" restore "latest:$work/tree/a/b/file" --target single --verify
 says "... reads that file" '^read again: 1 files, 5 B'
 
+# a path that is longer than the kernel takes one
+mkdir deep
+python3 -c '
+import os
+os.chdir("deep")
+for i in range(20):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+open("file", "w").write("deep")'
+exits 0 "backup of a deep tree" "$shredder" backup --host deep deep
+exits 0 "restore --verify of it" "$shredder" restore --host deep "latest:$work/deep" --target shallow --verify
+says "... reads its file" '^read again: 1 files, 4 B'
+exits 0 "its snapshot goes" "$shredder" forget "$(snapshot_ids --host deep)"
+
 # ---- tags
 exits 2 "tag without tags" "$shredder" tag latest
 exits 2 "tag with --set and --add" "$shredder" tag --set a --add b latest
@@ -117,6 +131,34 @@ equals "... and leaves one snapshot and no lock" "1 0" "$(find repo/snapshots -t
 manifest tagged >tagged.list
 grep -v socket tagged.list | diff - <(manifest out | grep -v socket) >difference
 equals "what has other tags is what it was" "" "$(cat difference)"
+
+long=$(printf 'x%.0s' {1..4096})
+before=$(ls repo/snapshots)
+exits 1 "tag --add of a tag that no snapshot can have" "$shredder" tag --add "$long"
+one_sentence "... is refused in one sentence"
+equals "... and the snapshot stays" "$before" "$(ls repo/snapshots)"
+exits 1 "backup --tag of such a one" "$shredder" backup --tag "$long" tree/a
+one_sentence "... is refused in one sentence"
+exits 1 "backup --host of a name that is too long" "$shredder" backup --host "${long:0:256}" tree/a
+one_sentence "... is refused in one sentence"
+equals "... and neither made one" "$before" "$(ls repo/snapshots)"
+exits 0 "tag --add of one that fits" "$shredder" tag --add "${long:1}"
+equals "... keeps it" "${long:1}" "$(tags)"
+exits 0 "tag --set of none" "$shredder" tag --set ''
+
+mkfifo feed
+"$shredder" backup -q --stdin fed <feed &
+feeding=$!
+exec 9>feed
+until [ -n "$(ls repo/locks)" ]; do
+	kill -0 "$feeding" || break
+	sleep 0.05
+done
+exits 11 "tag while somebody else works" "$shredder" tag --add one
+one_sentence "... is refused in one sentence"
+exec 9>&-
+wait "$feeding"
+exits 0 "what was fed goes" "$shredder" forget latest
 
 # ---- a part is checked
 for i in 1 2 3 4 5 6; do

@@ -311,11 +311,22 @@ pack=$(packs late | tail -n 1)
 python3 damage.py "$pack" 100000:500000
 exits 1 "another parity where a pack is lost" "$shredder" parity -r late 1
 says "... is told" 'pack .* is damaged'
-says "... counted" '1 files are damaged and stay'
+says "... counted" '1 files are damaged or missing and stay'
 equals "... and the pack stays" 1 "$(find late/packs -name "$(basename "$pack")" | wc -l)"
 python3 damage.py "$pack" 100000:500000
 is_json "when it is whole again" "$shredder" parity -r late --json 1
 equals "... the rest follows" "1 0 0" "$(json_value 'd["packs"], d["others"], d["problems"]' | tr -d '(),')"
+# a missing one is told, and what is there changes
+pack=$(packs late | tail -n 1)
+mv "$pack" missing
+exits 1 "another parity where a pack is missing" "$shredder" parity -r late 2
+says "... is told" "cannot read .*$(basename "$pack")"
+says "... counted" '1 files are damaged or missing'
+equals "... and the rest has it" "" "$(without_parity)"
+exits 1 "... and a check misses the pack still" "$shredder" check -r late
+says "... by its name" "pack $(basename "$pack" | cut -c1-16) is missing"
+mv missing "$pack"
+exits 0 "... until it is back" "$shredder" check -r late --read-data
 exits 0 "parity is taken away" "$shredder" parity -r late 0
 exits 0 "... and the repository is whole" "$shredder" check -r late --read-data
 restored "... and can be restored" late

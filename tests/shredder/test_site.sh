@@ -113,6 +113,9 @@ exits 1 "forget" as bob bob forget --keep-last 1
 says "... is refused" "may append only"
 exits 1 "prune" as bob bob forget --keep-last 1 --prune
 equals "... nothing is removed" 2 "$(find root/bob/snapshots -type f | wc -l)"
+exits 1 "tag" as bob bob tag --add one
+says "... is refused" "may append only"
+equals "... before there is another snapshot" 2 "$(find root/bob/snapshots -type f | wc -l)"
 restored "... and all is there" bob bob
 for kind in data index keys snapshots; do
 	folder=$kind

@@ -111,7 +111,7 @@ static void each_change_is_found(void **state)
 		{"empty", "rm empty; mkfifo empty", 0, "no regular file", 1},
 		/* what can be reached only through links is not what was restored */
 		{"a/b/large", "mv a/b/large elsewhere; ln -s ../../elsewhere a/b/large", 0, "symbolic links", 1},
-		{"a/b/large", "mv a/b b; ln -s ../b a/b", 0, "symbolic links", 1},
+		{"a/b/large", "mv a/b b; ln -s ../b a/b", 0, "Not a directory", 1},
 	};
 	char repository[96], tree[96], target[96];
 	const char *paths[] = {tree};
@@ -158,7 +158,8 @@ static void each_change_is_found(void **state)
 	assert_int_equal(result.errors, 0);
 	assert_int_equal(result.files, 5);
 	assert_int_equal(notes, 0);
-	assert_true(result.bytes >= LARGE_BYTES + HOLE_AT);
+	assert_true(result.bytes >= LARGE_BYTES);
+	assert_true(result.bytes < LARGE_BYTES + HOLE_AT); /* what is no hole */
 	/* what it leaves out is not asked for */
 	const char *const includes[] = {"a"};
 	options.includes = includes;
