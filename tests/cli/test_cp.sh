@@ -173,4 +173,45 @@ equals "... and the one that was there another" 1 "$(stat -c %h "back/sub/large 
 exits 0 "a link over a file" "$gpu4fs" cp -d --image disk.img /tree/link /p/large
 exits 0 "a pipe over a link" "$gpu4fs" cp -d --image disk.img /tree/pipe /p/link
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
+
+# nothing that is copied makes room for its copy
+mkdir -p more/folder more/into/a more/into/x more/names/sub more/over/sub
+echo precious >more/file
+ln -s file more/leads
+ln -s nowhere more/dangles
+ln -s /more/folder more/by
+ln -s file more/folder/link
+echo several >more/names/one
+ln more/names/one more/names/sub/two
+echo other >more/other
+ln -s ../other more/over/one
+touch more/program
+chmod 6755 more/program
+mkdir more/everybody
+chmod 3777 more/everybody
+exits 0 "import" "$gpu4fs" import --image disk.img more /more
+refuses() { # refuses NAME SAYS ARGUMENT...
+	exits 1 "$1" "$gpu4fs" cp --image disk.img "${@:3}"
+	one_sentence "... fails with one sentence"
+	says "... that says why" "$2"
+}
+refuses "a link over what it leads to" "same file" -a /more/leads /more/file
+refuses "a link over itself" "same file" -a /more/dangles /more/dangles
+refuses "... into its directory by another name" "same file" -a /more/folder/link /more/by
+refuses "... and by a link to it" "same file" -d /more/file /more/leads
+refuses "a directory's contents into a directory in it" "into itself" -a /more/into/. /more/into/x
+exits 0 "several names, one over a link" "$gpu4fs" cp -a --image disk.img /more/names/one /more/names/sub /more/over
+exits 0 "a program with set-id bits, without -p" "$gpu4fs" cp --image disk.img /more/program /more/plain
+exits 0 "... with it" "$gpu4fs" cp -p --image disk.img /more/program /more/kept
+exits 0 "a directory where only owners delete" "$gpu4fs" cp -r --image disk.img /more/everybody /more/all
+rm -rf back
+exits 0 "they come out" "$gpu4fs" export --image disk.img /more back
+equals "... what the link leads to is whole" precious "$(cat back/file)"
+equals "... links are there" "file nowhere file" "$(cd back && echo $(readlink leads dangles folder/link))"
+equals "... the directory has a copy of the other one" "a x x/a" "$(cd back/into && echo $(find . -mindepth 1 -printf '%P\n' | sort))"
+equals "... the names are one file's" "several several 2" "$(cd back/over && echo $(cat one sub/two) $(stat -c %h one))"
+equals "... and nothing was written through the link" other "$(cat back/other)"
+equals "... set-id bits are kept with modes only" "755 6755" "$(cd back && echo $(stat -c %a plain kept))"
+equals "... others' names are not for everybody to delete" 1755 "$(stat -c %a back/all)"
+exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
 finish
