@@ -237,6 +237,28 @@ static void what_has_rotted_is_not(void **state)
 	rig.image[at + 1000] ^= 4;
 }
 
+/* What can not be read is nobody's: it is stored, the write does not fail, and it is found no more. */
+static void what_can_not_be_read_is_not(void **state)
+{
+	const struct g4_fault none = {0};
+	const uint64_t bytes = 4 * G4_PAGE_BYTES;
+
+	(void)state;
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, &none);
+	rig_pattern(data, 6, bytes);
+	const uint64_t a = make_with(0, data, bytes), at = rig_place(&rig, a, 2);
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = at, .bad_bytes = G4_PAGE_BYTES});
+	const uint64_t b = make_with(1, data, bytes);
+	g4_dev_fault_set(rig.fault, &none);
+	assert_int_not_equal(rig_place(&rig, b, 2), at);
+	assert_int_equal(rig_place(&rig, b, 1), rig_place(&rig, a, 1));
+	expect(b, data, bytes);
+	mount_again();
+	const uint64_t c = make_with(2, data, bytes);
+	assert_int_equal(rig_place(&rig, c, 2), rig_place(&rig, b, 2));
+}
+
 /* Files of several kinds of sums find what has the same kind, and each other's contents stay as they are. */
 static void each_kind_finds_its_own(void **state)
 {
@@ -269,6 +291,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_made_to_collide_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_came_in_its_place_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_has_rotted_is_not, setup_blake3, teardown),
+		cmocka_unit_test_setup_teardown(what_can_not_be_read_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(each_kind_finds_its_own, setup_blake3, teardown),
 	};
 
