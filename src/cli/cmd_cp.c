@@ -299,9 +299,9 @@ static bool is_same_file(const struct copy *copy, const struct place *source, co
 		return true;
 	if (gpu4fs_lstat(copy->fs, target->at, target->name, &there) < 0)
 		return false;
-	return there.ino == stat->ino || (S_ISLNK(stat->mode) && !S_ISLNK(there.mode) &&
-					  gpu4fs_stat(copy->fs, source->at, source->name, &leads_to) == 0 &&
-					  leads_to.ino == there.ino);
+	return there.ino == stat->ino ||
+	       (S_ISLNK(stat->mode) && !S_ISLNK(there.mode) &&
+		gpu4fs_stat(copy->fs, source->at, source->name, &leads_to) == 0 && leads_to.ino == there.ino);
 }
 
 static bool copy_name(struct copy *copy, const struct place *source, const struct place *target)

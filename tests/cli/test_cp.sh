@@ -142,11 +142,11 @@ exits 0 "cp -r" "$gpu4fs" cp -r --image disk.img /tree /plain
 as_it_was "... keeps contents" /plain
 for word in $everything; do
 	case $word in
-	ownership) [ "$(id -u)" -ne 0 ] || differs "... and not $word" /plain $word ;;
-	xattr) [ -z "$(python3 -c 'import os; print(*os.listxattr("tree/small"))')" ] || differs "... and not $word" /plain $word ;;
+	ownership) [ "$(id -u)" -ne 0 ] || differs "... and not $word" /plain "$word" ;;
+	xattr) [ -z "$(python3 -c 'import os; print(*os.listxattr("tree/small"))')" ] || differs "... and not $word" /plain "$word" ;;
 	*) differs "... and not $word" /plain "$word" ;;
 	esac
-	exits 0 "--preserve=$word" "$gpu4fs" cp -r --preserve=$word --image disk.img /tree "/$word"
+	exits 0 "--preserve=$word" "$gpu4fs" cp -r --preserve="$word" --image disk.img /tree "/$word"
 	as_it_was "... keeps $word" "/$word" "$word"
 done
 exits 0 "cp -pr" "$gpu4fs" cp -pr --image disk.img /tree /p
@@ -204,14 +204,16 @@ exits 0 "several names, one over a link" "$gpu4fs" cp -a --image disk.img /more/
 exits 0 "a program with set-id bits, without -p" "$gpu4fs" cp --image disk.img /more/program /more/plain
 exits 0 "... with it" "$gpu4fs" cp -p --image disk.img /more/program /more/kept
 exits 0 "a directory where only owners delete" "$gpu4fs" cp -r --image disk.img /more/everybody /more/all
+exits 0 "... with its owner" "$gpu4fs" cp -r --preserve=ownership --image disk.img /more/everybody /more/owned
 rm -rf back
 exits 0 "they come out" "$gpu4fs" export --image disk.img /more back
 equals "... what the link leads to is whole" precious "$(cat back/file)"
-equals "... links are there" "file nowhere file" "$(cd back && echo $(readlink leads dangles folder/link))"
-equals "... the directory has a copy of the other one" "a x x/a" "$(cd back/into && echo $(find . -mindepth 1 -printf '%P\n' | sort))"
-equals "... the names are one file's" "several several 2" "$(cd back/over && echo $(cat one sub/two) $(stat -c %h one))"
+equals "... links are there" "file:nowhere:file:" "$(readlink back/leads back/dangles back/folder/link | tr '\n' :)"
+equals "... the directory has a copy of the other one" "a:x:x/a:" "$(find back/into -mindepth 1 -printf '%P\n' | sort | tr '\n' :)"
+equals "... the names are one file's" "several:several:" "$(cat back/over/one back/over/sub/two | tr '\n' :)"
+equals "... of two names" 2 "$(stat -c %h back/over/one)"
 equals "... and nothing was written through the link" other "$(cat back/other)"
-equals "... set-id bits are kept with modes only" "755 6755" "$(cd back && echo $(stat -c %a plain kept))"
-equals "... others' names are not for everybody to delete" 1755 "$(stat -c %a back/all)"
+equals "... set-id bits are kept with modes only" "755:6755:" "$(stat -c %a back/plain back/kept | tr '\n' :)"
+equals "... others' names are not for everybody to delete" "1755:1755:" "$(stat -c %a back/all back/owned | tr '\n' :)"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
 finish
