@@ -215,7 +215,10 @@ static bool copy_entries(struct copy *copy, const struct place *source, gpu4fs_f
 	return rc < 0 ? failed(source->path, rc) : good;
 }
 
-/* It is ours to write into until all is there. */
+/*
+ * It is ours to write into until all is there. A link in its place is not followed: the directory that it leads to, which is anybody's,
+ * would get the source's owner and mode.
+ */
 static bool copy_directory(struct copy *copy, const struct place *source, const struct place *target,
 			   const struct gpu4fs_stat *stat)
 {
@@ -233,7 +236,7 @@ static bool copy_directory(struct copy *copy, const struct place *source, const 
 	rc = gpu4fs_mkdir(copy->fs, target->at, target->name, g4_cp_first_mode(copy->kept, stat->mode) | 0700);
 	const bool is_new = rc == 0;
 	if (rc == 0 || rc == -EEXIST)
-		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY, 0, &to);
+		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &to);
 	if (rc == 0)
 		rc = gpu4fs_fstat(to, &made);
 	bool good = rc == 0 ? true : failed(target->path, rc);
