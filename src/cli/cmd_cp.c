@@ -43,6 +43,8 @@ struct copy {
 	bool recursive;
 	uint32_t kept; /* G4_CP_* */
 	struct g4_cli_links links;
+	struct g4_cli_links made; /* of several arguments: files that are copies, by their own numbers */
+	bool several;
 	uint64_t top; /* the directory that an argument is copied to: what is copied into itself ends there */
 	unsigned char *buffer;
 };
@@ -307,6 +309,23 @@ static bool is_same_file(const struct copy *copy, const struct place *source, co
 		gpu4fs_stat(copy->fs, source->at, source->name, &leads_to) == 0 && leads_to.ino == there.ino);
 }
 
+/* What another argument's copy is: it would be lost, and other names of its source would become names of this one. */
+static bool was_made(const struct copy *copy, const struct place *target)
+{
+	struct gpu4fs_stat there;
+
+	return copy->several && gpu4fs_lstat(copy->fs, target->at, target->name, &there) == 0 &&
+	       g4_cli_links_find(&copy->made, 0, there.ino) != NULL;
+}
+
+static bool note_made(struct copy *copy, const struct place *target)
+{
+	struct gpu4fs_stat made;
+
+	return !copy->several || gpu4fs_lstat(copy->fs, target->at, target->name, &made) < 0 ||
+	       g4_cli_links_note(&copy->made, 0, made.ino, "");
+}
+
 static bool copy_name(struct copy *copy, const struct place *source, const struct place *target)
 {
 	struct gpu4fs_stat stat, there;
@@ -320,6 +339,11 @@ static bool copy_name(struct copy *copy, const struct place *source, const struc
 	}
 	if (S_ISDIR(stat.mode))
 		return copy_directory(copy, source, target, &stat);
+	if (was_made(copy, target)) {
+		g4_cli_error("cp", "%s: not written over by %s, for it is a copy that was just made", target->path,
+			     source->path);
+		return false;
+	}
 	const bool one_of_several = (copy->kept & G4_CP_LINKS) && stat.nlink > 1;
 	rc = one_of_several ? link_to_copy(copy, target, &stat) : 0;
 	if (rc != 0)
@@ -329,6 +353,8 @@ static bool copy_name(struct copy *copy, const struct place *source, const struc
 		return false;
 	const bool good = S_ISREG(stat.mode) ? copy_file(copy, source, target, &stat, !is_there) :
 					       copy_node(copy, source, target, &stat);
+	if (good && !note_made(copy, target))
+		return failed(target->path, -ENOMEM);
 	/* a path that is too long to be linked to is a file of its own */
 	if (good && one_of_several && strncmp(target->path, "...", 3) != 0 &&
 	    !g4_cli_links_note(&copy->links, 0, stat.ino, target->path))
@@ -383,13 +409,16 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 		g4_cli_error("cp", "%s: is no directory", target);
 		return G4_EXIT_FAILURE;
 	}
+	copy->several = count > 1;
 	g4_cli_links_begin(&copy->links);
+	g4_cli_links_begin(&copy->made);
 	copy->buffer = malloc(BUFFER_BYTES);
 	if (copy->buffer == NULL)
 		good = failed(target, -ENOMEM);
 	for (int i = 0; i < count && copy->buffer != NULL; i++)
 		good = copy_argument(copy, sources[i], target, into) && good;
 	free(copy->buffer);
+	g4_cli_links_end(&copy->made);
 	g4_cli_links_end(&copy->links);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }

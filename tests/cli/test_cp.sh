@@ -189,6 +189,10 @@ mkdir -p more/aim more/trap more/open/door
 chmod 700 more/aim
 chmod 777 more/open/door
 ln -s ../aim more/trap/door
+mkdir -p more/first more/second more/third more/both
+echo first >more/first/name
+ln more/first/name more/third/another
+echo second >more/second/name
 touch more/program
 chmod 6755 more/program
 mkdir more/everybody
@@ -204,6 +208,7 @@ refuses "a link over itself" "same file" -a /more/dangles /more/dangles
 refuses "... into its directory by another name" "same file" -a /more/folder/link /more/by
 refuses "... and by a link to it" "same file" -d /more/file /more/leads
 refuses "a directory's contents into a directory in it" "into itself" -a /more/into/. /more/into/x
+refuses "two of the same name" "just made" -d /more/first/name /more/second/name /more/third/another /more/both
 exits 1 "a directory over a link to another one" "$gpu4fs" cp -a --image disk.img /more/open/. /more/trap
 one_sentence "... fails with one sentence"
 exits 0 "several names, one over a link" "$gpu4fs" cp -a --image disk.img /more/names/one /more/names/sub /more/over
@@ -219,6 +224,7 @@ equals "... the directory has a copy of the other one" "a:x:x/a:" "$(find back/i
 equals "... the names are one file's" "several:several:" "$(cat back/over/one back/over/sub/two | tr '\n' :)"
 equals "... of two names" 2 "$(stat -c %h back/over/one)"
 equals "... and nothing was written through the link" other "$(cat back/other)"
+equals "... of two of the same name the first is there" "first:first:" "$(cat back/both/name back/both/another | tr '\n' :)"
 equals "... and nobody may do more in a directory that a link leads to" 700 "$(stat -c %a back/aim)"
 equals "... set-id bits are kept with modes only" "755:6755:" "$(stat -c %a back/plain back/kept | tr '\n' :)"
 equals "... others' names are not for everybody to delete" "1755:1755:" "$(stat -c %a back/all back/owned | tr '\n' :)"
