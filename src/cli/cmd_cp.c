@@ -16,8 +16,8 @@ const char g4_help_cp[] =
 	"                 SOURCE... TARGET\n\n"
 	"Copies files inside a file system: of one that is not mounted, or that 'gpu4fs serve' has.\n"
 	"Paths begin at its root. A copy shares its pages with the source until one of them\n"
-	"changes, so it takes time and space for its map only. Modes are kept, less the umask, and\n"
-	"symbolic links are copied themselves.\n\n"
+	"changes, so it takes time and space for its map only. Permissions are kept, less the umask,\n"
+	"and symbolic links are copied themselves.\n\n"
 	"On a mounted file system cp(1) shares as well, since it uses copy_file_range(2); its\n"
 	"--reflink=always fails there, for Linux does not pass FICLONE on to FUSE servers.\n\n"
 	"      --image IMAGE     the device with the file system, which is not mounted\n"
@@ -43,7 +43,9 @@ struct copy {
 	bool recursive;
 	uint32_t kept; /* G4_CP_* */
 	struct g4_cli_links links;
-	uint64_t top; /* the directory that was made first: what is copied into itself ends there */
+	struct g4_cli_links made; /* of several arguments: files that are copies, by their own numbers */
+	bool several;
+	uint64_t top; /* the directory that an argument is copied to: what is copied into itself ends there */
 	unsigned char *buffer;
 };
 #define BUFFER_BYTES (1u << 20)
@@ -121,12 +123,29 @@ static void place_in(struct place *place, gpu4fs_file *at, const char *above, co
 		snprintf(place->path, sizeof(place->path), ".../%s", name);
 }
 
+/* What was opened is what was looked at: its copy gets no other file's owner and set-id bits. */
+static int open_source(const struct copy *copy, const struct place *source, int flags, const struct gpu4fs_stat *stat,
+		       gpu4fs_file **from)
+{
+	struct gpu4fs_stat opened;
+	int rc = gpu4fs_open(copy->fs, source->at, source->name, flags | O_RDONLY | O_NOFOLLOW, 0, from);
+
+	if (rc < 0)
+		return rc;
+	rc = gpu4fs_fstat(*from, &opened);
+	if (rc == 0 && (opened.ino != stat->ino || opened.mode != stat->mode || opened.uid != stat->uid))
+		rc = -ESTALE;
+	if (rc < 0)
+		gpu4fs_close(*from);
+	return rc;
+}
+
 static bool copy_file(const struct copy *copy, const struct place *source, const struct place *target,
 		      const struct gpu4fs_stat *stat, bool is_new)
 {
 	const uint32_t mode = g4_cp_first_mode(copy->kept, stat->mode);
 	gpu4fs_file *from, *to;
-	int64_t rc = gpu4fs_open(copy->fs, source->at, source->name, O_RDONLY | O_NOFOLLOW, 0, &from);
+	int64_t rc = open_source(copy, source, 0, stat, &from);
 
 	if (rc < 0)
 		return failed(source->path, rc);
@@ -198,7 +217,10 @@ static bool copy_entries(struct copy *copy, const struct place *source, gpu4fs_f
 	return rc < 0 ? failed(source->path, rc) : good;
 }
 
-/* It is ours to write into until all is there. */
+/*
+ * It is ours to write into until all is there. A link in its place is not followed: the directory that it leads to, which is anybody's,
+ * would get the source's owner and mode.
+ */
 static bool copy_directory(struct copy *copy, const struct place *source, const struct place *target,
 			   const struct gpu4fs_stat *stat)
 {
@@ -210,18 +232,18 @@ static bool copy_directory(struct copy *copy, const struct place *source, const 
 		g4_cli_error("cp", "%s: is a directory, and -r was not given", source->path);
 		return false;
 	}
-	rc = gpu4fs_open(copy->fs, source->at, source->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &from);
+	rc = open_source(copy, source, O_DIRECTORY, stat, &from);
 	if (rc < 0)
 		return failed(source->path, rc);
 	rc = gpu4fs_mkdir(copy->fs, target->at, target->name, g4_cp_first_mode(copy->kept, stat->mode) | 0700);
 	const bool is_new = rc == 0;
 	if (rc == 0 || rc == -EEXIST)
-		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY, 0, &to);
+		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &to);
 	if (rc == 0)
 		rc = gpu4fs_fstat(to, &made);
 	bool good = rc == 0 ? true : failed(target->path, rc);
 	if (good) {
-		copy->top = copy->top == 0 && is_new ? made.ino : copy->top;
+		copy->top = copy->top == 0 ? made.ino : copy->top;
 		good = copy_entries(copy, source, from, target, to);
 	}
 	if (to != NULL && (copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP | G4_CP_TIMESTAMPS | G4_CP_XATTR))) {
@@ -239,12 +261,15 @@ static bool copy_directory(struct copy *copy, const struct place *source, const 
 	return good;
 }
 
-/* In cp(1)'s way what is in the way of another kind of file, or is one of several names, makes room when links are kept. */
+/*
+ * What is in the way of another kind of file, or is one of several names, makes room when links are kept. So does a link, which what is
+ * copied would be written through: other names of the file would become names of that link, and lead elsewhere.
+ */
 static bool make_room(const struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat,
 		      struct gpu4fs_stat *there, bool *is_there)
 {
 	if (!*is_there || !(copy->kept & G4_CP_LINKS) || S_ISDIR(there->mode) || S_ISDIR(stat->mode) ||
-	    (S_ISREG(stat->mode) && there->nlink < 2))
+	    (S_ISREG(stat->mode) && S_ISREG(there->mode) && there->nlink < 2))
 		return true;
 	const int rc = gpu4fs_unlink(copy->fs, target->at, target->name);
 	*is_there = false;
@@ -269,6 +294,38 @@ static int link_to_copy(const struct copy *copy, const struct place *target, con
 	return rc < 0 ? rc : 1;
 }
 
+/* The target is the source, or one of them is a link that leads to the other: making room for the copy would take away what is copied. */
+static bool is_same_file(const struct copy *copy, const struct place *source, const struct place *target,
+			 const struct gpu4fs_stat *stat)
+{
+	struct gpu4fs_stat there, leads_to;
+
+	if (gpu4fs_stat(copy->fs, target->at, target->name, &there) == 0 && there.ino == stat->ino)
+		return true;
+	if (gpu4fs_lstat(copy->fs, target->at, target->name, &there) < 0)
+		return false;
+	return there.ino == stat->ino ||
+	       (S_ISLNK(stat->mode) && !S_ISLNK(there.mode) &&
+		gpu4fs_stat(copy->fs, source->at, source->name, &leads_to) == 0 && leads_to.ino == there.ino);
+}
+
+/* What another argument's copy is: it would be lost, and other names of its source would become names of this one. */
+static bool was_made(const struct copy *copy, const struct place *target)
+{
+	struct gpu4fs_stat there;
+
+	return copy->several && gpu4fs_lstat(copy->fs, target->at, target->name, &there) == 0 &&
+	       g4_cli_links_find(&copy->made, 0, there.ino) != NULL;
+}
+
+static bool note_made(struct copy *copy, const struct place *target)
+{
+	struct gpu4fs_stat made;
+
+	return !copy->several || gpu4fs_lstat(copy->fs, target->at, target->name, &made) < 0 ||
+	       g4_cli_links_note(&copy->made, 0, made.ino, "");
+}
+
 static bool copy_name(struct copy *copy, const struct place *source, const struct place *target)
 {
 	struct gpu4fs_stat stat, there;
@@ -276,12 +333,17 @@ static bool copy_name(struct copy *copy, const struct place *source, const struc
 
 	if (rc < 0)
 		return failed(source->path, rc);
-	if (gpu4fs_stat(copy->fs, target->at, target->name, &there) == 0 && there.ino == stat.ino) {
+	if (is_same_file(copy, source, target, &stat)) {
 		g4_cli_error("cp", "%s and %s are the same file", source->path, target->path);
 		return false;
 	}
 	if (S_ISDIR(stat.mode))
 		return copy_directory(copy, source, target, &stat);
+	if (was_made(copy, target)) {
+		g4_cli_error("cp", "%s: not written over by %s, for it is a copy that was just made", target->path,
+			     source->path);
+		return false;
+	}
 	const bool one_of_several = (copy->kept & G4_CP_LINKS) && stat.nlink > 1;
 	rc = one_of_several ? link_to_copy(copy, target, &stat) : 0;
 	if (rc != 0)
@@ -291,6 +353,8 @@ static bool copy_name(struct copy *copy, const struct place *source, const struc
 		return false;
 	const bool good = S_ISREG(stat.mode) ? copy_file(copy, source, target, &stat, !is_there) :
 					       copy_node(copy, source, target, &stat);
+	if (good && !note_made(copy, target))
+		return failed(target->path, -ENOMEM);
 	/* a path that is too long to be linked to is a file of its own */
 	if (good && one_of_several && strncmp(target->path, "...", 3) != 0 &&
 	    !g4_cli_links_note(&copy->links, 0, stat.ino, target->path))
@@ -345,13 +409,16 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 		g4_cli_error("cp", "%s: is no directory", target);
 		return G4_EXIT_FAILURE;
 	}
+	copy->several = count > 1;
 	g4_cli_links_begin(&copy->links);
+	g4_cli_links_begin(&copy->made);
 	copy->buffer = malloc(BUFFER_BYTES);
 	if (copy->buffer == NULL)
 		good = failed(target, -ENOMEM);
 	for (int i = 0; i < count && copy->buffer != NULL; i++)
 		good = copy_argument(copy, sources[i], target, into) && good;
 	free(copy->buffer);
+	g4_cli_links_end(&copy->made);
 	g4_cli_links_end(&copy->links);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }

@@ -161,7 +161,7 @@ int64_t g4_cp_keep(gpu4fs *fs, uint32_t kept, const struct g4_cp_name *from, con
 		if (kept & G4_CP_MODE)
 			rc = set_mode(fs, to, mode);
 		else if ((kept & G4_CP_OWNERSHIP) && is_new)
-			rc = set_mode(fs, to, mode & ~umask_now() & 0777);
+			rc = set_mode(fs, to, mode & ~umask_now() & 01777);
 	}
 	if (rc == 0 && (kept & G4_CP_TIMESTAMPS))
 		rc = to->file != NULL ? gpu4fs_futimens(to->file, times) :

@@ -31,10 +31,13 @@ struct g4_cp_name {
  */
 int64_t g4_cp_keep(gpu4fs *fs, uint32_t kept, const struct g4_cp_name *from, const struct gpu4fs_stat *stat,
 		   const struct g4_cp_name *to, bool is_new);
-/* The mode to make a copy with: nobody else gets at it before it has its owner. */
+/*
+ * The permissions to make a copy with: nobody else gets at it before it has its owner. Set-id bits are for the source's owner, and are
+ * given where modes are kept.
+ */
 static inline uint32_t g4_cp_first_mode(uint32_t kept, uint32_t mode)
 {
-	return mode & (kept & G4_CP_OWNERSHIP ? 0700u : kept & G4_CP_MODE ? 0777u : 07777u);
+	return mode & (kept & G4_CP_OWNERSHIP ? 0700u : 01777u);
 }
 
 #endif

@@ -142,11 +142,11 @@ exits 0 "cp -r" "$gpu4fs" cp -r --image disk.img /tree /plain
 as_it_was "... keeps contents" /plain
 for word in $everything; do
 	case $word in
-	ownership) [ "$(id -u)" -ne 0 ] || differs "... and not $word" /plain $word ;;
-	xattr) [ -z "$(python3 -c 'import os; print(*os.listxattr("tree/small"))')" ] || differs "... and not $word" /plain $word ;;
+	ownership) [ "$(id -u)" -ne 0 ] || differs "... and not $word" /plain "$word" ;;
+	xattr) [ -z "$(python3 -c 'import os; print(*os.listxattr("tree/small"))')" ] || differs "... and not $word" /plain "$word" ;;
 	*) differs "... and not $word" /plain "$word" ;;
 	esac
-	exits 0 "--preserve=$word" "$gpu4fs" cp -r --preserve=$word --image disk.img /tree "/$word"
+	exits 0 "--preserve=$word" "$gpu4fs" cp -r --preserve="$word" --image disk.img /tree "/$word"
 	as_it_was "... keeps $word" "/$word" "$word"
 done
 exits 0 "cp -pr" "$gpu4fs" cp -pr --image disk.img /tree /p
@@ -172,5 +172,61 @@ equals "... are one again" "2 $(stat -c %s tree/large)" "$(stat -c '%h %s' back/
 equals "... and the one that was there another" 1 "$(stat -c %h "back/sub/large again")"
 exits 0 "a link over a file" "$gpu4fs" cp -d --image disk.img /tree/link /p/large
 exits 0 "a pipe over a link" "$gpu4fs" cp -d --image disk.img /tree/pipe /p/link
+exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
+
+# nothing that is copied makes room for its copy
+mkdir -p more/folder more/into/a more/into/x more/names/sub more/over/sub
+echo precious >more/file
+ln -s file more/leads
+ln -s nowhere more/dangles
+ln -s /more/folder more/by
+ln -s file more/folder/link
+echo several >more/names/one
+ln more/names/one more/names/sub/two
+echo other >more/other
+ln -s ../other more/over/one
+mkdir -p more/aim more/trap more/open/door
+chmod 700 more/aim
+chmod 777 more/open/door
+ln -s ../aim more/trap/door
+mkdir -p more/first more/second more/third more/both
+echo first >more/first/name
+ln more/first/name more/third/another
+echo second >more/second/name
+touch more/program
+chmod 6755 more/program
+mkdir more/everybody
+chmod 3777 more/everybody
+exits 0 "import" "$gpu4fs" import --image disk.img more /more
+refuses() { # refuses NAME SAYS ARGUMENT...
+	exits 1 "$1" "$gpu4fs" cp --image disk.img "${@:3}"
+	one_sentence "... fails with one sentence"
+	says "... that says why" "$2"
+}
+refuses "a link over what it leads to" "same file" -a /more/leads /more/file
+refuses "a link over itself" "same file" -a /more/dangles /more/dangles
+refuses "... into its directory by another name" "same file" -a /more/folder/link /more/by
+refuses "... and by a link to it" "same file" -d /more/file /more/leads
+refuses "a directory's contents into a directory in it" "into itself" -a /more/into/. /more/into/x
+refuses "two of the same name" "just made" -d /more/first/name /more/second/name /more/third/another /more/both
+exits 1 "a directory over a link to another one" "$gpu4fs" cp -a --image disk.img /more/open/. /more/trap
+one_sentence "... fails with one sentence"
+exits 0 "several names, one over a link" "$gpu4fs" cp -a --image disk.img /more/names/one /more/names/sub /more/over
+exits 0 "a program with set-id bits, without -p" "$gpu4fs" cp --image disk.img /more/program /more/plain
+exits 0 "... with it" "$gpu4fs" cp -p --image disk.img /more/program /more/kept
+exits 0 "a directory where only owners delete" "$gpu4fs" cp -r --image disk.img /more/everybody /more/all
+exits 0 "... with its owner" "$gpu4fs" cp -r --preserve=ownership --image disk.img /more/everybody /more/owned
+rm -rf back
+exits 0 "they come out" "$gpu4fs" export --image disk.img /more back
+equals "... what the link leads to is whole" precious "$(cat back/file)"
+equals "... links are there" "file:nowhere:file:" "$(readlink back/leads back/dangles back/folder/link | tr '\n' :)"
+equals "... the directory has a copy of the other one" "a:x:x/a:" "$(find back/into -mindepth 1 -printf '%P\n' | sort | tr '\n' :)"
+equals "... the names are one file's" "several:several:" "$(cat back/over/one back/over/sub/two | tr '\n' :)"
+equals "... of two names" 2 "$(stat -c %h back/over/one)"
+equals "... and nothing was written through the link" other "$(cat back/other)"
+equals "... of two of the same name the first is there" "first:first:" "$(cat back/both/name back/both/another | tr '\n' :)"
+equals "... and nobody may do more in a directory that a link leads to" 700 "$(stat -c %a back/aim)"
+equals "... set-id bits are kept with modes only" "755:6755:" "$(stat -c %a back/plain back/kept | tr '\n' :)"
+equals "... others' names are not for everybody to delete" "1755:1755:" "$(stat -c %a back/all back/owned | tr '\n' :)"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
 finish

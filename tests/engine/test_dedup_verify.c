@@ -8,11 +8,15 @@
 #include <stdlib.h>
 
 #include "alloc/share.h"
+#include "data/batch.h"
+#include "data/dirty.h"
 #include "data/sums.h"
 #include "dedup/table.h"
 #include "fs/fs.h"
 #include "hash/crc32c.h"
+#include "inode/icache.h"
 #include "inode/txn.h"
+#include "simt/simt_host.h"
 
 #define PAGES 300u /* more than a quarter of a region, and than a batch */
 #define BYTES (PAGES * (uint64_t)G4_PAGE_BYTES)
@@ -188,11 +192,24 @@ static int try_to_share(struct g4_address at, const struct g4_listing_key *key, 
 	return rc;
 }
 
-/* A page was found and compared, has gone before it was shared, and what lies there now has the same sum, and is listed. */
-static void what_came_in_its_place_is_not(void **state)
+/* Files from a number on of pages with the sum of data[0], until one of them lies at an address that is free. */
+static void fill_with_colliding(uint32_t first, struct g4_address at)
 {
 	bool there = false;
 
+	for (uint32_t file = first, made = 0; !there; file++) {
+		assert_true(file < 60);
+		for (uint32_t page = 1; page < PAGES; page++)
+			make_colliding(data + page * G4_PAGE_BYTES, made++);
+		const uint64_t b = make_with(file, data + G4_PAGE_BYTES, BYTES - G4_PAGE_BYTES);
+		for (uint64_t page = 0; page < PAGES - 1; page++)
+			there |= rig_place(&rig, b, page) == g4_address_stored(at);
+	}
+}
+
+/* A page was found and compared, has gone before it was shared, and what lies there now has the same sum, and is listed. */
+static void what_came_in_its_place_is_not(void **state)
+{
 	(void)state;
 	rig_pattern(data, 3, G4_PAGE_BYTES);
 	const uint64_t a = make_with(0, data, G4_PAGE_BYTES);
@@ -202,16 +219,42 @@ static void what_came_in_its_place_is_not(void **state)
 	assert_int_equal(try_to_share(at, &key, mark), 0);
 	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
 	assert_int_equal(op_sync(&rig), 0);
-	for (uint32_t file = 1, made = 0; !there; file++) { /* it is free: some file gets it */
-		assert_true(file < 60);
-		for (uint32_t page = 1; page < PAGES; page++)
-			make_colliding(data + page * G4_PAGE_BYTES, made++);
-		const uint64_t b = make_with(file, data + G4_PAGE_BYTES, BYTES - G4_PAGE_BYTES);
-		for (uint64_t page = 0; page < PAGES - 1; page++)
-			there |= rig_place(&rig, b, page) == g4_address_stored(at);
-	}
+	fill_with_colliding(1, at);
 	assert_int_equal(try_to_share(at, &key, mark), -G4_E_AGAIN);
 	assert_int_equal(try_to_share(at, &key, g4_share_mark(&rig.fs->alloc, at)), 0);
+}
+
+/* The same in the write pipeline: between the look and publishing, the writer of what was found takes it away. */
+static void what_came_there_before_publishing_is_not(void **state)
+{
+	struct g4_wg *wg = g4_wg_create(1);
+	uint32_t index, published;
+
+	(void)state;
+	rig_pattern(data, 8, G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, G4_PAGE_BYTES), b = rig_make(&rig, 1);
+	const struct g4_address at = g4_address_from(rig_place(&rig, a, 0));
+	assert_int_equal(op_write(&rig, b, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(g4_icache_get(wg, rig.fs, b, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch *batch = g4_batch_take(wg);
+	g4_gather_dirty(rig.fs, inode, batch);
+	assert_int_equal(batch->count, 1);
+	assert_int_equal(g4_pipeline_prepare(wg, rig.fs, inode, batch, true), 0);
+	assert_int_equal(batch->segments[0].kind, G4_SEGMENT_FOUND);
+	assert_int_equal(g4_address_stored(batch->segments[0].address), g4_address_stored(at));
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(op_fsync(&rig, G4_NODE_ROOT), 0); /* it is free */
+	fill_with_colliding(2, at);
+	assert_int_equal(g4_pipeline_finish(wg, rig.fs, inode, batch, inode->size, 0, &published), 0);
+	assert_int_equal(published, 0);
+	g4_scratch_release(wg, mark);
+	g4_icache_put(rig.fs, index);
+	g4_wg_destroy(wg);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	assert_int_not_equal(rig_place(&rig, b, 0), g4_address_stored(at));
+	expect(b, data, G4_PAGE_BYTES);
 }
 
 /* With BLAKE3 it is an option, which finds what has rotted unseen. */
@@ -235,6 +278,28 @@ static void what_has_rotted_is_not(void **state)
 	assert_int_equal(rig_place(&rig, d, 2), rig_place(&rig, c, 2));
 	expect(d, data, 4 * G4_PAGE_BYTES);
 	rig.image[at + 1000] ^= 4;
+}
+
+/* What can not be read is nobody's: it is stored, the write does not fail, and it is found no more. */
+static void what_can_not_be_read_is_not(void **state)
+{
+	const struct g4_fault none = {0};
+	const uint64_t bytes = 4 * G4_PAGE_BYTES;
+
+	(void)state;
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, &none);
+	rig_pattern(data, 6, bytes);
+	const uint64_t a = make_with(0, data, bytes), at = rig_place(&rig, a, 2);
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = at, .bad_bytes = G4_PAGE_BYTES});
+	const uint64_t b = make_with(1, data, bytes);
+	g4_dev_fault_set(rig.fault, &none);
+	assert_int_not_equal(rig_place(&rig, b, 2), at);
+	assert_int_equal(rig_place(&rig, b, 1), rig_place(&rig, a, 1));
+	expect(b, data, bytes);
+	mount_again();
+	const uint64_t c = make_with(2, data, bytes);
+	assert_int_equal(rig_place(&rig, c, 2), rig_place(&rig, b, 2));
 }
 
 /* Files of several kinds of sums find what has the same kind, and each other's contents stay as they are. */
@@ -268,7 +333,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_the_same_is_shared, setup_xxh3, teardown),
 		cmocka_unit_test_setup_teardown(what_was_made_to_collide_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_came_in_its_place_is_not, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(what_came_there_before_publishing_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_has_rotted_is_not, setup_blake3, teardown),
+		cmocka_unit_test_setup_teardown(what_can_not_be_read_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(each_kind_finds_its_own, setup_blake3, teardown),
 	};
 
