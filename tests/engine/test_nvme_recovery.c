@@ -68,7 +68,7 @@ static void expect_clean(struct model *model)
 static void run_model(bool lanes, struct g4_emu_faults faults)
 {
 	const struct g4_fault durable = {.write_through = true};
-	const uint64_t steps = rig_setting("G4_MODEL_STEPS", 600 / rig_every(4));
+	const uint64_t steps = rig_setting("G4_MODEL_STEPS", 600);
 
 	rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
 	mount_on_controller(lanes, 20, &durable);
