@@ -25,7 +25,7 @@
 #   ... of the cpu engine    tests of the engine that the lanes engine has: the same source, called by the same threads, but for
 #                            those where threads meet most (model, linear, share, disks, makers, dedup); programs and commands of one thread (strace
 #                            -f -e clone,clone3 tells); calls of the CUDA engine's host half, whose threads engine.standin and its
-#                            api_meta have; fsck as a command, whose threads are engine.fsck_together'; repositories that are
+#                            api_meta have; fsck as a command, whose threads are engine.fsck_together'; repositories that crash, are
 #                            damaged, copied, of other formats, with parity: the threads are those of shredder.backup; a
 #                            server that is an attacker: those of shredder.rest and shredder.site, which is cut off as well
 #   ... of the lanes engine  what of the host is below the engine or beside it, and calls through a ring that are made in-process
@@ -61,7 +61,7 @@ if(G4_SANITIZE MATCHES thread)
 			"unit\\.(nvme\\.(flight|flush|requests)|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"files\\.(alloc|data|dev|format|fs|inode|space)"
 			"crash\\.explorer" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
-			"shredder\\.(copy|cuts|formats|hostile|kernels|parity|rule|store_damage)"
+			"shredder\\.(copy|cuts|formats|hostile|kernels|parity|rule|store_crash|store_damage)"
 			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|tune)")
 	else()
 		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
