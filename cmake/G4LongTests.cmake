@@ -56,7 +56,7 @@ if(G4_SANITIZE MATCHES thread)
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out
-			"engine\\.[a-z_]*" "engine\\.[a-z_]*\\.(all|batch|no_sums)" "engine\\.standin\\.(api_async|api_files|cross)"
+			"engine\\.[a-z_]*" "engine\\.[a-z_]*\\.(all|batch|no_sums)" "engine\\.standin\\.(api_async|api_files|crash|cross)"
 			"unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling)"
 			"unit\\.(nvme\\.(flight|flush|requests)|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"files\\.(alloc|data|dev|format|fs|inode|space)"

@@ -265,6 +265,16 @@ if(G4_TEST_CRASH_SAMPLE GREATER 0)
 endif()
 add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> ${explorer_options} --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+# The same of the CUDA engine's host half, with threads in the place of a GPU.
+if(TARGET g4_standin)
+	g4_standin_program(test_standin_crash ${explorer_sources})
+	target_include_directories(test_standin_crash PRIVATE tests/crash)
+	target_link_options(test_standin_crash PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+	add_test(NAME engine.standin.crash
+		COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_standin_crash> --engine cuda --match dup-prune --sample 150 --keep .
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/standin")
+	set_tests_properties(engine.standin.crash PROPERTIES PROCESSORS 2 TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+endif()
 # The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .

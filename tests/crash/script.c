@@ -90,7 +90,8 @@ static int run_prune(struct actor *actor)
 	struct g4_dedup_counts counts;
 	struct g4_cmd cmd = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_PRUNE, .data = &counts, .length = sizeof(counts)};
 
-	return g4_execute(actor->rig.wg, actor->rig.fs, &cmd);
+	return actor->rig.engine ? g4_engine_execute(actor->rig.engine, &cmd) :
+				   g4_execute(actor->rig.wg, actor->rig.fs, &cmd);
 }
 
 /* Verbs about a name that is made or removed. */
