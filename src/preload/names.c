@@ -274,7 +274,10 @@ int chmod(const char *path, mode_t mode)
 
 int fchmodat(int at, const char *path, mode_t mode, int flags)
 {
-	BY_PATH(fchmodat, at, path, flags ? G4P_KERNEL : gpu4fs_chmod(c.fs, c.at, c.path, mode),
+	BY_PATH(fchmodat, at, path,
+		flags & ~AT_SYMLINK_NOFOLLOW ? G4P_KERNEL :
+		flags			     ? gpu4fs_lchmod(c.fs, c.at, c.path, mode) :
+					       gpu4fs_chmod(c.fs, c.at, c.path, mode),
 		G4P_NEXT(fchmodat)(at, path, mode, flags));
 }
 

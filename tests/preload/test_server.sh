@@ -22,6 +22,12 @@ ln -s /etc/passwd "$mnt/out"
 same "a path that leaves is the kernel's" 1 "$(traced stat leaves python3 -c "import os; os.stat('$mnt/out')")"
 same "a lock hands the file over" 1 \
 	"$(traced flock handed python3 -c "import os, fcntl; fcntl.flock(os.open('$mnt/f', 0), fcntl.LOCK_EX)")"
+# tar changes modes of directories without following links, and all that comes after that goes by the same directory
+mkdir -p "$work/tree/a" && touch "$work/tree/a/f" && tar -C "$work" -cf "$work/tree.tar" tree
+same "tar changes modes in the engine" 1 "$(($(traced fchmodat engine tar -xf "$work/tree.tar" -C "$mnt") > 0))"
+rm -rf "$mnt/tree"
+same "... and opens files there" 0 "$(traced openat outside tar -xf "$work/tree.tar" -C "$mnt")"
+rm -rf "$mnt/tree"
 same "other files are not touched" 0 "$(traced stat engine stat /etc/passwd)"
 
 # a signal while the server is asked for a descriptor
