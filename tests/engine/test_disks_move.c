@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any disk is removed from a set, whatever lies on it: that is moved to the others, whatever the power does. */
-#include "disks.h"
+#include "removing.h"
 
-#include "fs/resize_host.h"
 #include "fsck/fsck.h"
 #include "fsck/plan.h"
 #include "simt/simt_host.h"
@@ -402,62 +401,6 @@ static void a_power_cut_leaves_the_set_with_it_or_without_it(void **state)
 
 /* ---- disks fail ---- */
 
-/* The disk that each write of a removal goes to, in their order. */
-static uint32_t rehearse(struct disks *d, uint32_t disk, uint8_t *disks)
-{
-	static struct disks_order order;
-	uint64_t seen[MOST_DISKS] = {0}, bytes;
-	uint32_t writes = 0;
-	struct faulty f;
-
-	disks_open_faulty(d, &f);
-	memset(&order, 0, sizeof(order));
-	disks_watch(d, &f, &order);
-	g4_dev_fault_share(f.fault[disk]);
-	if (g4_remove_disk(f.set, d->names[disk], NULL, &bytes, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
-	for (uint32_t k = 0; k < order.count; k++) {
-		const uint8_t to = order.disk[k];
-		if (g4_dev_fault_recorded_op(f.fault[to], seen[to]++)->op == G4_IO_WRITE)
-			disks[writes++] = to;
-	}
-	g4_dev_close(f.set);
-	g4_dev_close(f.fault[disk]);
-	return writes;
-}
-
-/* All disks but the one that goes fail after the first `at` of these writes. True: it was removed. */
-static bool remove_while_failing(struct disks *d, uint32_t disk, const uint8_t *disks, uint32_t at)
-{
-	struct g4_fault settings[MOST_DISKS];
-	struct faulty f;
-	uint64_t bytes;
-
-	memset(settings, 0, sizeof(settings));
-	for (uint32_t k = 0; k < at; k++)
-		settings[disks[k]].cut_after_writes++;
-	settings[disk].cut_after_writes = 0;
-	disks_open_faulty(d, &f);
-	for (uint32_t k = 0; k < d->count; k++) {
-		settings[k].write_through = true;
-		g4_dev_fault_set(f.fault[k], &settings[k]);
-	}
-	const int rc = g4_remove_disk(f.set, d->names[disk], NULL, &bytes, d->message, sizeof(d->message));
-	g4_dev_close(f.set);
-	return rc == 0;
-}
-
-/* With as many of them as can be; those that failed may be stale. */
-static bool mount_most(struct disks *d, uint32_t among)
-{
-	for (int missing = 0; missing < 3; missing++)
-		for (uint32_t which = among; which != 0; which = (which - 1) & among)
-			if (__builtin_popcount(which) == __builtin_popcount(among) - missing &&
-			    disks_try_mount(d, which, missing > 0) == 0)
-				return true;
-	return false;
-}
-
 static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
 {
 	static uint8_t disks[MOST_REQUESTS];
@@ -474,7 +417,7 @@ static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
 			before[n] = (uint8_t *)malloc(d.bytes[n]);
 			rig_copy(before[n], d.memory[n], d.bytes[n]);
 		}
-		const uint32_t writes = rehearse(&d, disk, disks);
+		const uint32_t writes = rehearse_removal(&d, disk, disks);
 		for (; at < writes && has != (1u << old) - 2; at++) /* each has one that works */
 			has |= disks[at] != disk ? 1u << disks[at] : 0;
 		for (; at < writes; at += (uint32_t)rig_every(3)) {
@@ -519,7 +462,7 @@ static void the_last_one_is_known_whatever_number_it_says(void **state)
 			before[n] = (uint8_t *)malloc(d.bytes[n]);
 			rig_copy(before[n], d.memory[n], d.bytes[n]);
 		}
-		const uint32_t writes = rehearse(&d, 0, disks);
+		const uint32_t writes = rehearse_removal(&d, 0, disks);
 		for (uint32_t k = 0; k < writes; k++)
 			fault.cut_after_writes += disks[k] == last;
 		fault.cut_after_writes -= 2;

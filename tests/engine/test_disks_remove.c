@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The disk that was added last, on which nothing lies, is removed from a set of each level, whatever the power does (test_disks_move.c: of others). */
-#include "disks.h"
+#include "removing.h"
 
-#include "fs/resize_host.h"
 #include "simt/simt_host.h"
 
 #define FILES 6u
@@ -340,64 +339,6 @@ static void put_back(struct disks *d, const struct images *images)
 		rig_copy(d->memory[n], images->of[n], d->bytes[n]);
 }
 
-/* The disk that each write of a removal goes to, in their order. */
-static uint32_t rehearse(struct disks *d, uint8_t *disks)
-{
-	static struct disks_order order;
-	uint64_t seen[MOST_DISKS] = {0};
-	uint32_t writes = 0;
-	struct faulty f;
-	uint64_t bytes;
-
-	disks_open_faulty(d, &f);
-	memset(&order, 0, sizeof(order));
-	disks_watch(d, &f, &order);
-	g4_dev_fault_share(f.fault[d->count - 1]);
-	if (g4_remove_disk(f.set, d->names[d->count - 1], NULL, &bytes, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
-	for (uint32_t k = 0; k < order.count; k++) {
-		const uint8_t disk = order.disk[k];
-		if (g4_dev_fault_recorded_op(f.fault[disk], seen[disk]++)->op == G4_IO_WRITE)
-			disks[writes++] = disk;
-	}
-	g4_dev_close(f.set);
-	g4_dev_close(f.fault[d->count - 1]);
-	return writes;
-}
-
-/* All disks but the last fail after the first `at` of these writes. True: it was removed. */
-static bool remove_while_failing(struct disks *d, const uint8_t *disks, uint32_t at)
-{
-	const uint32_t last = d->count - 1;
-	struct g4_fault settings[MOST_DISKS];
-	struct faulty f;
-	uint64_t bytes;
-
-	memset(settings, 0, sizeof(settings));
-	for (uint32_t k = 0; k < at; k++)
-		settings[disks[k]].cut_after_writes++;
-	settings[last].cut_after_writes = 0;
-	disks_open_faulty(d, &f);
-	for (uint32_t k = 0; k < d->count; k++) {
-		settings[k].write_through = true;
-		g4_dev_fault_set(f.fault[k], &settings[k]);
-	}
-	const int rc = g4_remove_disk(f.set, d->names[last], NULL, &bytes, d->message, sizeof(d->message));
-	g4_dev_close(f.set);
-	return rc == 0;
-}
-
-/* With as many of them as can be; those that failed may be stale. */
-static bool mount_most(struct disks *d)
-{
-	for (int missing = 0; missing < 3; missing++)
-		for (uint32_t which = all_of(d); which != 0; which--)
-			if (__builtin_popcount(which) == (int)d->count - missing &&
-			    disks_try_mount(d, which, missing > 0) == 0)
-				return true;
-	return false;
-}
-
 static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
 {
 	static uint8_t disks[MOST_REQUESTS];
@@ -412,18 +353,18 @@ static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
 		uint64_t bytes;
 		format(&d, &levels[l], &bytes);
 		keep(&d, &before);
-		const uint32_t writes = rehearse(&d, disks);
+		const uint32_t writes = rehearse_removal(&d, d.count - 1, disks);
 		for (; at < writes && has != (1u << (old - 1)) - 1; at++) /* each has one that works */
 			has |= disks[at] < old - 1 ? 1u << disks[at] : 0;
 		for (; at < writes; at++) {
 			put_back(&d, &before);
-			const bool removed = remove_while_failing(&d, disks, at);
+			const bool removed = remove_while_failing(&d, d.count - 1, disks, at);
 			failed += !removed;
-			bool mounted = !removed && mount_most(&d);
+			bool mounted = !removed && mount_most(&d, all_of(&d));
 			with_it += mounted;
 			if (!mounted) {
 				d.count = old - 1;
-				mounted = mount_most(&d);
+				mounted = mount_most(&d, all_of(&d));
 			}
 			if (!mounted)
 				fail_msg("level %u, %u of %u writes: %s", l, at, writes, d.message);
