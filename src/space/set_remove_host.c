@@ -146,27 +146,16 @@ static int take_out(struct g4_wg *wg, struct g4_set *set, const struct g4_set_gr
 	return rc;
 }
 
-int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes)
+/* Orders held. The last disk, behind the first `count` chunks. */
+static int take_out_last(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint32_t count, const char *name,
+			 struct g4_dev_message message)
 {
-	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
-	struct g4_set *set = (struct g4_set *)dev->host;
-	struct g4_wg *wg = g4_wg_create(0);
-	uint32_t disk, count;
+	const struct g4_set_growth growth = {
+		.chunks = set->chunks, .chunk_count = count, .disk_count = disk, .removed = disk};
 
-	if (!wg)
-		return g4_dev_fail(sentence, -G4_E_NOMEM, "%s: out of memory", name);
-	pthread_mutex_lock(&set->orders);
-	int rc = plan(set, name, &disk, &count, sentence);
-	if (rc == 0 && (count == 0 || !ends_within(set, g4_chunk_end(set->chunks, count))))
-		rc = g4_dev_fail(sentence, -G4_E_BUSY, "%s: the file system reaches to it, or may do so", name);
-	if (rc == 0) {
-		const struct g4_set_growth growth = {
-			.chunks = set->chunks, .chunk_count = count, .disk_count = disk, .removed = disk};
-		rc = take_out(wg, set, &growth, name, sentence);
-	}
-	pthread_mutex_unlock(&set->orders);
-	g4_wg_destroy(wg);
-	return rc;
+	if (count == 0 || !ends_within(set, g4_chunk_end(set->chunks, count)))
+		return g4_dev_fail(message, -G4_E_BUSY, "%s: the file system reaches to it, or may do so", name);
+	return take_out(wg, set, &growth, name, message);
 }
 
 /* What the last disk has it has by the number of the one that goes. */
@@ -210,22 +199,36 @@ static int move_and_take_out(struct g4_wg *wg, struct g4_set *set, uint32_t disk
 	return rc;
 }
 
-int g4_set_remove_moving(struct g4_dev *dev, const char *name, const struct g4_set_in_use *in_use,
-			 struct g4_progress *progress, uint64_t *gone, char *message, size_t message_bytes)
+/* in_use NULL: nothing is moved. */
+static int remove_disk(struct g4_dev *dev, const char *name, const struct g4_set_in_use *in_use,
+		       struct g4_progress *progress, uint64_t *gone, struct g4_dev_message message)
 {
-	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
 	struct g4_set *set = (struct g4_set *)dev->host;
 	struct g4_wg *wg = g4_wg_create(0);
 	uint32_t disk, count;
 
-	*gone = 0;
 	if (!wg)
-		return g4_dev_fail(sentence, -G4_E_NOMEM, "%s: out of memory", name);
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
 	pthread_mutex_lock(&set->orders);
-	int rc = plan(set, name, &disk, &count, sentence);
+	int rc = plan(set, name, &disk, &count, message);
 	if (rc == 0)
-		rc = move_and_take_out(wg, set, disk, name, in_use, progress, gone, sentence);
+		rc = in_use ? move_and_take_out(wg, set, disk, name, in_use, progress, gone, message) :
+			      take_out_last(wg, set, disk, count, name, message);
 	pthread_mutex_unlock(&set->orders);
 	g4_wg_destroy(wg);
 	return rc;
+}
+
+int g4_set_remove(struct g4_dev *dev, const char *name, char *message, size_t message_bytes)
+{
+	return remove_disk(dev, name, NULL, NULL, NULL,
+			   (struct g4_dev_message){.text = message, .bytes = message_bytes});
+}
+
+int g4_set_remove_moving(struct g4_dev *dev, const char *name, const struct g4_set_in_use *in_use,
+			 struct g4_progress *progress, uint64_t *gone, char *message, size_t message_bytes)
+{
+	*gone = 0;
+	return remove_disk(dev, name, in_use, progress, gone,
+			   (struct g4_dev_message){.text = message, .bytes = message_bytes});
 }
