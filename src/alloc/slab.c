@@ -140,13 +140,16 @@ G4_FN G4_COLD static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, stru
 		return rc;
 	if (has_one)
 		--*reserved;
+	set_past(alloc, *page, true); /* until it is one */
 	rc = g4_meta_new(wg, alloc->meta, *page, G4_BLOCK_SLAB, &line);
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	set_past(alloc, *page, false);
+	g4_lock(stripe(alloc, *page));
 	header_of(alloc, line)->kind = kind;
 	header_of(alloc, line)->used = (g4_le16)(empty_slab(kind) | slot_bits(kind, slot));
+	set_past(alloc, *page, false);
+	g4_unlock(stripe(alloc, *page));
 	*near = line;
 	g4_cache_put(alloc->meta->cache, line);
 	rc = g4_alloc_mark_slab(wg, alloc, txn, *page, true);
@@ -158,12 +161,12 @@ G4_FN G4_COLD static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, stru
 G4_FN int g4_slab_new(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
 		      struct g4_address page, uint32_t *line)
 {
+	set_past(alloc, page, true);
 	const int rc = g4_meta_new(wg, alloc->meta, page, G4_BLOCK_SLAB, line);
 
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, *line);
-	set_past(alloc, page, true);
 	header_of(alloc, *line)->kind = kind;
 	g4_cache_put(alloc->meta->cache, *line);
 	return 0;
@@ -325,7 +328,8 @@ G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, st
 	const uint32_t slot = g4_slab_slot_of(address);
 
 	g4_lock(stripe(alloc, page));
-	const bool there = slab->kind == kind && (slab->used & (1u << slot));
+	/* the page may have become something else since the caller looked */
+	const bool there = !g4_slab_is_past(alloc, page) && slab->kind == kind && (slab->used & (1u << slot));
 	/* a new inode's may be written meanwhile, where the number is an old one's: the caller finds that out afterwards */
 	if (there)
 		g4_peek(to, (const uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, bytes / 8);

@@ -300,7 +300,11 @@ G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near)
 	return true;
 }
 
-G4_FN static int wait_loaded(struct g4_fs *fs, uint32_t index)
+/*
+ * Whether what another workgroup loads came. If not, nothing is known: it began before we asked, and meanwhile an inode that does not enter
+ * the table when it is made (inode/chain.h) may have been given the number.
+ */
+G4_FN static bool wait_loaded(struct g4_fs *fs, uint32_t index)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t state;
@@ -310,10 +314,10 @@ G4_FN static int wait_loaded(struct g4_fs *fs, uint32_t index)
 	if (state == G4_ICACHE_READY) {
 		if (!g4_load32_rlx(&inode->accessed))
 			g4_store32_rel(&inode->accessed, 1);
-		return 0;
+		return true;
 	}
 	g4_icache_put(fs, index);
-	return -G4_E_STALE;
+	return false;
 }
 
 G4_FN static void set_state(struct g4_inode_core *inode, uint32_t state)
@@ -322,53 +326,66 @@ G4_FN static void set_state(struct g4_inode_core *inode, uint32_t state)
 	g4_wake(&inode->state);
 }
 
+/* Loads the inode into what was taken and stands in its chain, and is discarded again with an error. */
+G4_FN static int load_entered(struct g4_wg *wg, struct g4_fs *fs, uint32_t bucket, uint32_t index)
+{
+	struct g4_icache *icache = &fs->icache;
+	struct g4_inode_core *inode = &icache->inodes[index];
+	int rc = load_inode(wg, fs, inode);
+
+	/*
+	 * The number was an old one's, and a new inode has it by now: it is in the chain since before it was written, so whatever came
+	 * from the slab, also half of it, is none of ours.
+	 */
+	g4_lock(bucket_lock(icache, bucket));
+	if (inode->overtaken)
+		rc = -G4_E_STALE;
+	if (rc < 0) /* who waits for it asks again, and does not meet it */
+		remove_from_chain(icache, index);
+	g4_unlock(bucket_lock(icache, bucket));
+	if (rc < 0) {
+		set_state(inode, G4_ICACHE_FAILED);
+		/* its number stays, so that a late unhash of the clock finds nothing; the clock reuses it without references */
+		g4_icache_put(fs, index);
+		return rc;
+	}
+	/* an optimistic reader meanwhile may have seen the old half of it, and the new state */
+	g4_next_version(&inode->lock);
+	set_state(inode, G4_ICACHE_READY);
+	return 0;
+}
+
 /* Of an inode that was not found without the lock: it is there after all, or it is loaded. */
 G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t bucket, uint32_t *index)
 {
 	struct g4_icache *icache = &fs->icache;
-	uint32_t i, fresh;
+	uint32_t i, fresh = G4_NO_INODE;
 
 	if (!g4_ino_plausible(ino, &fs->meta.layout))
 		return -G4_E_STALE;
-	g4_lock(bucket_lock(icache, bucket));
-	i = find_inode(icache, bucket, ino);
-	g4_unlock(bucket_lock(icache, bucket));
-	if (i == G4_NO_INODE) {
-		fresh = g4_icache_take(icache);
-		if (fresh == G4_NO_INODE)
-			return -G4_E_NFILE;
+	for (;;) {
 		g4_lock(bucket_lock(icache, bucket));
 		i = find_inode(icache, bucket, ino);
-		if (i == G4_NO_INODE) {
+		if (i == G4_NO_INODE && fresh != G4_NO_INODE) {
 			g4_icache_reset(fs, &icache->inodes[fresh], ino);
 			g4_store32_rel(&icache->inodes[fresh].state, G4_ICACHE_LOADING);
 			insert_inode(icache, bucket, fresh);
 			g4_unlock(bucket_lock(icache, bucket));
-			int rc = load_inode(wg, fs, &icache->inodes[fresh]);
-			/*
-			 * The number was an old one's, and a new inode has it by now: it is in the chain since before it was
-			 * written, so whatever came from the slab, also half of it, is none of ours.
-			 */
-			g4_lock(bucket_lock(icache, bucket));
-			if (icache->inodes[fresh].overtaken)
-				rc = -G4_E_STALE;
-			g4_unlock(bucket_lock(icache, bucket));
-			if (rc < 0) {
-				set_state(&icache->inodes[fresh], G4_ICACHE_FAILED);
-				g4_icache_discard(fs, fresh);
-				return rc;
-			}
-			/* an optimistic reader meanwhile may have seen the old half of it, and the new state */
-			g4_next_version(&icache->inodes[fresh].lock);
-			set_state(&icache->inodes[fresh], G4_ICACHE_READY);
 			*index = fresh;
-			return 0;
+			return load_entered(wg, fs, bucket, fresh);
 		}
 		g4_unlock(bucket_lock(icache, bucket));
-		g4_icache_untake(icache, fresh);
+		if (i != G4_NO_INODE && wait_loaded(fs, i))
+			break;
+		if (fresh == G4_NO_INODE)
+			fresh = g4_icache_take(icache);
+		if (fresh == G4_NO_INODE)
+			return -G4_E_NFILE;
 	}
+	if (fresh != G4_NO_INODE)
+		g4_icache_untake(icache, fresh);
 	*index = i;
-	return wait_loaded(fs, i);
+	return 0;
 }
 
 G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index)
@@ -429,11 +446,4 @@ G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b
 	g4_write_unlock(&a->lock);
 	if (b != NULL && a != b)
 		g4_write_unlock(&b->lock);
-}
-
-G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index)
-{
-	g4_icache_unhash(&fs->icache, index);
-	/* its number stays, so that a late unhash of the clock finds nothing; the clock reuses it without references */
-	g4_icache_put(fs, index);
 }

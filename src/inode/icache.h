@@ -42,8 +42,6 @@ G4_FN void g4_icache_lock(struct g4_fs *fs, struct g4_inode_core *inode);
 /* The same of inodes below their directories, the lower number first; b may be a, or NULL. The rule: src/fs/README.md. */
 G4_FN void g4_icache_lock_two(struct g4_fs *fs, struct g4_inode_core *a, struct g4_inode_core *b);
 G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b);
-/* Removes an in-core inode from the table when its inode never came to be. */
-G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index);
 
 /* ---- for inode.c, which gives an in-core inode to a new inode ---- */
 /* Takes an unused in-core inode out of the table, G4_ICACHE_TAKEN; G4_NO_INODE: all are in use. */

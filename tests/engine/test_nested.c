@@ -30,17 +30,10 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	(void)state;
-	rig.cred = NULL;
-	rig_end(&rig);
-	return 0;
-}
-
 /* ------------------------------------------------------------------ helpers */
 
-static pthread_t helpers[HELPERS];
+static pthread_t threads[HELPERS];
+static uint32_t thread_count; /* that run until stop */
 static uint32_t stop;
 static uint64_t helped;
 
@@ -58,22 +51,43 @@ static void *help(void *argument)
 	return NULL;
 }
 
-static void start_helpers(void)
+static void start_threads(void *(*run)(void *))
 {
 	g4_store32_rel(&stop, 0);
+	for (uint32_t k = 0; k < HELPERS; k++) {
+		assert_int_equal(pthread_create(&threads[k], NULL, run, g4_wg_create(100 + k)), 0);
+		thread_count++;
+	}
+}
+
+static void stop_threads(void)
+{
+	g4_store32_rel(&stop, 1);
+	for (; thread_count > 0; thread_count--)
+		assert_int_equal(pthread_join(threads[thread_count - 1], NULL), 0);
+}
+
+static void start_helpers(void)
+{
 	g4_store64_rlx(&helped, 0);
 	rig.fs->split.helpers = HELPERS;
-	for (uint32_t k = 0; k < HELPERS; k++)
-		assert_int_equal(pthread_create(&helpers[k], NULL, help, g4_wg_create(100 + k)), 0);
+	start_threads(help);
 }
 
 static void stop_helpers(void)
 {
-	g4_store32_rel(&stop, 1);
-	for (uint32_t k = 0; k < HELPERS; k++)
-		assert_int_equal(pthread_join(helpers[k], NULL), 0);
+	stop_threads();
 	rig.fs->split.helpers = 0;
 	assert_int_equal(rig.fs->split.used, 0);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stop_threads(); /* of a test that failed */
+	rig.cred = NULL;
+	rig_end(&rig);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ paths */
@@ -350,36 +364,33 @@ static void no_lines_for_the_pages(void **state)
 	expect_chain(dir, MANY, &like, &end);
 }
 
-/* Numbers of inodes that are gone lead to nothing while their slabs become a chain's, and not to its directories afterwards. */
-struct asker {
-	pthread_t thread;
-	struct g4_wg *wg;
-	uint64_t *numbers, wrong;
-	uint32_t *generations, count;
-};
+/*
+ * Numbers of inodes that are gone lead to nothing while their slabs become a chain's, and not to its directories afterwards; and a name leads
+ * to its directory although others are looking for what had its number before.
+ */
+static uint64_t old_numbers[MANY], wrong;
+static uint32_t old_generations[MANY];
 
 static void *ask(void *argument)
 {
-	struct asker *asker = (struct asker *)argument;
+	struct g4_wg *own = (struct g4_wg *)argument;
 
 	while (!g4_load32_acq(&stop)) {
-		for (uint32_t k = 0; k < asker->count; k++) {
+		for (uint32_t k = 0; k < MANY; k++) {
 			struct g4_attr attr;
 			struct g4_cmd cmd = {.op = G4_CMD_GETATTR,
-					     .node = asker->numbers[k],
-					     .generation = asker->generations[k],
+					     .node = old_numbers[k],
+					     .generation = old_generations[k],
 					     .attr = &attr};
-			asker->wrong += g4_execute(asker->wg, rig.fs, &cmd) != -G4_E_STALE;
+			g4_add64(&wrong, g4_execute(own, rig.fs, &cmd) != -G4_E_STALE);
 		}
 	}
+	g4_wg_destroy(own);
 	return NULL;
 }
 
 static void old_numbers_lead_to_nothing(void **state)
 {
-	static uint64_t numbers[MANY];
-	static uint32_t generations[MANY];
-	struct asker asker = {.numbers = numbers, .generations = generations, .count = MANY};
 	struct g4_place end;
 	uint64_t dir;
 	uint32_t at;
@@ -388,17 +399,14 @@ static void old_numbers_lead_to_nothing(void **state)
 	const struct g4_attr like = made_by_mkdir(G4_NODE_ROOT, 0755);
 	for (uint32_t k = 0; k < MANY; k++) {
 		struct g4_attr attr;
-		numbers[k] = rig_make(&rig, k);
-		assert_int_equal(op_getattr(&rig, numbers[k], &attr), 0);
-		generations[k] = (uint32_t)attr.generation;
+		old_numbers[k] = rig_make(&rig, k);
+		assert_int_equal(op_getattr(&rig, old_numbers[k], &attr), 0);
+		old_generations[k] = (uint32_t)attr.generation;
 	}
 	assert_int_equal(op_sync(&rig), 0);
 	clear();
 	assert_int_equal(op_sync(&rig), 0);
-	g4_store32_rel(&stop, 0);
-	asker.wg = g4_wg_create(50);
-	assert_non_null(asker.wg);
-	assert_int_equal(pthread_create(&asker.thread, NULL, ask, &asker), 0);
+	start_threads(ask);
 	put_path(MANY);
 	for (uint32_t round = 0; round < 3; round++) {
 		assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
@@ -409,10 +417,8 @@ static void old_numbers_lead_to_nothing(void **state)
 			assert_int_equal(op_sync(&rig), 0);
 		}
 	}
-	g4_store32_rel(&stop, 1);
-	assert_int_equal(pthread_join(asker.thread, NULL), 0);
-	g4_wg_destroy(asker.wg);
-	assert_int_equal(asker.wrong, 0);
+	stop_threads();
+	assert_int_equal(wrong, 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
