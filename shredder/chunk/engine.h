@@ -134,7 +134,10 @@ struct shredder_device_ops {
 	bool (*owns)(struct shredder_device *device, const void *data);
 	/* How many GPUs open() would use at most. */
 	uint32_t (*count)(const struct shredder_device_setup *setup);
-	/* The GPU with this index: its number and, if it is not used, why not, else NULL. False: there are not so many. */
+	/*
+	 * The GPU with this index: its number and, if it is not used, why not, else NULL; not beside submit() or collect(). False: there are
+	 * not so many.
+	 */
 	bool (*gpu)(const struct shredder_device *device, uint32_t index, uint32_t *number, const char **trouble);
 };
 

@@ -204,19 +204,24 @@ static struct line *take_slot(struct shredder_service *s, uint32_t *slot)
 	}
 }
 
-/* With the lock held. */
+/* With the lock held: nobody begins on it any more. */
 static void lose(struct shredder_service *s, struct line *line)
 {
-	const char *trouble = NULL;
-	uint32_t number = 0;
-
 	if (line->lost)
 		return;
 	line->lost = true;
 	s->told.works--;
+	pthread_cond_broadcast(&s->room);
+}
+
+/* With the lock held, of a line that is lost, when the last one has left it: until then its device may be failing in another thread. */
+static void tell_loss(struct shredder_service *s, const struct line *line)
+{
+	const char *trouble = NULL;
+	uint32_t number = 0;
+
 	s->ops->gpu(line->device, 0, &number, &trouble);
 	note_trouble(s, number, trouble != NULL ? trouble : shredder_strerror(SHREDDER_E_KERNEL));
-	pthread_cond_broadcast(&s->room);
 }
 
 /* Without the lock, by one thread at a time: the oldest entry's chunks. */
@@ -299,7 +304,8 @@ int shredder_service_cut(struct shredder_service *s, struct shredder_load *load)
 	else if (rc != SHREDDER_E_AGAIN)
 		lose(s, line);
 	line->used[slot] = false;
-	line->under_way--;
+	if (--line->under_way == 0 && line->lost)
+		tell_loss(s, line);
 	pthread_cond_signal(&s->room);
 	pthread_mutex_unlock(&s->lock);
 	pthread_cond_destroy(&entry.woken);

@@ -279,12 +279,11 @@ static void free_slot(struct slot *slot)
 	free(slot->resolved);
 }
 
-/* The GPU becomes unusable: `why`, or what CUDA said last. */
+/* The GPU becomes unusable: `why`, or what CUDA said last. Whoever submits and whoever collects may both find that. */
 static void give_up(struct gpu *gpu, const char *why)
 {
-	if (!gpu->usable)
+	if (!__atomic_exchange_n(&gpu->usable, false, __ATOMIC_ACQ_REL))
 		return;
-	gpu->usable = false;
 	snprintf(gpu->trouble, sizeof(gpu->trouble), "%s", why ? why : cudaGetErrorString(tried));
 	/* It stays the last error otherwise. */
 	cudaGetLastError();
