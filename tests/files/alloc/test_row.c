@@ -97,7 +97,7 @@ static int begin(void **state)
 {
 	files_begin(state);
 	data = rig_memory(8 * G4_MIB, 7);
-	found = rig_memory(FILE_BYTES, 0);
+	found = rig_memory(FILE_PAGES * G4_PAGE_BYTES, 0);
 	return 0;
 }
 
