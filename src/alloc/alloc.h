@@ -32,6 +32,7 @@
 struct g4_alloc_shard {
 	uint32_t region[2];  /* where the last claim succeeded, by class */
 	uint64_t slab[2];    /* address of the slab in use, as stored, by kind - 1; 0: none */
+	uint64_t row;	     /* page where the last row was found (row.h), or the next search begins */
 	struct g4_lock lock; /* of slab[] */
 	uint32_t near;	     /* the cache line of the slab that was taken from last, a hint */
 } G4_OWN_LINE;
@@ -60,6 +61,7 @@ struct g4_alloc {
 	uint64_t pool_free[G4_POOLS]; /* the same of the others */
 	uint64_t pool_reserved[G4_POOLS];
 	uint32_t pool_region[G4_POOLS]; /* where the last claim succeeded */
+	uint64_t pool_row[G4_POOLS];	/* as a shard's row */
 	uint8_t *region_pool;
 	uint64_t total_pages;
 	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];

@@ -73,6 +73,7 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 		uint64_t span = alloc->region_count - first;
 		alloc->shards[s].region[G4_ALLOC_METADATA] = (uint32_t)(first + span * (s % 16) / 16);
 		alloc->shards[s].region[G4_ALLOC_DATA] = (uint32_t)(first + span * (2 * (s % 16) + 1) / 32);
+		alloc->shards[s].row = alloc->shards[s].region[G4_ALLOC_DATA] * (uint64_t)G4_REGION_PAGES;
 	}
 	return read_descriptors(wg, alloc);
 }

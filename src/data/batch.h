@@ -59,6 +59,25 @@ struct g4_batch_marks {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_batch_marks) <= G4_BATCH_SUMS * sizeof(struct g4_sum_entry), "beside the sums");
 
+/*
+ * The row of free pages that files which are written as a whole are put into, one behind the other (docs/design/space.md). It is where
+ * place.c looks first, and nobody's until it is claimed.
+ */
+#define G4_ROW_PAGES 32u /* that are as good as more: what a reader of small files has by one request (space/tier.h) */
+struct g4_row {
+	struct g4_address next;
+	uint64_t pages;	 /* from `next` on */
+	uint64_t wanted; /* pages that are still to be placed there */
+	uint32_t pool;	 /* that it is in */
+	bool ended;	 /* free pages in rows are short: no more is looked for */
+};
+
+/* Of batches that are not stored yet. */
+struct g4_batch_placing {
+	uint32_t domains[G4_BATCH_PAGES]; /* of the batch that a page is of, by its index in the lists */
+	struct g4_row row;
+};
+
 /* What batches keep their lists in. One batch has all of it, or several share it. */
 struct g4_batch_lists {
 	uint32_t lines[G4_BATCH_PAGES];
@@ -75,8 +94,7 @@ struct g4_batch_lists {
 	};
 	union {
 		struct g4_space_io requests[G4_BATCH_PAGES / 2];
-		uint32_t
-			domains[G4_BATCH_PAGES]; /* before: of the batch that a page is of, by its index in the lists */
+		struct g4_batch_placing placing; /* before */
 	};
 	uint64_t known[G4_BATCH_PAGES];
 };
@@ -88,6 +106,7 @@ struct g4_batch {
 	uint32_t count;
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
 	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
+	bool whole;	       /* all of its file: g4_place_in_row() */
 	bool moves;	       /* all lines are what is stored elsewhere: they have their sums, and none is dirty */
 	uint8_t wish;	       /* of all lines; enum g4_dedup_wish */
 	uint64_t direct_page;
@@ -174,6 +193,11 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 /* ---- place.c: where a data page gets its address; src/space chooses the disk by it ---- */
 /* Finds space for a batch, in segments; it ends where there is no room for more of them. */
 G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
+/*
+ * Before: a gathered batch that is all of its file goes into the lists' row, which is wanted for so many pages more then. `first`: of
+ * those that share the lists.
+ */
+G4_FN void g4_place_in_row(const struct g4_inode_core *inode, struct g4_batch *batch, bool first);
 /*
  * The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved; of the own
  * level where the policy's is full.

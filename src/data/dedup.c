@@ -54,12 +54,12 @@ G4_FN static uint64_t find_same(struct g4_fs *fs, const struct g4_batch *batch, 
 	uint32_t at = (key.bytes[8] | (uint32_t)key.bytes[9] << 8) % G4_BATCH_SEEN;
 
 	for (; lists->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
-		if (lists->domains[lists->seen[at] - 1] == batch->domain &&
+		if (lists->placing.domains[lists->seen[at] - 1] == batch->domain &&
 		    g4_bytes_equal(lists->sums[lists->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)) &&
 		    is_same(fs, batch, lists->seen[at] - 1u, k))
 			return G4_KNOWN_SAME(lists->seen[at] - 1u);
 	lists->seen[at] = (uint16_t)(&batch->sums[k] - lists->sums + 1);
-	lists->domains[lists->seen[at] - 1] = batch->domain;
+	lists->placing.domains[lists->seen[at] - 1] = batch->domain;
 	return G4_KNOWN_NOT;
 }
 

@@ -3,6 +3,7 @@
  * The stage of the write pipeline in which data gets its address: contiguous space that nothing points to yet, near what the
  * file had last, space that was allocated for these pages and never written, or that of pages with the same contents.
  */
+#include "alloc/row.h"
 #include "data/batch.h"
 #include "data/dirty.h"
 #include "data/map.h"
@@ -101,6 +102,41 @@ G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t 
 	}
 }
 
+/* Where a batch's first new pages go, or behind what it had last. */
+G4_FN static struct g4_address goal_for(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+					const struct g4_batch *batch)
+{
+	struct g4_row *row = &batch->lists->placing.row;
+	const uint32_t pool = g4_file_pool(fs, inode);
+
+	if (!batch->whole || batch->claimed > 0)
+		return inode->next_goal;
+	if (row->pool != pool) {
+		memset(&row->next, 0, sizeof(row->next));
+		row->pages = 0;
+		row->pool = pool;
+		row->ended = false;
+	}
+	if (row->pages < batch->count && row->wanted > 1 && !row->ended) {
+		const uint64_t want = g4_max64(batch->count, g4_min64(row->wanted, G4_ROW_PAGES));
+		const struct g4_alloc_row found = g4_alloc_find_row(wg, &fs->alloc, pool, want);
+
+		row->ended = found.pages < want; /* what does not fit into it goes behind it */
+		row->pages = found.pages;
+		row->next = found.pages > 0 ? found.address : row->next;
+	}
+	return g4_address_is_none(row->next) ? inode->next_goal : row->next;
+}
+
+/* Pages were claimed: the row is behind them, also where others were faster and they lie further on. */
+G4_FN static void advance_row(struct g4_row *row, struct g4_address address, uint64_t pages)
+{
+	const uint64_t old = g4_address_page(row->next), next = g4_address_page(address) + pages;
+
+	row->pages = next >= old && next - old < row->pages ? row->pages - (next - old) : 0;
+	row->next = g4_address_after_pages(address, pages);
+}
+
 /* Finds space for the pages from `first` on: one segment. */
 G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			    uint32_t first)
@@ -135,11 +171,13 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 		}
 		uint32_t class_ =
 			page % G4_REGION_PAGES == 0 && most >= G4_BATCH_PAGES ? G4_ALLOC_ALIGNED : G4_ALLOC_DATA;
-		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), class_), inode->next_goal,
-				    most, true, &address, &got);
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), class_),
+				    goal_for(wg, fs, inode, batch), most, true, &address, &got);
 		if (rc < 0)
 			return rc;
 		batch->claimed += got;
+		if (batch->whole)
+			advance_row(&batch->lists->placing.row, address, got);
 	}
 	add_segment(batch, first, page, address, got, in_place ? G4_SEGMENT_IN_PLACE : G4_SEGMENT_NEW);
 	for (uint32_t k = 0; batch->dedup && k < got; k++) { /* for those that are like it */
@@ -161,23 +199,47 @@ G4_FN void g4_place_undo(struct g4_fs *fs, const struct g4_batch *batch, uint32_
 	}
 }
 
-G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
+G4_FN void g4_place_in_row(const struct g4_inode_core *inode, struct g4_batch *batch, bool first)
 {
-	uint32_t first = 0;
+	struct g4_row *row = &batch->lists->placing.row;
 
+	if (first)
+		memset(row, 0, sizeof(*row));
+	batch->whole = batch->count >= g4_pages_for(inode->size);
+	row->wanted += batch->whole ? batch->count : 0;
+}
+
+/* Places what it can of a batch, in segments. */
+G4_FN static int place_all(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			   uint32_t *placed)
+{
+	int rc = 0;
+
+	*placed = 0;
 	batch->segment_count = 0;
 	batch->claimed = 0;
-	while (first < batch->count && batch->segment_count < batch->most) {
-		int rc = place_next(wg, fs, inode, batch, first);
-		if (rc < 0) {
-			g4_place_undo(fs, batch, 0);
-			/* the reservation holds again */
-			g4_alloc_reserve_again(&fs->alloc, g4_file_pool(fs, inode), batch->claimed);
-			return rc;
-		}
-		first += batch->segments[batch->segment_count - 1].pages;
+	while (*placed < batch->count && batch->segment_count < batch->most && rc == 0) {
+		rc = place_next(wg, fs, inode, batch, *placed);
+		if (rc == 0)
+			*placed += batch->segments[batch->segment_count - 1].pages;
 	}
-	batch->count = first;
+	return rc;
+}
+
+G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
+{
+	uint32_t placed;
+	int rc = place_all(wg, fs, inode, batch, &placed);
+
+	if (batch->whole)
+		batch->lists->placing.row.wanted -= batch->count;
+	if (rc < 0) {
+		g4_place_undo(fs, batch, 0);
+		/* the reservation holds again */
+		g4_alloc_reserve_again(&fs->alloc, g4_file_pool(fs, inode), batch->claimed);
+		return rc;
+	}
+	batch->count = placed;
 	return 0;
 }
 

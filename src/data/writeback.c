@@ -43,6 +43,7 @@ G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	while (rc == 0 && inode->dirty_count > 0) {
 		uint32_t published;
 		g4_gather_dirty(fs, inode, batch);
+		g4_place_in_row(inode, batch, true);
 		rc = g4_pipeline_run(wg, fs, inode, batch, inode->size, &published);
 		for (uint32_t k = 0; k < published; k++)
 			g4_dirty_remove(fs, inode, batch->lines[k]);
@@ -87,6 +88,7 @@ G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint3
 	for (uint32_t k = 0; k < n; k++) {
 		g4_batch_init(&batches[k], lists, k * G4_TOGETHER_PAGES, G4_TOGETHER_PAGES);
 		g4_gather_dirty(fs, inodes[k], &batches[k]);
+		g4_place_in_row(inodes[k], &batches[k], k == 0);
 	}
 	g4_pipeline_run_together(wg, fs, inodes, batches, n, rcs, published);
 	for (uint32_t k = 0; k < n; k++) {
