@@ -446,6 +446,38 @@ static void superblocks_that_are_made_anew_say_what_is_shared(void **state)
 	expect_contents();
 }
 
+/* Counts, a number of pages and a flag are wrong at once, and the power goes at each write of the repair: another one loses nothing. */
+static void a_repair_that_is_cut_off_is_repeated(void **state)
+{
+	uint8_t *damaged = rig_memory(rig.bytes, 1);
+	struct g4_indirect_header header;
+	uint64_t writes = 0;
+	int rc = -1;
+
+	(void)state;
+	set_count(address_in(low, 1), 0);
+	indirect_at(address_in(high, 0), &header);
+	g4_indirect_set_below(&header, 1);
+	seal_indirect(address_in(high, 0), &header);
+	damage_inode(&rig, low_copy)->flags &= ~G4_INODE_SHARES_MAP;
+	damage_seal(&rig, g4_ptr_offset(low_copy));
+	rig_copy(damaged, rig.image, rig.bytes);
+	while (rc != 0) {
+		struct rig_repair first = {.stop_at_write = ++writes}, again = {0};
+		rig_copy(rig.image, damaged, rig.bytes);
+		rc = rig_repair(&rig, &first);
+		free(first.text);
+		assert_true(writes < 200);
+		assert_int_equal(rig_repair(&rig, &again), 0);
+		assert_int_equal(again.outcome[G4_FSCK_LOST], 0);
+		free(again.text);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after both");
+		expect_contents();
+	}
+	free(damaged);
+	assert_true(writes > 4); /* superblocks, records, pages at home */
+}
+
 /* Seals whatever a page is, after it was damaged. */
 static void seal_any(uint64_t address, const struct g4_indirect_header *indirect, const struct g4_sums_header *sums)
 {
@@ -555,6 +587,7 @@ int main(void)
 		TEST(what_is_cut_is_cut_for_all_owners),
 		TEST(a_shared_page_that_is_contents_as_well_stays_a_map),
 		TEST(maps_of_maps_of_maps_end),
+		WITH_SUMS(a_repair_that_is_cut_off_is_repeated),
 		TEST(any_damage_is_repaired),
 		WITH_SUMS(any_damage_is_repaired),
 		WITH_SUMS(superblocks_that_are_made_anew_say_what_is_shared),
