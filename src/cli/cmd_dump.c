@@ -9,6 +9,7 @@
 #include "cli/dump_ddt.h"
 #include "cli/dump_dir.h"
 #include "cli/show.h"
+#include "format/indirect.h"
 #include "format/sums.h"
 #include "fuse/fuse.h"
 #include "journal/block.h"
@@ -322,8 +323,14 @@ static void show_node(struct g4_report *report, struct g4_map_walk *walk, const 
 	const struct g4_address indirect = g4_ptr_address(item->ptr);
 	if (item->kind == G4_MAP_INDIRECT)
 		status = g4_map_walk_enter(walk);
-	if (status == 0)
-		show_places(report, &walk->frames[walk->depth].sums, indirect);
+	if (status == 0) {
+		const struct g4_map_frame *frame = &walk->frames[walk->depth];
+		if (walk->shares) /* else it is the file's own */
+			g4_report_hex(report, "made_for", frame->maker);
+		if (frame->below != 0)
+			g4_report_count(report, "pages_from_here", frame->below);
+		show_places(report, &frame->sums, indirect);
+	}
 	if (status < 0)
 		g4_report_text(report, "problem", g4_strerror(status));
 	g4_report_end(report);
@@ -365,6 +372,8 @@ static int dump_map(struct dump *dump)
 	g4_report_count(&dump->report, "map_height", inode.map_height);
 	g4_report_list(&dump->report, "extents");
 	g4_map_walk_start(&walk, dump->image, ino, &inode);
+	if (walk.shares)
+		walk.most = g4_max64(walk.most, inode.pages);
 	show_map(&dump->report, &walk);
 	g4_report_end(&dump->report);
 	return 0;
@@ -415,6 +424,8 @@ static bool show_indirect(struct dump *dump, struct g4_address address, const vo
 	g4_show_header(&dump->report, &header.header);
 	g4_report_hex(&dump->report, "inode", header.inode);
 	g4_report_count(&dump->report, "level", header.level);
+	if (g4_indirect_below(&header) != 0)
+		g4_report_count(&dump->report, "pages_from_here", g4_indirect_below(&header));
 	show_places(&dump->report, &header.sums, address);
 	g4_report_list(&dump->report, "slots");
 	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS; slot++) {

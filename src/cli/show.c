@@ -39,8 +39,9 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree",	 "resizing", "tag",	"sums",	  "shared",   "disks", "parity",
-					       "listed", "rebuild",  "domains", "chunks", "buffered", "spare", "moved"};
+	static const char *const incompat[] = {"htree",	 "resizing", "tag",    "sums",	  "shared",
+					       "disks",	 "parity",   "listed", "rebuild", "domains",
+					       "chunks", "buffered", "spare",  "moved",	  "shared_maps"};
 	G4_STATIC_ASSERT(G4_FEATURES_INCOMPAT >> sizeof(incompat) / sizeof(incompat[0]) == 0,
 			 "each feature that is known has a name");
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
@@ -120,8 +121,8 @@ static const char *type_text(uint32_t mode)
 
 static void show_flags(struct g4_report *report, uint32_t flags)
 {
-	static const char *const names[] = {"inline",  "immutable", "append",	   "nodump",
-					    "noatime", "orphan",    "sums_inline", "gap"};
+	static const char *const names[] = {"inline", "immutable",   "append", "nodump",    "noatime",
+					    "orphan", "sums_inline", "gap",    "shares_map"};
 
 	g4_report_list(report, "flags");
 	for (uint32_t bit = 0; bit < 32; bit++) {

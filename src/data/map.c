@@ -162,7 +162,8 @@ G4_FN int g4_map_sums(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 		} else if (rc == 0 && (at.ptr & G4_PTR_VALID)) {
 			rc = g4_sums_read(wg, fs, inode, at.line, at.slot, 1, &entry);
 			if (rc == 0)
-				rc = g4_sums_read_large(wg, fs, inode, &entry, at.level, page, n, sums);
+				rc = g4_sums_read_large(wg, fs, g4_sums_maker(fs, inode, at.line), &entry, at.level,
+							page, n, sums);
 		}
 		if (at.line != G4_NO_LINE)
 			g4_cache_put(&fs->cache, at.line);
@@ -205,8 +206,8 @@ G4_FN int g4_map_sums_ready(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 }
 
 /* The pages of sums that the entry of a large page leads to: its own four, and on the way down those of what has the page. */
-G4_FN static int add_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			   uint32_t level, struct g4_sum_entry entry, struct g4_map_nodes *nodes)
+G4_FN static int add_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t maker, uint64_t page, uint32_t level,
+			   struct g4_sum_entry entry, struct g4_map_nodes *nodes)
 {
 	int rc = 0;
 
@@ -221,7 +222,7 @@ G4_FN static int add_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_i
 			return 0;
 		rc = g4_ptr_validate(g4_ptr_make(first, G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
 		if (rc == 0)
-			rc = g4_meta_get_sums(wg, &fs->meta, g4_address_after_pages(first, quarter), inode->ino, level,
+			rc = g4_meta_get_sums(wg, &fs->meta, g4_address_after_pages(first, quarter), maker, level,
 					      quarter, &line);
 		if (rc == 0) {
 			entry = ((const struct g4_sums_page *)g4_line_data(&fs->cache, line))
@@ -264,7 +265,7 @@ G4_FN int g4_map_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	if (rc == 0)
 		rc = g4_sums_read(wg, fs, inode, at.line, at.slot, 1, &entry);
 	if (rc == 0)
-		rc = add_large(wg, fs, inode, page, at.level, entry, nodes);
+		rc = add_large(wg, fs, g4_sums_maker(fs, inode, at.line), page, at.level, entry, nodes);
 	if (at.line != G4_NO_LINE)
 		g4_cache_put(&fs->cache, at.line);
 	return rc;

@@ -23,9 +23,12 @@ G4_FN uint32_t g4_map_height_for(uint64_t page)
 G4_FN int g4_map_get_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, g4_ptr ptr,
 			  uint32_t level, uint32_t *line)
 {
+	const bool any = (inode->disk.flags & G4_INODE_SHARES_MAP) &&
+			 (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED_MAPS);
 	int rc = g4_ptr_validate(ptr, &fs->meta.layout);
 
-	return rc < 0 ? rc : g4_meta_get_indirect(wg, &fs->meta, g4_ptr_address(ptr), inode->ino, level, line);
+	return rc < 0 ? rc :
+			g4_meta_get_indirect(wg, &fs->meta, g4_ptr_address(ptr), any ? 0 : inode->ino, level, line);
 }
 
 G4_FN int g4_map_check_data(struct g4_fs *fs, g4_ptr ptr, uint32_t level)

@@ -575,15 +575,15 @@ G4_FN bool g4_sums_any(const struct g4_fs *fs, uint32_t line)
 
 /* ------------------------------------------------------------------ large pages */
 
-/* References a page of sums of a large page; it is what the entry says. */
-G4_FN static int get_page_of_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
-				   const struct g4_sum_entry *entry, uint32_t level, uint32_t quarter, uint32_t *line)
+/* References a page of sums of a large page; it is what the entry says. maker: the inode that it names. */
+G4_FN static int get_page_of_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t maker, const struct g4_sum_entry *entry,
+				   uint32_t level, uint32_t quarter, uint32_t *line)
 {
 	const struct g4_address address = g4_address_after_pages(g4_sum_entry_place(entry), quarter);
 	int rc = check_page(fs, address);
 
 	if (rc == 0)
-		rc = g4_meta_get_sums(wg, &fs->meta, address, inode->ino, level, quarter, line);
+		rc = g4_meta_get_sums(wg, &fs->meta, address, maker, level, quarter, line);
 	if (rc < 0)
 		return damaged(rc);
 	if (page_hash(wg, fs, *line) == g4_sum_entry_hash(entry, quarter))
@@ -593,8 +593,8 @@ G4_FN static int get_page_of_large(struct g4_wg *wg, struct g4_fs *fs, const str
 }
 
 /* The page of sums, referenced in *line, that has the entry of a page below a large one. G4_NO_LINE: the large page has no sums. */
-G4_FN static int find_in_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
-			       const struct g4_sum_entry *entry, uint32_t level, uint64_t page, uint32_t *line)
+G4_FN static int find_in_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t maker, const struct g4_sum_entry *entry,
+			       uint32_t level, uint64_t page, uint32_t *line)
 {
 	struct g4_sum_entry part = *entry;
 
@@ -609,7 +609,7 @@ G4_FN static int find_in_large(struct g4_wg *wg, struct g4_fs *fs, const struct 
 			*line = G4_NO_LINE;
 			return algorithm == G4_CHECKSUM_NONE ? 0 : -G4_E_CORRUPT_SUMS;
 		}
-		int rc = get_page_of_large(wg, fs, inode, &part, level, slot / G4_SUMS_SLOTS, line);
+		int rc = get_page_of_large(wg, fs, maker, &part, level, slot / G4_SUMS_SLOTS, line);
 		if (above != G4_NO_LINE)
 			g4_cache_put(&fs->cache, above);
 		if (rc < 0) {
@@ -621,12 +621,16 @@ G4_FN static int find_in_large(struct g4_wg *wg, struct g4_fs *fs, const struct 
 	return 0;
 }
 
-G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
-			     const struct g4_sum_entry *entry, uint32_t level, uint64_t page, uint32_t count,
-			     struct g4_sum_entry *to)
+G4_FN uint64_t g4_sums_maker(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line)
+{
+	return line == G4_NO_LINE ? inode->ino : g4_meta_line(&fs->cache, line)->inode;
+}
+
+G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t maker, const struct g4_sum_entry *entry,
+			     uint32_t level, uint64_t page, uint32_t count, struct g4_sum_entry *to)
 {
 	uint32_t line;
-	int rc = find_in_large(wg, fs, inode, entry, level, page, &line);
+	int rc = find_in_large(wg, fs, maker, entry, level, page, &line);
 
 	g4_zero(wg, to, count * sizeof(*to));
 	if (rc < 0 || line == G4_NO_LINE)
@@ -646,7 +650,7 @@ G4_FN int g4_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 		struct g4_sum_entry large;
 		rc = g4_sums_read(wg, fs, inode, indirect, slot, 1, &large);
 		if (rc == 0)
-			rc = find_in_large(wg, fs, inode, &large, level, page, line);
+			rc = find_in_large(wg, fs, g4_sums_maker(fs, inode, indirect), &large, level, page, line);
 	} else {
 		const struct g4_address address = indirect == G4_NO_LINE ?
 							  G4_NO_ADDRESS :

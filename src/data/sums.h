@@ -107,10 +107,14 @@ G4_FN int g4_sums_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 G4_FN bool g4_sums_any(const struct g4_fs *fs, uint32_t line);
 
 /* ---- of large pages: `level` is that of the indirect page that one stands for, 1 or 2 ---- */
-/* The sums of `count` pages of the file from `page` on, which have theirs in one page of sums of the large page with this entry. */
-G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
-			     const struct g4_sum_entry *entry, uint32_t level, uint64_t page, uint32_t count,
-			     struct g4_sum_entry *to);
+/* The inode that the pages of sums name to which entries beside slots of `line` lead: the maker of the page there, which may be shared. */
+G4_FN uint64_t g4_sums_maker(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line);
+/*
+ * The sums of `count` pages of the file from `page` on, which have theirs in one page of sums of the large page with this entry;
+ * maker: g4_sums_maker() of it.
+ */
+G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t maker, const struct g4_sum_entry *entry,
+			     uint32_t level, uint64_t page, uint32_t count, struct g4_sum_entry *to);
 /*
  * The entry of the large page that is to stand for the indirect page in `line`, of level 1: its pages of sums become the large one's.
  * False: they do not lie in a row, or some are missing.

@@ -187,6 +187,8 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_SPARE (UINT64_C(1) << 12)
 /* places were moved: they may be in any order on a disk, and chunks may have none */
 #define G4_FEATURE_INCOMPAT_MOVED (UINT64_C(1) << 13)
+#define G4_FEATURE_INCOMPAT_SHARED_MAPS                                                                                \
+	(UINT64_C(1) << 14) /* indirect pages may have several owners, and be another file's: of level 1 and 2 */
 /* What deduplication of what is written needs. */
 #define G4_FEATURES_DEDUP (G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_BUFFERED)
 #define G4_FEATURES_COMPAT UINT64_C(0)
@@ -196,7 +198,9 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
 	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
 	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS | G4_FEATURE_INCOMPAT_BUFFERED |                     \
-	 G4_FEATURE_INCOMPAT_MOVED)
+	 G4_FEATURE_INCOMPAT_MOVED | G4_FEATURE_INCOMPAT_SHARED_MAPS)
+/* Those of them that this version only reads: it mounts what has one without writing (docs/design/deduplication.md). */
+#define G4_FEATURES_ONLY_READ G4_FEATURE_INCOMPAT_SHARED_MAPS
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
 #define G4_FEATURES_ADDED (G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURE_INCOMPAT_DOMAINS)
 
@@ -432,7 +436,8 @@ G4_STATIC_ASSERT(sizeof(struct g4_slab_header) == 256, "slab header");
 #define G4_INODE_ORPHAN (1u << 5)      /* on the orphan list */
 #define G4_INODE_SUMS_INLINE (1u << 6) /* map[] is struct g4_few_pages */
 #define G4_INODE_GAP (1u << 7)	       /* `parent` pages from page `rdev` on go, and what is behind them moves down */
-#define G4_INODE_KNOWN ((1u << 8) - 1)
+#define G4_INODE_SHARES_MAP (1u << 8)  /* its indirect pages may have other owners, and another maker */
+#define G4_INODE_KNOWN ((1u << 9) - 1)
 
 struct g4_sum_entry { /* of a page: "sums of pages" below */
 	union {
@@ -511,8 +516,9 @@ struct g4_sums_places {			       /* where the pages of sums of an indirect page 
 };
 struct g4_indirect_header {
 	struct g4_block_header header;
-	g4_le64 inode; /* number of the inode it belongs to */
-	g4_le32 level; /* 1: points to data pages */
+	g4_le64 inode;	  /* number of the inode it was made for; with G4_INODE_SHARES_MAP others lead to it, too */
+	uint8_t level;	  /* 1: points to data pages */
+	uint8_t below[3]; /* of level 2 with several owners: the pages of a file from this one down; else 0 */
 	struct g4_sums_places sums;
 };
 G4_STATIC_ASSERT(sizeof(struct g4_indirect_header) == 64, "indirect header");

@@ -147,12 +147,19 @@ G4_FN static uint64_t most_pages(const struct g4_inode *inode, const struct g4_l
 					       g4_layout_end(layout) / G4_PAGE_BYTES;
 }
 
+/* Only a file has a map with indirect pages. */
+G4_FN static bool may_share_map(const struct g4_inode *inode)
+{
+	return (inode->flags & G4_INODE_SHARES_MAP) == 0 ||
+	       (inode_type(inode) == TYPE_REG && (inode->flags & (G4_INODE_INLINE | G4_INODE_SUMS_INLINE)) == 0);
+}
+
 G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout)
 {
 	const bool directory = inode_type(inode) == TYPE_DIR;
 
 	if (inode->reserved0 != 0 || (inode->flags & ~(uint32_t)G4_INODE_KNOWN) != 0 ||
-	    !sums_are_possible(inode, layout) || !g4_inode_gap_is_possible(inode))
+	    !sums_are_possible(inode, layout) || !g4_inode_gap_is_possible(inode) || !may_share_map(inode))
 		return -G4_E_CORRUPT_INODE;
 	if (!inode_size_is_possible(inode) || !inode_map_is_possible(inode, layout))
 		return -G4_E_CORRUPT_INODE;

@@ -58,6 +58,8 @@ struct batch { /* in a slot of the hasher, one run behind the other */
 struct check {
 	struct g4_fsck *fsck;
 	uint64_t done; /* pages of the pieces so far; atomic */
+	uint64_t *
+		maps; /* bit p: the contents below this indirect page of level 1 were compared, for all owners; atomic. NULL: none is shared */
 
 	pthread_mutex_t lock; /* of all that follows, and of fsck->image and what is found */
 	uint64_t *slabs;
@@ -340,7 +342,8 @@ static void add_page(struct reader *reader, uint64_t file_page, struct g4_addres
 /* The entry of the slot of an item that the walk stands at. 0, or why it can not be had. */
 static int entry_of(struct reader *reader, const struct g4_map_item *item, struct g4_sum_entry *entry)
 {
-	const struct g4_sums_places *places = &reader->walk.frames[reader->walk.depth].sums;
+	const struct g4_map_frame *frame = &reader->walk.frames[reader->walk.depth];
+	const struct g4_sums_places *places = &frame->sums;
 	const struct g4_inode *inode = &reader->piece->inode;
 	const uint32_t quarter = item->slot / G4_SUMS_SLOTS;
 	struct g4_sums_block block;
@@ -360,7 +363,7 @@ static int entry_of(struct reader *reader, const struct g4_map_item *item, struc
 		return 0;
 	if (!g4_address_is(address, reader->sums_address)) {
 		reader->sums_address = address;
-		reader->sums_status = g4_fsck_read_sums(&reader->image, address, reader->piece->ino, item->height + 1,
+		reader->sums_status = g4_fsck_read_sums(&reader->image, address, frame->maker, item->height + 1,
 							quarter, NULL, &reader->sums);
 	}
 	if (reader->sums_status == 0)
@@ -382,6 +385,7 @@ static void add_row(struct reader *reader, uint64_t file_page, struct g4_address
 		    const struct g4_sum_entry *entry)
 {
 	const uint32_t algorithm = g4_sum_entry_algorithm(entry);
+	const uint64_t maker = reader->walk.frames[reader->walk.depth].maker;
 	struct g4_sums_page page;
 
 	if (algorithm != G4_CHECKSUM_LARGE) {
@@ -392,7 +396,7 @@ static void add_row(struct reader *reader, uint64_t file_page, struct g4_address
 		const uint64_t first = (uint64_t)quarter * G4_SUMS_SLOTS;
 		const int status =
 			g4_fsck_read_sums(&reader->image, g4_address_after_pages(g4_sum_entry_place(entry), quarter),
-					  reader->piece->ino, 1, quarter, entry, &page);
+					  maker, 1, quarter, entry, &page);
 		for (uint32_t i = 0; status == 0 && i < G4_SUMS_SLOTS; i++)
 			add_page(reader, file_page + first + i, g4_address_after_pages(address, first + i),
 				 &page.entries[i]);
@@ -406,6 +410,7 @@ static void add_rows(struct reader *reader, uint64_t file_page, struct g4_addres
 {
 	const uint64_t row_pages = G4_INDIRECT_SLOTS, quarter_pages = G4_SUMS_SLOTS * row_pages;
 	const uint32_t algorithm = g4_sum_entry_algorithm(entry);
+	const uint64_t maker = reader->walk.frames[reader->walk.depth].maker;
 	struct g4_sums_page page;
 
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
@@ -418,8 +423,8 @@ static void add_rows(struct reader *reader, uint64_t file_page, struct g4_addres
 			continue;
 		}
 		if (algorithm != G4_CHECKSUM_LARGE ||
-		    g4_fsck_read_sums(&reader->image, g4_address_after_pages(g4_sum_entry_place(entry), quarter),
-				      reader->piece->ino, 2, quarter, entry, &page) < 0) {
+		    g4_fsck_read_sums(&reader->image, g4_address_after_pages(g4_sum_entry_place(entry), quarter), maker,
+				      2, quarter, entry, &page) < 0) {
 			reader->unverified += pages;
 			continue;
 		}
@@ -447,11 +452,24 @@ static void add_data(struct reader *reader, const struct g4_map_item *item)
 		add_rows(reader, item->file_page, address, &entry);
 }
 
+/* Whether somebody else compares what hangs at a shared page of level 1, which no border of pieces divides. */
+static bool is_compared(struct reader *reader, const struct g4_map_item *item)
+{
+	const uint64_t page = g4_address_page(g4_ptr_address(item->ptr)), bit = UINT64_C(1) << page % 64;
+	uint64_t *maps = reader->check->maps;
+
+	if (maps == NULL || item->height != 1)
+		return false;
+	return (__atomic_fetch_or(&maps[page / 64], bit, __ATOMIC_RELAXED) & bit) != 0;
+}
+
 static void read_piece(struct reader *reader, const struct piece *piece)
 {
 	reader->piece = piece;
 	reader->sums_address = G4_NO_ADDRESS;
 	g4_map_walk_start(&reader->walk, &reader->image, piece->ino, &piece->inode);
+	if (reader->walk.shares)
+		reader->walk.most = g4_max64(reader->walk.most, piece->inode.pages);
 	for (;;) {
 		const struct g4_map_item *item = g4_map_walk_next(&reader->walk);
 		if (item->kind == G4_MAP_END || item->file_page >= piece->to)
@@ -460,7 +478,7 @@ static void read_piece(struct reader *reader, const struct piece *piece)
 			continue;
 		if (item->kind == G4_MAP_DATA)
 			add_data(reader, item);
-		else if (item->kind == G4_MAP_INDIRECT)
+		else if (item->kind == G4_MAP_INDIRECT && !is_compared(reader, item))
 			(void)g4_map_walk_enter(&reader->walk); /* the check has told */
 	}
 	end_run(reader);
@@ -708,10 +726,16 @@ int g4_fsck_data(struct g4_fsck *fsck)
 
 	if (fsck->progress.label != NULL)
 		g4_progress_start(&fsck->progress, "comparing");
+	if ((fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_SHARED_MAPS) != 0) {
+		check.maps = calloc(fsck->bitmap_words, sizeof(*check.maps));
+		if (check.maps == NULL)
+			fsck->fatal = -G4_E_NOMEM;
+	}
 	check.slabs = g4_fsck_keys(fsck, &fsck->slabs, &check.slab_count);
-	if (check.slabs != NULL)
+	if (check.slabs != NULL && fsck->fatal == 0)
 		read_all(&check);
 	free(check.slabs);
+	free(check.maps);
 	g4_progress_clear(&fsck->progress);
 	if (fsck->fatal == 0)
 		tell_all(fsck);

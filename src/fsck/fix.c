@@ -107,6 +107,8 @@ static void mend_plain_fields(const struct g4_fsck *fsck, uint64_t ino, struct g
 		inode->flags |= G4_INODE_SUMS_INLINE;
 		inode->map_height = 0;
 	}
+	if (!S_ISREG(inode->mode) || (inode->flags & (G4_INODE_INLINE | G4_INODE_SUMS_INLINE)) != 0)
+		inode->flags &= ~G4_INODE_SHARES_MAP;
 	if (inode->nlink > G4_LINK_MAX || (directory && inode->nlink == 1))
 		inode->nlink = directory ? 2 : 1;
 	if (inode->pages > layout->size_bytes / G4_PAGE_BYTES)
@@ -153,6 +155,7 @@ static void mend_inline_flag(const struct g4_fsck *fsck, struct g4_inode *inode)
 		inode->flags |= G4_INODE_INLINE;
 	if ((inode->flags & G4_INODE_INLINE) != 0) {
 		inode->map_height = 0;
+		inode->flags &= ~G4_INODE_SHARES_MAP;
 		inode->size = g4_min64(inode->size, G4_INLINE_BYTES);
 	}
 }

@@ -189,9 +189,13 @@ struct g4_fsck {
 	struct g4_address *group_shares;   /* by group: its page of shares, if it has one */
 	struct g4_address *group_buffered; /* and that of buffered owners */
 	bool owners_wrong;		   /* or what is listed */
-	struct g4_fsck_listed **listed;	   /* by group: pages that others may find, if there are any (listed.c) */
-	uint64_t domains;		   /* with `listed`: the highest one that was made */
-	struct g4_listing_page listing;	   /* the one that was looked at last */
+	uint64_t *maps; /* bit p: page p was met as an indirect page. Of a team: everybody's; NULL: none is shared */
+	uint64_t *
+		bad_maps; /* bit p: what hangs at this one is not as it should be: how many pages that are proves nothing */
+	uint64_t sharing_files;		/* that say that they share their maps */
+	struct g4_fsck_listed **listed; /* by group: pages that others may find, if there are any (listed.c) */
+	uint64_t domains;		/* with `listed`: the highest one that was made */
+	struct g4_listing_page listing; /* the one that was looked at last */
 	struct g4_address listing_at;
 
 	struct g4_fsck_table

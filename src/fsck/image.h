@@ -189,15 +189,19 @@ struct g4_map_frame {
 	uint64_t file_page;
 	uint32_t height, next, count;
 	struct g4_sums_places sums; /* of the indirect page */
+	uint64_t maker; /* the inode that it names, and its pages of sums; of the inode's slots: the inode */
+	uint32_t below; /* what it says of the pages from it down; 0: nothing */
 };
 struct g4_map_walk {
 	struct g4_image *image;
 	uint64_t ino;
+	bool shares; /* indirect pages may be another file's */
 	uint32_t depth;
-	uint64_t entered;
+	uint64_t entered, most; /* indirect pages: a map with more of them leads back to itself */
 	struct g4_map_item item;
 	struct g4_map_frame frames[G4_MAP_MAX_HEIGHT + 1];
 };
+/* A caller that enters indirect pages in each place where they are shared raises walk->most. */
 void g4_map_walk_start(struct g4_map_walk *walk, struct g4_image *image, uint64_t ino, const struct g4_inode *inode);
 /* The next item; the previous one is gone. DAMAGED: the pointer may not be where it is, and is skipped. */
 const struct g4_map_item *g4_map_walk_next(struct g4_map_walk *walk);

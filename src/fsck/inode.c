@@ -3,12 +3,14 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
+#include "format/indirect.h"
 #include "fsck/claim.h"
 #include "fsck/fix.h"
 #include "fsck/inode.h"
 #include "fsck/listed.h"
 #include "fsck/plan.h"
 #include "fsck/report.h"
+#include "fsck/shared_map.h"
 #include "fsck/space.h"
 #include "fsck/tables.h"
 
@@ -120,35 +122,93 @@ static void salvage_later(struct g4_fsck *fsck, const struct g4_map_item *item, 
 	g4_fsck_add_task(fsck, &task);
 }
 
-static bool check_indirect(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+/* What is to be done about what hangs at an indirect page. */
+enum below { SKIP, WALK, SHARED };
+
+static void tell_damaged(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where,
+			 int status)
+{
+	g4_fsck_note_broken(fsck, g4_ptr_address(item->ptr));
+	g4_fsck_problem(fsck, G4_FSCK_MAP, where,
+			"the indirect page at 0x%" PRIx64 ", for the contents from page %" PRIu64 " on, is damaged: %s",
+			g4_address_stored(g4_ptr_address(item->ptr)), item->file_page, g4_strerror(status));
+	if (fsck->repairing)
+		salvage_later(fsck, item, where);
+}
+
+/* It is this file's and at its level, so the file has it twice. */
+static void tell_twice(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+{
+	g4_fsck_problem(fsck, G4_FSCK_SHARED, where, "the indirect page at 0x%" PRIx64 " is in the map twice",
+			g4_address_stored(g4_ptr_address(item->ptr)));
+	if (fsck->repairing)
+		g4_fsck_cut(fsck, where, item);
+}
+
+static enum below check_indirect(struct g4_fsck *fsck, const struct g4_map_item *item,
+				 const struct g4_fsck_where *where)
 {
 	const struct g4_map_item here = *item;
 	const struct g4_address address = g4_ptr_address(here.ptr);
 
 	if (!fsck->repairing && !g4_fsck_claim_metadata(fsck, address, where, "an indirect page"))
-		return false;
+		return SKIP;
 	const int status = g4_map_walk_enter(&fsck->map_walk);
 	if (status < 0) {
-		g4_fsck_note_broken(fsck, address);
-		g4_fsck_problem(fsck, G4_FSCK_MAP, where,
-				"the indirect page at 0x%" PRIx64 ", for the contents from page %" PRIu64
-				" on, is damaged: %s",
-				g4_address_stored(address), here.file_page, g4_strerror(status));
-		if (fsck->repairing)
-			salvage_later(fsck, &here, where);
-		return false;
+		tell_damaged(fsck, &here, where, status);
+		return SKIP;
 	}
 	if (!fsck->repairing || !g4_fsck_bit(fsck->metadata, g4_address_page(address))) {
 		if (fsck->repairing)
 			g4_fsck_claim_metadata(fsck, address, where, "an indirect page");
-		return true;
+		return WALK;
 	}
-	/* It is this file's and at its level, so the file has it twice. */
 	fsck->map_walk.depth--;
-	g4_fsck_problem(fsck, G4_FSCK_SHARED, where, "the indirect page at 0x%" PRIx64 " is in the map twice",
-			g4_address_stored(address));
-	g4_fsck_cut(fsck, where, &here);
+	tell_twice(fsck, &here, where);
+	return SKIP;
+}
+
+/* More lead there than its owners are counted: this file may be the one that should not. */
+static bool has_excess(const struct g4_fsck *fsck, struct g4_address address, uint64_t pages)
+{
+	if (fsck->excess_owners == NULL)
+		return false;
+	for (uint64_t page = g4_address_page(address); page < g4_address_page(address) + pages; page++) {
+		if (g4_fsck_bit(fsck->excess_owners, page))
+			return true;
+	}
 	return false;
+}
+
+/* The same where files may share indirect pages. A repair reads the page before it claims it, as above. */
+static enum below check_shared(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+{
+	const struct g4_map_item here = *item;
+	const struct g4_address address = g4_ptr_address(here.ptr);
+	enum g4_fsck_map_claim claim = fsck->repairing ? G4_FSCK_MAP_FIRST : g4_fsck_claim_map(fsck, address, where);
+
+	if (claim == G4_FSCK_MAP_TAKEN)
+		return SKIP;
+	if (!fsck->map_walk.shares && g4_fsck_map_is_counted(fsck, address))
+		g4_fsck_set_sharing(fsck, where, address);
+	const int status = g4_map_walk_enter(&fsck->map_walk);
+	if (status < 0) {
+		tell_damaged(fsck, &here, where, status);
+		return SKIP;
+	}
+	if (fsck->repairing)
+		claim = g4_fsck_claim_map(fsck, address, where);
+	if (fsck->repairing && has_excess(fsck, address, 1) && !g4_fsck_is_touched(fsck, where->ino))
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, here.file_page * G4_PAGE_BYTES,
+			       G4_PAGE_BYTES << 9 * here.height,
+			       "contents whose map more files lead to than its owners are counted");
+	if (claim != G4_FSCK_MAP_AGAIN)
+		return WALK;
+	fsck->map_walk.depth--;
+	if (fsck->map_walk.shares && here.height <= G4_SHARED_MAP_LEVEL)
+		return SHARED;
+	tell_twice(fsck, &here, where);
+	return SKIP;
 }
 
 /* In the round after one that found pages used twice: true when these contents are to move out of them. */
@@ -183,18 +243,6 @@ static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
 	return false;
 }
 
-/* More lead there than its owners are counted: this file may be the one that should not. */
-static bool has_excess(const struct g4_fsck *fsck, struct g4_address address, uint64_t pages)
-{
-	if (fsck->excess_owners == NULL)
-		return false;
-	for (uint64_t page = g4_address_page(address); page < g4_address_page(address) + pages; page++) {
-		if (g4_fsck_bit(fsck->excess_owners, page))
-			return true;
-	}
-	return false;
-}
-
 static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
 {
 	const struct g4_address address = g4_ptr_address(item->ptr);
@@ -223,15 +271,40 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 	g4_fsck_claim_data(fsck, address, pages, where);
 }
 
+/* An indirect page whose contents are being walked: how much there was before it. */
+struct begun {
+	struct g4_address address;
+	uint32_t level;
+	uint64_t pages;
+	bool good;
+};
+
+/* Those behind which the walk is. *good becomes that of all that was walked so far. */
+static void end_maps(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct begun *begun,
+		     uint32_t *depth, uint64_t pages, bool *good)
+{
+	for (; *depth > fsck->map_walk.depth; --*depth) {
+		const struct begun *last = &begun[*depth];
+		if (g4_fsck_may_share_maps(fsck))
+			g4_fsck_end_map(fsck, where, last->address, last->level, fsck->map_walk.frames[*depth].below,
+					pages - last->pages, *good);
+		*good = *good && last->good;
+	}
+}
+
 static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
 		      const struct g4_fsck_where *where, uint64_t *pages)
 {
+	struct begun begun[G4_MAP_MAX_HEIGHT + 1];
 	struct g4_map_item here;
+	uint32_t depth = 0;
 	bool good = true;
+	enum below below;
 
 	g4_map_walk_start(&fsck->map_walk, fsck->image, ino, inode);
 	while (fsck->fatal == 0) {
 		const struct g4_map_item *item = g4_map_walk_next(&fsck->map_walk);
+		end_maps(fsck, where, begun, &depth, *pages, &good);
 		switch (item->kind) {
 		case G4_MAP_END:
 			return good;
@@ -243,10 +316,21 @@ static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 				good = g4_fsck_sums_large(fsck, inode, where, &here, pages) && good;
 			break;
 		case G4_MAP_INDIRECT:
-			++*pages;
 			here = *item;
-			if (check_indirect(fsck, item, where)) {
-				const struct g4_sums_places sums = fsck->map_walk.frames[fsck->map_walk.depth].sums;
+			below = g4_fsck_may_share_maps(fsck) ? check_shared(fsck, item, where) :
+							       check_indirect(fsck, item, where);
+			if (below == SHARED) {
+				good = g4_fsck_share_map(fsck, where, &here, pages) && good;
+				break;
+			}
+			if (below == WALK) {
+				depth = fsck->map_walk.depth;
+				begun[depth] = (struct begun){g4_ptr_address(here.ptr), here.height, *pages, good};
+				good = true;
+			}
+			++*pages;
+			if (below == WALK) {
+				const struct g4_sums_places sums = fsck->map_walk.frames[depth].sums;
 				good = g4_fsck_sums_pages(fsck, where, &here, &sums, pages) && good;
 			} else {
 				good = false;
@@ -486,6 +570,7 @@ bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 
 	check_policy(fsck, ino, inode->policy, where);
 	check_domain(fsck, ino, inode, where);
+	g4_fsck_check_sharing(fsck, ino, inode, where);
 	if (S_ISDIR(inode->mode))
 		good = g4_fsck_read_directory(fsck, inode, where, &pages);
 	else

@@ -2,19 +2,26 @@
 /* Walking block maps and directories without recursion. */
 #include <sys/stat.h>
 
+#include "format/indirect.h"
 #include "fsck/image.h"
 
 void g4_map_walk_start(struct g4_map_walk *walk, struct g4_image *image, uint64_t ino, const struct g4_inode *inode)
 {
 	walk->image = image;
 	walk->ino = ino;
+	walk->shares = (inode->flags & G4_INODE_SHARES_MAP) != 0 &&
+		       (image->sb.features_incompat & G4_FEATURE_INCOMPAT_SHARED_MAPS) != 0;
 	walk->entered = 0;
+	/* No map needs more indirect pages than the device has pages: one that shares them would go on for ages. */
+	walk->most = image->layout.size_bytes / G4_PAGE_BYTES;
 	walk->depth = 0;
 	struct g4_map_frame *frame = &walk->frames[0];
 	frame->page = G4_NO_ADDRESS;
 	frame->file_page = 0;
 	frame->height = inode->map_height;
 	frame->next = 0;
+	frame->maker = ino;
+	frame->below = 0;
 	/* What holds its contents in the inode, or has none, has no map. */
 	frame->count = (inode->flags & G4_INODE_INLINE) != 0 ? 0 : g4_inode_slots(inode);
 	memcpy(frame->slots, inode->map, sizeof(inode->map));
@@ -66,13 +73,15 @@ int g4_map_walk_enter(struct g4_map_walk *walk)
 	struct g4_indirect_header header;
 	struct g4_map_frame *frame = &walk->frames[walk->depth + 1];
 
-	/* No map needs more indirect pages than the device has pages: a map that shares them would go on for ages. */
-	if (walk->item.kind != G4_MAP_INDIRECT || ++walk->entered > walk->image->layout.size_bytes / G4_PAGE_BYTES)
+	const bool may_share = (walk->image->sb.features_incompat & G4_FEATURE_INCOMPAT_SHARED_MAPS) != 0;
+
+	if (walk->item.kind != G4_MAP_INDIRECT || ++walk->entered > walk->most)
 		return -G4_E_CORRUPT_MAP;
 	const int status = g4_image_indirect(walk->image, g4_ptr_address(walk->item.ptr), frame->slots, &header);
 	if (status < 0)
 		return status;
-	if (header.inode != walk->ino || header.level != walk->item.height)
+	if ((header.inode != walk->ino && !walk->shares) || header.level != walk->item.height ||
+	    (g4_indirect_below(&header) != 0 && !may_share))
 		return -G4_E_CORRUPT_MAP;
 	frame->page = g4_ptr_address(walk->item.ptr);
 	frame->file_page = walk->item.file_page;
@@ -80,6 +89,8 @@ int g4_map_walk_enter(struct g4_map_walk *walk)
 	frame->next = 0;
 	frame->count = G4_INDIRECT_SLOTS;
 	frame->sums = header.sums;
+	frame->maker = header.inode;
+	frame->below = g4_indirect_below(&header);
 	walk->depth++;
 	return 0;
 }

@@ -51,3 +51,15 @@ uint64_t g4_fsck_meet_owners(struct g4_fsck *fsck, uint64_t word, uint64_t first
 	}
 	return wrong;
 }
+
+bool g4_fsck_meet_map(struct g4_fsck *fsck, uint64_t page)
+{
+	const uint64_t region = page / G4_REGION_PAGES, at = page % G4_REGION_PAGES;
+	struct g4_fsck_owners *owners =
+		fsck->team == NULL ? g4_fsck_add_owners(fsck, region) : g4_fsck_find_owners(fsck, region);
+
+	if (owners == NULL || (fsck->team != NULL && owners->counted[at] == 0))
+		return false;
+	__atomic_fetch_add(&owners->met[at], 1, __ATOMIC_RELAXED);
+	return true;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owners of pages of data, as they are met. */
+/* Owners of pages of data, and of indirect pages, as they are met. */
 #ifndef G4_FSCK_OWNERS_H
 #define G4_FSCK_OWNERS_H
 
@@ -14,5 +14,7 @@ struct g4_fsck_owners *g4_fsck_find_owners(const struct g4_fsck *fsck, uint64_t 
  * `again` that may have no further owner.
  */
 uint64_t g4_fsck_meet_owners(struct g4_fsck *fsck, uint64_t word, uint64_t first, uint64_t again);
+/* A page is met once more as an indirect page. False: of a team, and no owner of it is counted. Otherwise all are, and compared. */
+bool g4_fsck_meet_map(struct g4_fsck *fsck, uint64_t page);
 
 #endif

@@ -91,6 +91,18 @@ static void load_buffered(struct g4_fsck *fsck, uint64_t group, struct g4_addres
 	}
 }
 
+/* Room for what each group has. */
+static bool make_groups(struct g4_fsck *fsck)
+{
+	if (fsck->group_shares == NULL)
+		fsck->group_shares = calloc(fsck->image->layout.group_count, sizeof(*fsck->group_shares));
+	if (fsck->group_buffered == NULL)
+		fsck->group_buffered = calloc(fsck->image->layout.group_count, sizeof(*fsck->group_buffered));
+	if (fsck->group_shares == NULL || fsck->group_buffered == NULL)
+		fsck->fatal = -G4_E_NOMEM;
+	return fsck->fatal == 0;
+}
+
 void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_alloc_page *map)
 {
 	const uint64_t first = group * G4_GROUP_REGIONS;
@@ -107,14 +119,8 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 					group);
 		return;
 	}
-	if (fsck->group_shares == NULL)
-		fsck->group_shares = calloc(fsck->image->layout.group_count, sizeof(*fsck->group_shares));
-	if (fsck->group_buffered == NULL)
-		fsck->group_buffered = calloc(fsck->image->layout.group_count, sizeof(*fsck->group_buffered));
-	if (fsck->group_shares == NULL || fsck->group_buffered == NULL) {
-		fsck->fatal = -G4_E_NOMEM;
+	if (!make_groups(fsck))
 		return;
-	}
 	if (map == NULL) { /* that was told; counts may have been lost with it */
 		forget(fsck, first, G4_GROUP_REGIONS);
 		return;
@@ -212,7 +218,8 @@ static struct g4_address write_region(struct g4_fsck *fsck, const struct g4_fsck
 
 void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 {
-	if (!fsck->owners_wrong || fsck->group_shares == NULL || fsck->group_buffered == NULL)
+	/* of shared maps no count may be left, and no page that led to one */
+	if (!fsck->owners_wrong || (fsck->group_shares == NULL && fsck->maps == NULL) || !make_groups(fsck))
 		return;
 	for (uint64_t i = 0; i < fsck->owner_count; i++)
 		if (!g4_address_is_none(fsck->owners[i].address))

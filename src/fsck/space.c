@@ -15,7 +15,7 @@
 
 static bool superblocks_agree(const struct g4_superblock *a, const struct g4_superblock *b)
 {
-	const uint64_t added = G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURES_ADDED;
+	const uint64_t added = G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURES_ADDED | G4_FEATURE_INCOMPAT_SHARED_MAPS;
 	struct g4_superblock left = *a, right = *b;
 
 	/* What each write changes, and the header. */
@@ -161,6 +161,7 @@ static void claim_fixed_area(struct g4_fsck *fsck)
 bool g4_fsck_load_maps(struct g4_fsck *fsck)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
+	const bool may_share_maps = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_SHARED_MAPS) != 0;
 
 	fsck->bitmap_words = layout->group_count * G4_FSCK_GROUP_WORDS;
 	fsck->used = calloc(fsck->bitmap_words, sizeof(uint64_t));
@@ -169,8 +170,10 @@ bool g4_fsck_load_maps(struct g4_fsck *fsck)
 	fsck->bad_group = calloc(layout->group_count / 64 + 1, sizeof(uint64_t));
 	if (fsck->repairing && fsck->metadata == NULL)
 		fsck->metadata = calloc(fsck->bitmap_words, sizeof(uint64_t));
+	if (may_share_maps)
+		fsck->maps = calloc(fsck->bitmap_words, sizeof(uint64_t));
 	if (fsck->used == NULL || fsck->alloc_used == NULL || fsck->alloc_slab == NULL || fsck->bad_group == NULL ||
-	    (fsck->repairing && fsck->metadata == NULL)) {
+	    (fsck->repairing && fsck->metadata == NULL) || (may_share_maps && fsck->maps == NULL)) {
 		fsck->fatal = -G4_E_NOMEM;
 		return false;
 	}

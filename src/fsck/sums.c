@@ -56,7 +56,8 @@ static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 		      uint32_t level, uint32_t quarter, uint64_t from, const struct g4_sum_entry *large,
 		      struct g4_sums_page *page)
 {
-	const int status = g4_fsck_read_sums(fsck->image, address, where->ino, level, quarter, large, page);
+	const uint64_t maker = fsck->map_walk.frames[fsck->map_walk.depth].maker;
+	const int status = g4_fsck_read_sums(fsck->image, address, maker, level, quarter, large, page);
 
 	if (status < 0) {
 		g4_fsck_note_broken(fsck, address);
@@ -217,10 +218,11 @@ struct place {
 };
 
 /* An entry of zeros where it can not be had: what it stands in is told of elsewhere. */
-static void find_entry(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where,
-		       const struct g4_map_item *item, struct place *place)
+static void find_entry(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_map_item *item,
+		       struct place *place)
 {
-	const struct g4_sums_places *places = &fsck->map_walk.frames[fsck->map_walk.depth].sums;
+	const struct g4_map_frame *frame = &fsck->map_walk.frames[fsck->map_walk.depth];
+	const struct g4_sums_places *places = &frame->sums;
 	const uint32_t quarter = item->slot / G4_SUMS_SLOTS;
 	struct g4_sums_page page __attribute__((aligned(8)));
 
@@ -228,7 +230,7 @@ static void find_entry(struct g4_fsck *fsck, const struct g4_inode *inode, const
 	if (!g4_address_is_none(item->page)) {
 		place->page = g4_sums_place(places, item->page, quarter);
 		place->offset = item->slot % G4_SUMS_SLOTS * (uint32_t)sizeof(place->entry);
-		if (!g4_address_is_none(place->page) && g4_fsck_read_sums(fsck->image, place->page, where->ino,
+		if (!g4_address_is_none(place->page) && g4_fsck_read_sums(fsck->image, place->page, frame->maker,
 									  item->height + 1, quarter, NULL, &page) == 0)
 			place->entry = page.entries[item->slot % G4_SUMS_SLOTS];
 		return;
@@ -305,7 +307,7 @@ bool g4_fsck_sums_large(struct g4_fsck *fsck, const struct g4_inode *inode, cons
 	struct g4_sums_page row[G4_SUMS_QUARTERS], below[G4_SUMS_QUARTERS];
 	struct place place;
 
-	find_entry(fsck, inode, where, item, &place);
+	find_entry(fsck, inode, item, &place);
 	int status = check_row(fsck, where, &place.entry, item->height, item->file_page, row, pages);
 	if (item->height == 1 && status >= 0)
 		check_listed_rows(fsck, where, g4_ptr_address(item->ptr), row);

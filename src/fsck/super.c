@@ -171,8 +171,8 @@ static int search_superblock(struct g4_fsck *fsck, struct g4_image *image)
 		return status;
 	memcpy(fsck->superblock.uuid, &search.fs_tag, sizeof(search.fs_tag));
 	fsck->superblock.state = G4_STATE_ERROR;
-	/* nobody knows; they only say that there may be what they are for */
-	fsck->superblock.features_incompat |= G4_FEATURES_ADDED;
+	/* nobody knows; they only say that there may be what they are for. The last one goes where no file has it (write.c) */
+	fsck->superblock.features_incompat |= G4_FEATURES_ADDED | G4_FEATURE_INCOMPAT_SHARED_MAPS;
 	fsck->made_superblock = true;
 	g4_image_use_superblock(image, &fsck->superblock);
 	return 0;

@@ -28,6 +28,16 @@ static bool has_more_owners(const struct g4_fsck *fsck, uint64_t page)
 	return owners != NULL && (owners->data[at / 64] >> at % 64 & 1) != 0 && owners->counted[at] > owners->met[at];
 }
 
+/* The same of an indirect page. */
+static bool has_more_maps(const struct g4_fsck *fsck, uint64_t page)
+{
+	const struct g4_fsck_owners *owners = g4_fsck_find_owners(fsck, page / G4_REGION_PAGES);
+	const uint32_t at = (uint32_t)(page % G4_REGION_PAGES);
+
+	return owners != NULL && fsck->maps != NULL && g4_fsck_bit(fsck->maps, page) &&
+	       owners->counted[at] > owners->met[at];
+}
+
 /*
  * A pointer out of a damaged page counts when it leads to what the maps call used, and nobody else uses that, or fewer than are
  * counted.
@@ -44,8 +54,10 @@ static bool is_credible(struct g4_fsck *fsck, g4_ptr ptr, uint32_t height)
 	for (uint64_t page = first; page < first + pages; page++) {
 		const bool unknown = g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES);
 		const bool data = (ptr & (G4_PTR_INDIRECT | G4_PTR_VALID)) == G4_PTR_VALID;
-		if ((g4_fsck_bit(fsck->used, page) && !(data && has_more_owners(fsck, page))) ||
-		    (!unknown && !g4_fsck_bit(fsck->alloc_used, page)))
+		const bool more = data			       ? has_more_owners(fsck, page) :
+				  (ptr & G4_PTR_INDIRECT) != 0 ? has_more_maps(fsck, page) :
+								 false;
+		if ((g4_fsck_bit(fsck->used, page) && !more) || (!unknown && !g4_fsck_bit(fsck->alloc_used, page)))
 			return false;
 	}
 	return true;
@@ -60,6 +72,8 @@ static void keep_page(struct g4_fsck *fsck, uint64_t page, bool data)
 	fsck->used[page / 64] |= bit;
 	if (data)
 		g4_fsck_meet_owners(fsck, page / 64, first, bit & ~first);
+	else if (first == 0)
+		g4_fsck_meet_map(fsck, page);
 }
 
 static void tell_salvaged(struct g4_fsck *fsck, const struct g4_fsck_task *task, uint32_t slot, bool kept)
@@ -71,6 +85,15 @@ static void tell_salvaged(struct g4_fsck *fsck, const struct g4_fsck_task *task,
 		       kept ? "pointers out of a damaged page" : "a pointer of a damaged page is impossible");
 }
 
+/* Whether a file's indirect page may be another one's, or several files'. */
+static bool shares_map(struct g4_fsck *fsck, uint64_t ino)
+{
+	struct g4_inode inode;
+
+	return fsck->maps != NULL && g4_image_inode(fsck->image, ino, &inode) == 0 &&
+	       (inode.flags & G4_INODE_SHARES_MAP) != 0;
+}
+
 static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 {
 	const struct g4_address address = g4_ptr_address(task->ptr);
@@ -79,6 +102,7 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 				   .ptr = task->ptr,
 				   .page = task->spot.page,
 				   .slot = task->spot.slot};
+	const bool shares = shares_map(fsck, task->ino);
 	g4_le64 slots[G4_INDIRECT_SLOTS];
 	struct g4_indirect_header header;
 	uint32_t kept = 0;
@@ -86,8 +110,14 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 	const int status = g4_image_indirect(fsck->image, address, slots, &header);
 	const bool ours = header.header.magic == G4_BLOCK_MAGIC && header.header.type == G4_BLOCK_INDIRECT &&
 			  header.header.fs_tag == fsck->image->fs_tag &&
-			  header.header.address == g4_address_stored(address) && header.inode == task->ino &&
-			  header.level == task->height;
+			  header.header.address == g4_address_stored(address) &&
+			  (header.inode == task->ino || shares) && header.level == task->height;
+	if (shares && ours && status == 0) {
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &task->where, task->file_page * G4_PAGE_BYTES,
+			       G4_PAGE_BYTES << 9 * task->height,
+			       "pointers out of a damaged page, which others have, too");
+		return; /* as a task of another owner has left it; the next round meets it */
+	}
 	if (status != -G4_E_CHECKSUM || !ours || g4_fsck_bit(fsck->used, g4_address_page(address))) {
 		g4_fsck_cut(fsck, &task->where, &item);
 		return;
@@ -111,7 +141,7 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 		return;
 	}
 	memcpy(patch, slots, sizeof(slots));
-	g4_indirect_seal(patch, task->ino, task->height, address, fsck->sequence, fsck->image->fs_tag);
+	g4_indirect_seal(patch, header.inode, task->height, address, fsck->sequence, fsck->image->fs_tag);
 	g4_fsck_set_bit(fsck->used, g4_address_page(address));
 }
 

@@ -8,7 +8,7 @@
  * inodes and all that these own; subdirectories are work for a member that is free. Shared are
  *   - the bitmap of pages met, set by atomic operations: of two that claim a page one finds it taken;
  *   - the table of inodes with several links, and the list of work, under the team's lock;
- *   - the owners met of pages that several files have, counted by atomic operations;
+ *   - the owners met of pages that several files have, counted by atomic operations; which pages were met as indirect ones;
  *   - which of the listed pages were met, set by them, too;
  *   - the image and the maps, which nobody changes.
  * A slab has inodes of several directories. Members note in their own tables which of its slots they have met. When
@@ -64,6 +64,7 @@ static bool start_member(struct member *member, const struct g4_fsck *first, uin
 	fsck->listed = first->listed;
 	fsck->domains = first->domains;
 	fsck->owner_count = first->owner_count;
+	fsck->maps = first->maps;
 	if (pthread_create(&member->thread, NULL, work, fsck) == 0)
 		return true;
 	g4_image_close(&member->image);

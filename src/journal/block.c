@@ -217,7 +217,7 @@ G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, struct g4
 	if (rc < 0)
 		return rc;
 	const struct g4_meta_line *about = g4_meta_line(meta->cache, *line);
-	if (about->inode == inode && about->level == level)
+	if ((about->inode == inode || inode == 0) && about->level == level)
 		return 0;
 	g4_cache_put(meta->cache, *line);
 	return -G4_E_CORRUPT_MAP;

@@ -60,7 +60,7 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 /* The same where the block may well be in line `near`, which spares looking for it. */
 G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
 			   uint32_t near, uint32_t *line);
-/* The same for an indirect page that must belong to `inode` at `level`. */
+/* The same for an indirect page that must belong to `inode` at `level`. 0: to any inode. */
 G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint64_t inode,
 			       uint32_t level, uint32_t *line);
 /* The same for a page of sums. */

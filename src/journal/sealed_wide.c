@@ -175,10 +175,12 @@ G4_FN int g4_verify_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_
 		return verify_block(wg, page, type, address, fs_tag);
 	const int rc = verify(wg, page, type, address, fs_tag, &header);
 	about->inode = header.sums.inode;
-	about->level = header.sums.level;
-	if (type == G4_BLOCK_CHECKSUMS)
+	if (type == G4_BLOCK_CHECKSUMS) {
+		about->level = header.sums.level;
 		about->quarter = header.sums.quarter;
-	else
+	} else {
+		about->level = header.indirect.level;
 		*places = header.indirect.sums;
+	}
 	return rc;
 }

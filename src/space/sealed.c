@@ -60,8 +60,9 @@ G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g
 	memset(&header, 0, sizeof(header));
 	g4_block_fill(&header.header, G4_BLOCK_INDIRECT, address, generation, fs_tag);
 	header.sums = before.sums;
+	memcpy(header.below, before.below, sizeof(header.below));
 	header.inode = inode;
-	header.level = level;
+	header.level = (uint8_t)level;
 	g4_indirect_embed((g4_le64 *)page, &header);
 	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
 	g4_indirect_strip((g4_le64 *)page);

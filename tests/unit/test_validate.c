@@ -140,6 +140,7 @@ static void good_inodes_pass(void **state)
 	X(REGULAR, reserved0, 1)                                                                                       \
 	X(REGULAR, flags, G4_INODE_KNOWN + 1)                                                                          \
 	X(REGULAR, flags, G4_INODE_INLINE)                                                                             \
+	X(REGULAR, flags, G4_INODE_SHARES_MAP | G4_INODE_SUMS_INLINE)                                                  \
 	X(REGULAR, size, G4_FILE_MAX_BYTES + 1)                                                                        \
 	X(REGULAR, pages, UINT64_MAX)                                                                                  \
 	X(REGULAR, nlink, G4_LINK_MAX + 1)                                                                             \
@@ -157,6 +158,7 @@ static void good_inodes_pass(void **state)
 	X(DIRECTORY, nlink, 1)                                                                                         \
 	X(DIRECTORY, parent, 0)                                                                                        \
 	X(DIRECTORY, flags, G4_INODE_INLINE)                                                                           \
+	X(DIRECTORY, flags, G4_INODE_SHARES_MAP)                                                                       \
 	X(DIRECTORY, map[0], some_page() & ~G4_PTR_VALID)                                                              \
 	X(SYMLINK, size, 129)                                                                                          \
 	X(SYMLINK, map_height, 1)                                                                                      \
