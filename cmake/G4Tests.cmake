@@ -162,6 +162,7 @@ foreach(folder ${file_test_folders})
 		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
 endforeach()
 
+target_link_options(test_unit_polling PRIVATE "LINKER:--wrap=sched_yield") # it says how long one takes
 set_target_properties(test_unit_gpu_sharing PROPERTIES ENABLE_EXPORTS ON) # it makes up a library that dlopen(3) finds
 
 function(g4_corrupt_test name program) # what follows is its environment

@@ -113,7 +113,7 @@ if(NOT G4_SANITIZE)
 	target_link_libraries(gpu4fs_preload PRIVATE gpu4fs_static ${CMAKE_DL_LIBS})
 	set_source_files_properties(${preload_sources} PROPERTIES COMPILE_OPTIONS # of a source: behind those of g4_flags
 		"-U_FILE_OFFSET_BITS;-U_FORTIFY_SOURCE;-fno-builtin;-Wno-nonnull-compare")
-	set_property(SOURCE src/preload/signals.c APPEND PROPERTY COMPILE_OPTIONS -O2) # in debug builds, too: it says why
+	set_property(SOURCE src/preload/signals.c APPEND PROPERTY COMPILE_OPTIONS "-O2;-fomit-frame-pointer") # in debug builds, too: it says why
 	target_link_options(gpu4fs_preload PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map"
 		-Wl,--exclude-libs,ALL -Wl,--gc-sections)
 	foreach(function malloc calloc realloc aligned_alloc posix_memalign free strdup strndup) # heap.c

@@ -49,6 +49,7 @@
 	X(NFILE, 42, ENFILE, "too many files are open")                                                                \
 	X(ROFS, 43, EROFS, "the file system is read-only")                                                             \
 	X(SHUTDOWN, 44, EIO, "the file system was shut down after an error; unmount it and run fsck.gpu4fs")           \
+	X(NO_NUMBER, 45, EMFILE, "the process has no number for another descriptor")                                   \
 	/* devices */                                                                                                  \
 	X(IO, 60, EIO, "input/output error")                                                                           \
 	X(DEV_NAME, 61, EINVAL, "the device name is not understood")                                                   \

@@ -26,8 +26,16 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask)
 
 int g4c_hand_over(gpu4fs_file *file, int flags)
 {
+	int none = -1;
+
+	return g4c_hand_over_as(file, flags, &none);
+}
+
+int g4c_hand_over_as(gpu4fs_file *file, int flags, int *instead_of)
+{
 	struct g4_connection *connection = g4_engine_connection(file->engine);
-	int fd = connection ? g4_connection_hand_over(connection, file->handle, (uint32_t)flags) : -G4_E_NOTSUP;
+	int fd = connection ? g4_connection_hand_over(connection, file->handle, (uint32_t)flags, instead_of) :
+			      -G4_E_NOTSUP;
 
 	return fd < 0 ? -g4_errno(fd) : fd;
 }

@@ -26,9 +26,14 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask);
 /*
  * A descriptor of the kernel for an open file, close-on-exec, the caller's; flags: of open(2), what of O_APPEND, O_SYNC, O_DSYNC,
  * O_DIRECT, O_NOATIME and O_NONBLOCK it is to have. Its position is the beginning. Or a negative errno: -EOPNOTSUPP where the server
- * has no mount or may not open files by handle. Thread-safe.
+ * has no mount or may not open files by handle; -EMFILE: this process has no number for it. Thread-safe.
  */
 int g4c_hand_over(gpu4fs_file *file, int flags);
+/*
+ * The same where no number is free: *instead_of is closed a moment before the descriptor comes, so that this gets its number, if no other
+ * thread does; and is -1 then, also on failure.
+ */
+int g4c_hand_over_as(gpu4fs_file *file, int flags, int *instead_of);
 bool g4c_is_directory(const gpu4fs_file *file);
 uint64_t g4c_inode_of(const gpu4fs_file *file);
 /* Closes a file; where the engine is elsewhere, without waiting until that has happened. */

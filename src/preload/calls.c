@@ -33,8 +33,16 @@ static struct g4p_mount *mount_of(const char *path, const char **rest)
 /* What lies in /proc/PID/fd and behind /dev/fd may be one of our descriptors, which only the kernel can show when it is its own. */
 static bool shows_descriptors(const char *path)
 {
+	while (path[0] == '/' && path[1] == '/')
+		path++;
 	return (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd")) || strncmp(path, "/dev/fd", 7) == 0 ||
 	       strncmp(path, "/dev/std", 8) == 0;
+}
+
+void g4p_settle_shown(const char *path)
+{
+	if (g4p_any_files() && !g4p_is_calm() && g4p_is_string(path) && shows_descriptors(path))
+		g4p_settle_all(false, G4P_proc);
 }
 
 static bool locate(struct g4p_call *call, int at, const char *path)
@@ -77,7 +85,11 @@ static int settle_start(struct g4p_call *call)
 
 bool g4p_settle_start(int at, const char *path, enum g4p_number number)
 {
-	if (g4p_begins_with(path, '/') || g4p_settle(at, number))
+	if (g4p_begins_with(path, '/')) {
+		g4p_settle_shown(path);
+		return true;
+	}
+	if (g4p_settle(at, number))
 		return true;
 	if (errno == ESTALE)
 		errno = ENOENT;
@@ -108,8 +120,7 @@ int64_t g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const c
 	if (count == 0 || !g4p_is_string(path)) /* what is to be said of a bad pointer, the kernel says */
 		return G4P_KERNEL;
 	if (path[0] == '/' && !mount_of(path, &call->path)) {
-		if (shows_descriptors(path) && g4p_any_files())
-			g4p_settle_all(false, G4P_proc);
+		g4p_settle_shown(path);
 		g4p_count(number, G4P_OUTSIDE_ANSWER);
 		return G4P_KERNEL;
 	}

@@ -167,7 +167,10 @@ void g4p_mounts_changed(void)
 		g4p_settle_all(false, G4P_mount);
 }
 
-/* The server says that something was mounted. False: inside of the directory, whose names are the kernel's from now on. */
+/*
+ * The server says that something was mounted. False: inside of the directory, whose names are the kernel's from now on; or there is no
+ * telling for want of a number, and the kernel is asked this time.
+ */
 static bool still_has_no_mounts(struct g4p_mount *mount, gpu4fs *fs)
 {
 	pthread_mutex_lock(&lock);
@@ -183,7 +186,7 @@ static bool still_has_no_mounts(struct g4p_mount *mount, gpu4fs *fs)
 	pthread_mutex_unlock(&lock);
 	if (inside > 0)
 		g4p_settle_all(false, G4P_mount);
-	return inside <= 0;
+	return inside == 0;
 }
 
 /* ------------------------------------------------------------------ own descriptors */

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -254,6 +255,18 @@ static int open_nothing(void)
 	return fd >= 0 ? fd : (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC); /* another root, without devices */
 }
 
+/*
+ * A copy of fd in the place of a placeholder. Where the number is above a limit that was lowered meanwhile, nothing may have it, and it is closed:
+ * a path that begins at a placeholder would begin at the mount's root.
+ */
+static void put(int fd, int number)
+{
+	const int kept = (int)syscall(SYS_fcntl, number, F_GETFD);
+
+	if (syscall(SYS_dup3, fd, number, kept & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
+		syscall(SYS_close, number);
+}
+
 /* In the place of a placeholder: the number stays in use, but no path begins there. False: another thread has got the number. */
 static bool put_nothing(int number)
 {
@@ -261,7 +274,7 @@ static bool put_nothing(int number)
 	int fd = open_nothing();
 
 	if (fd >= 0) {
-		syscall(SYS_dup3, fd, number, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
+		put(fd, number);
 		syscall(SYS_close, fd);
 		return true;
 	}
@@ -274,22 +287,71 @@ static bool put_nothing(int number)
 	return fd == number;
 }
 
-/* Puts the kernel's description under each number of the file; fd -1: there is none, and they are nothing's. */
-static void take_numbers(struct g4p_file *file, int fd)
+/* The number is no placeholder of the file any more, who has it now. Table locked. */
+static void drop_number(int number, struct g4p_file *file)
 {
-	pthread_mutex_lock(&table_lock);
+	replace(number, NULL);
+	file->refs--; /* not the last: the caller has one */
+}
+
+/*
+ * Puts the kernel's description under each number of the file; fd -1: there is none, and they are nothing's. Whether fd is one of these numbers
+ * itself. Table locked.
+ */
+static bool take_numbers(struct g4p_file *file, int fd)
+{
+	bool own = false;
+
 	for (int i = 0; i < table_end; i++) {
 		if (table[i] != file)
 			continue;
-		const int kept = (int)syscall(SYS_fcntl, i, F_GETFD);
-		if (fd >= 0)
-			syscall(SYS_dup3, fd, i, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
+		if (i == fd)
+			own = true;
+		else if (fd >= 0)
+			put(fd, i);
 		else
 			(void)put_nothing(i);
-		replace(i, NULL);
-		file->refs--; /* not the last: the caller has one */
+		drop_number(i, file);
 	}
-	pthread_mutex_unlock(&table_lock);
+	return own;
+}
+
+/* The number was closed for a moment, and is to be a placeholder again, of the file or, where fd is given, a copy of that. Table locked. */
+static void put_back(int number, int fd, int kept, struct g4p_file *file)
+{
+	const int found = fd >= 0 ? (int)syscall(SYS_fcntl, fd, kept & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, number) :
+				    open_placeholder(file->mount, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
+
+	if (found == number)
+		return;
+	if (found >= 0)
+		syscall(SYS_close, found);
+	drop_number(number, file); /* another thread has got it */
+}
+
+/*
+ * No number is free: the kernel's descriptor comes under one of the file's own, which is closed a moment before. The library's other threads
+ * cannot get that meanwhile; where the program does by itself, the number is what it made of it. Returns what g4c_hand_over() does. Table locked.
+ */
+static int hand_over_in_place(struct g4p_file *file)
+{
+	struct rlimit limit;
+	int fd = -EMFILE;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return fd;
+	for (int i = 0; fd == -EMFILE && i < table_end && (rlim_t)i < limit.rlim_cur; i++) {
+		if (table[i] != file)
+			continue;
+		const int kept = (int)syscall(SYS_fcntl, i, F_GETFD);
+		int placeholder = i;
+		fd = g4c_hand_over_as(file->handle, file->flags, &placeholder);
+		if (placeholder < 0 && fd != i)
+			put_back(i, fd, kept, file);
+		else if (fd == i && !(kept & FD_CLOEXEC))
+			syscall(SYS_fcntl, fd, F_SETFD, 0);
+	}
+	return fd;
 }
 
 int g4p_settle_file(struct g4p_file *file)
@@ -301,13 +363,17 @@ int g4p_settle_file(struct g4p_file *file)
 		const int64_t position = file->directory ? 0 : gpu4fs_lseek(file->handle, 0, SEEK_CUR);
 
 		fd = position < 0 ? (int)position : g4c_hand_over(file->handle, file->flags);
+		pthread_mutex_lock(&table_lock);
+		if (fd == -EMFILE)
+			fd = hand_over_in_place(file);
 		if (fd >= 0) {
 			if (position > 0)
 				syscall(SYS_lseek, fd, position, SEEK_SET);
-			take_numbers(file, fd);
-			syscall(SYS_close, fd);
+			if (!take_numbers(file, fd))
+				syscall(SYS_close, fd);
 			file->settled = true;
 		}
+		pthread_mutex_unlock(&table_lock);
 	}
 	pthread_rwlock_unlock(&file->lock);
 	return fd < 0 ? fd : 0;
@@ -316,8 +382,10 @@ int g4p_settle_file(struct g4p_file *file)
 void g4p_lose_file(struct g4p_file *file)
 {
 	pthread_rwlock_wrlock(&file->lock);
+	pthread_mutex_lock(&table_lock);
 	if (!file->settled)
-		take_numbers(file, -1);
+		(void)take_numbers(file, -1);
+	pthread_mutex_unlock(&table_lock);
 	file->settled = true;
 	pthread_rwlock_unlock(&file->lock);
 }
@@ -331,10 +399,8 @@ void g4p_hide_file(struct g4p_file *file)
 			continue;
 		if (copied == i)
 			copied = -1;
-		if (!put_nothing(i)) {
-			replace(i, NULL);
-			file->refs--; /* not the last: the caller has one */
-		}
+		if (!put_nothing(i))
+			drop_number(i, file);
 	}
 	file->hidden = true;
 	pthread_mutex_unlock(&table_lock);

@@ -112,55 +112,8 @@ int link(const char *from, const char *to)
 		     G4P_NEXT(link)(from, to));
 }
 
-/* The number in /proc/self/fd/N; -1: it is no such path. */
-static int descriptor_of(const char *path)
-{
-	static const char folder[] = "/proc/self/fd/";
-	char *end;
-
-	if (!g4p_guarded || !g4p_is_string(path) || strncmp(path, folder, sizeof(folder) - 1) != 0 ||
-	    path[sizeof(folder) - 1] < '0' || path[sizeof(folder) - 1] > '9')
-		return -1;
-	const long fd = strtol(path + sizeof(folder) - 1, &end, 10);
-	return *end == 0 && fd <= INT_MAX ? (int)fd : -1;
-}
-
-/*
- * What open(2) tells to do with a file that has no name: to link its descriptor, by AT_EMPTY_PATH or by what stands for it in /proc. Once it is
- * the kernel's, that is too late: it was opened by number then, and is no O_TMPFILE of the kernel's. False: that is not ours.
- */
-static bool linked_descriptor(int fd, int to_at, const char *to, int *result)
-{
-	struct g4p_call c;
-	int64_t rc = fd < 0 || !g4p_any_files() ? G4P_KERNEL : g4p_enter(&c, G4P_linkat, to_at, to);
-
-	*result = (int)rc;
-	if (rc != 0)
-		return rc != G4P_KERNEL;
-	rc = G4P_KERNEL;
-	struct g4p_file *file = g4p_get(fd);
-	if (file && file->fs == c.fs && !file->directory) {
-		pthread_rwlock_rdlock(&file->lock);
-		if (!file->settled)
-			rc = gpu4fs_link_file(file->handle, c.at, c.path);
-		pthread_rwlock_unlock(&file->lock);
-	}
-	if (file)
-		g4p_put(file);
-	rc = g4p_leave(&c, rc);
-	*result = (int)rc;
-	return rc != G4P_KERNEL;
-}
-
 int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
 {
-	const int fd = flags == AT_SYMLINK_FOLLOW			  ? descriptor_of(from) :
-		       flags == AT_EMPTY_PATH && g4p_begins_with(from, 0) ? from_at :
-									    -1;
-	int result;
-
-	if (linked_descriptor(fd, to_at, to, &result))
-		return result;
 	if ((flags & AT_EMPTY_PATH) && !g4p_settle_start(from_at, from, G4P_linkat))
 		return -1;
 	BY_TWO_PATHS(linkat, from_at, from, to_at, to,

@@ -18,7 +18,7 @@
 #define SHOWN_LARGEFILE 0100000
 #define OPENED_HERE                                                                                                    \
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | O_SYNC | O_DSYNC | O_NOATIME | \
-	 O_DIRECT | O_TMPFILE | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | SHOWN_LARGEFILE)
+	 O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | SHOWN_LARGEFILE)
 
 /*
  * A directory without a name can be opened anew all the same, under "." alone. It is empty and stays so: the new descriptor is of the same
@@ -54,9 +54,11 @@ static int64_t open_here(struct g4p_call *c, int flags, mode_t mode)
 
 	if (place)
 		flags &= O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	if ((flags & ~OPENED_HERE) || (flags & O_ACCMODE) == O_ACCMODE || !c->mount->opens)
+	/* a file without a name can get one by linkat(2) only where the kernel has made it, in this process and in others */
+	if ((flags & ~OPENED_HERE) || (flags & O_ACCMODE) == O_ACCMODE || (flags & O_TMPFILE) == O_TMPFILE ||
+	    !c->mount->opens)
 		return G4P_KERNEL;
-	const bool changes = flags & (O_CREAT | O_TRUNC) || (flags & O_TMPFILE) == O_TMPFILE;
+	const bool changes = flags & (O_CREAT | O_TRUNC);
 	const int number = changes ? g4p_reserve(c->mount, flags) : -1;
 	if (changes && number < 0)
 		return number;

@@ -76,6 +76,8 @@ int64_t g4p_leave(struct g4p_call *call, int64_t result);
 
 /* Before the kernel gets a path that may begin at one of our descriptors. False, with errno: it must not. */
 bool g4p_settle_start(int at, const char *path, enum g4p_number number);
+/* Before the kernel gets a path: if it is one of those that name descriptors (/proc/self/fd/N, /dev/fd/N), all are the kernel's. */
+void g4p_settle_shown(const char *path);
 
 /* A call by descriptor. */
 struct g4p_use {
@@ -168,7 +170,7 @@ struct g4p_file *g4p_working_directory(void);
  */
 void g4p_fork_begins(bool shared);
 void g4p_fork_ends(bool child, bool shared);
-void g4p_exec_begins(void);
+void g4p_exec_begins(const char *path);
 
 /* stats.c */
 void g4p_to_stat(const struct g4p_mount *mount, const struct gpu4fs_stat *from, struct stat *to);

@@ -156,33 +156,35 @@ int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 
 /* ------------------------------------------------------------------ exec */
 
-void g4p_exec_begins(void)
+/* path: of the program, which may be a descriptor's. */
+void g4p_exec_begins(const char *path)
 {
+	g4p_settle_shown(path);
 	if (g4p_any_files())
 		g4p_settle_all(true, G4P_exec);
 }
 
 int execve(const char *path, char *const arguments[], char *const environment[])
 {
-	g4p_exec_begins();
+	g4p_exec_begins(path);
 	return G4P_NEXT(execve)(path, arguments, environment);
 }
 
 int execv(const char *path, char *const arguments[])
 {
-	g4p_exec_begins();
+	g4p_exec_begins(path);
 	return G4P_NEXT(execv)(path, arguments);
 }
 
 int execvp(const char *file, char *const arguments[])
 {
-	g4p_exec_begins();
+	g4p_exec_begins(file);
 	return G4P_NEXT(execvp)(file, arguments);
 }
 
 int execvpe(const char *file, char *const arguments[], char *const environment[])
 {
-	g4p_exec_begins();
+	g4p_exec_begins(file);
 	return G4P_NEXT(execvpe)(file, arguments, environment);
 }
 
@@ -190,7 +192,7 @@ int fexecve(int fd, char *const arguments[], char *const environment[])
 {
 	if (!g4p_settle(fd, G4P_exec))
 		return -1;
-	g4p_exec_begins();
+	g4p_exec_begins("");
 	return G4P_NEXT(fexecve)(fd, arguments, environment);
 }
 
@@ -198,7 +200,7 @@ int execveat(int at, const char *path, char *const arguments[], char *const envi
 {
 	if (!g4p_settle_start(at, path, G4P_exec))
 		return -1;
-	g4p_exec_begins();
+	g4p_exec_begins(path);
 	return G4P_NEXT(execveat)(at, path, arguments, environment, flags);
 }
 
@@ -306,6 +308,7 @@ FILE *popen(const char *command, const char *mode)
 
 int chdir(const char *path)
 {
+	g4p_settle_shown(path);
 	int rc = G4P_NEXT(chdir)(path);
 
 	if (rc == 0)
@@ -325,6 +328,7 @@ int fchdir(int fd)
 /* Paths begin somewhere else from now on. */
 int chroot(const char *path)
 {
+	g4p_settle_shown(path);
 	int rc = G4P_NEXT(chroot)(path);
 
 	if (rc == 0) {
@@ -336,6 +340,8 @@ int chroot(const char *path)
 
 int mount(const char *what, const char *path, const char *type, unsigned long flags, const void *options)
 {
+	g4p_settle_shown(what);
+	g4p_settle_shown(path);
 	const int rc = G4P_NEXT(mount)(what, path, type, flags, options);
 
 	if (rc == 0)

@@ -21,7 +21,8 @@
 #define THIRD 4u
 #define FOURTH 8u
 #define FIFTH 16u
-#define PATH 32u /* the argument behind each is a path that begins there */
+#define PATH 32u  /* the argument behind each is a path that begins there */
+#define NAMED 64u /* the first argument is a path */
 
 /* Which arguments are descriptors. */
 static const struct {
@@ -79,6 +80,35 @@ static const struct {
 	{SYS_open_by_handle_at, FIRST},
 	{SYS_fanotify_mark, FOURTH | PATH},
 	{SYS_finit_module, FIRST},
+	{SYS_open, NAMED},
+	{SYS_creat, NAMED},
+	{SYS_stat, NAMED},
+	{SYS_lstat, NAMED},
+	{SYS_access, NAMED},
+	{SYS_readlink, NAMED},
+	{SYS_truncate, NAMED},
+	{SYS_chmod, NAMED},
+	{SYS_chown, NAMED},
+	{SYS_lchown, NAMED},
+	{SYS_statfs, NAMED},
+	{SYS_chdir, NAMED},
+	{SYS_chroot, NAMED},
+	{SYS_execve, NAMED},
+	{SYS_link, NAMED},
+	{SYS_mkdir, NAMED},
+	{SYS_rmdir, NAMED},
+	{SYS_unlink, NAMED},
+	{SYS_mknod, NAMED},
+	{SYS_utime, NAMED},
+	{SYS_utimes, NAMED},
+	{SYS_getxattr, NAMED},
+	{SYS_lgetxattr, NAMED},
+	{SYS_setxattr, NAMED},
+	{SYS_lsetxattr, NAMED},
+	{SYS_listxattr, NAMED},
+	{SYS_llistxattr, NAMED},
+	{SYS_removexattr, NAMED},
+	{SYS_lremovexattr, NAMED},
 	{SYS_move_mount, FIRST | THIRD | PATH},
 	{SYS_open_tree, FIRST | PATH},
 	{SYS_mount_setattr, FIRST | PATH},
@@ -148,13 +178,16 @@ static bool settle_arguments(long number, long arguments[6])
 {
 	if (!settle_pointed(number, arguments))
 		return false;
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (known[i].number == number && (known[i].descriptors & NAMED))
+			g4p_settle_shown((const char *)arguments[0]);
 		for (unsigned int k = 0; known[i].number == number && k < 5; k++)
 			if (known[i].descriptors >> k & 1 &&
 			    !(known[i].descriptors & PATH ?
 				      g4p_settle_start((int)arguments[k], (const char *)arguments[k + 1], G4P_syscall) :
 				      g4p_settle((int)arguments[k], G4P_syscall)))
 				return false;
+	}
 	return true;
 }
 
@@ -326,7 +359,7 @@ long syscall(long number, ...)
 		if (number == SYS_fcntl && (arguments[1] == F_SETLK || arguments[1] == F_SETLKW))
 			g4p_record_lock((int)arguments[0]);
 		if (number == SYS_execve || number == SYS_execveat)
-			g4p_exec_begins();
+			g4p_exec_begins("");
 		const uint64_t shared = shared_by(number, arguments);
 		if (!(shared & CLONE_VM))
 			return fork_by_number(number, arguments, shared & CLONE_FILES);

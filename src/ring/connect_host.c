@@ -125,8 +125,11 @@ static int reach(const char *path, int *fd, char *message, size_t message_bytes)
 		    errno == ECONNREFUSED ? "no server listens there" : strerror(errno));
 }
 
-/* Waits for an answer of `bytes` bytes and takes its descriptors out of it; those that are not there are -1. */
-static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS])
+/*
+ * Waits for an answer of `wanted` bytes and takes its descriptors out of it; those that are not there are -1. *instead_of: as in
+ * g4_connection_hand_over().
+ */
+static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS], int *instead_of)
 {
 	union {
 		char bytes[CMSG_SPACE(FDS * sizeof(int))];
@@ -142,6 +145,11 @@ static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS])
 	fds[0] = fds[1] = fds[2] = -1;
 	if (AGAIN(poll(&answer, 1, ANSWER_MS)) != 1)
 		return -G4_E_IO;
+	if (*instead_of >=
+	    0) { /* what the kernel leaves out of a message for want of a number is lost, so room is made before */
+		close(*instead_of);
+		*instead_of = -1;
+	}
 	ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 	/* a server that refused us and hung up before it saw the greeting: its answer lies behind the error */
 	if (bytes < 0 && errno == ECONNRESET)
@@ -150,12 +158,15 @@ static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS])
 	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
 	    head->cmsg_len <= CMSG_LEN(FDS * sizeof(int)))
 		memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
-	return bytes == (ssize_t)wanted ? 0 : -G4_E_IO;
+	if (bytes != (ssize_t)wanted)
+		return -G4_E_IO;
+	return fds[0] < 0 && (message.msg_flags & MSG_CTRUNC) ? -G4_E_NO_NUMBER : 0;
 }
 
 static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[FDS])
 {
-	int rc = receive(fd, welcome, sizeof(*welcome), fds);
+	int none = -1;
+	int rc = receive(fd, welcome, sizeof(*welcome), fds, &none);
 
 	if (rc < 0)
 		return rc;
@@ -234,29 +245,29 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 
 /* ------------------------------------------------------------------ a descriptor of the kernel */
 
-static int ask(int fd, const struct g4_hand_over_ask *question, int fds[FDS])
+static int ask(int fd, const struct g4_hand_over_ask *question, int fds[FDS], int *instead_of)
 {
 	struct g4_hand_over_answer answer = {0};
 	int rc;
 
 	if (AGAIN(send(fd, question, sizeof(*question), MSG_NOSIGNAL)) != sizeof(*question))
 		return -G4_E_IO;
-	rc = receive(fd, &answer, sizeof(answer), fds);
-	if (rc == 0 && answer.magic != G4_HELLO_MAGIC)
+	rc = receive(fd, &answer, sizeof(answer), fds, instead_of);
+	if (rc != -G4_E_IO && answer.magic != G4_HELLO_MAGIC)
 		rc = -G4_E_IO;
 	if (rc == 0)
 		rc = answer.status;
 	return rc == 0 && fds[0] < 0 ? -G4_E_IO : rc;
 }
 
-int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags)
+int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags, int *instead_of)
 {
 	const struct g4_hand_over_ask question = {G4_HELLO_MAGIC, handle, flags & G4_HAND_OVER_FLAGS, 0};
 	int fds[FDS] = {-1, -1, -1};
 	int rc;
 
 	pthread_mutex_lock(&connection->asking);
-	rc = connection->unanswered ? -G4_E_IO : ask(connection->fd, &question, fds);
+	rc = connection->unanswered ? -G4_E_IO : ask(connection->fd, &question, fds, instead_of);
 	connection->unanswered = rc == -G4_E_IO;
 	pthread_mutex_unlock(&connection->asking);
 	if (rc < 0 && fds[0] >= 0)

@@ -9,6 +9,11 @@
  * by an eighth then, and up by a sixteenth of what was missing otherwise: it settles where nearly all take longer, and the
  * nap after it finds most of them. Where results are looked for it is their mean. What takes long once, as a sync does now and
  * then, counts as twice the usual at most.
+ *
+ * A thread that yields comes back when all others that can run have had their time, while one that sleeps and is woken comes before them. So
+ * where a yield took long, nobody of this process yields for a while: in its place waiters sleep. The first one that does ends
+ * its own wait only; for behind the next one waiters sleep as long as it took, and twice as many times that long with each further one, up to MOST_GAP:
+ * a program that runs for a moment costs a moment, and many that stay a thirtieth of the time. The first yield that is short again tells that they are gone.
  */
 #include "ring/polling_host.h"
 
@@ -28,18 +33,36 @@
 #define MOST_USUAL_NS                                                                                                  \
 	(10u * 1000 * 1000) /* what was slow for a while is not slept for so long when it is quick again */
 #define PARTS 16u	    /* a nap is this part of the time that went by */
+#define LONG_YIELD_NS                                                                                                  \
+	1000000u /* longer than one command of the peer's, and shorter than others' time on the processor */
+#define MOST_GAP 32u
+
+static uint64_t crowded_until_ns; /* atomic; CLOCK_MONOTONIC */
+static uint32_t gap;		  /* atomic: of the next yield that takes long */
 
 uint32_t g4_runs_on(void)
 {
 	return (uint32_t)sched_getcpu() + 1;
 }
 
-bool g4_step_aside(const uint32_t *runs_on)
+enum g4_step g4_step_aside(const uint32_t *runs_on)
 {
-	if (g4_load32_rlx(runs_on) != g4_runs_on())
-		return false;
+	if (runs_on && g4_load32_rlx(runs_on) != g4_runs_on())
+		return G4_STEP_LOOKS;
+	const uint64_t before = g4_monotonic_ns();
+	if (before < g4_load64_rlx(&crowded_until_ns))
+		return G4_STEP_SLEEPS;
 	sched_yield();
-	return true;
+	const uint64_t after = g4_monotonic_ns();
+	const uint32_t times = g4_load32_rlx(&gap);
+	if (after - before < LONG_YIELD_NS) {
+		if (times != 0)
+			g4_store32_rlx(&gap, 0);
+		return G4_STEP_ASIDE;
+	}
+	g4_store64_rlx(&crowded_until_ns, after + times * (after - before));
+	g4_store32_rlx(&gap, times == 0 ? 1 : times < MOST_GAP ? 2 * times : MOST_GAP);
+	return G4_STEP_SLEEPS;
 }
 
 void g4_waiter_begin(struct g4_waiter *waiter, struct g4_polling *polling, uint32_t most_spin_ns, bool woken)
@@ -70,12 +93,16 @@ bool g4_waiter_spins(struct g4_waiter *waiter)
 		waiter->spin_ns = 0;
 		return false;
 	}
-	if (waiter->peer && g4_step_aside(waiter->peer))
-		return true;
-	if (waiter->looks % YIELD_LOOKS == 0)
-		sched_yield();
-	g4_pause();
-	return true;
+	enum g4_step step = waiter->peer ? g4_step_aside(waiter->peer) : G4_STEP_LOOKS;
+	if (step == G4_STEP_LOOKS && waiter->looks % YIELD_LOOKS == 0)
+		step = g4_step_aside(NULL);
+	if (step == G4_STEP_SLEEPS) {
+		waiter->spin_ns = 0;
+		waiter->crowded = true;
+	}
+	if (step == G4_STEP_LOOKS)
+		g4_pause();
+	return step != G4_STEP_SLEEPS;
 }
 
 static uint64_t next_nap(const struct g4_waiter *waiter)
@@ -115,6 +142,6 @@ void g4_waiter_end(struct g4_waiter *waiter, bool done)
 {
 	if (waiter->naps && waiter->slack_ns > 0)
 		(void)prctl(PR_SET_TIMERSLACK, waiter->slack_ns, 0, 0, 0);
-	if (done)
+	if (done && !waiter->crowded)
 		g4_store32_rlx(&waiter->polling->usual_ns, (uint32_t)g4_min64(learn(waiter), MOST_USUAL_NS));
 }

@@ -29,16 +29,22 @@ struct g4_waiter {
 	bool tries;	      /* looks although it usually takes too long */
 	const uint32_t *peer; /* for g4_step_aside(); NULL: it cannot be there */
 	bool overslept;	      /* perhaps: it may have come during the one nap so far */
+	bool crowded;	      /* it sleeps for others' sake: how long it took tells nothing of what is waited for */
 	int slack_ns;	      /* the thread's own */
 };
 
 /* The processor that this thread runs on, + 1. */
 uint32_t g4_runs_on(void);
+enum g4_step {
+	G4_STEP_LOOKS, /* it is elsewhere, as far as is known, and nothing was done */
+	G4_STEP_ASIDE, /* it was here and had the processor meanwhile, or others did: look again */
+	G4_STEP_SLEEPS /* many want this processor: to sleep and to be woken takes less time than to look */
+};
 /*
- * One step of looking for what a thread does that said in *runs_on where it runs: if that is here, it gets the processor. False: it is
- * elsewhere, as far as is known, and nothing was done.
+ * One step of looking for what a thread does that said in *runs_on where it runs: if that is here, it gets the processor, as long as that
+ * does not take long. NULL: nobody says so, and the processor is offered to all.
  */
-bool g4_step_aside(const uint32_t *runs_on);
+enum g4_step g4_step_aside(const uint32_t *runs_on);
 
 /*
  * A wait begins. What is over within `most_spin_ns` as a rule is looked for, twice as long as usual and never longer than that,

@@ -95,9 +95,10 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection);
 /*
  * The kernel's descriptor of what this client has open, close-on-exec and the caller's, or a negative code: -G4_E_NOTSUP where
- * the server has none to give. flags: of open(2). Thread-safe.
+ * the server has none to give, -G4_E_NO_NUMBER where this process has no number for it. flags: of open(2). *instead_of: -1, or a descriptor
+ * of the caller's whose number it may have: it is closed when the answer is there, and then -1. Thread-safe.
  */
-int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags);
+int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags, int *instead_of);
 /* The epochs of its server's engine, until the connection is closed or forsaken; NULL: it tells none. */
 const uint64_t *g4_connection_epochs(const struct g4_connection *connection);
 /* Its socket, which only the connection may use and close. */

@@ -141,7 +141,10 @@ static bool look(struct worker *worker)
 			if (first || pending >= HELP_LOOKS)
 				return true;
 		}
-		if (!g4_step_aside(&header_of(host)->client_runs_on))
+		const enum g4_step step = g4_step_aside(&header_of(host)->client_runs_on);
+		if (step == G4_STEP_SLEEPS)
+			break;
+		if (step == G4_STEP_LOOKS)
 			g4_pause();
 	}
 	return false;

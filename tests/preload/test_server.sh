@@ -157,6 +157,38 @@ child.stdin.flush()
 print(child.communicate()[0], end="")
 PYTHON
 		)"
+	same "also by a program that has no number free to look at its mounts" "$(printf '6\nmounted\n6')" \
+		"$(python3 - "$gpu4fs" "$socket" "$mnt" "inside with blanks" <<'PYTHON' 2>&1
+import subprocess, sys
+tool, socket, top, name = sys.argv[1:]
+program = """
+import os, resource, sys, time
+top, name = sys.argv[1:]
+path = top + "/" + name + "/f"
+print(os.stat(path).st_size, flush=True)
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+try:
+    while True:
+        os.open("/dev/null", os.O_RDONLY)
+except OSError:
+    sys.stdin.readline()
+for _ in range(1000):  # until the server has seen it, if it is seen
+    if os.stat(path).st_size != 6:
+        break
+    time.sleep(0.01)
+print("mounted" if os.stat(path).st_size == 12 else "not seen", flush=True)
+"""
+child = subprocess.Popen([tool, "run", "-m", f"{socket}={top}", sys.executable, "-c", program, top, name], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+print(child.stdout.readline(), end="")
+subprocess.run(["mount", "-t", "tmpfs", "none", f"{top}/{name}"], check=True)
+with open(f"{top}/{name}/f", "w") as file:
+    file.write("what is here")
+print(child.communicate("\n")[0], end="")
+subprocess.run(["umount", f"{top}/{name}"], check=True)
+print(len(open(f"{top}/{name}/f").read()))
+PYTHON
+		)"
 fi
 
 # the command line
