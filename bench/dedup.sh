@@ -22,6 +22,9 @@ usage: bench/dedup.sh [OPTION]...
   --parts=LIST    of offline,amplification,table,sequential,reflink,ratio [all]
   --rounds=N      how often each is measured; the median counts [3]
   --tree=DIR      a tree, which is stored twice [/usr/share/doc]
+  --small=N       in its place N files of one to four pages of random data
+  --peers=LIST    of offline: of gpu4fs,gpu4fs-mount,gpu4fs-compare,gpu4fs-chunks,xfs-4k,
+                  btrfs-4k,xfs-128k,btrfs-128k [all]
   --mib=N         size of a file of random data, which is stored twice, the second time
                   4 KiB further; and of what is written for the amplification [512]
   --cache-mib=N   gpu4fs's cache while the amplification is measured: what is written before
@@ -41,12 +44,15 @@ TEXT
 parts=offline,amplification,table,sequential,reflink,ratio
 rounds=3 tree=/usr/share/doc mib=512 image_mib=4096 cache_mib=4 reflink_mib=2048 folder=build/bench build=build/release
 fill_mib=
+small=0 offline_peers=gpu4fs,gpu4fs-mount,gpu4fs-compare,gpu4fs-chunks,xfs-4k,btrfs-4k,xfs-128k,btrfs-128k
 tables=off,all,quarter entries=16000000
 for argument in "$@"; do
 	case $argument in
 	--parts=*) parts=${argument#*=} ;;
 	--rounds=*) rounds=${argument#*=} ;;
 	--tree=*) tree=${argument#*=} ;;
+	--small=*) small=${argument#*=} ;;
+	--peers=*) offline_peers=${argument#*=} ;;
 	--mib=*) mib=${argument#*=} ;;
 	--cache-mib=*) cache_mib=${argument#*=} ;;
 	--fill-mib=*) fill_mib=${argument#*=} ;;
@@ -163,6 +169,7 @@ same_contents() {
 deduplicate() {
 	case $1 in
 	gpu4fs) timed "$build/bin/gpu4fs" dedup run --image "$image" ;;
+	gpu4fs-mount) timed "$build/bin/gpu4fs" dedup run "$work/mnt" ;;
 	gpu4fs-compare) timed "$build/bin/gpu4fs" dedup run --compare --image "$image" ;;
 	gpu4fs-chunks) timed "$build/bin/gpu4fs" dedup run --chunks --image "$image" ;;
 	*-4k) timed duperemove -d -r -q -b 4096 --dedupe-options=partial "$work/mnt" ;;
@@ -177,9 +184,9 @@ offline() {
 	if [[ $type == gpu4fs ]]; then format=inprocess-blake3 type=fuse; fi
 	format_peer "$format" && mount_peer "$type" && fill && again "$type" || return 1
 	before=$(used) || return 1
-	if [[ $type == fuse ]]; then unmount_peer; else again "$type"; fi || return 1
+	if [[ $type == fuse && $peer != gpu4fs-mount ]]; then unmount_peer; else again "$type"; fi || return 1
 	deduplicate "$peer" || return 1
-	if [[ $type == fuse ]]; then mount_peer fuse; else again "$type"; fi || return 1
+	if mounted "$work/mnt"; then again "$type"; else mount_peer fuse; fi || return 1
 	after=$(used) || return 1
 	same_contents || return 1
 	timed_result offline "$peer"
@@ -364,16 +371,28 @@ there_are() {
 }
 
 dd if=/dev/urandom of="$image" bs=1M count="$image_mib" conv=fsync status=none
-cp -a "$tree" "$work/source/tree"
+if ((small > 0)); then
+	python3 bench/dedup_pages.py --files "$small" "$work/source/tree"
+else
+	cp -a "$tree" "$work/source/tree"
+fi
 dd if=/dev/urandom of="$work/source/random" bs=1M count="$mib" status=none
 dd if=/dev/urandom of="$work/page" bs=4096 count=1 status=none
 IFS=, read -ra list <<<"$parts"
 for part in "${list[@]}"; do
 	case $part in
 	offline)
+		IFS=, read -ra wanted <<<"$offline_peers"
 		peers=()
-		if needs duperemove; then mapfile -t peers < <(there_are xfs-4k btrfs-4k xfs-128k btrfs-128k); fi
-		in_turns offline gpu4fs gpu4fs-compare gpu4fs-chunks "${peers[@]}"
+		for peer in "${wanted[@]}"; do
+			if [[ $peer == gpu4fs* ]]; then peers+=("$peer"); fi
+		done
+		if needs duperemove; then
+			mapfile -t -O "${#peers[@]}" peers < <(for peer in "${wanted[@]}"; do
+				if [[ $peer != gpu4fs* ]]; then there_are "$peer"; fi
+			done)
+		fi
+		in_turns offline "${peers[@]}"
 		;;
 	amplification) # load does not change it
 		IFS=, read -ra peers <<<"$tables"
@@ -418,6 +437,7 @@ TARGETS = [  # what is compared, and with what
     ("sequential.mib_s", "dedup", "sequential.mib_s", "blake3", "at least", 0.85),
     ("offline.wall_s", "btrfs-4k", "offline.wall_s", "gpu4fs", "at least", 10),
     ("offline.wall_s", "xfs-4k", "offline.wall_s", "gpu4fs", "at least", 10),
+    ("offline.wall_s", "btrfs-4k", "offline.wall_s", "gpu4fs-mount", "at least", 10),
     ("reflink.wall_s", "gpu4fs", "reflink.wall_s", "btrfs", "at most", 1),
 ]
 targets = []

@@ -86,7 +86,7 @@ _gpu4fs() {
 		;;
 	restripe:-*) _gpu4fs_words "$current" "-n --dry-run --raid --image --socket --json --help --version" ;;
 	dedup:-*)
-		_gpu4fs_words "$current" "--memory --rate --compare --chunks --json --image --socket --mount --help --version"
+		_gpu4fs_words "$current" "--memory --rate --idle --compare --chunks --json --image --socket --mount --help --version"
 		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;

@@ -13,8 +13,8 @@
 #include "print/report.h"
 
 const char g4_help_dedup[] =
-	"run|estimate|stats [--memory SIZE] [--rate SIZE] [--compare] [--chunks]\n"
-	"                    [--json] DIRECTORY|FILE...\n"
+	"run|estimate|stats [--memory SIZE] [--rate SIZE] [--idle] [--compare]\n"
+	"                    [--chunks] [--json] DIRECTORY|FILE...\n"
 	"   or: gpu4fs dedup run|estimate|stats [OPTION]... --image IMAGE|--socket PATH\n"
 	"                    [DIRECTORY|FILE]...\n"
 	"   or: gpu4fs dedup stats|prune [--json] --mount DIRECTORY\n"
@@ -43,6 +43,7 @@ const char g4_help_dedup[] =
 	"                      more, checksums are read several times. Names of files come on top\n"
 	"                      (256M)\n"
 	"      --rate SIZE     share so many bytes a second, at most\n"
+	"      --idle          of a mount: go on only while nobody else uses it, but for a step a second\n"
 	"      --compare       read pages and compare them, also with BLAKE3\n"
 	"      --chunks        with run and estimate: also read all files and cut them by content, as\n"
 	"                      shredder does. It tells how much is the same wherever it begins, how\n"
@@ -265,10 +266,12 @@ static bool add_all(struct g4_dedup *dedup, char **paths, int count)
 	return good;
 }
 
-static const char *why(const struct target *target, int rc)
+static const char *why(const struct target *target, bool idle, int rc)
 {
 	if (rc == -EPERM && target->image == NULL && target->socket == NULL)
 		return "it is for root and the user who mounted it";
+	if (rc == -ENOTSUP && idle)
+		return "with this engine nobody knows whether others use it: leave --idle out";
 	return rc == -EINTR ? "interrupted" : strerror(-rc);
 }
 
@@ -288,7 +291,8 @@ static int go(struct g4_dedup *dedup, enum order order, char **paths, int count,
 	print_result(order, dedup, rc == 0, json);
 	rc = rc < 0 ? rc : closed;
 	if (rc < 0)
-		g4_cli_error("dedup", "%s: %s", name_of(target) != NULL ? name_of(target) : paths[0], why(target, rc));
+		g4_cli_error("dedup", "%s: %s", name_of(target) != NULL ? name_of(target) : paths[0],
+			     why(target, dedup->idle, rc));
 	good = good && rc == 0 && dedup->left_out == 0 && dedup->chunks.left_out == 0 && dedup->failed == 0;
 	g4_dedup_free(dedup);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
@@ -296,15 +300,12 @@ static int go(struct g4_dedup *dedup, enum order order, char **paths, int count,
 
 int g4_cli_dedup(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
-						     {"socket", required_argument, NULL, 's'},
-						     {"mount", required_argument, NULL, 'M'},
-						     {"memory", required_argument, NULL, 'm'},
-						     {"rate", required_argument, NULL, 'r'},
-						     {"compare", no_argument, NULL, 'c'},
-						     {"chunks", no_argument, NULL, 'C'},
-						     {"json", no_argument, NULL, 'j'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"image", required_argument, NULL, 'i'}, {"socket", required_argument, NULL, 's'},
+		{"mount", required_argument, NULL, 'M'}, {"memory", required_argument, NULL, 'm'},
+		{"rate", required_argument, NULL, 'r'},	 {"idle", no_argument, NULL, 'I'},
+		{"compare", no_argument, NULL, 'c'},	 {"chunks", no_argument, NULL, 'C'},
+		{"json", no_argument, NULL, 'j'},	 {NULL, 0, NULL, 0}};
 	struct target target = {NULL, NULL, NULL};
 	struct g4_dedup dedup = {.memory_bytes = 256 * G4_MIB};
 	enum order order;
@@ -322,6 +323,8 @@ int g4_cli_dedup(int argc, char **argv)
 			return g4_cli_usage("dedup", "--memory is a size of at least 4K, not '%s'", optarg);
 		else if (answer == 'r' && (g4_parse_size(optarg, &dedup.rate) < 0 || dedup.rate == 0))
 			return g4_cli_usage("dedup", "--rate is a size, not '%s'", optarg);
+		else if (answer == 'I')
+			dedup.idle = true;
 		else if (answer == 'c')
 			dedup.compare = true;
 		else if (answer == 'C')
@@ -344,6 +347,8 @@ int g4_cli_dedup(int argc, char **argv)
 		return g4_cli_usage("dedup", "a mounted directory, --image or --socket is needed");
 	if (order != RUN && (dedup.rate != 0 || dedup.compare))
 		return g4_cli_usage("dedup", "--rate and --compare are for run");
+	if (dedup.idle && (order == PRUNE || targets > 0))
+		return g4_cli_usage("dedup", "--idle is for directories of a mounted file system");
 	if (dedup.by_chunks && order != RUN && order != ESTIMATE)
 		return g4_cli_usage("dedup", "--chunks is for run and estimate");
 	if (dedup.by_chunks && dedup.memory_bytes < G4_DEDUP_CHUNKS_LEAST_BYTES)

@@ -164,6 +164,8 @@ static int share_all(struct g4_dedup *dedup, struct g4_dedup_record *jobs, uint6
 		i += n;
 		show(dedup, "duplicate", i, count);
 	}
+	if (rc == 0)
+		rc = g4_dedup_flush(dedup);
 	g4_dedup_handles_free(handles);
 	return rc;
 }
@@ -346,8 +348,9 @@ static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number
 	int64_t offset = 0, count;
 
 	while ((count = g4_dedup_sums(handle, offset, sums, SUMS_AT_ONCE)) > 0) {
-		if (g4_cli_interrupted())
-			return -EINTR;
+		const int waited = g4_cli_interrupted() ? -EINTR : g4_dedup_yield(dedup);
+		if (waited < 0)
+			return waited;
 		for (int64_t i = 0; i < count; i++) {
 			if (sums[i].offset / G4_DEDUP_PAGE_BYTES >= NO_PAGE)
 				return -EFBIG;
@@ -364,12 +367,16 @@ static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number
 /* 0, or what ends the pass. */
 static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number, struct gpu4fs_page_sum *sums)
 {
-	const struct g4_dedup_file *file = &dedup->file_list[number];
+	struct g4_dedup_file *file = &dedup->file_list[number];
 	const bool first = pass->low.key == 0 && pass->low.address == 0;
 	struct g4_dedup_handle handle;
 	int rc = g4_dedup_open(&dedup->place, file->path, false, &handle);
 
 	if (rc == 0) {
+		if (dedup->place.fs == NULL) { /* another file may have this name by now */
+			file->ino = handle.ino;
+			file->generation = handle.generation;
+		}
 		rc = take_pages(dedup, pass, number, &handle, first, sums);
 		g4_dedup_close(&handle);
 	}
@@ -415,7 +422,7 @@ int g4_dedup_go(struct g4_dedup *dedup)
 
 	each_once(dedup);
 	make_zero_keys(dedup);
-	dedup->begun_ns = g4_clock_ns(CLOCK_MONOTONIC);
+	dedup->throttle.last_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	dedup->record_room = dedup->memory_bytes / (2 * sizeof(*dedup->records)); /* qsort() may take as much again */
 	dedup->records = malloc(dedup->record_room * sizeof(*dedup->records));
 	int rc = sums == NULL || dedup->records == NULL ? -ENOMEM : sync_before(dedup);
@@ -426,6 +433,8 @@ int g4_dedup_go(struct g4_dedup *dedup)
 	dedup->records = NULL;
 	if (rc == 0 && dedup->by_chunks)
 		rc = g4_dedup_chunks(dedup);
+	if (rc == 0)
+		rc = g4_dedup_flush(dedup);
 	if (dedup->shared + dedup->holes > 0) { /* what is free tells of it from then on */
 		const int synced = g4_dedup_place_sync(&dedup->place);
 		rc = rc < 0 ? rc : synced;
@@ -438,5 +447,6 @@ void g4_dedup_free(struct g4_dedup *dedup)
 	for (uint64_t i = 0; i < dedup->files; i++)
 		free(dedup->file_list[i].path);
 	free(dedup->file_list);
+	free(dedup->queue);
 	free(dedup->records);
 }

@@ -8,6 +8,7 @@
 
 #include "base/progress_host.h"
 #include "cli/dedup_files.h"
+#include "task/job.h"
 
 #define G4_DEDUP_PAGE_BYTES UINT64_C(4096)
 #define G4_DEDUP_LEAST_BYTES UINT64_C(4096)
@@ -33,6 +34,7 @@ struct g4_dedup {
 	/* what to do */
 	uint64_t memory_bytes; /* for what is known of pages; names of files come on top */
 	uint64_t rate;	       /* bytes a second that are shared, 0: no limit */
+	bool idle;	       /* of a mount: only while nobody else uses it, or a step in G4_JOB_LEAST_NS */
 	bool share;	       /* else it only looks */
 	bool compare;
 	bool by_chunks; /* as well as by the sums of pages: files are read */
@@ -57,7 +59,9 @@ struct g4_dedup {
 	uint64_t file_room;
 	struct g4_dedup_record *records;
 	uint64_t record_count, record_room;
-	uint64_t begun_ns, paid; /* of the rate */
+	struct g4_job_throttle throttle;
+	struct g4_dedup_queue *queue; /* of a mount: rows that are not tried yet (cli/dedup_share.c) */
+	uint64_t granted_ns;	      /* when nobody else used it */
 };
 
 /* Adds a file, or all that are in a directory and below. False: something could not be read, which was said. */

@@ -236,8 +236,10 @@ static uint32_t most_pages(const struct g4_dedup_row *row)
 
 static int share(struct cutter *cutter, struct g4_dedup_row *row)
 {
-	const int rc = cutter->dedup->share && row->pages > 0 ? g4_dedup_share(cutter->dedup, cutter->handles, row) : 0;
+	int rc = cutter->dedup->share ? g4_dedup_share(cutter->dedup, cutter->handles, row) : 0;
 
+	if (rc == 0) /* the sums of the next stretch tell what was shared */
+		rc = g4_dedup_flush(cutter->dedup);
 	row->pages = 0;
 	return rc;
 }
@@ -444,8 +446,10 @@ static int take_pages(struct cutter *cutter, const struct g4_dedup_handle *handl
 		      uint32_t count)
 {
 	const uint64_t bytes = count * G4_DEDUP_PAGE_BYTES;
-	int rc = read_all(handle, pages->offset, cutter->contents, bytes);
+	int rc = g4_dedup_yield(cutter->dedup);
 
+	if (rc == 0)
+		rc = read_all(handle, pages->offset, cutter->contents, bytes);
 	for (uint32_t i = 0, n; i < count && rc == 0; i += n) {
 		const uint8_t *contents = cutter->contents + i * G4_DEDUP_PAGE_BYTES;
 		const bool zeros = is_zeros(contents);

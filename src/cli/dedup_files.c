@@ -18,12 +18,15 @@
 int g4_dedup_place_mounted(struct g4_dedup_place *place, const char *path)
 {
 	struct g4_ioc_sums io = {0};
+	struct g4_ioc_same same = {0};
 	struct stat st;
 
 	*place = (struct g4_dedup_place){.root = open(path, HERE)};
 	if (place->root < 0)
 		return -errno;
-	if (fstat(place->root, &st) < 0 || (ioctl(place->root, G4_IOC_SUMS, &io) < 0 && errno != EISDIR)) {
+	/* nothing is shared yet: whether this server knows the ioctls, and this user may have them or not */
+	if (fstat(place->root, &st) < 0 || (ioctl(place->root, G4_IOC_SUMS, &io) < 0 && errno != EISDIR) ||
+	    (ioctl(place->root, G4_IOC_SAME, &same) < 0 && errno != EPERM)) {
 		const int rc = -errno;
 		g4_dedup_place_close(place);
 		return rc;
@@ -229,16 +232,13 @@ int64_t g4_dedup_same(const struct g4_dedup_handle *from, uint64_t from_offset, 
 		from = to;
 		from_offset = to_offset;
 	}
-	if (to->file != NULL)
-		return gpu4fs_dedupe_range(from->file, (int64_t)from_offset, to->file, (int64_t)to_offset, bytes,
-					   (compare ? GPU4FS_DEDUPE_COMPARE : 0) | (zeros ? GPU4FS_DEDUPE_ZEROS : 0));
-	struct g4_ioc_same io = {.from = from->ino,
-				 .from_generation = from->generation,
-				 .flags = G4_COPY_SAME | (compare ? G4_COPY_COMPARE : 0) | (zeros ? G4_COPY_ZEROS : 0),
-				 .from_offset = from_offset,
-				 .to_offset = to_offset,
-				 .bytes = bytes};
-	if (ioctl(to->fd, G4_IOC_SAME, &io) < 0)
+	return gpu4fs_dedupe_range(from->file, (int64_t)from_offset, to->file, (int64_t)to_offset, bytes,
+				   (compare ? GPU4FS_DEDUPE_COMPARE : 0) | (zeros ? GPU4FS_DEDUPE_ZEROS : 0));
+}
+
+int g4_dedup_same_rows(const struct g4_dedup_place *place, struct g4_ioc_same *io)
+{
+	if (ioctl(place->root, G4_IOC_SAME, io) < 0)
 		return -errno;
-	return io.status < 0 ? -g4_errno(io.status) : (int64_t)io.bytes;
+	return io->count > 0 ? 0 : -g4_errno(io->status);
 }

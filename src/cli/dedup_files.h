@@ -53,7 +53,7 @@ int g4_dedup_dir_open(const struct g4_dedup_place *place, const char *path, stru
 int g4_dedup_dir_next(const struct g4_dedup_place *place, struct g4_dedup_dir *dir, struct g4_dedup_entry *out);
 void g4_dedup_dir_close(struct g4_dedup_dir *dir);
 
-/* A regular file. With `change` its pages can be given to g4_dedup_same() as the target, which changes no contents. */
+/* A regular file. With `change` its pages can be given to g4_dedup_same() as the target, which changes no contents; of a mount any open will do. */
 int g4_dedup_open(const struct g4_dedup_place *place, const char *path, bool change, struct g4_dedup_handle *out);
 void g4_dedup_close(struct g4_dedup_handle *handle);
 /* gpu4fs_restripe() of a file that was opened with `change`, or to look. -EPERM: as above. */
@@ -69,8 +69,14 @@ static inline bool g4_dedup_has_sum(const struct gpu4fs_page_sum *page)
 }
 /* Contents, as gpu4fs_pread(). Where it is allowed they do not count as read (O_NOATIME). */
 int64_t g4_dedup_read(const struct g4_dedup_handle *handle, uint64_t offset, void *to, uint64_t bytes);
-/* gpu4fs_dedupe_range(), of which a mount does a part at a time. `from` NULL: zeros, and from_offset is not used. */
+/* gpu4fs_dedupe_range(), of files that are not of a mount. `from` NULL: zeros, and from_offset is not used. */
 int64_t g4_dedup_same(const struct g4_dedup_handle *from, uint64_t from_offset, const struct g4_dedup_handle *to,
 		      uint64_t to_offset, uint64_t bytes, bool compare);
+/*
+ * The same of a mount, for io->count rows. 0, or an errno for all; else the mount sets count and each tried row's bytes and status, which is
+ * no errno. With G4_IOC_SAME_IDLE -EAGAIN, and no row tried, while others use it, -ENOTSUP where it can not know.
+ */
+struct g4_ioc_same;
+int g4_dedup_same_rows(const struct g4_dedup_place *place, struct g4_ioc_same *io);
 
 #endif

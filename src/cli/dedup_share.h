@@ -7,6 +7,7 @@
 
 struct g4_dedup_file {
 	uint64_t ino;
+	uint32_t generation; /* of what was opened last: with its number what rows of a mount name */
 	char *path;
 	bool told; /* that it can not be opened */
 };
@@ -30,9 +31,12 @@ int64_t g4_dedup_handles_get(struct g4_dedup *dedup, struct g4_dedup_handles *ha
 
 /*
  * Shares what is the same of a row, counts it in `shared` or `holes`, the rest in `different` and `failed`, and keeps to the rate. 0, or an errno that
- * the next row would have, too.
+ * the next row would have, too. Of a mount rows may wait in the queue, for the next ones or for g4_dedup_flush(), and are counted then.
  */
 int g4_dedup_share(struct g4_dedup *dedup, struct g4_dedup_handles *handles, const struct g4_dedup_row *row);
+int g4_dedup_flush(struct g4_dedup *dedup);
+/* Before a piece of work that shares nothing: with `idle` waits until nobody else uses the mount, or the next step is due. 0, or an errno. */
+int g4_dedup_yield(struct g4_dedup *dedup);
 
 /* Tells of an error of a path, negative as it is; false. */
 bool g4_dedup_tell(struct g4_dedup *dedup, const char *path, int64_t result);

@@ -138,11 +138,9 @@ G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const stru
 	}
 	if (g4_ddt_brings(&fs->ddt, address))
 		*brought = bring(wg, fs, address) || *brought;
-	if (batch->verifies && !g4_fetch_is(wg, fs, address, g4_line_data(&fs->cache, batch->lines[k]))) {
-		if (batch->algorithm == G4_CHECKSUM_BLAKE3) /* it was, when it was written */
-			g4_ddt_suspect(&fs->ddt, address);
+	if (batch->verifies &&
+	    !g4_fetch_is(wg, fs, address, &key, batch->domain, mark, g4_line_data(&fs->cache, batch->lines[k])))
 		return G4_KNOWN_NOT;
-	}
 	g4_batch_marks(batch)[k] = batch->verifies ? mark : 0;
 	return g4_address_stored(address);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading contents from the device, and comparing them with their sums. */
 #include "data/fetch.h"
+
+#include "alloc/share.h"
 #include "data/map.h"
 #include "data/sums.h"
 #include "inode/events.h"
@@ -376,10 +378,22 @@ G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_in
 	return there < 0 ? there : rc;
 }
 
-G4_FN int g4_fetch_is(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const void *bytes)
+/* Whether a page has the sum that it is listed with. */
+G4_FN static bool has_key(struct g4_wg *wg, const void *page, const struct g4_listing_key *key, uint64_t domain)
+{
+	const void *const pages[1] = {page};
+	struct g4_sum_entry made;
+
+	g4_sums_make(wg, g4_listing_algorithm(key->bytes), pages, 1, &made);
+	const struct g4_listing_key has = g4_listing_key(&made, domain);
+	return g4_bytes_equal(has.bytes, key->bytes, G4_LISTING_SUM_BYTES);
+}
+
+G4_FN int g4_fetch_is(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const struct g4_listing_key *key,
+		      uint64_t domain, uint32_t mark, const void *bytes)
 {
 	const uint8_t *at = in_memory(fs, address);
-	const uint32_t mark = g4_scratch_mark(wg);
+	const uint32_t scratch = g4_scratch_mark(wg);
 	int rc = 0;
 
 	if (at == NULL) {
@@ -389,11 +403,14 @@ G4_FN int g4_fetch_is(struct g4_wg *wg, struct g4_fs *fs, struct g4_address addr
 
 		g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
 		rc = g4_space_transfer(wg, &fs->space, &request, 1);
-		if (rc < 0)
-			suspect(fs, address, G4_PAGE_BYTES);
 		at = page;
 	}
 	const bool same = rc == 0 && g4_bytes_equal(at, bytes, G4_PAGE_BYTES);
-	g4_scratch_release(wg, mark);
+	if (!same && (rc < 0 || !has_key(wg, at, key, domain))) {
+		g4_fence_acq(); /* the mark is loaded last: if it is the same, all that was read is of the page that is listed */
+		if (mark == g4_share_mark(&fs->alloc, address))
+			suspect(fs, address, G4_PAGE_BYTES);
+	}
+	g4_scratch_release(wg, scratch);
 	return same;
 }

@@ -6,6 +6,7 @@
 #ifndef G4_FETCH_H
 #define G4_FETCH_H
 
+#include "format/owners.h"
 #include "inode/mounted.h"
 
 /*
@@ -15,10 +16,13 @@
 G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 		   struct g4_space_io *requests, uint32_t count);
 /*
- * Whether what is stored at an address, of a file that nobody has locked, is these bytes, a page of engine memory: no sum is asked for, for
- * nothing is read but to be compared. 1; 0: it is not, or can not be read, and is suspect then.
+ * Whether what is listed at an address with this key (format/owners.h), of a file that nobody has locked, is these bytes, a page of engine
+ * memory: 1; 0: it is not, or can not be read. `mark`: g4_share_mark()'s, taken before it was found listed; `domain`: the key's. What is there
+ * is suspect where it can not be read or does not have the sum that it is listed with, unless the mark says that it may have gone since: then
+ * what was read may be another page, which is whole.
  */
-G4_FN int g4_fetch_is(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const void *bytes);
+G4_FN int g4_fetch_is(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const struct g4_listing_key *key,
+		      uint64_t domain, uint32_t mark, const void *bytes);
 /* Whether an error is of single pages or of their sums: others of the same request may be whole. */
 G4_FN G4_INLINE bool g4_fetch_is_damage(int rc)
 {

@@ -86,6 +86,8 @@ uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint3
  * *limit is the largest possible size; -G4_E_NOTSUP: this engine, or device, can not.
  */
 int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit);
+/* 1: no command is under way but background jobs; 0: some are; -G4_E_NOTSUP: it runs elsewhere, and this is not known here. Thread-safe. */
+int g4_engine_is_idle(const struct g4_engine *engine);
 /* Runs one command on the calling thread; returns cmd->status. */
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
 /* The same with a walk before it (ring/client_host.h); where the engine runs elsewhere, they wait for it once. */

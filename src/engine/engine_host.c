@@ -139,6 +139,11 @@ static bool is_idle(const struct g4_engine *engine)
 	return true;
 }
 
+int g4_engine_is_idle(const struct g4_engine *engine)
+{
+	return engine->ring ? -G4_E_NOTSUP : is_idle(engine);
+}
+
 static void kick(struct g4_engine *engine)
 {
 	if (!engine->thread_runs || g4_xchg32(&engine->kicked, 1))

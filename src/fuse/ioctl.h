@@ -33,20 +33,33 @@ G4_STATIC_ASSERT(sizeof(struct g4_ioc_sums) < 16384, "what an ioctl carries is b
 #define G4_IOC_SUMS _IOWR(0xb4, 4, struct g4_ioc_sums)
 
 /*
- * On a file, however it is open, for root and the user who mounted: COPY_RANGE with G4_COPY_SAME to it. The source is named by its
- * number, since the kernel does not tell the server which file another descriptor stands for. As nothing but what is the same
- * already is shared, a number that has been given to another file does no harm; its generation tells it, too.
+ * On any file or directory, however it is open, for root and the user who mounted: COPY_RANGE with G4_COPY_SAME for each row, one after the
+ * other, so that many short ones take one way to the server. Files are named by their numbers, since the kernel does not tell the server
+ * which file another descriptor stands for. As nothing but what is the same already is shared, a number that has been given to another
+ * file does no harm; generations tell it, too. The server ends early behind G4_IOC_SAME_BYTES, and with G4_IOC_SAME_IDLE where another
+ * command is under way.
  */
-struct g4_ioc_same {
-	uint64_t from; /* inode */
-	uint32_t from_generation;
-	uint32_t flags; /* G4_COPY_SAME, G4_COPY_COMPARE, G4_COPY_ZEROS */
+#define G4_IOC_SAME_ROWS 288u
+#define G4_IOC_SAME_BYTES (UINT64_C(16) << 20)
+#define G4_IOC_SAME_IDLE 1u
+struct g4_ioc_same_row {
+	uint64_t from, to; /* inodes */
+	uint32_t from_generation, to_generation;
 	uint64_t from_offset, to_offset;
-	uint64_t bytes; /* out: so many are the same and shared */
+	uint32_t bytes; /* out: so many are the same and shared */
+	uint32_t flags; /* G4_COPY_SAME, G4_COPY_COMPARE, G4_COPY_ZEROS */
 	int32_t status; /* out: 0 or a negative code */
 	uint32_t reserved;
 };
-#define G4_IOC_SAME _IOWR(0xb4, 5, struct g4_ioc_same)
+struct g4_ioc_same {
+	uint32_t count; /* out: rows that were tried, the first ones */
+	uint32_t flags; /* G4_IOC_SAME_IDLE */
+	int32_t status; /* out: -G4_E_AGAIN: another command is under way; -G4_E_NOTSUP: this engine can not tell */
+	uint32_t reserved;
+	struct g4_ioc_same_row rows[G4_IOC_SAME_ROWS];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_ioc_same) < 16384, "what an ioctl carries is below 16 KiB");
+#define G4_IOC_SAME _IOWR(0xb4, 7, struct g4_ioc_same)
 
 /* On a file, however it is open, for root and the user who mounted: RESTRIPE. */
 struct g4_ioc_restripe {

@@ -371,37 +371,60 @@ static int open_by_number(fuse_req_t req, uint64_t ino, uint32_t generation, uin
 }
 
 /* What the kernel has of both files in its cache stays right: neither contents nor sizes nor times change. */
-static void same(fuse_req_t req, fuse_ino_t ino, const void *in_buf)
+static void same_row(fuse_req_t req, struct g4_ioc_same_row *row)
 {
 	struct g4_fuse_host *host = g4_fuse_host_of(req);
+	struct g4_cmd cmd = {.op = G4_CMD_COPY_RANGE,
+			     .offset = row->from_offset,
+			     .offset2 = row->to_offset,
+			     .length = row->bytes,
+			     .flags = row->flags};
+
+	row->status = -G4_E_INVAL;
+	if ((row->flags & ~(uint32_t)(G4_COPY_COMPARE | G4_COPY_ZEROS)) == G4_COPY_SAME)
+		row->status = open_by_number(req, row->from, row->from_generation, G4_OPEN_READ, &cmd.handle);
+	if (row->status >= 0)
+		row->status = open_by_number(req, row->to, row->to_generation, G4_OPEN_WRITE, &cmd.handle2);
+	if (row->status >= 0)
+		row->status = g4_engine_execute(host->engine, &cmd);
+	row->bytes = row->status < 0 ? 0 : (uint32_t)cmd.value;
+	if (cmd.handle2)
+		g4_fuse_release_handle(host, cmd.handle2);
+	if (cmd.handle)
+		g4_fuse_release_handle(host, cmd.handle);
+}
+
+/* Whether another row can be begun: 0, or a code. */
+static int same_more(fuse_req_t req, uint32_t flags)
+{
+	const int idle = flags & G4_IOC_SAME_IDLE ? g4_engine_is_idle(g4_fuse_host_of(req)->engine) : 1;
+
+	return idle < 0 ? idle : idle ? 0 : -G4_E_AGAIN;
+}
+
+static void same(fuse_req_t req, const void *in_buf)
+{
 	const struct fuse_ctx *context = fuse_req_ctx(req);
-	struct g4_cmd cmd = {.op = G4_CMD_COPY_RANGE};
 	struct g4_ioc_same io;
+	uint64_t bytes = 0;
+	uint32_t k = 0;
 
 	if (context->uid != 0 && context->uid != geteuid()) {
 		fuse_reply_err(req, EPERM);
 		return;
 	}
 	memcpy(&io, in_buf, sizeof(io));
-	if ((io.flags & ~(uint32_t)(G4_COPY_COMPARE | G4_COPY_ZEROS)) != G4_COPY_SAME) {
+	if (io.count > G4_IOC_SAME_ROWS || (io.flags & ~G4_IOC_SAME_IDLE)) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
-	io.status = open_by_number(req, io.from, io.from_generation, G4_OPEN_READ, &cmd.handle);
-	if (io.status >= 0)
-		io.status = open_by_number(req, ino, 0, G4_OPEN_WRITE, &cmd.handle2);
-	if (io.status >= 0) {
-		cmd.offset = io.from_offset;
-		cmd.offset2 = io.to_offset;
-		cmd.length = io.bytes;
-		cmd.flags = io.flags;
-		io.status = g4_engine_execute(host->engine, &cmd);
+	io.status = same_more(req, io.flags);
+	while (k < io.count && bytes < G4_IOC_SAME_BYTES && io.status == 0) {
+		bytes += io.rows[k].bytes;
+		same_row(req, &io.rows[k++]);
+		io.status = same_more(req, io.flags);
 	}
-	io.bytes = io.status < 0 ? 0 : cmd.value;
-	if (cmd.handle2)
-		g4_fuse_release_handle(host, cmd.handle2);
-	if (cmd.handle)
-		g4_fuse_release_handle(host, cmd.handle);
+	io.count = k;
 	fuse_reply_ioctl(req, 0, &io, sizeof(io));
 }
 
@@ -433,14 +456,14 @@ static bool own_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, const st
 		resize(req, in_buf);
 	else if (cmd == G4_IOC_JOB && BOTH_WAYS(struct g4_ioc_job))
 		do_job(req, in_buf);
-	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_SAME || cmd == G4_IOC_RESTRIPE))
+	else if (cmd == G4_IOC_SAME && BOTH_WAYS(struct g4_ioc_same))
+		same(req, in_buf);
+	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_RESTRIPE))
 		fuse_reply_err(req, EISDIR);
 	else if (cmd == G4_IOC_MAP && BOTH_WAYS(struct g4_ioc_map))
 		map(req, ino, fi, in_buf);
 	else if (cmd == G4_IOC_SUMS && BOTH_WAYS(struct g4_ioc_sums))
 		sums(req, ino, fi, in_buf);
-	else if (cmd == G4_IOC_SAME && BOTH_WAYS(struct g4_ioc_same))
-		same(req, ino, in_buf);
 	else if (cmd == G4_IOC_RESTRIPE && BOTH_WAYS(struct g4_ioc_restripe))
 		restripe(req, ino, in_buf);
 	else

@@ -10,6 +10,7 @@
 #include "alloc/share.h"
 #include "data/batch.h"
 #include "data/dirty.h"
+#include "data/fetch.h"
 #include "data/sums.h"
 #include "dedup/table.h"
 #include "fs/fs.h"
@@ -280,6 +281,64 @@ static void what_has_rotted_is_not(void **state)
 	rig.image[at + 1000] ^= 4;
 }
 
+/* Without BLAKE3 as well: a writer that compares with it takes it from the list, and after the next mount the good page is found. */
+static void what_has_rotted_is_found_no_more(void **state)
+{
+	(void)state;
+	rig_pattern(data, 9, 4 * G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, 4 * G4_PAGE_BYTES), at = rig_place(&rig, a, 2);
+	unmount();
+	rig.image[at + 1000] ^= 4;
+	mount_again();
+	const uint64_t b = make_with(1, data, 4 * G4_PAGE_BYTES), stored = rig_place(&rig, b, 2);
+	assert_int_not_equal(stored, at);
+	assert_true(g4_ddt_is_suspect(&rig.fs->ddt, g4_address_from(at)));
+	assert_false(g4_ddt_is_suspect(&rig.fs->ddt, g4_address_from(rig_place(&rig, a, 1))));
+	mount_again();
+	const uint64_t c = make_with(2, data, 4 * G4_PAGE_BYTES);
+	assert_int_equal(rig_place(&rig, c, 2), stored);
+	assert_int_equal(rig_place(&rig, c, 1), rig_place(&rig, a, 1));
+	expect(c, data, 4 * G4_PAGE_BYTES);
+	rig.image[at + 1000] ^= 4;
+}
+
+/* Other contents with the sum by which a page is listed are no damage. */
+static void what_collides_is_whole(void **state)
+{
+	(void)state;
+	rig_pattern(data, 10, G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, G4_PAGE_BYTES), at = rig_place(&rig, a, 0);
+	collide(data, 700);
+	const uint64_t b = make_with(1, data, G4_PAGE_BYTES);
+	assert_int_not_equal(rig_place(&rig, b, 0), at);
+	assert_false(g4_ddt_is_suspect(&rig.fs->ddt, g4_address_from(at)));
+	const struct g4_listing_key key = key_of(data);
+	assert_int_equal(g4_share_is_listed(rig.wg, &rig.fs->alloc, g4_address_from(at), key.bytes), 1);
+}
+
+/* What was found listed has gone before it is read: what is read there instead is no damage. With the mark of what is there it is. */
+static void what_came_before_it_was_read_is_whole(void **state)
+{
+	(void)state;
+	rig_pattern(data, 11, G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, G4_PAGE_BYTES);
+	const struct g4_address at = g4_address_from(rig_place(&rig, a, 0));
+	const struct g4_listing_key key = key_of(data);
+	const uint32_t mark = g4_share_mark(&rig.fs->alloc, at);
+	const uint32_t scratch = g4_scratch_mark(rig.wg);
+	uint8_t *page = g4_scratch_take_page(rig.wg);
+	memcpy(page, data, G4_PAGE_BYTES);
+	assert_int_equal(g4_fetch_is(rig.wg, rig.fs, at, &key, 0, mark, page), 1);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	rig.image[g4_address_stored(at)] ^= 1; /* others' contents */
+	assert_int_equal(g4_fetch_is(rig.wg, rig.fs, at, &key, 0, mark, page), 0);
+	assert_false(g4_ddt_is_suspect(&rig.fs->ddt, at));
+	assert_int_equal(g4_fetch_is(rig.wg, rig.fs, at, &key, 0, g4_share_mark(&rig.fs->alloc, at), page), 0);
+	assert_true(g4_ddt_is_suspect(&rig.fs->ddt, at));
+	g4_scratch_release(rig.wg, scratch);
+}
+
 /* What can not be read is nobody's: it is stored, the write does not fail, and it is found no more. */
 static void what_can_not_be_read_is_not(void **state)
 {
@@ -335,6 +394,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_came_in_its_place_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_came_there_before_publishing_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_has_rotted_is_not, setup_blake3, teardown),
+		cmocka_unit_test_setup_teardown(what_has_rotted_is_found_no_more, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(what_has_rotted_is_found_no_more, setup_xxh3, teardown),
+		cmocka_unit_test_setup_teardown(what_collides_is_whole, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(what_came_before_it_was_read_is_whole, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_can_not_be_read_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(each_kind_finds_its_own, setup_blake3, teardown),
 	};

@@ -115,23 +115,34 @@ check "an end of file in a page" cmp "$work/tree/odd" "$mnt/odd2"
 
 # The ioctls behind it: what makes no sense is refused, and changes nothing
 cat >"$work/ioctls.py" <<'PYTHON'
-import errno, fcntl, os, struct, sys
+import errno, fcntl, os, struct, sys, threading
 
+ROWS = 288
 SAME, COMPARE = 2, 4
 top = sys.argv[1]
 
 
-def same(to, source, generation=0, flags=SAME, from_offset=0, to_offset=0, size=4096):
-    """What is shared, or the error of the call, or a negative code of the engine's."""
-    io = bytearray(struct.pack("=QIIQQQiI", source, generation, flags, from_offset, to_offset, size, 0, 0))
-    with open(to, "rb") as file:
+def same_rows(rows, count=None, flags=0):
+    """The error of the call, or its status and what each row that was tried came to: what is shared, or a negative code of the engine's."""
+    io = bytearray(struct.pack("=IIiI", len(rows) if count is None else count, flags, 0, 0) + b"".join(rows))
+    io.extend(bytes(16 + ROWS * 56 - len(io)))
+    with open(f"{top}/odd2", "rb") as file:
         try:
-            fcntl.ioctl(file, 3 << 30 | len(io) << 16 | 0xB4 << 8 | 5, io)
+            fcntl.ioctl(file, 3 << 30 | len(io) << 16 | 0xB4 << 8 | 7, io)
         except OSError as error:
             return errno.errorcode[error.errno]
-    shared, status = struct.unpack_from("=Qi", io, 32)
-    assert status == 0 or shared == 0
-    return status or shared
+    tried, _, status = struct.unpack_from("=IIi", io)
+    results = [struct.unpack_from("=IIi", io, 16 + k * 56 + 40) for k in range(tried)]
+    assert all(code == 0 or shared == 0 for shared, _, code in results)
+    return status, [code or shared for shared, _, code in results]
+
+
+def row(to, source, generation=0, flags=SAME, from_offset=0, to_offset=0, size=4096):
+    return struct.pack("=QQIIQQIIiI", source, os.stat(to).st_ino, generation, 0, from_offset, to_offset, size, flags, 0, 0)
+
+
+def same(*arguments, **named):
+    return same_rows([row(*arguments, **named)])[1][0]
 
 
 def sums(path, flags):
@@ -159,10 +170,10 @@ expect("the same", same(odd, number, size=8192), 5000)
 expect("bytes compared", same(odd, number, flags=SAME | COMPARE, size=8192), 5000)
 expect("other contents", same(other, number, size=8192), 0)
 for flags in 0, COMPARE, 1, 1 | SAME, 8, 8 | 1, 16 | SAME, 0xFFFFFFFF:
-    expect(f"flags {flags}", same(odd, number, flags=flags), "EINVAL")
+    expect(f"flags {flags}", same(odd, number, flags=flags), refused)
 expect("an offset in a page", same(odd, number, from_offset=1), refused)
 expect("... of the target", same(odd, number, to_offset=4095), refused)
-expect("a range that has no end", same(odd, number, from_offset=1 << 63, size=1 << 63), refused)
+expect("a range that has no end", same(odd, number, from_offset=(1 << 64) - 4096, size=8192), refused)
 expect("behind the end", same(odd, number, from_offset=1 << 40), 0)
 expect("another generation", same(odd, number, generation=0xFFFFFFFF), refused)
 expect("zeros of another", same(odd, number, flags=8 | SAME), refused)
@@ -171,6 +182,39 @@ expect("itself", same(odd, os.stat(odd).st_ino, size=8192), refused)
 for source in 0, 7, 1 << 63, (1 << 64) - 1, os.stat(top).st_ino, os.stat(f"{top}/tree").st_ino, number + 1, number + 256:
     if source not in (os.stat(odd).st_ino, os.stat(other).st_ino):
         expect(f"source {source}", same(odd, source), lambda found: refused(found) or found == 0 or found == 4096)
+expect("many rows", same_rows([row(odd, number)] * ROWS), (0, [4096] * ROWS))
+several = same_rows([row(odd, number, flags=0 if k == 1 else SAME) for k in range(3)])[1]
+expect("one that is refused among others", (several[0], refused(several[1]), several[2]), (4096, True, 4096))
+expect("rows that are too long together", len(same_rows([row(odd, number, size=9 << 20)] * 3)[1]), 2)
+expect("no rows", same_rows([]), (0, []))
+expect("more rows than there are", same_rows([], count=ROWS + 1), "EINVAL")
+expect("unknown flags", same_rows([], flags=2), "EINVAL")
+
+# Beside another user's commands nothing is begun that is to be idle; without them it is
+stop = threading.Event()
+
+
+def use(name):
+    with open(f"{top}/{name}", "wb") as file:
+        while not stop.is_set():
+            file.write(b"x")
+            file.flush()
+            os.fsync(file.fileno())
+    os.unlink(f"{top}/{name}")
+
+
+users = [threading.Thread(target=use, args=(f"used{k}",)) for k in range(2)]
+for user in users:
+    user.start()
+while (found := same_rows([row(odd, number)] * 2, flags=1))[0] == 0:
+    pass
+expect("idle, beside others", (found[0] < 0, len(found[1]) < 2), (True, True))
+stop.set()
+for user in users:
+    user.join()
+while (found := same_rows([row(odd, number)] * 2, flags=1))[0] != 0:
+    pass
+expect("idle, alone", found, (0, [4096, 4096]))
 expect("sums", sums(odd, os.O_RDONLY), 2)
 expect("sums of what is open for writing only", sums(odd, os.O_WRONLY), "EBADF")
 expect("sums of a directory", sums(top, os.O_RDONLY), "EISDIR")
@@ -197,7 +241,7 @@ wait "$slow"
 same "a run that is ended says so" 1 "$?"
 same "... in its report, too" True "$(of ended_early <"$work/report")"
 check "... with what it has shared" test "$(of shared_bytes <"$work/report")" -gt 0
-same "another one has nothing left" 0 "$(value failed_bytes run "$mnt/slow1" "$mnt/slow2")"
+same "another one, which gives way to others, has nothing left" 0 "$(value failed_bytes run --idle "$mnt/slow1" "$mnt/slow2")"
 same "... that is not shared" 1000 "$(value stored_bytes stats "$mnt/slow1" "$mnt/slow2")"
 
 # Programs that change everything, and read what they wrote, beside runs
@@ -271,12 +315,13 @@ PYTHON
 mkdir "$mnt/busy" "$work/busy"
 python3 "$work/writers.py" "$mnt/busy" "$work/busy" >"$work/writers" 2>&1 &
 writers=$!
-runs=0 failed=0 shared=0
+runs=0 failed=0 shared=0 idle=()
 while kill -0 "$writers" 2>/dev/null || ((runs < 3)); do
 	memory=$((runs % 2 ? 16 : 256))K
-	"$gpu4fs" dedup run --json --memory "$memory" "$mnt/busy" >"$work/report" 2>>"$work/runs" || failed=$((failed + 1))
+	"$gpu4fs" dedup run --json --memory "$memory" "${idle[@]}" "$mnt/busy" >"$work/report" 2>>"$work/runs" || failed=$((failed + 1))
 	shared=$((shared + $(of shared_bytes <"$work/report")))
 	runs=$((runs + 1))
+	if ((runs % 4 == 3)); then idle=(--idle); else idle=(); fi
 done
 wait "$writers"
 same "programs find what they wrote ($runs runs)" 0 "$?"
