@@ -17,8 +17,9 @@ struct plan {
 	uint32_t first, count; /* those before `first` were there already, and stay as they are */
 	uint64_t address, end; /* the end that is not to be passed by more than a MiB of each column */
 	uint32_t level, with_disk;
-	uint64_t next[G4_MAX_DISKS]; /* the first byte of each disk that is not given away */
-	uint64_t left[G4_MAX_DISKS];
+	/* the gap of each disk that is given away next: its first byte, and how long it is; and bytes of all gaps from there on */
+	uint64_t next[G4_MAX_DISKS], run[G4_MAX_DISKS], left[G4_MAX_DISKS];
+	uint64_t stop[G4_MAX_DISKS]; /* of each disk: where what chunks may have ends */
 	uint32_t disk_count;
 };
 
@@ -48,6 +49,31 @@ G4_FN static uint32_t roomiest(const struct plan *plan, const uint32_t *disks, u
 			best = d;
 	}
 	return best;
+}
+
+/* The first gap of a disk from `*at` on, which then is where it begins; its bytes, 0: there is none. */
+G4_FN static uint64_t find_gap(const struct plan *plan, uint32_t disk, uint64_t *at)
+{
+	uint64_t end = plan->stop[disk];
+	bool moved = true;
+
+	while (moved && *at < plan->stop[disk]) { /* most places are in order, so it is done after the second look */
+		end = plan->stop[disk];
+		moved = false;
+		for (uint32_t n = 0; n < plan->count; n++)
+			for (uint32_t k = 0; k < (uint32_t)plan->chunks[n].columns * plan->chunks[n].copies; k++) {
+				const uint64_t place = plan->chunks[n].places[k], from = g4_place_address(place);
+				if (g4_place_disk(place) != disk || from + plan->chunks[n].place_bytes <= *at)
+					continue;
+				if (from > *at) {
+					end = g4_min64(end, from);
+				} else {
+					*at = from + plan->chunks[n].place_bytes;
+					moved = true;
+				}
+			}
+	}
+	return *at < plan->stop[disk] ? end - *at : 0;
 }
 
 /* Whether `chunk` goes on where the last of the plan ends, on the same disks. */
@@ -87,17 +113,22 @@ G4_FN static void add_chunk(struct plan *plan, const uint32_t *disks, uint32_t c
 	chunk->bytes += bytes;
 	plan->address += bytes;
 	for (uint32_t k = 0; k < columns * copies; k++) {
-		plan->next[disks[k]] += place_bytes;
-		plan->left[disks[k]] -= place_bytes;
+		const uint32_t d = disks[k];
+		plan->next[d] += place_bytes;
+		plan->run[d] -= place_bytes;
+		plan->left[d] -= place_bytes;
+		if (plan->run[d] == 0 && plan->left[d])
+			plan->run[d] = find_gap(plan, d, &plan->next[d]);
 	}
 }
 
 /* All of each disk, one behind the other. */
 G4_FN static void plan_none(struct plan *plan)
 {
-	for (uint32_t d = 0; d < plan->disk_count && plan->count < G4_CHUNKS_MAX && plan->address < plan->end; d++)
-		if (plan->left[d] && (!plan->with_disk || d + 1 == plan->with_disk))
-			add_chunk(plan, &d, 1, 1, g4_min64(plan->left[d], plan->end - plan->address), 0, 0);
+	for (uint32_t d = 0; d < plan->disk_count; d++)
+		while (plan->run[d] && (!plan->with_disk || d + 1 == plan->with_disk) && plan->count < G4_CHUNKS_MAX &&
+		       plan->address < plan->end)
+			add_chunk(plan, &d, 1, 1, g4_min64(plan->run[d], plan->end - plan->address), 0, 0);
 }
 
 /* Over as many disks as have room, at most G4_CHUNK_PLACES at a time in groups of the same width, until too few have. */
@@ -117,9 +148,9 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 			return;
 		for (uint32_t g = 0; g < groups; g++) {
 			const uint32_t columns = (count - done + groups - g - 1) / (groups - g);
-			uint64_t room = plan->left[disks[done + columns - 1]];
-			if (plan->with_disk)
-				room = g4_min64(room, plan->left[disks[0]]);
+			uint64_t room = plan->run[disks[done]];
+			for (uint32_t k = 1; k < columns; k++)
+				room = g4_min64(room, plan->run[disks[done + k]]);
 			if (plan->address >= plan->end)
 				return;
 			const uint64_t wanted = g4_align_up(
@@ -130,7 +161,7 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 	}
 }
 
-/* The disks with the most room, as many as there are to be copies, in their order; the least of their room, 0: there are too few. */
+/* The disks with the most room, as many as there are to be copies, in their order; the least of their gaps, 0: there are too few. */
 G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uint32_t *disks)
 {
 	uint64_t least = 0;
@@ -140,7 +171,7 @@ G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uin
 		uint32_t at = taken;
 		if (disk == G4_MAX_DISKS)
 			return 0;
-		least = taken ? g4_min64(least, plan->left[disk]) : plan->left[disk];
+		least = taken ? g4_min64(least, plan->run[disk]) : plan->run[disk];
 		for (; at > 0 && disks[at - 1] > disk; at--)
 			disks[at] = disks[at - 1];
 		disks[at] = disk;
@@ -179,18 +210,16 @@ G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish
 	plan->end = wish->most_bytes ? plan->address + g4_align_up(wish->most_bytes, G4_CHUNK_UNIT) : UINT64_MAX / 2;
 	plan->level = wish->level;
 	plan->with_disk = wish->with_disk;
-	for (uint32_t d = 0; d < disk_count; d++)
-		plan->next[d] = G4_CHUNK_UNIT + wish->log_bytes;
-	for (uint32_t n = 0; n < count; n++)
-		for (uint32_t k = 0; k < (uint32_t)chunks[n].columns * chunks[n].copies; k++) {
-			uint64_t *next = &plan->next[g4_place_disk(chunks[n].places[k])];
-			*next = g4_max64(*next, g4_place_address(chunks[n].places[k]) + chunks[n].place_bytes);
-		}
 	for (uint32_t d = 0; d < disk_count; d++) {
-		const uint64_t usable = g4_chunk_usable(disk_bytes[d]), next = plan->next[d];
-		const uint64_t end =
+		const uint64_t usable = g4_chunk_usable(disk_bytes[d]), front = G4_CHUNK_UNIT + wish->log_bytes;
+		plan->stop[d] =
 			G4_CHUNK_UNIT + usable - g4_align_down(usable / 100 * wish->leave_percent, G4_CHUNK_UNIT);
-		plan->left[d] = end > next ? end - next : 0;
+		plan->next[d] = front;
+		plan->run[d] = find_gap(plan, d, &plan->next[d]);
+		for (uint64_t at = plan->next[d], bytes = plan->run[d]; bytes; bytes = find_gap(plan, d, &at)) {
+			plan->left[d] += bytes;
+			at += bytes;
+		}
 	}
 }
 
