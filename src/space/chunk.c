@@ -16,6 +16,8 @@ struct plan {
 	struct g4_chunk *chunks;
 	uint32_t first, count; /* those before `first` were there already, and stay as they are */
 	uint64_t address, end; /* the end that is not to be passed by more than a MiB of each column */
+	bool exact;	       /* nor by less */
+	uint64_t piece_bytes;  /* of copies on some of the disks */
 	uint32_t level, with_disk;
 	/* the gap of each disk that is given away next: its first byte, and how long it is; and bytes of all gaps from there on */
 	uint64_t next[G4_MAX_DISKS], run[G4_MAX_DISKS], left[G4_MAX_DISKS];
@@ -140,6 +142,8 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 			count++;
 		if (plan->with_disk) /* one group, or others would be without it */
 			count = (uint32_t)g4_min64(count, G4_CHUNK_PLACES);
+		if (plan->exact)
+			count = (uint32_t)g4_min64(count, (plan->end - plan->address) / G4_CHUNK_UNIT);
 		/* each group of columns has its own parity, and two columns of data at least; what was assigned to stripes has two of them */
 		if (count < (parity ? parity + 2 : plan->level != G4_LEVEL_OWN ? 2u : 1u))
 			return;
@@ -153,8 +157,12 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 				room = g4_min64(room, plan->run[disks[done + k]]);
 			if (plan->address >= plan->end)
 				return;
-			const uint64_t wanted = g4_align_up(
-				(plan->end - plan->address + columns - parity - 1) / (columns - parity), G4_CHUNK_UNIT);
+			const uint64_t each = (plan->end - plan->address + columns - parity - 1) / (columns - parity);
+			const uint64_t wanted =
+				plan->exact ? g4_align_down((plan->end - plan->address) / columns, G4_CHUNK_UNIT) :
+					      g4_align_up(each, G4_CHUNK_UNIT);
+			if (wanted == 0) /* less than a MiB for each: fewer columns have it */
+				break;
 			add_chunk(plan, &disks[done], columns, 1, g4_min64(room, wanted), stripe_bytes, parity);
 			done += columns;
 		}
@@ -182,12 +190,9 @@ G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uin
 /* Pieces on the disks that have the most room, until fewer than there are copies have any, or the space has `most` bytes. */
 G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t most, bool whole)
 {
-	uint64_t total = 0;
-
-	for (uint32_t d = 0; d < plan->disk_count; d++)
-		total += plan->left[d];
 	/* the front of a set with parity is in one piece: a copy of a record of the journal is on one disk then */
-	const uint64_t unit = whole ? most : g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
+	const uint64_t unit = whole ? most : plan->piece_bytes;
+
 	while (plan->count < G4_CHUNKS_MAX && plan->address < most) {
 		uint32_t disks[G4_COPIES_MAX];
 		const uint64_t least = choose_disks(plan, copies, disks);
@@ -220,7 +225,9 @@ G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish
 			plan->left[d] += bytes;
 			at += bytes;
 		}
+		plan->piece_bytes += plan->left[d] / MOST_PIECES;
 	}
+	plan->piece_bytes = g4_align_up(plan->piece_bytes + 1, G4_CHUNK_UNIT);
 }
 
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
@@ -238,21 +245,64 @@ G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *d
 	return plan.count > mirrors ? plan.count : 0;
 }
 
+G4_FN static void lay(struct plan *plan, const struct g4_chunk_wish *wish)
+{
+	if (wish->raid == G4_RAID_0)
+		plan_striped(plan, wish->stripe_bytes, 0);
+	else if (wish->raid == G4_RAID_1)
+		plan_mirrored(plan, wish->copies, plan->end, false);
+	else if (wish->raid == G4_RAID_PARITY)
+		plan_striped(plan, wish->stripe_bytes, wish->copies - 1);
+	else
+		plan_none(plan);
+}
+
 G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			       struct g4_chunk *chunks, uint32_t count)
 {
 	struct plan plan;
 
 	begin_plan(&plan, wish, disk_bytes, disk_count, chunks, count);
-	if (wish->raid == G4_RAID_0)
-		plan_striped(&plan, wish->stripe_bytes, 0);
-	else if (wish->raid == G4_RAID_1)
-		plan_mirrored(&plan, wish->copies, plan.end, false);
-	else if (wish->raid == G4_RAID_PARITY)
-		plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
-	else
-		plan_none(&plan);
+	lay(&plan, wish);
 	return plan.count;
+}
+
+/* Chunks from `first` on go where their addresses are among those before, and chunks without bytes nowhere. */
+G4_FN static uint32_t sort_in(struct g4_chunk *chunks, uint32_t first, uint32_t count)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t n = first; n < count; n++) {
+		const struct g4_chunk chunk = chunks[n];
+		uint32_t at = n;
+		for (; at > 0 && chunks[at - 1].address >= chunk.address; at--)
+			chunks[at] = chunks[at - 1];
+		chunks[at] = chunk;
+	}
+	for (uint32_t n = 0; n < count; n++)
+		if (chunks[n].bytes != 0)
+			chunks[kept++] = chunks[n];
+	return kept;
+}
+
+G4_FN uint32_t g4_chunk_fill(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks, uint32_t count)
+{
+	struct plan plan;
+
+	begin_plan(&plan, wish, disk_bytes, disk_count, chunks, count);
+	plan.exact = true;
+	for (uint32_t n = 0; n < count; n++) {
+		if (!g4_chunk_is_gone(&chunks[n]))
+			continue;
+		plan.first = plan.count;
+		plan.address = chunks[n].address;
+		plan.end = chunks[n].address + chunks[n].bytes;
+		lay(&plan, wish);
+		chunks[n].address = plan.address;
+		chunks[n].bytes = plan.end - plan.address;
+	}
+	return sort_in(chunks, count, plan.count);
 }
 
 G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes, struct g4_chunk_wish *wish)
