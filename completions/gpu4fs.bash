@@ -160,7 +160,7 @@ _gpu4fs() {
 		case $place:$previous in
 		*:--rate | *:--size) ;;
 		*:--raid) _gpu4fs_words "$current" "none 0 1 5 6 triple quadruple" ;;
-		0:*) _gpu4fs_words "$current" "rebuild replace add remove online offline pause resume cancel assign" ;;
+		0:*) _gpu4fs_words "$current" "rebuild replace add remove rebalance online offline pause resume cancel assign" ;;
 		*)
 			_gpu4fs_mounts "$current"
 			_gpu4fs_files "$current"

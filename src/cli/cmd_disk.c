@@ -29,6 +29,7 @@ const char g4_help_disk[] =
 	"       gpu4fs disk replace|add [-f] DEVICE... NEW\n"
 	"       gpu4fs disk add --spare [-f] DEVICE... NEW\n"
 	"       gpu4fs disk remove DEVICE... OLD|SPARE\n"
+	"       gpu4fs disk rebalance DEVICE...\n"
 	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
@@ -36,8 +37,8 @@ const char g4_help_disk[] =
 	"       gpu4fs disk remove DIRECTORY SPARE\n"
 	"       gpu4fs disk assign --raid LEVEL [--size SIZE] DEVICE...|DIRECTORY\n"
 	"       gpu4fs disk offline DIRECTORY DEVICE\n\n"
-	"For file systems of several devices; all but 'add', 'remove' and 'assign' for those with\n"
-	"copies of everything, or parity.\n\n"
+	"For file systems of several devices; all but 'add', 'remove', 'rebalance' and 'assign'\n"
+	"for those with copies of everything, or parity.\n\n"
 	"'rebuild' brings a disk up to date that missed writes; of a file system that is not\n"
 	"mounted all are named. 'replace' lets NEW take the place of a disk that is missing;\n"
 	"those that are there are named. The old one is refused from then on. One that was\n"
@@ -54,6 +55,10 @@ const char g4_help_disk[] =
 	"moved to the others first, in pieces of 2 MiB and more: it needs room there that nothing lies\n"
 	"on, and with copies or parity disks that have no other part of the same. Else it is refused,\n"
 	"and nothing is changed. The file system is not mounted meanwhile.\n\n"
+	"'rebalance' moves what lies on disks that are fuller than the rest to those that are less so,\n"
+	"after disks were added or removed, and lays what is free anew over all of them. With copies\n"
+	"a single disk that was added is of use then: 'assign' gives the room to the file system. All\n"
+	"are named, and it is not mounted; parity stays on the disks that it was made for.\n\n"
 	"'add --spare' makes NEW a spare, of a file system with copies or parity: it holds nothing,\n"
 	"and takes the place of a disk that fails while the file system is mounted with the spare\n"
 	"named, or is missing with -o degraded, as by 'replace'. 'remove' withdraws it, mounted or not.\n\n"
@@ -279,6 +284,9 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	const bool about_job = strcmp(word, "pause") == 0 || strcmp(word, "resume") == 0 || strcmp(word, "cancel") == 0;
 	bool good;
 
+	if (strcmp(word, "rebalance") == 0)
+		return g4_cli_usage(
+			"disk", "a file system is rebalanced while it is not mounted: unmount it, and name its disks");
 	const bool assigns = strcmp(word, "assign") == 0;
 	if (count != !(about_job || assigns))
 		return g4_cli_usage("disk", about_job || assigns ? "a directory is needed, and no device" :
@@ -408,6 +416,47 @@ static int remove_disk(const char *const *names, int count)
 	return G4_EXIT_OK;
 }
 
+/* Room of disks that no chunk has, by their superblocks. */
+static uint64_t unassigned(const char *const *names, int count)
+{
+	static struct g4_set_status status; /* too large for a stack */
+	char message[1024];
+
+	if (g4_set_examine(names, (uint32_t)count, &status, message, sizeof(message)) < 0 || !status.usable)
+		return 0;
+	return status.unassigned_bytes;
+}
+
+static int rebalance(const char *const *names, int count)
+{
+	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
+	char message[1024] = "", text[24];
+	struct g4_progress progress = {0};
+	struct g4_dev *set = NULL;
+	uint64_t moved = 0;
+	int rc = g4_set_open(names, (uint32_t)count, &options, &set, message, sizeof(message));
+
+	g4_progress_start(&progress, "moving");
+	if (rc == 0)
+		rc = g4_balance_disks(set, &progress, &moved, message, sizeof(message));
+	g4_progress_clear(&progress);
+	g4_dev_close(set);
+	if (rc < 0) {
+		g4_cli_error("disk", "%s", message);
+		return G4_EXIT_FAILURE;
+	}
+	g4_format_size(moved, text, sizeof(text));
+	if (moved)
+		printf("%s were moved; what lies on the disks is spread over all of them\n", text);
+	else
+		printf("nothing that lies on the disks can be moved to spread it better\n");
+	const uint64_t room = unassigned(names, count);
+	g4_format_size(room, text, sizeof(text));
+	if (room >= 16 * G4_MIB)
+		printf("%s of the disks belong to no level: 'gpu4fs disk assign' makes use of them\n", text);
+	return G4_EXIT_OK;
+}
+
 /* The last name is the new one. */
 static int add(const char *const *names, int count)
 {
@@ -441,9 +490,9 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	uint32_t disk = 0;
 
 	const bool adds = strcmp(word, "add") == 0, assigns = strcmp(word, "assign") == 0,
-		   removes = strcmp(word, "remove") == 0;
+		   removes = strcmp(word, "remove") == 0, balances = strcmp(word, "rebalance") == 0;
 
-	if (!rebuild && !adds && !assigns && !removes && strcmp(word, "replace") != 0)
+	if (!rebuild && !adds && !assigns && !removes && !balances && strcmp(word, "replace") != 0)
 		return g4_cli_usage("disk", "'%s' is for a file system that is mounted: a directory is needed", word);
 	if (options->has_rate || options->now || options->wait)
 		return g4_cli_usage("disk", "--rate, --now and --wait are for a file system that is mounted");
@@ -452,6 +501,8 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	for (int n = 0; n < count; n++)
 		if (!is_free(names[n]))
 			return G4_EXIT_FAILURE;
+	if (balances)
+		return rebalance(names, count);
 	if (assigns)
 		return assign(names, count, options);
 	if (removes)
@@ -473,7 +524,7 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 
 static bool is_order(const char *word)
 {
-	static const char *const words[] = {"rebuild", "replace", "add",   "remove", "assign",
+	static const char *const words[] = {"rebuild", "replace", "add",   "remove", "rebalance", "assign",
 					    "online",  "offline", "pause", "resume", "cancel"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -520,7 +571,7 @@ int g4_cli_disk(int argc, char **argv)
 	if (!is_order(word))
 		return g4_cli_usage(
 			"disk",
-			"'%s' is no order: rebuild, replace, add, remove, assign, online, offline, pause, resume and cancel are",
+			"'%s' is no order: rebuild, replace, add, remove, rebalance, assign, online, offline, pause, resume and cancel are",
 			word);
 	const bool assigns = strcmp(word, "assign") == 0;
 	if (assigns != (options.level != 0) || (!assigns && options.size != 0))

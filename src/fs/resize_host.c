@@ -194,6 +194,31 @@ static int remove_moving(struct g4_dev *set, const char *name, struct g4_progres
 	return rc;
 }
 
+int g4_balance_disks(struct g4_dev *set, struct g4_progress *progress, uint64_t *moved, char *message,
+		     size_t message_bytes)
+{
+	struct g4_set_in_use in_use = {.used = NULL};
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_disk_info first = {.name = NULL};
+	uint64_t bytes = 0;
+	int rc = wg ? 0 : -G4_E_NOMEM;
+
+	*moved = 0;
+	message[0] = 0;
+	(void)g4_set_disk(set, 0, &first); /* of one disk: g4_set_balance() tells */
+	const char *name = first.name ? first.name : "the first disk";
+	if (rc == 0)
+		rc = find_used(wg, set, name, &in_use, &bytes, message, message_bytes);
+	if (rc == 0)
+		rc = g4_set_balance(set, &in_use, progress, moved, message, message_bytes);
+	if (rc < 0 && message[0] == 0)
+		snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
+	free((void *)(uintptr_t)in_use.used);
+	if (wg)
+		g4_wg_destroy(wg);
+	return rc;
+}
+
 int g4_remove_disk(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *result, char *message,
 		   size_t message_bytes)
 {

@@ -13,6 +13,12 @@
  */
 int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char *message, size_t message_bytes);
 /*
+ * What lies on a set is spread over all of its disks; the caller has it for itself. *moved: bytes that were copied. On failure a sentence in message, and
+ * the set is as it was; g4_set_balance().
+ */
+int g4_balance_disks(struct g4_dev *set, struct g4_progress *progress, uint64_t *moved, char *message,
+		     size_t message_bytes);
+/*
  * A disk of a set is none of it any more; the caller has the set for itself. What is in use of it is moved to the others, by places of chunks.
  * progress: a started bar, or NULL. *result: the size that the file system has now, without what lies nowhere. -G4_E_NOSPC: the others
  * have no room; -G4_E_INVAL: it can not be done without. On failure a sentence in message, and the set is as it was.

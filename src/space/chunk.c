@@ -16,9 +16,12 @@ struct plan {
 	struct g4_chunk *chunks;
 	uint32_t first, count; /* those before `first` were there already, and stay as they are */
 	uint64_t address, end; /* the end that is not to be passed by more than a MiB of each column */
+	bool exact;	       /* nor by less */
+	uint64_t piece_bytes;  /* of copies on some of the disks */
 	uint32_t level, with_disk;
-	uint64_t next[G4_MAX_DISKS]; /* the first byte of each disk that is not given away */
-	uint64_t left[G4_MAX_DISKS];
+	/* the gap of each disk that is given away next: its first byte, and how long it is; and bytes of all gaps from there on */
+	uint64_t next[G4_MAX_DISKS], run[G4_MAX_DISKS], left[G4_MAX_DISKS];
+	uint64_t stop[G4_MAX_DISKS]; /* of each disk: where what chunks may have ends */
 	uint32_t disk_count;
 };
 
@@ -48,6 +51,31 @@ G4_FN static uint32_t roomiest(const struct plan *plan, const uint32_t *disks, u
 			best = d;
 	}
 	return best;
+}
+
+/* The first gap of a disk from `*at` on, which then is where it begins; its bytes, 0: there is none. */
+G4_FN static uint64_t find_gap(const struct plan *plan, uint32_t disk, uint64_t *at)
+{
+	uint64_t end = plan->stop[disk];
+	bool moved = true;
+
+	while (moved && *at < plan->stop[disk]) { /* most places are in order, so it is done after the second look */
+		end = plan->stop[disk];
+		moved = false;
+		for (uint32_t n = 0; n < plan->count; n++)
+			for (uint32_t k = 0; k < (uint32_t)plan->chunks[n].columns * plan->chunks[n].copies; k++) {
+				const uint64_t place = plan->chunks[n].places[k], from = g4_place_address(place);
+				if (g4_place_disk(place) != disk || from + plan->chunks[n].place_bytes <= *at)
+					continue;
+				if (from > *at) {
+					end = g4_min64(end, from);
+				} else {
+					*at = from + plan->chunks[n].place_bytes;
+					moved = true;
+				}
+			}
+	}
+	return *at < plan->stop[disk] ? end - *at : 0;
 }
 
 /* Whether `chunk` goes on where the last of the plan ends, on the same disks. */
@@ -87,17 +115,22 @@ G4_FN static void add_chunk(struct plan *plan, const uint32_t *disks, uint32_t c
 	chunk->bytes += bytes;
 	plan->address += bytes;
 	for (uint32_t k = 0; k < columns * copies; k++) {
-		plan->next[disks[k]] += place_bytes;
-		plan->left[disks[k]] -= place_bytes;
+		const uint32_t d = disks[k];
+		plan->next[d] += place_bytes;
+		plan->run[d] -= place_bytes;
+		plan->left[d] -= place_bytes;
+		if (plan->run[d] == 0 && plan->left[d])
+			plan->run[d] = find_gap(plan, d, &plan->next[d]);
 	}
 }
 
 /* All of each disk, one behind the other. */
 G4_FN static void plan_none(struct plan *plan)
 {
-	for (uint32_t d = 0; d < plan->disk_count && plan->count < G4_CHUNKS_MAX && plan->address < plan->end; d++)
-		if (plan->left[d] && (!plan->with_disk || d + 1 == plan->with_disk))
-			add_chunk(plan, &d, 1, 1, g4_min64(plan->left[d], plan->end - plan->address), 0, 0);
+	for (uint32_t d = 0; d < plan->disk_count; d++)
+		while (plan->run[d] && (!plan->with_disk || d + 1 == plan->with_disk) && plan->count < G4_CHUNKS_MAX &&
+		       plan->address < plan->end)
+			add_chunk(plan, &d, 1, 1, g4_min64(plan->run[d], plan->end - plan->address), 0, 0);
 }
 
 /* Over as many disks as have room, at most G4_CHUNK_PLACES at a time in groups of the same width, until too few have. */
@@ -109,6 +142,8 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 			count++;
 		if (plan->with_disk) /* one group, or others would be without it */
 			count = (uint32_t)g4_min64(count, G4_CHUNK_PLACES);
+		if (plan->exact)
+			count = (uint32_t)g4_min64(count, (plan->end - plan->address) / G4_CHUNK_UNIT);
 		/* each group of columns has its own parity, and two columns of data at least; what was assigned to stripes has two of them */
 		if (count < (parity ? parity + 2 : plan->level != G4_LEVEL_OWN ? 2u : 1u))
 			return;
@@ -117,20 +152,24 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_
 			return;
 		for (uint32_t g = 0; g < groups; g++) {
 			const uint32_t columns = (count - done + groups - g - 1) / (groups - g);
-			uint64_t room = plan->left[disks[done + columns - 1]];
-			if (plan->with_disk)
-				room = g4_min64(room, plan->left[disks[0]]);
+			uint64_t room = plan->run[disks[done]];
+			for (uint32_t k = 1; k < columns; k++)
+				room = g4_min64(room, plan->run[disks[done + k]]);
 			if (plan->address >= plan->end)
 				return;
-			const uint64_t wanted = g4_align_up(
-				(plan->end - plan->address + columns - parity - 1) / (columns - parity), G4_CHUNK_UNIT);
+			const uint64_t each = (plan->end - plan->address + columns - parity - 1) / (columns - parity);
+			const uint64_t wanted =
+				plan->exact ? g4_align_down((plan->end - plan->address) / columns, G4_CHUNK_UNIT) :
+					      g4_align_up(each, G4_CHUNK_UNIT);
+			if (wanted == 0) /* less than a MiB for each: fewer columns have it */
+				break;
 			add_chunk(plan, &disks[done], columns, 1, g4_min64(room, wanted), stripe_bytes, parity);
 			done += columns;
 		}
 	}
 }
 
-/* The disks with the most room, as many as there are to be copies, in their order; the least of their room, 0: there are too few. */
+/* The disks with the most room, as many as there are to be copies, in their order; the least of their gaps, 0: there are too few. */
 G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uint32_t *disks)
 {
 	uint64_t least = 0;
@@ -140,7 +179,7 @@ G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uin
 		uint32_t at = taken;
 		if (disk == G4_MAX_DISKS)
 			return 0;
-		least = taken ? g4_min64(least, plan->left[disk]) : plan->left[disk];
+		least = taken ? g4_min64(least, plan->run[disk]) : plan->run[disk];
 		for (; at > 0 && disks[at - 1] > disk; at--)
 			disks[at] = disks[at - 1];
 		disks[at] = disk;
@@ -151,12 +190,9 @@ G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uin
 /* Pieces on the disks that have the most room, until fewer than there are copies have any, or the space has `most` bytes. */
 G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t most, bool whole)
 {
-	uint64_t total = 0;
-
-	for (uint32_t d = 0; d < plan->disk_count; d++)
-		total += plan->left[d];
 	/* the front of a set with parity is in one piece: a copy of a record of the journal is on one disk then */
-	const uint64_t unit = whole ? most : g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
+	const uint64_t unit = whole ? most : plan->piece_bytes;
+
 	while (plan->count < G4_CHUNKS_MAX && plan->address < most) {
 		uint32_t disks[G4_COPIES_MAX];
 		const uint64_t least = choose_disks(plan, copies, disks);
@@ -179,19 +215,19 @@ G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish
 	plan->end = wish->most_bytes ? plan->address + g4_align_up(wish->most_bytes, G4_CHUNK_UNIT) : UINT64_MAX / 2;
 	plan->level = wish->level;
 	plan->with_disk = wish->with_disk;
-	for (uint32_t d = 0; d < disk_count; d++)
-		plan->next[d] = G4_CHUNK_UNIT + wish->log_bytes;
-	for (uint32_t n = 0; n < count; n++)
-		for (uint32_t k = 0; k < (uint32_t)chunks[n].columns * chunks[n].copies; k++) {
-			uint64_t *next = &plan->next[g4_place_disk(chunks[n].places[k])];
-			*next = g4_max64(*next, g4_place_address(chunks[n].places[k]) + chunks[n].place_bytes);
-		}
 	for (uint32_t d = 0; d < disk_count; d++) {
-		const uint64_t usable = g4_chunk_usable(disk_bytes[d]), next = plan->next[d];
-		const uint64_t end =
+		const uint64_t usable = g4_chunk_usable(disk_bytes[d]), front = G4_CHUNK_UNIT + wish->log_bytes;
+		plan->stop[d] =
 			G4_CHUNK_UNIT + usable - g4_align_down(usable / 100 * wish->leave_percent, G4_CHUNK_UNIT);
-		plan->left[d] = end > next ? end - next : 0;
+		plan->next[d] = front;
+		plan->run[d] = find_gap(plan, d, &plan->next[d]);
+		for (uint64_t at = plan->next[d], bytes = plan->run[d]; bytes; bytes = find_gap(plan, d, &at)) {
+			plan->left[d] += bytes;
+			at += bytes;
+		}
+		plan->piece_bytes += plan->left[d] / MOST_PIECES;
 	}
+	plan->piece_bytes = g4_align_up(plan->piece_bytes + 1, G4_CHUNK_UNIT);
 }
 
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
@@ -209,21 +245,64 @@ G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *d
 	return plan.count > mirrors ? plan.count : 0;
 }
 
+G4_FN static void lay(struct plan *plan, const struct g4_chunk_wish *wish)
+{
+	if (wish->raid == G4_RAID_0)
+		plan_striped(plan, wish->stripe_bytes, 0);
+	else if (wish->raid == G4_RAID_1)
+		plan_mirrored(plan, wish->copies, plan->end, false);
+	else if (wish->raid == G4_RAID_PARITY)
+		plan_striped(plan, wish->stripe_bytes, wish->copies - 1);
+	else
+		plan_none(plan);
+}
+
 G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			       struct g4_chunk *chunks, uint32_t count)
 {
 	struct plan plan;
 
 	begin_plan(&plan, wish, disk_bytes, disk_count, chunks, count);
-	if (wish->raid == G4_RAID_0)
-		plan_striped(&plan, wish->stripe_bytes, 0);
-	else if (wish->raid == G4_RAID_1)
-		plan_mirrored(&plan, wish->copies, plan.end, false);
-	else if (wish->raid == G4_RAID_PARITY)
-		plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
-	else
-		plan_none(&plan);
+	lay(&plan, wish);
 	return plan.count;
+}
+
+/* Chunks from `first` on go where their addresses are among those before, and chunks without bytes nowhere. */
+G4_FN static uint32_t sort_in(struct g4_chunk *chunks, uint32_t first, uint32_t count)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t n = first; n < count; n++) {
+		const struct g4_chunk chunk = chunks[n];
+		uint32_t at = n;
+		for (; at > 0 && chunks[at - 1].address >= chunk.address; at--)
+			chunks[at] = chunks[at - 1];
+		chunks[at] = chunk;
+	}
+	for (uint32_t n = 0; n < count; n++)
+		if (chunks[n].bytes != 0)
+			chunks[kept++] = chunks[n];
+	return kept;
+}
+
+G4_FN uint32_t g4_chunk_fill(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks, uint32_t count)
+{
+	struct plan plan;
+
+	begin_plan(&plan, wish, disk_bytes, disk_count, chunks, count);
+	plan.exact = true;
+	for (uint32_t n = 0; n < count; n++) {
+		if (!g4_chunk_is_gone(&chunks[n]))
+			continue;
+		plan.first = plan.count;
+		plan.address = chunks[n].address;
+		plan.end = chunks[n].address + chunks[n].bytes;
+		lay(&plan, wish);
+		chunks[n].address = plan.address;
+		chunks[n].bytes = plan.end - plan.address;
+	}
+	return sort_in(chunks, count, plan.count);
 }
 
 G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes, struct g4_chunk_wish *wish)

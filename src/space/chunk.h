@@ -45,11 +45,17 @@ struct g4_chunk_wish {
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			     struct g4_chunk *chunks);
 /*
- * Lays further chunks, behind `count` that are there, over what these leave of the disks; no front. How many chunks there are
- * then: `count` if there is no room for what is wished. Per-lane.
+ * Lays further chunks, behind `count` that are there, over what these leave of the disks, also between them; no front. How many chunks
+ * there are then: `count` if there is no room for what is wished. Per-lane.
  */
 G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			       struct g4_chunk *chunks, uint32_t count);
+/*
+ * Lays chunks as wished, not of parity, in the place of those that are gone, as far as the disks have room that no chunk has and
+ * the table has room for chunks; what there is no room for stays gone. How many chunks there are then. Per-lane.
+ */
+G4_FN uint32_t g4_chunk_fill(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks, uint32_t count);
 /* Nothing lies there: its disk was removed, and no disk has had room for more than what was in use. It has no places. */
 G4_FN G4_INLINE bool g4_chunk_is_gone(const struct g4_chunk *chunk)
 {

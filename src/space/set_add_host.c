@@ -18,7 +18,7 @@
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
 
-static int check_set(const struct g4_set *set, struct g4_dev_message message)
+int g4_set_check_whole(const struct g4_set *set, struct g4_dev_message message)
 {
 	if (set->dev.props.read_only)
 		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", set->disks[0].name);
@@ -155,7 +155,7 @@ static bool add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *
 {
 	const uint32_t disk = set->count;
 	struct g4_set_growth growth = {.chunks = NULL};
-	int rc = check_set(set, message);
+	int rc = g4_set_check_whole(set, message);
 
 	if (rc == 0)
 		rc = check_disk(wg, set, dev, name, message);
@@ -257,7 +257,7 @@ int g4_set_assign(struct g4_wg *wg, struct g4_set *set, uint32_t level, uint64_t
 	if (level == G4_LEVEL_OWN || level >= G4_LEVELS)
 		return g4_dev_fail(message, -G4_E_INVAL, "there is no such level");
 	pthread_mutex_lock(&set->orders);
-	int rc = check_set(set, message);
+	int rc = g4_set_check_whole(set, message);
 	if (rc == 0)
 		rc = wish_for(set, level, &wish, message);
 	if (rc == 0) {

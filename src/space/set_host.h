@@ -92,6 +92,13 @@ struct g4_set_in_use {
 int g4_set_remove_moving(struct g4_dev *dev, const char *name, const struct g4_set_in_use *in_use,
 			 struct g4_progress *progress, uint64_t *gone, char *message, size_t message_bytes);
 /*
+ * What lies on an open set that nobody else uses is spread over its disks, by how large they are, and what is not in use is laid anew over the room
+ * that there is then, also what removals took; no address changes. *moved: bytes that were copied, 0: nothing can be spread better. progress: a started bar, or NULL. On failure a
+ * sentence, and nothing was changed, but that with -G4_E_IO the next open may find either. -G4_E_NOTSUP: all of it is rows with parity.
+ */
+int g4_set_balance(struct g4_dev *dev, const struct g4_set_in_use *in_use, struct g4_progress *progress,
+		   uint64_t *moved, char *message, size_t message_bytes);
+/*
  * Chunks of a level, behind those that are there, of what these leave of the disks: of about so many bytes, or with 0 of all.
  * The level bears the loss of as many disks as the set. As above.
  */

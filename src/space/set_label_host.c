@@ -387,13 +387,13 @@ static void put_growth(const struct g4_set *set, const struct g4_set_growth *gro
 	sb->chunk_list_head = sb->chunk_list_head == G4_CHUNKS_ADDRESS ? G4_CHUNKS_SECOND : G4_CHUNKS_ADDRESS;
 	sb->features_incompat |= G4_FEATURE_INCOMPAT_CHUNKS;
 	sb->written_ns = (uint64_t)g4_realtime_ns();
+	if (growth->moves)
+		sb->features_incompat |= G4_FEATURE_INCOMPAT_MOVED;
 	if (growth->disk_count == disk)
 		return;
 	sb->disk_count = growth->disk_count;
 	if (growth->disk_count < disk) {
 		const uint32_t last = growth->disk_count;
-		if (growth->moves)
-			sb->features_incompat |= G4_FEATURE_INCOMPAT_MOVED;
 		if (growth->removed != last)
 			g4_set_swap_disks(sb, growth->removed, last);
 		sb->disk_bytes[last] = sb->disk_since[last] = sb->disk_mended[last] = sb->disk_damaged[last] = 0;

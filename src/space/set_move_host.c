@@ -18,98 +18,48 @@
 #include <stdlib.h>
 
 #include "base/units_host.h"
-#include "space/set_move_host.h"
 #include "space/set_rows_host.h"
+#include "space/set_table_host.h"
 
-#define REGION_BYTES (G4_REGION_PAGES * G4_PAGE_BYTES)
 #define COPY_BYTES G4_CHUNK_UNIT
-#define UNIT_MOST (UINT64_C(1) << 30)
-
-struct gap { /* that no chunk has */
-	uint32_t disk;
-	uint64_t from, bytes;
-};
-
-struct span { /* of a disk, that a chunk has */
-	uint64_t from, to;
-};
 
 struct planning {
 	struct g4_set *set;
 	const struct g4_set_in_use *in_use;
 	struct g4_set_move *move;
-	struct span *spans; /* memory for those of a disk */
-	uint64_t *lost;	    /* a bit for each region that is gone, or a part of it: the file system loses all of it */
-	uint32_t disk;	    /* that goes */
-	uint64_t unit;	    /* of a place: chunks are cut at multiples */
-	bool full;	    /* there were too many chunks */
+	struct g4_set_span *spans; /* memory for those of a disk */
+	uint64_t *lost; /* a bit for each region that is gone, or a part of it: the file system loses all of it */
+	uint32_t disk;	/* that goes */
+	uint64_t unit;	/* of a place: chunks are cut at multiples */
+	bool full;	/* there were too many chunks */
 };
 
 /* ---- chunks ---- */
 
-static uint32_t places_of(const struct g4_chunk *chunk)
-{
-	return (uint32_t)chunk->columns * chunk->copies;
-}
-
-/* The first place on a disk from number `from` on; G4_CHUNK_PLACES: it has none. */
-static uint32_t place_on(const struct g4_chunk *chunk, uint32_t disk)
-{
-	for (uint32_t p = 0; p < places_of(chunk); p++)
-		if (g4_place_disk(chunk->places[p]) == disk)
-			return p;
-	return G4_CHUNK_PLACES;
-}
-
-/*
- * Whether nothing of a part of a chunk is in use; from `within` of its places on. Never of rows: they are not cut. lost: and the file system
- * has lost it already.
- */
+/* Whether nothing of a part of a chunk is in use; never of rows: they are not cut. lost: and the file system has lost it already. */
 static bool part_is_idle(const struct planning *p, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes,
 			 bool lost)
 {
-	const uint64_t from = chunk->address + within * chunk->columns, to = from + bytes * chunk->columns;
-
-	if (g4_chunk_is_gone(chunk) || chunk->parity)
-		return false;
-	for (uint64_t r = from / REGION_BYTES; r * REGION_BYTES < to && r < p->in_use->regions; r++)
-		if ((p->in_use->used[r / 64] >> r % 64 & 1) || (lost && !(p->lost[r / 64] >> r % 64 & 1)))
-			return false;
-	return true;
+	return !chunk->parity && g4_table_is_idle(p->in_use, lost ? p->lost : NULL, chunk, within, bytes);
 }
 
-/* Chunk n ends `within` its places, and another one begins there. False: there are too many. */
+/* As g4_table_cut(). */
 static bool cut(struct planning *p, uint32_t n, uint64_t within)
 {
-	struct g4_chunk *chunk = &p->move->chunks[n];
+	const bool done = g4_table_cut(p->move->chunks, &p->move->count, n, within);
 
-	if (within == 0 || within >= chunk->place_bytes)
-		return true;
-	if (p->move->count == G4_CHUNKS_MAX) {
-		p->full = true;
-		return false;
-	}
-	memmove(chunk + 1, chunk, (p->move->count - n) * sizeof(*chunk));
-	p->move->count++;
-	chunk[0].place_bytes = within;
-	chunk[0].bytes = within * chunk->columns;
-	chunk[1].address = chunk->address + chunk->bytes;
-	chunk[1].place_bytes -= within;
-	chunk[1].bytes -= chunk->bytes;
-	for (uint32_t k = 0; k < places_of(chunk); k++)
-		chunk[1].places[k] += within;
-	return true;
+	p->full = p->full || !done;
+	return done;
 }
 
 static void give_up_places(struct planning *p, struct g4_chunk *chunk)
 {
 	const uint64_t address = chunk->address, bytes = chunk->bytes;
 
-	for (uint64_t r = address / REGION_BYTES; r * REGION_BYTES < address + bytes && r < p->in_use->regions; r++)
+	for (uint64_t r = address / G4_TABLE_REGION; r * G4_TABLE_REGION < address + bytes && r < p->in_use->regions;
+	     r++)
 		p->lost[r / 64] |= UINT64_C(1) << r % 64;
-	memset(chunk, 0, sizeof(*chunk));
-	chunk->address = address;
-	chunk->bytes = bytes;
+	g4_table_give_up(chunk);
 }
 
 /* A part of chunk n of which nothing is in use is given up. */
@@ -126,7 +76,7 @@ static bool part_idle(struct planning *p)
 {
 	for (uint32_t n = 0; n < p->move->count; n++) {
 		const struct g4_chunk *chunk = &p->move->chunks[n];
-		if (place_on(chunk, p->disk) == G4_CHUNK_PLACES)
+		if (g4_table_place_on(chunk, p->disk) == G4_CHUNK_PLACES)
 			continue;
 		const bool idle = part_is_idle(p, chunk, 0, g4_min64(p->unit, chunk->place_bytes), false);
 		uint64_t to = p->unit;
@@ -141,71 +91,21 @@ static bool part_idle(struct planning *p)
 
 /* ---- room ---- */
 
-static int by_address(const void *a, const void *b)
-{
-	const struct span *x = (const struct span *)a, *y = (const struct span *)b;
-
-	return x->from < y->from ? -1 : x->from > y->from;
-}
-
-/* Of the gaps of a disk the smallest that is large enough, else the largest; better than *best, or that stays. */
-static void look_on_disk(const struct planning *p, uint32_t disk, uint64_t wanted, struct gap *best)
-{
-	const struct g4_superblock *super = p->set->super;
-	const uint64_t end = G4_CHUNK_UNIT + g4_chunk_usable(super->disk_bytes[disk]);
-	uint64_t at = G4_CHUNK_UNIT + super->parity_log_bytes;
-	size_t count = 0;
-
-	for (uint32_t n = 0; n < p->move->count; n++)
-		for (uint32_t k = 0; k < places_of(&p->move->chunks[n]); k++) {
-			const uint64_t place = p->move->chunks[n].places[k], from = g4_place_address(place);
-			if (g4_place_disk(place) == disk)
-				p->spans[count++] = (struct span){from, from + p->move->chunks[n].place_bytes};
-		}
-	p->spans[count++] = (struct span){end, end};
-	qsort(p->spans, count, sizeof(*p->spans), by_address);
-	for (size_t s = 0; s < count; s++) {
-		const uint64_t bytes = p->spans[s].from > at ? p->spans[s].from - at : 0;
-		const bool better =
-			best->bytes >= wanted ? bytes >= wanted && bytes < best->bytes : bytes > best->bytes;
-		if (better)
-			*best = (struct gap){disk, at, bytes};
-		at = g4_max64(at, p->spans[s].to);
-	}
-}
-
 /* Whether a place of a chunk may be on a disk: a disk that is lost takes one of them with it, where that matters. */
 static bool may_have(const struct planning *p, const struct g4_chunk *chunk, uint32_t disk)
 {
 	const bool matters = chunk->copies > 1 || chunk->parity;
 
-	return disk != p->disk && !(matters && place_on(chunk, disk) != G4_CHUNK_PLACES);
+	return disk != p->disk && !(matters && g4_table_place_on(chunk, disk) != G4_CHUNK_PLACES);
 }
 
-static struct gap find_gap(const struct planning *p, const struct g4_chunk *chunk)
+static struct g4_set_gap find_gap(const struct planning *p, const struct g4_chunk *chunk)
 {
-	struct gap best = {.bytes = 0};
+	struct g4_set_gap best = {.bytes = 0};
 
 	for (uint32_t d = 0; d < p->set->count; d++)
 		if (may_have(p, chunk, d))
-			look_on_disk(p, d, chunk->place_bytes, &best);
-	return best;
-}
-
-/* The longest part of a chunk of which nothing is in use, or one of so many bytes; the last of several. */
-static uint64_t longest_idle(const struct planning *p, const struct g4_chunk *chunk, uint64_t wanted, bool lost,
-			     uint64_t *within)
-{
-	uint64_t best = 0, run = 0;
-
-	for (uint64_t at = g4_align_up(chunk->place_bytes, p->unit); at > 0 && best < wanted; at -= p->unit) {
-		const uint64_t from = at - p->unit, bytes = g4_min64(p->unit, chunk->place_bytes - from);
-		run = part_is_idle(p, chunk, from, bytes, lost) ? run + bytes : 0;
-		if (run > best) {
-			best = run;
-			*within = from;
-		}
-	}
+			g4_table_find_gap(p->move, p->set->super, d, p->spans, 0, chunk->place_bytes, &best);
 	return best;
 }
 
@@ -221,11 +121,13 @@ static bool give_up_for(struct planning *p, const struct g4_chunk *needy, enum c
 	for (uint32_t n = p->move->count; n-- > 0 && most < needy->place_bytes;) {
 		const struct g4_chunk *chunk = &p->move->chunks[n];
 		bool helps = false;
-		for (uint32_t k = 0; k < places_of(chunk); k++)
+		for (uint32_t k = 0; k < g4_table_places(chunk); k++)
 			helps = helps || may_have(p, needy, g4_place_disk(chunk->places[k]));
-		if (!helps || (choice == LEAVING && place_on(chunk, p->disk) == G4_CHUNK_PLACES))
+		if (!helps || (choice == LEAVING && g4_table_place_on(chunk, p->disk) == G4_CHUNK_PLACES))
 			continue;
-		const uint64_t bytes = longest_idle(p, chunk, needy->place_bytes, choice == LOST, &at);
+		const uint64_t bytes = chunk->parity ? 0 :
+						       g4_table_longest_idle(p->in_use, choice == LOST ? p->lost : NULL,
+									     chunk, p->unit, needy->place_bytes, &at);
 		if (bytes > most) {
 			most = bytes;
 			within = at;
@@ -246,10 +148,10 @@ static bool make_gap(struct planning *p, const struct g4_chunk *needy)
 
 /* ---- planning ---- */
 
-static bool add_step(struct planning *p, const struct g4_chunk *chunk, uint32_t number, uint64_t to)
+bool g4_set_move_add(const struct g4_set *set, struct g4_set_move *move, struct g4_chunk *chunk, uint32_t number,
+		     uint64_t to)
 {
-	struct g4_set_move *move = p->move;
-	const struct g4_chunk *old = g4_chunk_find(&p->set->map, chunk->address);
+	const struct g4_chunk *old = g4_chunk_find(&set->map, chunk->address);
 
 	if (move->step_count == move->step_room) {
 		const uint32_t room = move->step_room ? 2 * move->step_room : 64;
@@ -265,6 +167,7 @@ static bool add_step(struct planning *p, const struct g4_chunk *chunk, uint32_t 
 									 g4_place_address(old->places[number]),
 							       .bytes = chunk->place_bytes,
 							       .to = to};
+	chunk->places[number] = to;
 	return true;
 }
 
@@ -272,8 +175,8 @@ static bool add_step(struct planning *p, const struct g4_chunk *chunk, uint32_t 
 static int move_place(struct planning *p, uint32_t n)
 {
 	struct g4_chunk *chunk = &p->move->chunks[n];
-	const uint32_t number = place_on(chunk, p->disk);
-	struct gap gap = find_gap(p, chunk);
+	const uint32_t number = g4_table_place_on(chunk, p->disk);
+	struct g4_set_gap gap = find_gap(p, chunk);
 	uint32_t possible = 0;
 
 	for (uint32_t d = 0; d < p->set->count; d++)
@@ -287,17 +190,14 @@ static int move_place(struct planning *p, uint32_t n)
 	if (!cut(p, n, g4_min64(gap.bytes, chunk->place_bytes)))
 		return -G4_E_NOSPC;
 	const uint64_t to = gap.from | gap.disk;
-	if (!add_step(p, chunk, number, to))
-		return -G4_E_NOMEM;
-	chunk->places[number] = to;
-	return 0;
+	return g4_set_move_add(p->set, p->move, chunk, number, to) ? 0 : -G4_E_NOMEM;
 }
 
 /* A chunk with a place on the disk, of which something is in use or nothing. */
 static uint32_t find_leaving(const struct planning *p, bool idle)
 {
 	for (uint32_t n = 0; n < p->move->count; n++)
-		if (place_on(&p->move->chunks[n], p->disk) != G4_CHUNK_PLACES &&
+		if (g4_table_place_on(&p->move->chunks[n], p->disk) != G4_CHUNK_PLACES &&
 		    part_is_idle(p, &p->move->chunks[n], 0, p->move->chunks[n].place_bytes, false) == idle)
 			return n;
 	return G4_CHUNKS_MAX;
@@ -308,8 +208,8 @@ static void keep_idle(struct planning *p, uint32_t n)
 {
 	struct g4_chunk *chunk = &p->move->chunks[n];
 	const struct g4_chunk needy = *chunk;
-	const struct gap gap = find_gap(p, chunk);
-	const uint32_t number = place_on(chunk, p->disk);
+	const struct g4_set_gap gap = find_gap(p, chunk);
+	const uint32_t number = g4_table_place_on(chunk, p->disk);
 
 	if (part_is_idle(p, chunk, 0, chunk->place_bytes, true))
 		give_up_places(p, chunk);
@@ -337,6 +237,7 @@ static int try_plan(struct planning *p)
 	memcpy(p->move->chunks, p->set->chunks, p->set->map.count * sizeof(*p->move->chunks));
 	p->move->count = p->set->map.count;
 	p->move->step_count = 0;
+	g4_table_join(p->move->chunks, &p->move->count);
 	memset(p->lost, 0, (p->in_use->regions / 64 + 1) * sizeof(*p->lost));
 	p->full = false;
 	return part_idle(p) ? move_all(p) : -G4_E_NOSPC;
@@ -349,7 +250,7 @@ static uint64_t lost_pages(const struct planning *p)
 
 	for (uint64_t r = 0; r < p->in_use->regions; r++)
 		if ((p->lost[r / 64] >> r % 64 & 1) &&
-		    g4_chunk_find(&p->set->map, r * REGION_BYTES)->level == G4_LEVEL_OWN)
+		    g4_chunk_find(&p->set->map, r * G4_TABLE_REGION)->level == G4_LEVEL_OWN)
 			pages += G4_REGION_PAGES;
 	return pages;
 }
@@ -377,7 +278,7 @@ static int explain(const struct planning *p, int rc, struct g4_dev_message messa
 int g4_set_move_plan(struct g4_set *set, uint32_t disk, const struct g4_set_in_use *in_use, struct g4_set_move *move,
 		     struct g4_dev_message message)
 {
-	struct planning p = {.set = set, .in_use = in_use, .move = move, .disk = disk, .unit = REGION_BYTES};
+	struct planning p = {.set = set, .in_use = in_use, .move = move, .disk = disk, .unit = G4_TABLE_REGION};
 	int rc = -G4_E_NOMEM;
 
 	memset(move, 0, sizeof(*move));
@@ -388,11 +289,13 @@ int g4_set_move_plan(struct g4_set *set, uint32_t disk, const struct g4_set_in_u
 		do {
 			rc = try_plan(&p);
 			p.unit *= 2;
-		} while (rc == -G4_E_NOSPC && p.full && p.unit <= UNIT_MOST);
+		} while (rc == -G4_E_NOSPC && p.full && p.unit <= G4_TABLE_UNIT_MOST);
 	if (rc == 0 && lost_pages(&p) > in_use->spare_pages)
 		rc = -G4_E_NOSPC;
 	free(p.spans);
 	free(p.lost);
+	if (rc == 0)
+		g4_table_join(move->chunks, &move->count);
 	if (rc == 0) /* an order that can not be right is not carried out */
 		rc = g4_chunk_validate(move->chunks, move->count, set->super->disk_bytes, set->count);
 	return rc < 0 ? explain(&p, rc, message) : 0;

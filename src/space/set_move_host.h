@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies on a disk is moved to others, so that it can be removed. Of the files of this folder alone. */
+/* What lies on disks is moved to others. Of the files of this folder alone. */
 #ifndef G4_SET_MOVE_HOST_H
 #define G4_SET_MOVE_HOST_H
 
 #include "space/set_types_host.h"
 
-struct g4_set_step {		      /* what is copied */
-	const struct g4_chunk *chunk; /* as the set has it, whose place it is a part of */
-	uint32_t number;	      /* of the place */
-	uint64_t within, bytes;	      /* of it */
-	uint64_t to;		      /* a place */
+struct g4_set_step { /* what is copied */
+	const struct g4_chunk
+		*chunk;		/* as the set has it, in whose place it begins; those of the next may go on there */
+	uint32_t number;	/* of the place */
+	uint64_t within, bytes; /* of it */
+	uint64_t to;		/* a place */
 };
 
 struct g4_set_move {
@@ -25,6 +26,12 @@ struct g4_set_move {
  */
 int g4_set_move_plan(struct g4_set *set, uint32_t disk, const struct g4_set_in_use *in_use, struct g4_set_move *move,
 		     struct g4_dev_message message);
+/*
+ * Place `number` of a chunk of the plan is to be at `to`, a place: it is copied there. The chunk is a part of one that the set has, or of
+ * neighbours that are one. False: no memory.
+ */
+bool g4_set_move_add(const struct g4_set *set, struct g4_set_move *move, struct g4_chunk *chunk, uint32_t number,
+		     uint64_t to);
 /* Copies all of it, durably. Nobody else uses the set. progress: a started bar, or NULL. On failure nothing was changed, and a sentence. */
 int g4_set_move_copy(struct g4_wg *wg, struct g4_set *set, const struct g4_set_move *move, struct g4_progress *progress,
 		     struct g4_dev_message message);

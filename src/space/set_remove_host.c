@@ -89,9 +89,10 @@ static void let_go(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t
 }
 
 /* Orders held. The log is empty meanwhile, for its map of regions may get shorter, and be elsewhere then. */
-static int change_over(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth)
+int g4_set_change_over(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth)
 {
 	const uint32_t last = growth->disk_count;
+	const bool removes = last < set->count;
 	int rc = 0;
 
 	if (set->parity)
@@ -104,7 +105,7 @@ static int change_over(struct g4_wg *wg, struct g4_set *set, const struct g4_set
 		pthread_mutex_lock(&set->lock);
 		const uint64_t bytes = set->super->disk_bytes[growth->removed];
 		rc = g4_set_switch_table(wg, set, growth);
-		if (set->count == last)
+		if (removes && set->count == last)
 			let_go(wg, set, last, bytes, rc == 0);
 		pthread_mutex_unlock(&set->lock);
 		g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
@@ -134,7 +135,7 @@ static int take_out(struct g4_wg *wg, struct g4_set *set, const struct g4_set_gr
 		    struct g4_dev_message message)
 {
 	const uint32_t disks = set->count;
-	const int rc = change_over(wg, set, growth);
+	const int rc = g4_set_change_over(wg, set, growth);
 
 	if (rc < 0 && set->count < disks)
 		g4_dev_fail(message, rc,

@@ -114,7 +114,7 @@ struct g4_set_growth {
 	struct g4_chunk *chunks;
 	uint32_t chunk_count, disk_count;
 	uint32_t removed;    /* with one less: which; the last one gets its number, as the chunks have it */
-	bool moves;	     /* with one less: all chunks are others; nobody else uses the set */
+	bool moves;	     /* not with one more: all chunks are others; nobody else uses the set */
 	uint64_t disk_bytes; /* of the new disk */
 	uint8_t uuid[G4_UUID_BYTES];
 };
@@ -197,6 +197,14 @@ int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const c
 
 /* The same without a disk: chunks of another level, of about so many bytes, or with 0 of all that is left. */
 int g4_set_assign(struct g4_wg *wg, struct g4_set *set, uint32_t level, uint64_t bytes, struct g4_dev_message message);
+
+/* Orders held. Whether disks and chunks can be changed: all are there, written and none is being rebuilt; else a sentence. */
+int g4_set_check_whole(const struct g4_set *set, struct g4_dev_message message);
+/*
+ * Orders held, and nobody else uses the set. The set has what `growth` says from now on, which is no disk more, with an empty log; a disk less is closed. As
+ * g4_set_switch_table(). (set_remove_host.c)
+ */
+int g4_set_change_over(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth);
 
 /* The level of what mkfs made (enum g4_level). */
 uint32_t g4_set_own_level(const struct g4_set *set);

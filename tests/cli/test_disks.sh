@@ -117,6 +117,29 @@ exits 1 "two stay" "$gpu4fs" disk remove mc md
 exits 0 "all comes back" "$gpu4fs" disk add mc md ma
 says "... and it is told what there is now" "keeps its size\|it has [0-9.]* MiB now"
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck --data mc md ma
+truncate -s 96M q1 q2 q3
+exits 0 "two copies on two disks" "$gpu4fs" mkfs -q --raid 1 --checksum xxh3 q1 q2
+exits 0 "... with files" "$gpu4fs" import --image q1,q2 full /full
+exits 0 "... and a third one" "$gpu4fs" disk add q1 q2 q3
+says "... gives no room by itself" "it keeps its size"
+before=$(value "d['size_bytes']" q1 q2 q3)
+exits 1 "... nor do all of them" "$gpu4fs" disk assign --raid 1 q1 q2 q3
+exits 0 "it is spread over them" "$gpu4fs" disk rebalance q3 q1 q2
+says "... and told how much was moved" "MiB were moved"
+says "... and what to do with the rest" "gpu4fs disk assign"
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data q1 q2 q3
+exits 0 "... once" "$gpu4fs" disk rebalance q1 q2 q3
+says "... for it is spread then" "^nothing that lies on the disks can be moved"
+exits 0 "now it has more room" "$gpu4fs" disk assign --raid 1 q1 q2 q3
+[ "$(value "d['size_bytes']" q1 q2 q3)" -gt $((before + 30000000)) ]
+report $? "... half of what the new disk has"
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data q1 q2 q3
+exits 0 "... all files are there" "$gpu4fs" export --image q1,q2,q3 /full spread
+cmp full/file spread/file
+report $? "... with what they had"
+exits 2 "one disk is none of several" "$gpu4fs" disk rebalance q1
+exits 1 "a disk that is missing" "$gpu4fs" disk rebalance q1 q2
+one_sentence "... is told in one sentence"
 truncate -s 30M i j k l
 exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 i j
 before=$(value "d['size_bytes']" i j)

@@ -1,11 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Disks of a set that are removed while others fail, for tests. */
+/* Sets that get disks and lose some, also while others fail, for tests. */
 #ifndef REMOVING_H
 #define REMOVING_H
 
 #include "disks.h"
 
 #include "fs/resize_host.h"
+
+static inline uint32_t all_of(const struct disks *d)
+{
+	return (1u << d->count) - 1;
+}
+
+static inline struct g4_dev *open_all(struct disks *d)
+{
+	struct g4_dev *set;
+
+	if (disks_try_open(d, all_of(d), false, 0, &set) < 0)
+		fail_msg("%s", d->message);
+	return set;
+}
+
+/* The disk behind the last becomes one of the set; the size of the file system, if that grows. */
+static inline uint64_t add_next(struct disks *d, bool grows)
+{
+	struct g4_dev *set = open_all(d);
+	uint64_t bytes = 0;
+	int rc = g4_set_add_to(set, NULL, d->names[d->count], d->message, sizeof(d->message));
+
+	if (rc == 0 && grows)
+		rc = g4_resize_device(set, 0, &bytes, d->message, sizeof(d->message));
+	if (rc < 0)
+		fail_msg("%s", d->message);
+	g4_dev_close(set);
+	d->count++;
+	return bytes;
+}
+
+/* What the first disks have, as many as the set has; to be freed. And it is there again. */
+static inline void keep_disks(const struct disks *d, uint8_t **before)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		before[n] = (uint8_t *)malloc(d->bytes[n]);
+		assert_non_null(before[n]);
+		rig_copy(before[n], d->memory[n], d->bytes[n]);
+	}
+}
+
+static inline void restore_disks(struct disks *d, uint8_t *const *before)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		rig_copy(d->memory[n], before[n], d->bytes[n]);
+}
 
 /* The disk that each write of `disk`'s removal goes to, in their order. */
 static inline uint32_t rehearse_removal(struct disks *d, uint32_t disk, uint8_t *disks)

@@ -23,38 +23,9 @@ static const struct shape shapes[] = {{G4_RAID_NONE, 3, 0, 0, 0, false},
 				      {G4_RAID_PARITY, 3, 0, 1, 1, true}};
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
-static uint32_t all_of(const struct disks *d)
-{
-	return (1u << d->count) - 1;
-}
-
 static uint32_t disks_of(const struct shape *shape)
 {
 	return shape->disks + shape->added;
-}
-
-static struct g4_dev *open_all(struct disks *d)
-{
-	struct g4_dev *set;
-
-	if (disks_try_open(d, all_of(d), false, 0, &set) < 0)
-		fail_msg("%s", d->message);
-	return set;
-}
-
-static uint64_t add_next(struct disks *d)
-{
-	struct g4_dev *set = open_all(d);
-	uint64_t bytes = 0;
-	int rc = g4_set_add_to(set, NULL, d->names[d->count], d->message, sizeof(d->message));
-
-	if (rc == 0)
-		rc = g4_resize_device(set, 0, &bytes, d->message, sizeof(d->message));
-	if (rc < 0)
-		fail_msg("%s", d->message);
-	g4_dev_close(set);
-	d->count++;
-	return bytes;
 }
 
 /* With files, and one disk more than the set has. */
@@ -73,7 +44,7 @@ static void format(struct disks *d, const struct shape *shape, bool populated)
 	d->count = shape->disks;
 	disks_format_plan(d, &plan, G4_CHECKSUM_CRC32C);
 	while (d->count < disks_of(shape))
-		add_next(d);
+		add_next(d, true);
 	disks_mount(d, all_of(d));
 	if (populated)
 		disks_populate(d);
@@ -184,7 +155,7 @@ static void what_lies_on_a_disk_is_moved(void **state)
 			disks_expect_clean(&d, all_of(&d));
 			/* a disk that comes brings room again */
 			const uint32_t count = d.count;
-			add_next(&d);
+			add_next(&d, true);
 			assert_int_equal(d.count, count + 1);
 			disks_expect_clean(&d, all_of(&d));
 			disks_mount(&d, all_of(&d));
@@ -370,10 +341,7 @@ static void a_power_cut_leaves_the_set_with_it_or_without_it(void **state)
 		uint8_t *before[MOST_DISKS];
 		uint64_t random = 1 + s, bytes;
 		format(&d, &shapes[s], false);
-		for (uint32_t n = 0; n < old; n++) {
-			before[n] = (uint8_t *)malloc(d.bytes[n]);
-			rig_copy(before[n], d.memory[n], d.bytes[n]);
-		}
+		keep_disks(&d, before);
 		disks_open_faulty(&d, &f);
 		memset(&order, 0, sizeof(order));
 		disks_watch(&d, &f, &order);
@@ -413,16 +381,12 @@ static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
 		uint32_t has = 0, at = 0;
 		struct disks d;
 		format(&d, &shapes[s], false);
-		for (uint32_t n = 0; n < old; n++) {
-			before[n] = (uint8_t *)malloc(d.bytes[n]);
-			rig_copy(before[n], d.memory[n], d.bytes[n]);
-		}
+		keep_disks(&d, before);
 		const uint32_t writes = rehearse_removal(&d, disk, disks);
 		for (; at < writes && has != (1u << old) - 2; at++) /* each has one that works */
 			has |= disks[at] != disk ? 1u << disks[at] : 0;
 		for (; at < writes; at += (uint32_t)rig_every(3)) {
-			for (uint32_t n = 0; n < old; n++)
-				rig_copy(d.memory[n], before[n], d.bytes[n]);
+			restore_disks(&d, before);
 			const bool removed = remove_while_failing(&d, disk, disks, at);
 			failed += !removed;
 			bool mounted = !removed && mount_most(&d, all_of(&d));
@@ -458,10 +422,7 @@ static void the_last_one_is_known_whatever_number_it_says(void **state)
 		uint64_t bytes;
 		uint32_t disk;
 		format(&d, shape, false);
-		for (uint32_t n = 0; n <= last; n++) {
-			before[n] = (uint8_t *)malloc(d.bytes[n]);
-			rig_copy(before[n], d.memory[n], d.bytes[n]);
-		}
+		keep_disks(&d, before);
 		const uint32_t writes = rehearse_removal(&d, 0, disks);
 		for (uint32_t k = 0; k < writes; k++)
 			fault.cut_after_writes += disks[k] == last;

@@ -15,34 +15,11 @@ static const struct level levels[] = {
 	{G4_RAID_NONE, 2, 0, 0, 1}, {G4_RAID_0, 2, 0, 0, 1}, {G4_RAID_1, 2, 2, 0, 2}, {G4_RAID_PARITY, 3, 0, 1, 3}};
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 
-static uint32_t all_of(const struct disks *d)
-{
-	return (1u << d->count) - 1;
-}
-
-static uint64_t add_next(struct disks *d, bool grows)
-{
-	struct g4_dev *set;
-	uint64_t bytes = 0;
-
-	assert_int_equal(disks_try_open(d, all_of(d), false, 0, &set), 0);
-	int rc = g4_set_add_to(set, NULL, d->names[d->count], d->message, sizeof(d->message));
-	if (rc == 0 && grows)
-		rc = g4_resize_device(set, 0, &bytes, d->message, sizeof(d->message));
-	if (rc < 0)
-		fail_msg("%s", d->message);
-	g4_dev_close(set);
-	d->count++;
-	return bytes;
-}
-
 static int remove_one(struct disks *d, uint32_t disk, uint64_t *bytes)
 {
-	struct g4_dev *set;
-
-	if (disks_try_open(d, all_of(d), false, 0, &set) < 0)
-		fail_msg("%s", d->message);
+	struct g4_dev *set = open_all(d);
 	const int rc = g4_remove_disk(set, d->names[disk], NULL, bytes, d->message, sizeof(d->message));
+
 	g4_dev_close(set);
 	return rc;
 }

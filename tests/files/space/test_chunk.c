@@ -127,6 +127,108 @@ static void places_that_were_moved_are_in_any_order_and_apart(void **state)
 	assert_int_equal(g4_chunk_validate(chunks, 1, disks, DISKS), -G4_E_SB_GEOMETRY);
 }
 
+/* Chunks of 8 MiB, one behind the other on each of three disks, of which every second one is gone: gaps of 8 MiB. */
+static uint32_t with_gaps(const uint64_t *bytes, uint32_t each)
+{
+	uint64_t address = 0;
+	uint32_t count = 0;
+
+	for (uint32_t d = 0; d < DISKS; d++)
+		for (uint32_t n = 0; n < each; n++) {
+			struct g4_chunk *chunk = &chunks[count++];
+			memset(chunk, 0, sizeof(*chunk));
+			chunk->address = address;
+			chunk->bytes = 8 * G4_CHUNK_UNIT;
+			address += chunk->bytes;
+			if (n % 2 == 0)
+				continue;
+			chunk->place_bytes = chunk->bytes;
+			chunk->columns = chunk->copies = 1;
+			chunk->places[0] = (G4_CHUNK_UNIT + n * chunk->bytes) | d;
+		}
+	assert_int_equal(g4_chunk_validate(chunks, count, bytes, DISKS), 0);
+	return count;
+}
+
+static void gaps_between_places_are_given_away(void **state)
+{
+	enum { EACH = 8 };
+	/* behind the places of the last disk there is room for another one */
+	const uint64_t room = EACH / 2 * 8 * G4_CHUNK_UNIT, full = (EACH * 8 + 1) * G4_CHUNK_UNIT + G4_PAGE_BYTES;
+	const uint64_t bytes[DISKS] = {full, full, full + 8 * G4_CHUNK_UNIT};
+	static const struct {
+		enum g4_raid raid;
+		uint32_t copies;
+	} levels[] = {{G4_RAID_NONE, 1}, {G4_RAID_0, 1}, {G4_RAID_1, 2}, {G4_RAID_1, 3}, {G4_RAID_PARITY, 2}};
+
+	(void)state;
+	for (size_t l = 0; l < sizeof(levels) / sizeof(levels[0]); l++)
+		for (uint32_t disk = 0; disk <= DISKS; disk++) { /* each chunk is on this one, or on any */
+			const struct g4_chunk_wish wish = {.raid = levels[l].raid,
+							   .copies = levels[l].copies,
+							   .stripe_bytes = G4_STRIPE_DEFAULT,
+							   .with_disk = disk};
+			const uint32_t had = with_gaps(bytes, EACH);
+			const uint32_t count = g4_chunk_extend(&wish, bytes, DISKS, chunks, had);
+			const uint64_t gained = g4_chunk_end(chunks, count) - g4_chunk_end(chunks, had);
+			assert_int_equal(g4_chunk_validate(chunks, count, bytes, DISKS), 0);
+			switch (levels[l].raid) {
+			case G4_RAID_NONE:
+				assert_int_equal(gained, disk == 0     ? 3 * room + 8 * G4_CHUNK_UNIT :
+							 disk == DISKS ? room + 8 * G4_CHUNK_UNIT :
+									 room);
+				break;
+			case G4_RAID_0: /* striped over all, and the rest where there is more */
+				assert_int_equal(gained,
+						 disk == 0 || disk == DISKS ? 3 * room + 8 * G4_CHUNK_UNIT : 3 * room);
+				break;
+			case G4_RAID_1: /* two copies: with a disk as much as that has, else half of all but what has no pair */
+				if (levels[l].copies == 2)
+					assert_true(disk ? gained >= room :
+							   gained + 2 * G4_CHUNK_UNIT >=
+								    (3 * room + 8 * G4_CHUNK_UNIT) / 2);
+				else
+					assert_int_equal(gained, room);
+				break;
+			default:
+				assert_int_equal(gained, 2 * room);
+			}
+		}
+}
+
+static void what_is_gone_gets_chunks_again(void **state)
+{
+	enum { EACH = 7 };
+	const uint64_t full = (EACH * 8 + 1) * G4_CHUNK_UNIT + G4_PAGE_BYTES, bytes[DISKS] = {full, full, full};
+	static const struct {
+		enum g4_raid raid;
+		uint32_t copies;
+	} levels[] = {{G4_RAID_NONE, 1}, {G4_RAID_0, 1}, {G4_RAID_1, 2}, {G4_RAID_1, 3}};
+
+	(void)state;
+	for (size_t l = 0; l < sizeof(levels) / sizeof(levels[0]); l++) {
+		const struct g4_chunk_wish wish = {
+			.raid = levels[l].raid, .copies = levels[l].copies, .stripe_bytes = G4_STRIPE_DEFAULT};
+		const uint32_t had = with_gaps(bytes, EACH);
+		const uint64_t end = g4_chunk_end(chunks, had);
+		uint64_t gone[2] = {0, 0}, address = 0;
+		for (uint32_t n = 0; n < had; n++)
+			gone[0] += g4_chunk_is_gone(&chunks[n]) ? (uint64_t)chunks[n].bytes : 0;
+		const uint32_t count = g4_chunk_fill(&wish, bytes, DISKS, chunks, had);
+		assert_int_equal(g4_chunk_validate(chunks, count, bytes, DISKS), 0);
+		assert_int_equal(g4_chunk_end(chunks, count), end); /* no address is another's */
+		for (uint32_t n = 0; n < count; n++) {
+			gone[1] += g4_chunk_is_gone(&chunks[n]) ? (uint64_t)chunks[n].bytes : 0;
+			address += chunks[n].bytes;
+		}
+		assert_int_equal(address, end);
+		/* there are as many bytes on the disks as are gone: all of them, or one of so many copies */
+		const uint64_t expected = gone[0] - gone[0] / levels[l].copies;
+		assert_true(gone[1] >= expected && gone[1] <= expected + 2 * G4_CHUNK_UNIT);
+	}
+}
+
 RUN_TESTS(cmocka_unit_test(a_plan_of_each_level_covers_its_space),
 	  cmocka_unit_test(more_copies_than_disks_can_not_be_had), cmocka_unit_test(damaged_chunks_are_refused),
-	  cmocka_unit_test(places_that_were_moved_are_in_any_order_and_apart))
+	  cmocka_unit_test(places_that_were_moved_are_in_any_order_and_apart),
+	  cmocka_unit_test(gaps_between_places_are_given_away), cmocka_unit_test(what_is_gone_gets_chunks_again))
