@@ -15,6 +15,7 @@ for level in 1 63 64 65 1000; do
 	exits 0 "... and one below $level" "$gpu4fs" import --image disk.img file "/deep${deep:0:$((2 * level))}"
 done
 wanted=$((LEVELS + 1))
+# shellcheck disable=SC2317 # exits calls it
 few() { # few COMMAND...: with few descriptors and a small stack
 	(ulimit -Sn 150 && ulimit -Hn 150 && ulimit -s 512 && exec "$@")
 }
