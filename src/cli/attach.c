@@ -75,12 +75,12 @@ long g4_cli_jobs(void)
 	return processors < 1 ? 1 : processors > 8 ? 8 : processors;
 }
 
-static volatile sig_atomic_t interrupted;
+static int interrupted; /* atomic: a signal handler sets it, threads look at it */
 
 static void interrupt(int number)
 {
 	(void)number;
-	interrupted = 1;
+	__atomic_store_n(&interrupted, 1, __ATOMIC_RELAXED);
 }
 
 void g4_cli_catch_interrupts(void)
@@ -91,7 +91,7 @@ void g4_cli_catch_interrupts(void)
 
 bool g4_cli_interrupted(void)
 {
-	return interrupted != 0;
+	return __atomic_load_n(&interrupted, __ATOMIC_RELAXED) != 0;
 }
 
 void g4_cli_allow_open_files(void)
