@@ -167,7 +167,8 @@ const char *g4_cli_links_find(const struct g4_cli_links *links, uint64_t device,
 
 bool g4_cli_links_note(struct g4_cli_links *links, uint64_t device, uint64_t inode, const char *path)
 {
-	struct g4_cli_link *link = malloc(sizeof(*link) + strlen(path) + 1);
+	const size_t bytes = strlen(path) + 1;
+	struct g4_cli_link *link = malloc(sizeof(*link) + bytes);
 
 	if (link == NULL || !grow_links(links)) {
 		free(link);
@@ -177,7 +178,7 @@ bool g4_cli_links_note(struct g4_cli_links *links, uint64_t device, uint64_t ino
 	link->next = *bucket;
 	link->device = device;
 	link->inode = inode;
-	strcpy(link->path, path);
+	memcpy(link->path, path, bytes);
 	*bucket = link;
 	links->count++;
 	return true;

@@ -401,7 +401,7 @@ static void take(struct g4_descent *descent, const struct g4_level *level, const
 static bool open_both(struct copy *copy, const struct place *source, const struct place *target,
 		      const struct gpu4fs_stat *stat, struct g4_level *level)
 {
-	struct gpu4fs_stat made;
+	struct gpu4fs_stat made = {0};
 	int rc = open_source(copy, source, O_DIRECTORY, stat, &level->from);
 
 	if (rc < 0)

@@ -216,7 +216,7 @@ static int64_t copy_attributes_of_made(struct export *export, const struct buffe
 				       const struct g4_level *level, const char *name, const struct gpu4fs_stat *wanted)
 {
 	char path[64];
-	struct stat found;
+	struct stat found = {0};
 	const struct copy to = {.fd = openat(level->to_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), .path = path};
 	int64_t rc = result(to.fd < 0 ? to.fd : fstat(to.fd, &found));
 

@@ -288,8 +288,8 @@ static struct g4_level *go_down(struct walk *walk, struct g4_level *above, const
 /* Opens the level above by "..". Only what is the same directory as before will do. */
 static int open_above(const struct walk *walk, const struct g4_level *level, struct g4_level *above)
 {
-	struct gpu4fs_stat found;
-	struct stat of_host;
+	struct gpu4fs_stat found = {0};
+	struct stat of_host = {0};
 	int rc = gpu4fs_open(walk->descent->fs, level->from, "..", O_RDONLY | O_DIRECTORY, 0, &above->from);
 
 	if (rc == 0)
@@ -316,19 +316,19 @@ static int open_above(const struct walk *walk, const struct g4_level *level, str
 /* To the level above, or where that can not be opened any more to the nearest that is; NULL: it was the first. */
 static struct g4_level *go_up(struct walk *walk, struct g4_level *level)
 {
-	struct g4_level *above = level->above;
-	int rc = above != NULL && above->from == NULL ? open_above(walk, level, above) : 0;
+	struct g4_level *open = level->above;
+	int rc = open != NULL && open->from == NULL ? open_above(walk, level, open) : 0;
 
 	if (rc < 0)
-		walk->descent->failed(walk->descent, above, "", rc);
-	finish_one(walk, level, 0);
-	while (above != NULL && above->from == NULL) {
-		struct g4_level *next = above->above;
-		above->lost = true;
-		finish_one(walk, above, 0);
-		above = next;
+		walk->descent->failed(walk->descent, open, "", rc);
+	for (; open != NULL && open->from == NULL; open = open->above)
+		open->lost = true;
+	while (level != open) {
+		struct g4_level *next = level->above;
+		finish_one(walk, level, 0);
+		level = next;
 	}
-	return above;
+	return open;
 }
 
 static void walk_below(struct walk *walk, struct g4_level *level)
