@@ -144,6 +144,8 @@ g4_example(bench_clients bench/gpu/clients.c gpu4fs)
 target_compile_definitions(bench_clients PRIVATE _GNU_SOURCE)
 target_link_libraries(bench_clients PRIVATE Threads::Threads)
 set_target_properties(bench_clients PROPERTIES BUILD_RPATH_USE_ORIGIN ON)
+g4_example(names_bench bench/names.c gpu4fs)
+target_compile_definitions(names_bench PRIVATE _GNU_SOURCE)
 
 # ---- install
 foreach(section 1 3 8)

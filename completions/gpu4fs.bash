@@ -72,15 +72,15 @@ _gpu4fs() {
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
 	attr:-*) _gpu4fs_words "$current" "--json --image --help --version" ;;
 	cp:-*)
-		_gpu4fs_words "$current" "-a --archive -d -p --preserve --no-preserve -r -R --recursive --reflink --image --socket --help --version"
+		_gpu4fs_words "$current" "-a --archive -d -j --jobs -p --preserve --no-preserve -r -R --recursive --reflink -v --verbose --image --socket --help --version"
 		;;
-	du:-*) _gpu4fs_words "$current" "--json --image --socket --help --version" ;;
+	du:-*) _gpu4fs_words "$current" "-j --jobs --json --image --socket --help --version" ;;
 	find:-*)
 		_gpu4fs_words "$current" "-n --name -i --iname -t --type --size --changed-within --changed-before --max-depth -j --jobs -z --null
 			--json --image --socket --help --version"
 		;;
 	import:-*) _gpu4fs_words "$current" "-j --jobs -v --verbose --image --socket --help --version" ;;
-	export:-*) _gpu4fs_words "$current" "-v --verbose --image --socket --help --version" ;;
+	export:-*) _gpu4fs_words "$current" "-j --jobs -v --verbose --image --socket --help --version" ;;
 	rm:-*)
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;

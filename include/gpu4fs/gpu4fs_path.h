@@ -72,6 +72,13 @@ struct gpu4fs_usage {
  */
 GPU4FS_API int gpu4fs_usage(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_usage *out,
 			    int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context);
+/*
+ * The same by up to `threads` threads, 1 to 64: the caller's and others, which the library starts and which have ended when it returns.
+ * progress is called by any of them, one at a time. Error besides: -EINVAL that many threads are not for it.
+ */
+GPU4FS_API int gpu4fs_usage_by(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t threads,
+			       struct gpu4fs_usage *out,
+			       int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context);
 
 #define GPU4FS_RENAME_NOREPLACE 1u /* -EEXIST if the target exists */
 #define GPU4FS_RENAME_EXCHANGE 2u  /* swaps two existing names, of any types */

@@ -3,6 +3,8 @@
 #include "cli/attach.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,33 @@ gpu4fs *g4_cli_attach_to_look(const char *command, const char *image, const char
 	return attach(command, image, socket, GPU4FS_READ_ONLY);
 }
 
+int g4_cli_open_directory(gpu4fs *fs, const char *path, int flags, gpu4fs_file **out)
+{
+	gpu4fs_file *at = NULL;
+	char piece[PATH_MAX];
+	int rc = 0;
+
+	flags |= O_RDONLY | O_DIRECTORY;
+	while (rc == 0 && strlen(path) >= PATH_MAX) {
+		gpu4fs_file *next = NULL;
+		size_t bytes = PATH_MAX - 1;
+		while (bytes > 0 && path[bytes] != '/')
+			bytes--;
+		memcpy(piece, path, bytes);
+		piece[bytes] = 0;
+		rc = bytes > 0 ? gpu4fs_open(fs, at, piece, flags, 0, &next) : -ENAMETOOLONG;
+		if (at)
+			gpu4fs_close(at);
+		at = next;
+		path += bytes + 1;
+	}
+	if (rc == 0)
+		rc = gpu4fs_open(fs, at, path, flags, 0, out);
+	if (at)
+		gpu4fs_close(at);
+	return rc;
+}
+
 bool g4_cli_parse_jobs(const char *word, long *jobs)
 {
 	char *end;
@@ -46,12 +75,12 @@ long g4_cli_jobs(void)
 	return processors < 1 ? 1 : processors > 8 ? 8 : processors;
 }
 
-static volatile sig_atomic_t interrupted;
+static int interrupted; /* atomic: a signal handler sets it, threads look at it */
 
 static void interrupt(int number)
 {
 	(void)number;
-	interrupted = 1;
+	__atomic_store_n(&interrupted, 1, __ATOMIC_RELAXED);
 }
 
 void g4_cli_catch_interrupts(void)
@@ -62,7 +91,7 @@ void g4_cli_catch_interrupts(void)
 
 bool g4_cli_interrupted(void)
 {
-	return interrupted != 0;
+	return __atomic_load_n(&interrupted, __ATOMIC_RELAXED) != 0;
 }
 
 void g4_cli_allow_open_files(void)
@@ -85,25 +114,51 @@ void g4_cli_links_begin(struct g4_cli_links *links)
 
 void g4_cli_links_end(struct g4_cli_links *links)
 {
-	for (size_t k = 0; k < sizeof(links->buckets) / sizeof(links->buckets[0]); k++) {
+	for (size_t k = 0; k < links->room; k++) {
 		for (struct g4_cli_link *link = links->buckets[k], *next; link != NULL; link = next) {
 			next = link->next;
 			free(link);
 		}
 	}
+	free(links->buckets);
 	pthread_mutex_destroy(&links->lock);
 }
 
-static size_t bucket_of(const struct g4_cli_links *links, uint64_t device, uint64_t inode)
+static size_t bucket_of(size_t room, uint64_t device, uint64_t inode)
 {
 	const uint64_t mixed = (inode ^ device << 32) * UINT64_C(0x9e3779b97f4a7c15);
 
-	return (size_t)(mixed >> 52) % (sizeof(links->buckets) / sizeof(links->buckets[0]));
+	return (size_t)(mixed >> 24) & (room - 1);
+}
+
+/* Room for one more. */
+static bool grow_links(struct g4_cli_links *links)
+{
+	if (links->count < links->room)
+		return true;
+	const size_t room = links->room ? 2 * links->room : 1024;
+	struct g4_cli_link **buckets = calloc(room, sizeof(struct g4_cli_link *));
+	if (buckets == NULL)
+		return false;
+	for (size_t k = 0; k < links->room; k++) {
+		for (struct g4_cli_link *link = links->buckets[k], *next; link != NULL; link = next) {
+			struct g4_cli_link **end = &buckets[bucket_of(room, link->device, link->inode)];
+			next = link->next;
+			while (*end != NULL) /* the newest of a file's stays first */
+				end = &(*end)->next;
+			link->next = NULL;
+			*end = link;
+		}
+	}
+	free(links->buckets);
+	links->buckets = buckets;
+	links->room = room;
+	return true;
 }
 
 const char *g4_cli_links_find(const struct g4_cli_links *links, uint64_t device, uint64_t inode)
 {
-	const struct g4_cli_link *link = links->buckets[bucket_of(links, device, inode)];
+	const struct g4_cli_link *link = links->room > 0 ? links->buckets[bucket_of(links->room, device, inode)] : NULL;
 
 	while (link != NULL && (link->device != device || link->inode != inode))
 		link = link->next;
@@ -112,15 +167,19 @@ const char *g4_cli_links_find(const struct g4_cli_links *links, uint64_t device,
 
 bool g4_cli_links_note(struct g4_cli_links *links, uint64_t device, uint64_t inode, const char *path)
 {
-	struct g4_cli_link **bucket = &links->buckets[bucket_of(links, device, inode)];
-	struct g4_cli_link *link = malloc(sizeof(*link) + strlen(path) + 1);
+	const size_t bytes = strlen(path) + 1;
+	struct g4_cli_link *link = malloc(sizeof(*link) + bytes);
 
-	if (link == NULL)
+	if (link == NULL || !grow_links(links)) {
+		free(link);
 		return false;
+	}
+	struct g4_cli_link **bucket = &links->buckets[bucket_of(links->room, device, inode)];
 	link->next = *bucket;
 	link->device = device;
 	link->inode = inode;
-	strcpy(link->path, path);
+	memcpy(link->path, path, bytes);
 	*bucket = link;
+	links->count++;
 	return true;
 }

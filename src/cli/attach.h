@@ -20,6 +20,8 @@ gpu4fs *g4_cli_attach_to_look(const char *command, const char *image, const char
  * can not be.
  */
 bool g4_cli_set_raid(const char *command, gpu4fs *fs, const char *path, const char *level);
+/* Opens a directory by a path of any length, piece by piece. `flags`: 0, or O_NOFOLLOW for the last name of each piece. */
+int g4_cli_open_directory(gpu4fs *fs, const char *path, int flags, gpu4fs_file **out);
 /* The number of an option -j; false: it is none from 1 to G4_CLI_MOST_JOBS. */
 bool g4_cli_parse_jobs(const char *word, long *jobs);
 /* What it is without the option: as many as there are processors, at most 8. */
@@ -28,13 +30,14 @@ long g4_cli_jobs(void);
 void g4_cli_catch_interrupts(void);
 bool g4_cli_interrupted(void);
 
-/* A walk has each directory above the one at hand open: as many as the system lets it have. */
+/* A walk has many directories open: as many as the system lets it have. */
 void g4_cli_allow_open_files(void);
 
 /* Names of files that have several: by device and inode number. Thread-safe but for its beginning and end. */
 struct g4_cli_links {
 	pthread_mutex_t lock;
-	struct g4_cli_link *buckets[4096];
+	struct g4_cli_link **buckets; /* a power of two of them */
+	size_t room, count;
 };
 struct g4_cli_link {
 	struct g4_cli_link *next;
@@ -43,7 +46,7 @@ struct g4_cli_link {
 };
 void g4_cli_links_begin(struct g4_cli_links *links);
 void g4_cli_links_end(struct g4_cli_links *links);
-/* The caller has the lock. The first path that was noted of a file; NULL: none. */
+/* The caller has the lock. The path that was noted last of a file; NULL: none. */
 const char *g4_cli_links_find(const struct g4_cli_links *links, uint64_t device, uint64_t inode);
 /* The caller has the lock. False: no memory. */
 bool g4_cli_links_note(struct g4_cli_links *links, uint64_t device, uint64_t inode, const char *path);

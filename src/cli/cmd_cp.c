@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu4fs cp: copies inside a file system that is not mounted, or that gpu4fs serve has: pages are shared where they can be. */
+/*
+ * gpu4fs cp: copies inside a file system that is not mounted, or that gpu4fs serve has: pages are shared where they can be. Trees are
+ * walked by one thread and copied by several (descent.h). A name that has to make room for another file keeps what it has until the
+ * copy is there: that is made beside it and renamed.
+ */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "cli/attach.h"
 #include "cli/cp_keep.h"
+#include "cli/descent.h"
 
 const char g4_help_cp[] =
-	"[-adpr] [--preserve[=LIST]] [--reflink[=WHEN]] --image IMAGE|--socket PATH\n"
+	"[-adprv] [-j N] [--preserve[=LIST]] [--reflink[=WHEN]] --image IMAGE|--socket PATH\n"
 	"                 SOURCE... TARGET\n\n"
 	"Copies files inside a file system: of one that is not mounted, or that 'gpu4fs serve' has.\n"
 	"Paths begin at its root. A copy shares its pages with the source until one of them\n"
@@ -33,6 +39,8 @@ const char g4_help_cp[] =
 	"                        do not keep them\n"
 	"      --reflink[=WHEN]  auto: what can not be shared is copied; always, which is meant without\n"
 	"                        WHEN: it is an error; never: everything is copied\n"
+	"  -j, --jobs=N          use N threads, not as many as there are processors\n"
+	"  -v, --verbose         say how much was copied\n"
 	"      --help            show this\n";
 
 enum when { AUTO, ALWAYS, NEVER };
@@ -41,14 +49,24 @@ struct copy {
 	gpu4fs *fs;
 	enum when when;
 	bool recursive;
-	uint32_t kept; /* G4_CP_* */
-	struct g4_cli_links links;
-	struct g4_cli_links made; /* of several arguments: files that are copies, by their own numbers */
+	uint32_t kept;		   /* G4_CP_* */
+	struct g4_cli_links links; /* files with several names, by the number of the source: a path of the copy */
+	struct g4_cli_links made;  /* of several arguments: files that are copies, by their own numbers */
 	bool several;
 	uint64_t top; /* the directory that an argument is copied to: what is copied into itself ends there */
-	unsigned char *buffer;
+	const char *source, *target; /* the argument's paths */
+	long jobs;
+	unsigned char *buffers[G4_CLI_MOST_JOBS];
+	struct g4_progress progress;
+	uint64_t beside;		       /* names that were made beside others; atomic */
+	uint64_t files, directories, failures; /* atomic */
 };
 #define BUFFER_BYTES (1u << 20)
+
+static void count(uint64_t *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
 
 static bool failed(const char *path, int64_t result)
 {
@@ -69,7 +87,7 @@ static bool keep(const struct copy *copy, const struct g4_cp_name *from, const s
 /* ------------------------------------------------------------------ contents */
 
 /* Without sharing; holes stay holes. */
-static int64_t copy_data(const struct copy *copy, gpu4fs_file *from, gpu4fs_file *to, int64_t size)
+static int64_t copy_data(unsigned char *buffer, gpu4fs_file *from, gpu4fs_file *to, int64_t size)
 {
 	int64_t at = 0, rc = 0;
 
@@ -77,11 +95,11 @@ static int64_t copy_data(const struct copy *copy, gpu4fs_file *from, gpu4fs_file
 		const int64_t end = gpu4fs_lseek(from, at, SEEK_HOLE);
 		for (rc = end; rc >= 0 && at<end; at += rc> 0 ? rc : 0) {
 			const int64_t bytes = end - at < BUFFER_BYTES ? end - at : BUFFER_BYTES;
-			rc = gpu4fs_pread(from, copy->buffer, (size_t)bytes, at);
+			rc = g4_cli_interrupted() ? -EINTR : gpu4fs_pread(from, buffer, (size_t)bytes, at);
 			if (rc == 0) /* it has become shorter */
 				return 0;
 			if (rc > 0)
-				rc = gpu4fs_pwrite(to, copy->buffer, (size_t)rc, at);
+				rc = gpu4fs_pwrite(to, buffer, (size_t)rc, at);
 		}
 	}
 	if (rc >= 0 && at < 0 && at != -ENXIO)
@@ -89,15 +107,17 @@ static int64_t copy_data(const struct copy *copy, gpu4fs_file *from, gpu4fs_file
 	return rc < 0 ? rc : gpu4fs_ftruncate(to, size);
 }
 
-static int64_t copy_contents(const struct copy *copy, gpu4fs_file *from, gpu4fs_file *to, int64_t size)
+static int64_t copy_contents(const struct copy *copy, uint32_t worker, gpu4fs_file *from, gpu4fs_file *to, int64_t size)
 {
 	int64_t done = 0, rc = size;
 
 	if (copy->when == NEVER)
-		return copy_data(copy, from, to, size);
+		return copy_data(copy->buffers[worker], from, to, size);
 	while (rc > 0 && done < size) {
 		int64_t in = done, out = done;
-		if (copy->when == ALWAYS)
+		if (g4_cli_interrupted())
+			rc = -EINTR;
+		else if (copy->when == ALWAYS)
 			rc = gpu4fs_share_range(from, in, to, out, UINT64_MAX);
 		else
 			rc = gpu4fs_copy_file_range(from, &in, to, &out, (size_t)(size - done));
@@ -115,12 +135,47 @@ struct place {
 	char path[PATH_MAX];
 };
 
-static void place_in(struct place *place, gpu4fs_file *at, const char *above, const char *name)
+/* Whether the path of it is whole. */
+static bool place_in(struct place *place, gpu4fs_file *at, const char *base, const struct g4_level *level,
+		     const char *name)
 {
 	place->at = at;
 	place->name = name;
-	if (snprintf(place->path, sizeof(place->path), "%s/%s", above, name) >= (int)sizeof(place->path))
-		snprintf(place->path, sizeof(place->path), ".../%s", name);
+	return g4_level_path(base, level, name, place->path, sizeof(place->path));
+}
+
+/* Another name beside it, that nobody has: `name` is for that of the new place. */
+static int place_beside(struct copy *copy, const struct place *place, struct place *beside, char name[PATH_MAX])
+{
+	const char *slash = strrchr(place->name, '/');
+	const int above = slash != NULL ? (int)(slash - place->name) + 1 : 0;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	beside->at = place->at;
+	beside->name = name;
+	memcpy(beside->path, place->path, sizeof(beside->path));
+	if (snprintf(name, PATH_MAX, "%.*s.gpu4fs-cp.%ld.%llu", above, place->name,
+		     (long)getpid() * 1000000000 + now.tv_nsec,
+		     (unsigned long long)__atomic_add_fetch(&copy->beside, 1, __ATOMIC_RELAXED)) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+/* What was made beside the target comes in its place, if that is right, or goes again. */
+static bool put_in_place(const struct copy *copy, const struct place *beside, const struct place *target, bool good)
+{
+	int rc = 0;
+
+	if (good)
+		rc = gpu4fs_rename(copy->fs, beside->at, beside->name, target->at, target->name, 0);
+	if (rc < 0)
+		(void)failed(target->path, rc);
+	/* also behind a rename: two names of one file both stay */
+	const int gone = gpu4fs_unlink(copy->fs, beside->at, beside->name);
+	if (gone < 0 && gone != -ENOENT)
+		(void)failed(target->path, gone);
+	return good && rc == 0;
 }
 
 /* What was opened is what was looked at: its copy gets no other file's owner and set-id bits. */
@@ -140,8 +195,9 @@ static int open_source(const struct copy *copy, const struct place *source, int 
 	return rc;
 }
 
-static bool copy_file(const struct copy *copy, const struct place *source, const struct place *target,
-		      const struct gpu4fs_stat *stat, bool is_new)
+/* `how`: O_TRUNC into what may be there, O_EXCL into a name that is not. */
+static bool copy_file(const struct copy *copy, uint32_t worker, const struct place *source, const struct place *target,
+		      const struct gpu4fs_stat *stat, bool is_new, int how)
 {
 	const uint32_t mode = g4_cp_first_mode(copy->kept, stat->mode);
 	gpu4fs_file *from, *to;
@@ -149,12 +205,12 @@ static bool copy_file(const struct copy *copy, const struct place *source, const
 
 	if (rc < 0)
 		return failed(source->path, rc);
-	rc = gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | O_TRUNC, mode, &to);
+	rc = gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | how, mode, &to);
 	if (rc < 0) {
 		gpu4fs_close(from);
 		return failed(target->path, rc);
 	}
-	rc = copy_contents(copy, from, to, (int64_t)stat->size);
+	rc = copy_contents(copy, worker, from, to, (int64_t)stat->size);
 	const bool kept = rc < 0 || keep(copy, &(struct g4_cp_name){.file = from}, stat,
 					 &(struct g4_cp_name){.file = to}, is_new, target->path);
 	const int closed = gpu4fs_close(to);
@@ -187,111 +243,42 @@ static bool copy_node(const struct copy *copy, const struct place *source, const
 		    &(struct g4_cp_name){.at = target->at, .name = target->name}, true, target->path);
 }
 
-static bool copy_name(struct copy *copy, const struct place *source, const struct place *target);
-
-static bool copy_entries(struct copy *copy, const struct place *source, gpu4fs_file *from, const struct place *target,
-			 gpu4fs_file *to)
-{
-	struct place *places = malloc(2 * sizeof(*places));
-	struct gpu4fs_dirent entry;
-	gpu4fs_dir *stream = NULL;
-	bool good = true;
-	int rc = places == NULL ? -ENOMEM : gpu4fs_opendir_file(from, 0, &stream);
-
-	while (rc == 0 && (rc = gpu4fs_readdir(stream, &entry)) > 0) {
-		char *name = strdup(entry.name); /* the stream's goes on */
-		rc = name == NULL ? -ENOMEM : 0;
-		if (name != NULL && entry.ino != copy->top) {
-			place_in(&places[0], from, source->path, name);
-			place_in(&places[1], to, target->path, name);
-			good = copy_name(copy, &places[0], &places[1]) && good;
-		} else if (name != NULL) {
-			g4_cli_error("cp", "%s/%s: a directory is not copied into itself", source->path, name);
-			good = false;
-		}
-		free(name);
-	}
-	if (stream != NULL)
-		gpu4fs_closedir(stream);
-	free(places);
-	return rc < 0 ? failed(source->path, rc) : good;
-}
-
-/*
- * It is ours to write into until all is there. A link in its place is not followed: the directory that it leads to, which is anybody's,
- * would get the source's owner and mode.
- */
-static bool copy_directory(struct copy *copy, const struct place *source, const struct place *target,
-			   const struct gpu4fs_stat *stat)
-{
-	gpu4fs_file *from = NULL, *to = NULL;
-	struct gpu4fs_stat made;
-	int rc;
-
-	if (!copy->recursive) {
-		g4_cli_error("cp", "%s: is a directory, and -r was not given", source->path);
-		return false;
-	}
-	rc = open_source(copy, source, O_DIRECTORY, stat, &from);
-	if (rc < 0)
-		return failed(source->path, rc);
-	rc = gpu4fs_mkdir(copy->fs, target->at, target->name, g4_cp_first_mode(copy->kept, stat->mode) | 0700);
-	const bool is_new = rc == 0;
-	if (rc == 0 || rc == -EEXIST)
-		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &to);
-	if (rc == 0)
-		rc = gpu4fs_fstat(to, &made);
-	bool good = rc == 0 ? true : failed(target->path, rc);
-	if (good) {
-		copy->top = copy->top == 0 ? made.ino : copy->top;
-		good = copy_entries(copy, source, from, target, to);
-	}
-	if (to != NULL && (copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP | G4_CP_TIMESTAMPS | G4_CP_XATTR))) {
-		good = keep(copy, &(struct g4_cp_name){.file = from}, stat, &(struct g4_cp_name){.file = to}, is_new,
-			    target->path) &&
-		       good;
-	}
-	if (good && is_new && !(copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP)) && (stat->mode & 0700) != 0700) {
-		rc = gpu4fs_fchmod(to, made.mode & ~(0700u & ~stat->mode) & 07777);
-		good = rc == 0 ? true : failed(target->path, rc);
-	}
-	if (to != NULL)
-		gpu4fs_close(to);
-	gpu4fs_close(from);
-	return good;
-}
-
 /*
  * What is in the way of another kind of file, or is one of several names, makes room when links are kept. So does a link, which what is
  * copied would be written through: other names of the file would become names of that link, and lead elsewhere.
  */
-static bool make_room(const struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat,
-		      struct gpu4fs_stat *there, bool *is_there)
+static bool makes_room(const struct copy *copy, const struct gpu4fs_stat *there, const struct gpu4fs_stat *stat)
 {
-	if (!*is_there || !(copy->kept & G4_CP_LINKS) || S_ISDIR(there->mode) || S_ISDIR(stat->mode) ||
-	    (S_ISREG(stat->mode) && S_ISREG(there->mode) && there->nlink < 2))
-		return true;
-	const int rc = gpu4fs_unlink(copy->fs, target->at, target->name);
-	*is_there = false;
-	return rc == 0 || rc == -ENOENT ? true : failed(target->path, rc);
+	return (copy->kept & G4_CP_LINKS) && !S_ISDIR(there->mode) &&
+	       !(S_ISREG(stat->mode) && S_ISREG(there->mode) && there->nlink < 2);
 }
 
-/* 1: another name of the source was copied, and this is a name of its copy now. */
-static int link_to_copy(const struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat)
+enum linked { NOT_LINKED, LINKED, NOT_GOOD };
+
+/* Whether another name of the source was copied, and this is a name of its copy now; of what is not good it was said why. Has the lock. */
+static enum linked link_to_copy(struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat)
 {
 	const char *first = g4_cli_links_find(&copy->links, 0, stat->ino);
 	struct gpu4fs_stat made, there;
+	struct place beside;
+	char name[PATH_MAX];
 
 	if (first == NULL || gpu4fs_lstat(copy->fs, NULL, first, &made) < 0) /* somebody has taken it away */
-		return 0;
+		return NOT_LINKED;
 	int rc = gpu4fs_lstat(copy->fs, target->at, target->name, &there);
 	if (rc == 0 && there.ino == made.ino)
-		return 1;
-	if (rc == 0)
-		rc = gpu4fs_unlink(copy->fs, target->at, target->name);
+		return LINKED;
+	const bool is_there = rc == 0;
+	if (is_there)
+		rc = place_beside(copy, target, &beside, name);
+	const struct place *to = is_there ? &beside : target;
 	if (rc == 0 || rc == -ENOENT)
-		rc = gpu4fs_link(copy->fs, NULL, first, target->at, target->name, 0);
-	return rc < 0 ? rc : 1;
+		rc = gpu4fs_link(copy->fs, NULL, first, to->at, to->name, 0);
+	if (rc < 0) {
+		(void)failed(target->path, rc);
+		return NOT_GOOD;
+	}
+	return !is_there || put_in_place(copy, &beside, target, true) ? LINKED : NOT_GOOD;
 }
 
 /* The target is the source, or one of them is a link that leads to the other: making room for the copy would take away what is copied. */
@@ -322,44 +309,249 @@ static bool note_made(struct copy *copy, const struct place *target)
 {
 	struct gpu4fs_stat made;
 
-	return !copy->several || gpu4fs_lstat(copy->fs, target->at, target->name, &made) < 0 ||
-	       g4_cli_links_note(&copy->made, 0, made.ino, "");
+	if (!copy->several || gpu4fs_lstat(copy->fs, target->at, target->name, &made) < 0)
+		return true;
+	pthread_mutex_lock(&copy->made.lock);
+	const bool noted = g4_cli_links_note(&copy->made, 0, made.ino, "");
+	pthread_mutex_unlock(&copy->made.lock);
+	return noted;
 }
 
-static bool copy_name(struct copy *copy, const struct place *source, const struct place *target)
+static bool copy_one(struct copy *copy, uint32_t worker, const struct place *source, const struct place *target,
+		     const struct gpu4fs_stat *stat)
 {
-	struct gpu4fs_stat stat, there;
-	int rc = gpu4fs_lstat(copy->fs, source->at, source->name, &stat);
+	struct gpu4fs_stat there;
+	struct place beside;
+	char name[PATH_MAX];
+	const bool is_there = gpu4fs_lstat(copy->fs, target->at, target->name, &there) == 0;
+	const bool replaces = is_there && makes_room(copy, &there, stat);
+	const struct place *to = replaces ? &beside : target;
+	const int rc = replaces ? place_beside(copy, target, &beside, name) : 0;
 
 	if (rc < 0)
-		return failed(source->path, rc);
-	if (is_same_file(copy, source, target, &stat)) {
+		return failed(target->path, rc);
+	bool good = S_ISREG(stat->mode) ? copy_file(copy, worker, source, to, stat, !is_there || replaces,
+						    replaces ? O_EXCL : O_TRUNC) :
+					  copy_node(copy, source, to, stat);
+	if (replaces)
+		good = put_in_place(copy, &beside, target, good);
+	if (good && !note_made(copy, target))
+		return failed(target->path, -ENOMEM);
+	return good;
+}
+
+/* Other names of the source are copied before or after it. A path that is too long to be linked to is a file of its own. */
+static bool copy_one_of_several(struct copy *copy, uint32_t worker, const struct place *source,
+				const struct place *target, const struct gpu4fs_stat *stat, bool whole)
+{
+	pthread_mutex_lock(&copy->links.lock);
+	const enum linked linked = link_to_copy(copy, target, stat);
+	bool good = linked == LINKED;
+	if (linked == NOT_LINKED) {
+		good = copy_one(copy, worker, source, target, stat);
+		if (good && whole && !g4_cli_links_note(&copy->links, 0, stat->ino, target->path))
+			good = failed(target->path, -ENOMEM);
+	}
+	pthread_mutex_unlock(&copy->links.lock);
+	return good;
+}
+
+/* A name that is no directory; `whole`: its path. */
+static bool copy_name(struct copy *copy, uint32_t worker, const struct place *source, const struct place *target,
+		      const struct gpu4fs_stat *stat, bool whole)
+{
+	if (is_same_file(copy, source, target, stat)) {
 		g4_cli_error("cp", "%s and %s are the same file", source->path, target->path);
 		return false;
 	}
-	if (S_ISDIR(stat.mode))
-		return copy_directory(copy, source, target, &stat);
 	if (was_made(copy, target)) {
 		g4_cli_error("cp", "%s: not written over by %s, for it is a copy that was just made", target->path,
 			     source->path);
 		return false;
 	}
-	const bool one_of_several = (copy->kept & G4_CP_LINKS) && stat.nlink > 1;
-	rc = one_of_several ? link_to_copy(copy, target, &stat) : 0;
-	if (rc != 0)
-		return rc > 0 ? true : failed(target->path, rc);
-	bool is_there = gpu4fs_lstat(copy->fs, target->at, target->name, &there) == 0;
-	if (!make_room(copy, target, &stat, &there, &is_there))
-		return false;
-	const bool good = S_ISREG(stat.mode) ? copy_file(copy, source, target, &stat, !is_there) :
-					       copy_node(copy, source, target, &stat);
-	if (good && !note_made(copy, target))
-		return failed(target->path, -ENOMEM);
-	/* a path that is too long to be linked to is a file of its own */
-	if (good && one_of_several && strncmp(target->path, "...", 3) != 0 &&
-	    !g4_cli_links_note(&copy->links, 0, stat.ino, target->path))
-		return failed(target->path, -ENOMEM);
+	if ((copy->kept & G4_CP_LINKS) && stat->nlink > 1)
+		return copy_one_of_several(copy, worker, source, target, stat, whole);
+	return copy_one(copy, worker, source, target, stat);
+}
+
+/* ------------------------------------------------------------------ trees */
+
+static void take(struct g4_descent *descent, const struct g4_level *level, const char *name,
+		 const struct gpu4fs_stat *listed, uint32_t worker)
+{
+	struct copy *copy = descent->context;
+	struct place source, target;
+	struct gpu4fs_stat stat;
+	bool good;
+
+	(void)listed;
+	(void)place_in(&source, level->from, copy->source, level, name);
+	const bool whole = place_in(&target, level->to, copy->target, level, name);
+	int rc = gpu4fs_lstat(copy->fs, level->from, name, &stat);
+	if (rc == 0 && S_ISDIR(stat.mode))
+		rc = -ESTALE;
+	good = rc < 0 ? failed(source.path, rc) : copy_name(copy, worker, &source, &target, &stat, whole);
+	count(good ? &copy->files : &copy->failures);
+}
+
+/*
+ * The target is ours to write into until all is there. A link in its place is not followed: the directory that it leads to, which is
+ * anybody's, would get the source's owner and mode.
+ */
+static bool open_both(struct copy *copy, const struct place *source, const struct place *target,
+		      const struct gpu4fs_stat *stat, struct g4_level *level)
+{
+	struct gpu4fs_stat made = {0};
+	int rc = open_source(copy, source, O_DIRECTORY, stat, &level->from);
+
+	if (rc < 0)
+		return failed(source->path, rc);
+	level->stat = *stat;
+	rc = gpu4fs_mkdir(copy->fs, target->at, target->name, g4_cp_first_mode(copy->kept, stat->mode) | 0700);
+	level->is_new = rc == 0;
+	if (rc == 0 || rc == -EEXIST)
+		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+				 &level->to);
+	if (rc == 0)
+		rc = gpu4fs_fstat(level->to, &made);
+	if (rc < 0)
+		return failed(target->path, rc);
+	level->to_inode = made.ino;
+	return true;
+}
+
+static bool enter(struct g4_descent *descent, struct g4_level *level)
+{
+	struct copy *copy = descent->context;
+	struct place source, target;
+	struct gpu4fs_stat stat;
+	int rc = gpu4fs_lstat(copy->fs, level->above->from, level->name, &stat);
+
+	(void)place_in(&source, level->above->from, copy->source, level->above, level->name);
+	(void)place_in(&target, level->above->to, copy->target, level->above, level->name);
+	if (rc == 0 && !S_ISDIR(stat.mode))
+		rc = -ESTALE;
+	const bool good = rc < 0 ? failed(source.path, rc) : open_both(copy, &source, &target, &stat, level);
+	if (!good)
+		count(&copy->failures);
 	return good;
+}
+
+static void leave(struct g4_descent *descent, const struct g4_level *level, bool complete, uint32_t worker)
+{
+	struct copy *copy = descent->context;
+	const uint32_t of_owner = 0700u & ~level->stat.mode;
+	struct gpu4fs_stat made;
+	struct place target;
+	bool good = complete;
+
+	(void)worker;
+	if (good) {
+		(void)place_in(&target, NULL, copy->target, level, "");
+		if (copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP | G4_CP_TIMESTAMPS | G4_CP_XATTR))
+			good = keep(copy, &(struct g4_cp_name){.file = level->from}, &level->stat,
+				    &(struct g4_cp_name){.file = level->to}, level->is_new, target.path);
+		if (good && level->is_new && !(copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP)) && of_owner != 0) {
+			int rc = gpu4fs_fstat(level->to, &made);
+			if (rc == 0)
+				rc = gpu4fs_fchmod(level->to, made.mode & ~of_owner & 07777);
+			good = rc == 0 ? true : failed(target.path, rc);
+		}
+	}
+	count(good ? &copy->directories : &copy->failures);
+}
+
+static void level_failed(struct g4_descent *descent, const struct g4_level *level, const char *name, int64_t rc)
+{
+	struct copy *copy = descent->context;
+	struct place source;
+
+	(void)place_in(&source, NULL, copy->source, level, name);
+	count(&copy->failures);
+	(void)failed(source.path, rc);
+}
+
+static bool skips(struct g4_descent *descent, const struct g4_level *level, const char *name, uint64_t ino)
+{
+	struct copy *copy = descent->context;
+	struct place source;
+
+	if (ino != copy->top)
+		return false;
+	(void)place_in(&source, NULL, copy->source, level, name);
+	g4_cli_error("cp", "%s: a directory is not copied into itself", source.path);
+	count(&copy->failures);
+	return true;
+}
+
+static void tell(struct g4_descent *descent)
+{
+	struct copy *copy = descent->context;
+	char text[80];
+
+	if (!g4_progress_wanted(&copy->progress))
+		return;
+	snprintf(text, sizeof(text), "%llu names",
+		 (unsigned long long)(__atomic_load_n(&copy->files, __ATOMIC_RELAXED) +
+				      __atomic_load_n(&copy->directories, __ATOMIC_RELAXED)));
+	g4_progress_text(&copy->progress, text);
+}
+
+static bool copy_tree(struct copy *copy, const struct place *source, const struct place *target,
+		      const struct gpu4fs_stat *stat)
+{
+	struct g4_descent descent = {.fs = copy->fs,
+				     .context = copy,
+				     .enter = enter,
+				     .take = take,
+				     .leave = leave,
+				     .failed = level_failed,
+				     .skips = skips,
+				     .tell = tell,
+				     .jobs = copy->jobs};
+	struct g4_level *level = g4_level_new(NULL, "");
+
+	if (level == NULL)
+		return failed(source->path, -ENOMEM);
+	copy->source = source->path;
+	copy->target = target->path;
+	if (!open_both(copy, source, target, stat, level)) {
+		if (level->from != NULL)
+			gpu4fs_close(level->from);
+		if (level->to != NULL)
+			gpu4fs_close(level->to);
+		free(level);
+		return false;
+	}
+	copy->top = level->to_inode;
+	g4_progress_start(&copy->progress, "cp");
+	const int rc = g4_descend(&descent, level);
+	g4_progress_clear(&copy->progress);
+	return rc == 0 ? copy->failures == 0 : failed(source->path, rc);
+}
+
+/* One that the caller named. */
+static bool copy_named(struct copy *copy, const struct place *source, const struct place *target)
+{
+	struct gpu4fs_stat stat;
+	const int rc = gpu4fs_lstat(copy->fs, source->at, source->name, &stat);
+
+	if (rc < 0)
+		return failed(source->path, rc);
+	if (!S_ISDIR(stat.mode)) {
+		const bool good = copy_name(copy, 0, source, target, &stat, true);
+		copy->files += good;
+		return good;
+	}
+	if (is_same_file(copy, source, target, &stat)) {
+		g4_cli_error("cp", "%s and %s are the same file", source->path, target->path);
+		return false;
+	}
+	if (!copy->recursive) {
+		g4_cli_error("cp", "%s: is a directory, and -r was not given", source->path);
+		return false;
+	}
+	return copy_tree(copy, source, target, &stat);
 }
 
 /* ------------------------------------------------------------------ the command line */
@@ -389,9 +581,8 @@ static bool copy_argument(struct copy *copy, const char *source, const char *tar
 		places[0].name = name;
 		places[1].name = path;
 	}
-	copy->top = 0;
 	if (path != NULL)
-		good = copy_name(copy, &places[0], &places[1]);
+		good = copy_named(copy, &places[0], &places[1]);
 	else
 		failed(source, -ENOMEM);
 	free(path);
@@ -412,12 +603,17 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 	copy->several = count > 1;
 	g4_cli_links_begin(&copy->links);
 	g4_cli_links_begin(&copy->made);
-	copy->buffer = malloc(BUFFER_BYTES);
-	if (copy->buffer == NULL)
-		good = failed(target, -ENOMEM);
-	for (int i = 0; i < count && copy->buffer != NULL; i++)
+	for (long k = 0; k < copy->jobs && good; k++) {
+		copy->buffers[k] = malloc(BUFFER_BYTES);
+		good = copy->buffers[k] != NULL ? true : failed(target, -ENOMEM);
+	}
+	const bool ready = good;
+	for (int i = 0; i < count && ready && !g4_cli_interrupted(); i++)
 		good = copy_argument(copy, sources[i], target, into) && good;
-	free(copy->buffer);
+	if (g4_cli_interrupted())
+		good = failed(target, -EINTR);
+	for (long k = 0; k < copy->jobs; k++)
+		free(copy->buffers[k]);
 	g4_cli_links_end(&copy->made);
 	g4_cli_links_end(&copy->links);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
@@ -442,18 +638,24 @@ int g4_cli_cp(int argc, char **argv)
 		{"image", required_argument, NULL, 'i'},    {"socket", required_argument, NULL, 's'},
 		{"recursive", no_argument, NULL, 'r'},	    {"archive", no_argument, NULL, 'a'},
 		{"preserve", optional_argument, NULL, 'k'}, {"no-preserve", required_argument, NULL, 'n'},
-		{"reflink", optional_argument, NULL, 'l'},  {NULL, 0, NULL, 0}};
+		{"reflink", optional_argument, NULL, 'l'},  {"jobs", required_argument, NULL, 'j'},
+		{"verbose", no_argument, NULL, 'v'},	    {NULL, 0, NULL, 0}};
 	const char *image = NULL, *socket = NULL;
-	struct copy copy = {.when = AUTO};
+	struct copy copy = {.when = AUTO, .jobs = g4_cli_jobs()};
+	bool verbose = false;
 	uint32_t kept;
 
-	for (int answer; (answer = getopt_long(argc, argv, ":adprR", long_options, NULL)) != -1;) {
+	for (int answer; (answer = getopt_long(argc, argv, ":adj:prRv", long_options, NULL)) != -1;) {
 		if (answer == 'i')
 			image = optarg;
 		else if (answer == 's')
 			socket = optarg;
 		else if (answer == 'r' || answer == 'R')
 			copy.recursive = true;
+		else if (answer == 'v')
+			verbose = true;
+		else if (answer == 'j' && !g4_cli_parse_jobs(optarg, &copy.jobs))
+			return g4_cli_usage("cp", "-j is a number from 1 to %d, not '%s'", G4_CLI_MOST_JOBS, optarg);
 		else if (answer == 'a' || answer == 'd' || answer == 'p' || answer == 'k' || answer == 'n') {
 			const char *list = answer == 'a' ? "all" : answer == 'd' ? "links" : optarg;
 			if (answer == 'p' || list == NULL)
@@ -465,7 +667,7 @@ int g4_cli_cp(int argc, char **argv)
 			copy.recursive |= answer == 'a';
 		} else if (answer == 'l' && !parse_when(optarg ? optarg : "always", &copy.when))
 			return g4_cli_usage("cp", "--reflink is auto, always or never, not '%s'", optarg);
-		else if (answer != 'l')
+		else if (answer != 'l' && answer != 'j')
 			return g4_cli_bad_option("cp", answer, argv);
 	}
 	if ((image == NULL) == (socket == NULL))
@@ -475,11 +677,15 @@ int g4_cli_cp(int argc, char **argv)
 	copy.fs = g4_cli_attach("cp", image, socket);
 	if (copy.fs == NULL)
 		return G4_EXIT_FAILURE;
+	g4_cli_catch_interrupts();
 	int status = copy_all(&copy, argv + optind, argc - optind - 1, argv[argc - 1]);
 	const int rc = gpu4fs_unmount(copy.fs);
 	if (rc < 0 && status == G4_EXIT_OK) {
 		failed(image != NULL ? image : socket, rc);
 		status = G4_EXIT_FAILURE;
 	}
+	if (verbose)
+		printf("%llu directories, %llu other names\n", (unsigned long long)copy.directories,
+		       (unsigned long long)copy.files);
 	return status;
 }

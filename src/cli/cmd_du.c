@@ -7,13 +7,14 @@
 #include "cli/attach.h"
 #include "print/report.h"
 
-const char g4_help_du[] = "[--json] --image IMAGE|--socket PATH NAME...\n\n"
+const char g4_help_du[] = "[-j N] [--json] --image IMAGE|--socket PATH NAME...\n\n"
 			  "Says how much space each NAME takes, with all that is below it, how long its files are\n"
 			  "together, and how many they are, in a file system that is not mounted, or that\n"
 			  "'gpu4fs serve' has. Names begin at its root. Files with several names below one NAME\n"
 			  "count once. On a mounted file system use du(1).\n\n"
 			  "      --image IMAGE  the device with the file system, which is not mounted\n"
 			  "      --socket PATH  where 'gpu4fs serve' serves it\n"
+			  "  -j, --jobs=N       use N threads, not as many as there are processors\n"
 			  "      --json         print one JSON object\n"
 			  "      --help         show this\n";
 
@@ -30,13 +31,13 @@ static int show_progress(void *context, const struct gpu4fs_usage *so_far)
 	return g4_cli_interrupted();
 }
 
-static bool show(struct g4_report *report, gpu4fs *fs, const char *name)
+static bool show(struct g4_report *report, gpu4fs *fs, const char *name, long jobs)
 {
 	struct g4_progress progress = {0};
 	struct gpu4fs_usage usage;
 
 	g4_progress_start(&progress, "du");
-	const int rc = gpu4fs_usage(fs, NULL, name, &usage, show_progress, &progress);
+	const int rc = gpu4fs_usage_by(fs, NULL, name, (uint32_t)jobs, &usage, show_progress, &progress);
 	g4_progress_clear(&progress);
 	if (rc < 0) {
 		g4_cli_error("du", "%s: %s", name, strerror(-rc));
@@ -62,20 +63,24 @@ int g4_cli_du(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
 						     {"socket", required_argument, NULL, 's'},
-						     {"json", no_argument, NULL, 'j'},
+						     {"jobs", required_argument, NULL, 'j'},
+						     {"json", no_argument, NULL, 'J'},
 						     {NULL, 0, NULL, 0}};
 	const char *image = NULL, *socket = NULL;
 	struct g4_report report;
 	bool json = false, good = true;
+	long jobs = g4_cli_jobs();
 
-	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+	for (int answer; (answer = getopt_long(argc, argv, ":j:", long_options, NULL)) != -1;) {
 		if (answer == 'i')
 			image = optarg;
 		else if (answer == 's')
 			socket = optarg;
-		else if (answer == 'j')
+		else if (answer == 'J')
 			json = true;
-		else
+		else if (answer == 'j' && !g4_cli_parse_jobs(optarg, &jobs))
+			return g4_cli_usage("du", "-j is a number from 1 to %d, not '%s'", G4_CLI_MOST_JOBS, optarg);
+		else if (answer != 'j')
 			return g4_cli_bad_option("du", answer, argv);
 	}
 	if ((image == NULL) == (socket == NULL))
@@ -89,7 +94,7 @@ int g4_cli_du(int argc, char **argv)
 	g4_report_start(&report, stdout, json);
 	g4_report_list(&report, "names");
 	for (int i = optind; i < argc && !g4_cli_interrupted(); i++)
-		good = show(&report, fs, argv[i]) && good;
+		good = show(&report, fs, argv[i], jobs) && good;
 	g4_report_end(&report);
 	g4_report_finish(&report);
 	const int rc = gpu4fs_unmount(fs);

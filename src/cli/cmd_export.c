@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu4fs export: a tree of a file system that is not mounted, or that gpu4fs serve has, to the host. One thread walks it, a level a
- * call. Others may rename and replace names of the target meanwhile, and still nothing is written outside of it: names are looked up
- * beside open directories, links are not followed, and attributes go to what is open, never to a name.
+ * gpu4fs export: a tree of a file system that is not mounted, or that gpu4fs serve has, to the host. One thread walks it, and others
+ * fill files (descent.h). Others may rename and replace names of the target meanwhile, and still nothing is written outside of it:
+ * names are looked up beside open directories, links are not followed, attributes go to what is open, never to a name, and a directory
+ * that the walk comes back to has to be the one that it left.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,10 +17,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "cli/attach.h"
+#include "cli/descent.h"
 
 const char g4_help_export[] =
-	"[-v] --image IMAGE|--socket PATH SOURCE TARGET\n\n"
+	"[-v] [-j N] --image IMAGE|--socket PATH SOURCE TARGET\n\n"
 	"Copies a directory of a file system that is not mounted, or that 'gpu4fs serve' has, with all\n"
 	"that is in it, to a directory of the host: contents with their holes, owners, modes, times,\n"
 	"extended attributes with access lists, symbolic and hard links, special files. SOURCE begins\n"
@@ -27,32 +28,40 @@ const char g4_help_export[] =
 	"name that is there is an error, and stays.\n\n"
 	"      --image IMAGE  the device with the file system, which is not mounted\n"
 	"      --socket PATH  where 'gpu4fs serve' serves it\n"
+	"  -j, --jobs=N       use N threads, not as many as there are processors\n"
 	"  -v, --verbose      say how much was copied\n"
 	"      --help         show this\n";
 
 #define BUFFER_BYTES (1u << 20)
 #define VALUE_BYTES (64u << 10)
 
+struct buffers { /* of a thread */
+	unsigned char *data, *value;
+};
+
 struct export
 {
 	gpu4fs *fs;
-	bool root; /* who may give files away */
-	int top;   /* the target */
-	struct g4_cli_links links;
-	unsigned char *buffer, *value;
-	uint64_t files, directories, bytes, failures;
+	bool root;		   /* who may give files away */
+	int top;		   /* the target; the first level's, which stays open until the end */
+	struct g4_cli_links links; /* the walking thread's: others have no files with several names */
+	struct buffers buffers[G4_CLI_MOST_JOBS];
+	struct g4_progress progress;
+	uint64_t files, directories, bytes, failures; /* atomic */
 };
 
-struct level { /* an open directory of both */
-	gpu4fs_file *from;
-	int to;
-	char *path; /* below the target; "": it */
-};
-
-static void failed(struct export *export, const struct level *level, const char *name, int64_t rc)
+static void count(uint64_t *counter, uint64_t more)
 {
-	export->failures++;
-	g4_cli_error("export", "%s%s%s: %s", level->path, *level->path && *name ? "/" : "", name, strerror((int)-rc));
+	__atomic_fetch_add(counter, more, __ATOMIC_RELAXED);
+}
+
+static void failed(struct export *export, const struct g4_level *level, const char *name, int64_t rc)
+{
+	char path[PATH_MAX];
+
+	(void)g4_level_path("", level, name, path, sizeof(path));
+	count(&export->failures, 1);
+	g4_cli_error("export", "%s: %s", *path != 0 ? path : ".", strerror((int)-rc));
 }
 
 static int result(int rc)
@@ -74,7 +83,7 @@ static int64_t write_all(int to, const unsigned char *from, int64_t bytes, int64
 }
 
 /* All of the file that is stored; holes stay holes. */
-static int64_t copy_data(struct export *export, gpu4fs_file *from, int to, int64_t size)
+static int64_t copy_data(struct export *export, const struct buffers *buffers, gpu4fs_file *from, int to, int64_t size)
 {
 	int64_t at = 0, rc = 0;
 
@@ -84,13 +93,13 @@ static int64_t copy_data(struct export *export, gpu4fs_file *from, int to, int64
 			return end;
 		while (at < end) {
 			const int64_t most = end - at < BUFFER_BYTES ? end - at : BUFFER_BYTES;
-			rc = gpu4fs_pread(from, export->buffer, (size_t)most, at);
+			rc = gpu4fs_pread(from, buffers->data, (size_t)most, at);
 			if (rc > 0)
-				rc = write_all(to, export->buffer, rc, at);
+				rc = write_all(to, buffers->data, rc, at);
 			if (rc <= 0) /* 0: it has become shorter */
 				return rc;
 			at += rc;
-			export->bytes += (uint64_t)rc;
+			count(&export->bytes, (uint64_t)rc);
 		}
 	}
 	if (at != -ENXIO)
@@ -105,33 +114,35 @@ struct copy {
 };
 
 /* The attributes of ours, by handle or by name, given to the host's. */
-static int64_t copy_xattrs(struct export *export, gpu4fs_file *from, const struct level *level, const char *name,
-			   const struct copy *to)
+static int64_t copy_xattrs(struct export *export, const struct buffers *buffers, gpu4fs_file *from,
+			   const struct g4_level *level, const char *name, const struct copy *to)
 {
-	int64_t bytes = from ? gpu4fs_flistxattr(from, (char *)export->buffer, BUFFER_BYTES) :
-			       gpu4fs_llistxattr(export->fs, level->from, name, (char *)export->buffer, BUFFER_BYTES);
+	char *names = (char *)buffers->data;
+	int64_t bytes = from ? gpu4fs_flistxattr(from, names, BUFFER_BYTES) :
+			       gpu4fs_llistxattr(export->fs, level->from, name, names, BUFFER_BYTES);
 	int64_t rc = bytes < 0 ? bytes : 0;
 
-	for (int64_t at = 0; at < bytes && rc == 0; at += (int64_t)strlen((char *)export->buffer + at) + 1) {
-		const char *its = (char *)export->buffer + at;
+	for (int64_t at = 0; at < bytes && rc == 0; at += (int64_t)strlen(names + at) + 1) {
+		const char *its = names + at;
 		if (!export->root && strncmp(its, "user.", 5) != 0 && strncmp(its, "system.", 7) != 0)
 			continue;
 		const int64_t got =
-			from ? gpu4fs_fgetxattr(from, its, export->value, VALUE_BYTES) :
-			       gpu4fs_lgetxattr(export->fs, level->from, name, its, export->value, VALUE_BYTES);
+			from ? gpu4fs_fgetxattr(from, its, buffers->value, VALUE_BYTES) :
+			       gpu4fs_lgetxattr(export->fs, level->from, name, its, buffers->value, VALUE_BYTES);
 		if (got < 0)
 			rc = got;
 		else if (to->path == NULL)
-			rc = result(fsetxattr(to->fd, its, export->value, (size_t)got, 0));
+			rc = result(fsetxattr(to->fd, its, buffers->value, (size_t)got, 0));
 		else
-			rc = result(setxattr(to->path, its, export->value, (size_t)got, 0));
+			rc = result(setxattr(to->path, its, buffers->value, (size_t)got, 0));
 	}
 	return rc;
 }
 
 /* Owners first, for a change of them takes set-id bits and capabilities; times last. Set-id bits are for the owner they came with. */
-static int64_t copy_attributes(struct export *export, gpu4fs_file *from, const struct level *level, const char *name,
-			       const struct copy *to, const struct gpu4fs_stat *stat)
+static int64_t copy_attributes(struct export *export, const struct buffers *buffers, gpu4fs_file *from,
+			       const struct g4_level *level, const char *name, const struct copy *to,
+			       const struct gpu4fs_stat *stat)
 {
 	const struct timespec times[2] = {stat->atime, stat->mtime};
 	uint32_t mode = stat->mode & 07777;
@@ -142,7 +153,7 @@ static int64_t copy_attributes(struct export *export, gpu4fs_file *from, const s
 		rc = 0;
 	}
 	if (rc == 0)
-		rc = copy_xattrs(export, from, level, name, to);
+		rc = copy_xattrs(export, buffers, from, level, name, to);
 	if (rc == 0 && !S_ISLNK(stat->mode))
 		rc = result(to->path == NULL ? fchmod(to->fd, mode) : chmod(to->path, mode));
 	if (rc == 0)
@@ -152,30 +163,30 @@ static int64_t copy_attributes(struct export *export, gpu4fs_file *from, const s
 
 /* ------------------------------------------------------------------ one name */
 
-static int64_t copy_file(struct export *export, const struct level *level, const char *name,
-			 const struct gpu4fs_stat *stat)
+static int64_t copy_file(struct export *export, const struct buffers *buffers, const struct g4_level *level,
+			 const char *name, const struct gpu4fs_stat *stat)
 {
 	gpu4fs_file *from;
 	int64_t rc = gpu4fs_open(export->fs, level->from, name, O_RDONLY | O_NOFOLLOW, 0, &from);
 
 	if (rc < 0)
 		return rc;
-	const struct copy to = {.fd = openat(level->to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+	const struct copy to = {.fd = openat(level->to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
 	rc = result(to.fd);
 	if (rc == 0)
-		rc = copy_data(export, from, to.fd, (int64_t)stat->size);
+		rc = copy_data(export, buffers, from, to.fd, (int64_t)stat->size);
 	/* a part would be in the way of the next export */
-	if (rc < 0 && to.fd >= 0 && unlinkat(level->to, name, 0) != 0)
+	if (rc < 0 && to.fd >= 0 && unlinkat(level->to_fd, name, 0) != 0)
 		failed(export, level, name, -errno);
 	if (rc == 0)
-		rc = copy_attributes(export, from, level, name, &to, stat);
+		rc = copy_attributes(export, buffers, from, level, name, &to, stat);
 	if (to.fd >= 0 && close(to.fd) != 0 && rc == 0)
 		rc = -errno;
 	gpu4fs_close(from);
 	return rc;
 }
 
-static int64_t copy_link(struct export *export, const struct level *level, const char *name)
+static int64_t copy_link(struct export *export, const struct g4_level *level, const char *name)
 {
 	char target[PATH_MAX + 1];
 	const int64_t bytes = gpu4fs_readlink(export->fs, level->from, name, target, PATH_MAX);
@@ -183,17 +194,16 @@ static int64_t copy_link(struct export *export, const struct level *level, const
 	if (bytes < 0)
 		return bytes;
 	target[bytes] = '\0';
-	return result(symlinkat(target, level->to, name));
+	return result(symlinkat(target, level->to_fd, name));
 }
 
 /* The first name of a file with several is there: others become links to it. A path that is too long for that is forgotten. */
-static int note_first(struct export *export, const struct level *level, const char *name,
+static int note_first(struct export *export, const struct g4_level *level, const char *name,
 		      const struct gpu4fs_stat *stat)
 {
 	char path[PATH_MAX];
 
-	if (stat->nlink < 2 ||
-	    snprintf(path, sizeof(path), "%s%s%s", level->path, *level->path ? "/" : "", name) >= (int)sizeof(path))
+	if (stat->nlink < 2 || !g4_level_path("", level, name, path, sizeof(path)))
 		return 0;
 	return g4_cli_links_note(&export->links, 0, stat->ino, path) ? 0 : -ENOMEM;
 }
@@ -202,12 +212,12 @@ static int note_first(struct export *export, const struct level *level, const ch
  * Attributes of a link or special file that was just made. Others that may write the directory can have put something else there: only
  * what is like it, and has no other name anywhere, gets them.
  */
-static int64_t copy_attributes_of_made(struct export *export, const struct level *level, const char *name,
-				       const struct gpu4fs_stat *wanted)
+static int64_t copy_attributes_of_made(struct export *export, const struct buffers *buffers,
+				       const struct g4_level *level, const char *name, const struct gpu4fs_stat *wanted)
 {
 	char path[64];
-	struct stat found;
-	const struct copy to = {.fd = openat(level->to, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), .path = path};
+	struct stat found = {0};
+	const struct copy to = {.fd = openat(level->to_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), .path = path};
 	int64_t rc = result(to.fd < 0 ? to.fd : fstat(to.fd, &found));
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", to.fd);
@@ -215,28 +225,28 @@ static int64_t copy_attributes_of_made(struct export *export, const struct level
 			((S_ISCHR(wanted->mode) || S_ISBLK(wanted->mode)) && found.st_rdev != wanted->rdev)))
 		rc = -ESTALE;
 	if (rc == 0)
-		rc = copy_attributes(export, NULL, level, name, &to, wanted);
+		rc = copy_attributes(export, buffers, NULL, level, name, &to, wanted);
 	if (to.fd >= 0)
 		close(to.fd);
 	return rc;
 }
 
-static int64_t make_name(struct export *export, const struct level *level, const char *name,
-			 const struct gpu4fs_stat *stat)
+static int64_t make_name(struct export *export, const struct buffers *buffers, const struct g4_level *level,
+			 const char *name, const struct gpu4fs_stat *stat)
 {
 	int64_t rc;
 
 	if (S_ISREG(stat->mode))
-		return copy_file(export, level, name, stat);
+		return copy_file(export, buffers, level, name, stat);
 	if (S_ISLNK(stat->mode))
 		rc = copy_link(export, level, name);
 	else
-		rc = result(mknodat(level->to, name, (stat->mode & S_IFMT) | 0600, stat->rdev));
-	return rc < 0 ? rc : copy_attributes_of_made(export, level, name, stat);
+		rc = result(mknodat(level->to_fd, name, (stat->mode & S_IFMT) | 0600, stat->rdev));
+	return rc < 0 ? rc : copy_attributes_of_made(export, buffers, level, name, stat);
 }
 
 /* Another name for what has one below the target. Directories on the way there that became links are not followed. */
-static int64_t link_to(const struct export *export, const char *first, const struct level *level, const char *name)
+static int64_t link_to(const struct export *export, const char *first, const struct g4_level *level, const char *name)
 {
 	const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
 				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
@@ -248,155 +258,185 @@ static int64_t link_to(const struct export *export, const char *first, const str
 	const int fd = (int)syscall(SYS_openat2, export->top, folder, &how, sizeof(how));
 	if (fd < 0)
 		return -errno;
-	const int64_t rc = result(linkat(fd, slash != NULL ? slash + 1 : first, level->to, name, 0));
+	const int64_t rc = result(linkat(fd, slash != NULL ? slash + 1 : first, level->to_fd, name, 0));
 	close(fd);
 	return rc;
 }
 
-static void copy_name(struct export *export, const struct level *level, const char *name,
-		      const struct gpu4fs_stat *stat)
+static void take(struct g4_descent *descent, const struct g4_level *level, const char *name,
+		 const struct gpu4fs_stat *stat, uint32_t worker)
 {
+	struct export *export = descent->context;
 	const char *first = stat->nlink > 1 ? g4_cli_links_find(&export->links, 0, stat->ino) : NULL;
 	int64_t rc;
 
 	if (first != NULL) {
 		rc = link_to(export, first, level, name);
 	} else {
-		rc = make_name(export, level, name, stat);
+		rc = make_name(export, &export->buffers[worker], level, name, stat);
 		if (rc == 0)
 			rc = note_first(export, level, name, stat);
 	}
 	if (rc < 0)
 		failed(export, level, name, rc);
 	else
-		export->files++;
+		count(&export->files, 1);
 }
 
 /* ------------------------------------------------------------------ directories */
 
-static void copy_directory(struct export *export, const struct level *above, const char *name,
-			   const struct gpu4fs_stat *stat);
-
-static int copy_names(struct export *export, const struct level *level)
+static int know_target(struct g4_level *level)
 {
-	struct gpu4fs_dirent entry;
-	gpu4fs_dir *stream;
-	int rc = gpu4fs_opendir_file(level->from, GPU4FS_DIR_STAT, &stream);
+	struct stat stat;
 
-	if (rc < 0)
-		return rc;
-	while (!g4_cli_interrupted() && (rc = gpu4fs_readdir(stream, &entry)) > 0) {
-		const struct gpu4fs_stat stat = *entry.stat;
-		char name[NAME_MAX + 1];
-		snprintf(name, sizeof(name), "%s", entry.name); /* the stream's goes on */
-		if (*name == '\0' || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-			failed(export, level, "", -EUCLEAN); /* of a damaged image: it would lead elsewhere */
-		else if (S_ISDIR(stat.mode))
-			copy_directory(export, level, name, &stat);
-		else
-			copy_name(export, level, name, &stat);
-	}
-	gpu4fs_closedir(stream);
-	return rc < 0 ? rc : 0;
+	if (level->to_fd < 0 || fstat(level->to_fd, &stat) != 0)
+		return -errno;
+	level->to_device = stat.st_dev;
+	level->to_inode = stat.st_ino;
+	return 0;
 }
 
-static void copy_opened(struct export *export, const struct level *level, const struct gpu4fs_stat *stat)
+static int open_both(const struct g4_descent *descent, const struct g4_level *above, struct g4_level *level)
 {
-	int64_t rc = copy_names(export, level);
+	int rc = gpu4fs_open(descent->fs, above->from, level->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+			     &level->from);
 
-	if (rc == 0 && !g4_cli_interrupted())
-		rc = copy_attributes(export, level->from, level, "", &(const struct copy){.fd = level->to}, stat);
+	if (rc == 0)
+		rc = gpu4fs_fstat(level->from, &level->stat);
+	if (rc == 0 && mkdirat(above->to_fd, level->name, 0700) != 0 && errno != EEXIST)
+		rc = -errno;
+	if (rc < 0)
+		return rc;
+	level->to_fd = openat(above->to_fd, level->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return know_target(level);
+}
+
+static bool enter(struct g4_descent *descent, struct g4_level *level)
+{
+	const int rc = open_both(descent, level->above, level);
+
+	if (rc < 0)
+		failed(descent->context, level->above, level->name, rc);
+	return rc == 0;
+}
+
+static void leave(struct g4_descent *descent, const struct g4_level *level, bool complete, uint32_t worker)
+{
+	struct export *export = descent->context;
+	const struct copy to = {.fd = level->to_fd};
+	const int64_t rc = complete ? copy_attributes(export, &export->buffers[worker], level->from, level, "", &to,
+						      &level->stat) :
+				      0;
+
 	if (rc < 0)
 		failed(export, level, "", rc);
 	else
-		export->directories++;
+		count(&export->directories, 1);
 }
 
-static void copy_directory(struct export *export, const struct level *above, const char *name,
-			   const struct gpu4fs_stat *stat)
+static void level_failed(struct g4_descent *descent, const struct g4_level *level, const char *name, int64_t rc)
 {
-	struct level level = {.from = NULL, .to = -1};
-	int rc = gpu4fs_open(export->fs, above->from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &level.from);
-
-	if (rc == 0 && mkdirat(above->to, name, 0700) != 0 && errno != EEXIST)
-		rc = -errno;
-	if (rc == 0) {
-		level.to = openat(above->to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		rc = result(level.to);
-	}
-	if (rc == 0 && asprintf(&level.path, "%s%s%s", above->path, *above->path ? "/" : "", name) < 0) {
-		level.path = NULL;
-		rc = -ENOMEM;
-	}
-	if (rc == 0)
-		copy_opened(export, &level, stat);
-	else
-		failed(export, above, name, rc);
-	if (level.from != NULL)
-		gpu4fs_close(level.from);
-	if (level.to >= 0)
-		close(level.to);
-	free(level.path);
+	failed(descent->context, level, name, rc);
 }
 
 /* ------------------------------------------------------------------ all of it */
 
-static int export_tree(struct export *export, const char *source, const char *target)
+static void tell(struct g4_descent *descent)
 {
-	char nothing[] = "";
-	struct level level = {.from = NULL, .to = -1, .path = nothing};
-	struct gpu4fs_stat stat;
+	struct export *export = descent->context;
+	char text[80];
+
+	if (!g4_progress_wanted(&export->progress))
+		return;
+	snprintf(text, sizeof(text), "%llu names, %llu MiB",
+		 (unsigned long long)(__atomic_load_n(&export->files, __ATOMIC_RELAXED) +
+				      __atomic_load_n(&export->directories, __ATOMIC_RELAXED)),
+		 (unsigned long long)(__atomic_load_n(&export->bytes, __ATOMIC_RELAXED) >> 20));
+	g4_progress_text(&export->progress, text);
+}
+
+static int export_tree(struct export *export, const char *source, const char *target, long jobs)
+{
+	struct g4_descent descent = {.fs = export->fs,
+				     .context = export,
+				     .enter = enter,
+				     .take = take,
+				     .leave = leave,
+				     .failed = level_failed,
+				     .tell = tell,
+				     .jobs = jobs};
+	struct g4_level *level = g4_level_new(NULL, "");
 	const char *about = source;
-	int rc = gpu4fs_open(export->fs, NULL, source, O_RDONLY | O_DIRECTORY, 0, &level.from);
+	int rc = level == NULL ? -ENOMEM :
+				 gpu4fs_open(export->fs, NULL, source, O_RDONLY | O_DIRECTORY, 0, &level->from);
 
 	if (rc == 0)
-		rc = gpu4fs_fstat(level.from, &stat);
+		rc = gpu4fs_fstat(level->from, &level->stat);
 	if (rc == 0) {
 		about = target;
 		if (mkdir(target, 0700) != 0 && errno != EEXIST)
 			rc = -errno;
 	}
 	if (rc == 0) {
-		level.to = export->top = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		rc = result(level.to);
+		level->to_fd = export->top = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		rc = know_target(level);
 	}
-	if (rc == 0)
-		copy_opened(export, &level, &stat);
-	else
+	if (rc < 0) {
 		g4_cli_error("export", "%s: %s", about, strerror(-rc));
-	if (level.to >= 0)
-		close(level.to);
-	if (level.from != NULL)
-		gpu4fs_close(level.from);
+		if (level != NULL && level->from != NULL)
+			gpu4fs_close(level->from);
+		if (level != NULL && level->to_fd >= 0)
+			close(level->to_fd);
+		free(level);
+		return rc;
+	}
+	g4_progress_start(&export->progress, "export");
+	rc = g4_descend(&descent, level);
+	g4_progress_clear(&export->progress);
+	if (rc < 0)
+		g4_cli_error("export", "%s", strerror(-rc));
 	return rc;
 }
 
-static int run(const char *image, const char *socket, char **words, bool verbose)
+static int run(const char *image, const char *socket, char **words, bool verbose, long jobs)
 {
-	struct export export = {.root = geteuid() == 0, .buffer = malloc(BUFFER_BYTES), .value = malloc(VALUE_BYTES)};
-	int rc = export.buffer != NULL && export.value != NULL ? 0 : -ENOMEM;
+	struct export *export = calloc(1, sizeof(*export));
+	int rc = export != NULL ? 0 : -ENOMEM;
+	long ready = 0;
 
+	for (; rc == 0 && ready < jobs; ready++) {
+		export->buffers[ready] = (struct buffers){malloc(BUFFER_BYTES), malloc(VALUE_BYTES)};
+		if (export->buffers[ready].data == NULL || export->buffers[ready].value == NULL)
+			rc = -ENOMEM;
+	}
 	if (rc < 0)
 		g4_cli_error("export", "%s", strerror(-rc));
-	export.fs = rc == 0 ? g4_cli_attach("export", image, socket) : NULL;
-	if (export.fs != NULL) {
-		g4_cli_links_begin(&export.links);
+	gpu4fs *fs = rc == 0 ? g4_cli_attach("export", image, socket) : NULL;
+	if (fs != NULL) {
+		export->fs = fs;
+		export->root = geteuid() == 0;
+		g4_cli_links_begin(&export->links);
 		g4_cli_allow_open_files();
 		g4_cli_catch_interrupts();
-		rc = export_tree(&export, words[0], words[1]);
-		const int unmounted = gpu4fs_unmount(export.fs);
+		rc = export_tree(export, words[0], words[1], jobs);
+		const int unmounted = gpu4fs_unmount(fs);
 		if (unmounted < 0)
 			g4_cli_error("export", "%s: %s", image != NULL ? image : socket, strerror(-unmounted));
+		if (g4_cli_interrupted())
+			g4_cli_error("export", "%s", strerror(EINTR));
 		rc = rc < 0 ? rc : g4_cli_interrupted() ? -EINTR : unmounted;
-		g4_cli_links_end(&export.links);
+		g4_cli_links_end(&export->links);
 		if (verbose)
 			printf("%llu directories, %llu other names, %llu bytes\n",
-			       (unsigned long long)export.directories, (unsigned long long)export.files,
-			       (unsigned long long)export.bytes);
+			       (unsigned long long)export->directories, (unsigned long long)export->files,
+			       (unsigned long long)export->bytes);
 	}
-	const bool good = rc == 0 && export.fs != NULL && export.failures == 0;
-	free(export.buffer);
-	free(export.value);
+	const bool good = rc == 0 && fs != NULL && export->failures == 0;
+	for (long k = 0; export != NULL && k < jobs; k++) {
+		free(export->buffers[k].data);
+		free(export->buffers[k].value);
+	}
+	free(export);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 
@@ -404,19 +444,24 @@ int g4_cli_export(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
 						     {"socket", required_argument, NULL, 's'},
+						     {"jobs", required_argument, NULL, 'j'},
 						     {"verbose", no_argument, NULL, 'v'},
 						     {NULL, 0, NULL, 0}};
 	const char *image = NULL, *socket = NULL;
 	bool verbose = false;
+	long jobs = g4_cli_jobs();
 
-	for (int answer; (answer = getopt_long(argc, argv, ":v", long_options, NULL)) != -1;) {
+	for (int answer; (answer = getopt_long(argc, argv, ":j:v", long_options, NULL)) != -1;) {
 		if (answer == 'i')
 			image = optarg;
 		else if (answer == 's')
 			socket = optarg;
 		else if (answer == 'v')
 			verbose = true;
-		else
+		else if (answer == 'j' && !g4_cli_parse_jobs(optarg, &jobs))
+			return g4_cli_usage("export", "-j is a number from 1 to %d, not '%s'", G4_CLI_MOST_JOBS,
+					    optarg);
+		else if (answer != 'j')
 			return g4_cli_bad_option("export", answer, argv);
 	}
 	if ((image == NULL) == (socket == NULL))
@@ -425,5 +470,5 @@ int g4_cli_export(int argc, char **argv)
 		return g4_cli_usage("export", "a directory of the file system and one of the host are needed");
 	if (argv[optind][0] != '/')
 		return g4_cli_usage("export", "'%s' does not begin at the file system's root", argv[optind]);
-	return run(image, socket, argv + optind, verbose);
+	return run(image, socket, argv + optind, verbose, jobs);
 }

@@ -217,34 +217,6 @@ static struct directory *pop(struct search *search)
 	return directory;
 }
 
-/* Opens a directory by a path of any length, in pieces; a link is not followed. */
-static int open_directory(gpu4fs *fs, const char *path, gpu4fs_file **out)
-{
-	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-	gpu4fs_file *at = NULL;
-	char piece[PATH_MAX];
-	int rc = 0;
-
-	while (rc == 0 && strlen(path) >= PATH_MAX) {
-		gpu4fs_file *next = NULL;
-		size_t bytes = PATH_MAX - 1;
-		while (path[bytes] != '/')
-			bytes--;
-		memcpy(piece, path, bytes);
-		piece[bytes] = 0;
-		rc = gpu4fs_open(fs, at, piece, flags, 0, &next);
-		if (at)
-			gpu4fs_close(at);
-		at = next;
-		path += bytes + 1;
-	}
-	if (rc == 0)
-		rc = gpu4fs_open(fs, at, path, flags, 0, out);
-	if (at)
-		gpu4fs_close(at);
-	return rc;
-}
-
 static void take_entry(struct search *search, const struct directory *directory, const struct gpu4fs_dirent *entry)
 {
 	const uint64_t depth = directory->depth + 1;
@@ -270,7 +242,7 @@ static void look_into(struct search *search, const struct directory *directory)
 	struct gpu4fs_dirent entry;
 	gpu4fs_file *file = NULL;
 	gpu4fs_dir *dir = NULL;
-	int rc = open_directory(search->fs, directory->path, &file);
+	int rc = g4_cli_open_directory(search->fs, directory->path, O_NOFOLLOW, &file);
 
 	if (rc == 0)
 		rc = gpu4fs_opendir_file(file, GPU4FS_DIR_STAT, &dir);

@@ -562,7 +562,7 @@ static int import_tree(struct import *import, const char *source, const char *ta
 	struct directory *top = new_directory(NULL, "", strcmp(target, "/") == 0 ? "" : target, &stat);
 	int rc = top == NULL ? -ENOMEM : gpu4fs_mkdir_all(import->fs, NULL, target, only != NULL ? 0755 : 0700, NULL);
 	if (rc == 0)
-		rc = gpu4fs_open(import->fs, NULL, target, O_RDONLY | O_DIRECTORY, 0, &top->to);
+		rc = g4_cli_open_directory(import->fs, target, 0, &top->to);
 	if (rc < 0) {
 		g4_cli_error("import", "%s: %s", target, strerror(-rc));
 		if (top != NULL)
@@ -593,6 +593,8 @@ static int run(const char *image, const char *socket, char **words, long jobs, b
 	const int unmounted = gpu4fs_unmount(import.fs);
 	if (unmounted < 0)
 		g4_cli_error("import", "%s: %s", image != NULL ? image : socket, strerror(-unmounted));
+	if (g4_cli_interrupted())
+		g4_cli_error("import", "%s", strerror(EINTR));
 	if (rc == 0)
 		rc = g4_cli_interrupted() ? -EINTR : unmounted;
 	if (verbose)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,12 +132,20 @@ static int64_t set_mode(gpu4fs *fs, const struct g4_cp_name *to, uint32_t mode)
 	return to->file != NULL ? gpu4fs_fchmod(to->file, mode) : gpu4fs_chmod(fs, to->at, to->name, mode);
 }
 
+static pthread_once_t umask_once = PTHREAD_ONCE_INIT;
+static mode_t process_umask;
+
+/* Reading it changes it for a moment: several threads would take each other's. */
+static void read_umask(void)
+{
+	process_umask = umask(077);
+	umask(process_umask);
+}
+
 static uint32_t umask_now(void)
 {
-	const mode_t mask = umask(077);
-
-	umask(mask);
-	return mask;
+	pthread_once(&umask_once, read_umask);
+	return process_umask;
 }
 
 int64_t g4_cp_keep(gpu4fs *fs, uint32_t kept, const struct g4_cp_name *from, const struct gpu4fs_stat *stat,

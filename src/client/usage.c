@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a tree takes: a walk of it by the engine's TALLY, a command or a few for each directory. */
+/*
+ * What a tree takes: a walk of it by the engine's TALLY, a command or a few for each directory. Several threads may share it: each takes
+ * a directory from the stack, has the engine sum it up, and adds what came back.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -10,14 +14,21 @@
 
 #define TALLY_BYTES (32u * 1024)
 
+#define MOST_THREADS 64u
+
 struct usage {
 	gpu4fs *fs;
+	int (*progress)(void *context, const struct gpu4fs_usage *so_far);
+	void *context;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t changed;
+	uint32_t busy; /* threads with a directory, in which they may find more */
+	int rc;	       /* the first that was wrong; then nobody goes on */
 	struct gpu4fs_usage sum;
 	struct g4c_node *stack; /* directories to look into */
 	uint64_t depth, stack_room;
 	uint64_t *seen; /* inodes that were told of one by one; open addressing, 0: empty */
 	uint64_t seen_count, seen_room;
-	uint8_t *data;
 };
 
 /* ------------------------------------------------------------------ what was met */
@@ -121,18 +132,20 @@ static int take(struct usage *usage, const struct g4_tally *tally)
 	return rc;
 }
 
-/* One command. *cookie: where to begin, and then where to go on; UINT64_MAX: at the next directory. */
-static int look_into(struct usage *usage, struct g4c_node node, uint64_t *cookie)
+/*
+ * One command, without the lock, and what it told, with it. *cookie: where to begin, and then where to go on; UINT64_MAX: at the next
+ * directory.
+ */
+static int look_into(struct usage *usage, struct g4c_node node, uint64_t *cookie, uint8_t *data)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_TALLY,
-			     .cookie = *cookie,
-			     .length = TALLY_BYTES,
-			     .data = usage->data,
-			     .cred = &usage->fs->cred};
-	const struct g4_tally *tally = (const struct g4_tally *)(const void *)usage->data;
+	struct g4_cmd cmd = {
+		.op = G4_CMD_TALLY, .cookie = *cookie, .length = TALLY_BYTES, .data = data, .cred = &usage->fs->cred};
+	const struct g4_tally *tally = (const struct g4_tally *)(const void *)data;
 
 	g4c_set_node(&cmd, node);
+	pthread_mutex_unlock(&usage->lock);
 	int rc = g4c_run(usage->fs->mount->engine, &cmd);
+	pthread_mutex_lock(&usage->lock);
 	*cookie = rc ? UINT64_MAX : tally->cookie;
 	if (rc == 0)
 		return take(usage, tally);
@@ -143,28 +156,71 @@ static int look_into(struct usage *usage, struct g4c_node node, uint64_t *cookie
 	return rc == -ESTALE || rc == -ENOENT ? 0 : rc; /* removed meanwhile */
 }
 
-static int walk(struct usage *usage, int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context)
+/* With the lock: directories, until there is none and nobody may find one. */
+static void walk(struct usage *usage, uint8_t *data)
 {
-	int rc = 0;
-
-	while (rc == 0 && usage->depth > 0) {
+	while (usage->rc == 0 && (usage->depth > 0 || usage->busy > 0)) {
+		if (usage->depth == 0) {
+			pthread_cond_wait(&usage->changed, &usage->lock);
+			continue;
+		}
 		const struct g4c_node node = usage->stack[--usage->depth];
 		uint64_t cookie = 0;
-		while (rc == 0 && cookie != UINT64_MAX) {
-			rc = look_into(usage, node, &cookie);
-			if (rc == 0 && progress && progress(context, &usage->sum))
-				rc = -ECANCELED;
+		usage->busy++;
+		while (usage->rc == 0 && cookie != UINT64_MAX) {
+			const int rc = look_into(usage, node, &cookie, data);
+			if (usage->rc == 0)
+				usage->rc = rc;
+			if (usage->rc == 0 && usage->progress && usage->progress(usage->context, &usage->sum))
+				usage->rc = -ECANCELED;
+			pthread_cond_broadcast(&usage->changed); /* there may be directories */
 		}
+		usage->busy--;
 	}
-	return rc;
+	pthread_cond_broadcast(&usage->changed);
 }
 
-int gpu4fs_usage(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_usage *out,
-		 int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context)
+static void *help(void *context)
 {
-	struct usage usage = {.fs = fs, .data = malloc(TALLY_BYTES)};
+	struct usage *usage = context;
+	uint8_t *data = malloc(TALLY_BYTES);
+
+	if (!data) /* the others do it */
+		return NULL;
+	pthread_mutex_lock(&usage->lock);
+	walk(usage, data);
+	pthread_mutex_unlock(&usage->lock);
+	free(data);
+	return NULL;
+}
+
+static void walk_together(struct usage *usage, uint32_t threads, uint8_t *data)
+{
+	pthread_t helpers[MOST_THREADS];
+	uint32_t started = 0;
+
+	while (started + 1 < threads && pthread_create(&helpers[started], NULL, help, usage) == 0)
+		started++;
+	pthread_mutex_lock(&usage->lock);
+	walk(usage, data);
+	pthread_mutex_unlock(&usage->lock);
+	for (uint32_t k = 0; k < started; k++)
+		pthread_join(helpers[k], NULL);
+}
+
+int gpu4fs_usage_by(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t threads, struct gpu4fs_usage *out,
+		    int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context)
+{
+	struct usage usage = {.fs = fs,
+			      .progress = progress,
+			      .context = context,
+			      .lock = PTHREAD_MUTEX_INITIALIZER,
+			      .changed = PTHREAD_COND_INITIALIZER};
+	uint8_t *data = malloc(TALLY_BYTES);
 	struct g4_attr attr;
-	int rc = usage.data ? g4c_resolve(fs, at, path, false, &attr) : -ENOMEM;
+	int rc = threads == 0 || threads > MOST_THREADS ? -EINVAL :
+		 data					? g4c_resolve(fs, at, path, false, &attr) :
+							  -ENOMEM;
 
 	if (rc == 0) {
 		count_one(&usage.sum, attr.mode, attr.size, attr.blocks_512);
@@ -174,12 +230,20 @@ int gpu4fs_usage(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_us
 				rc = push(&usage, g4c_node_of(&attr));
 		}
 	}
-	if (rc == 0)
-		rc = walk(&usage, progress, context);
+	if (rc == 0) {
+		walk_together(&usage, threads, data);
+		rc = usage.rc;
+	}
 	if (rc == 0)
 		*out = usage.sum;
 	free(usage.stack);
 	free(usage.seen);
-	free(usage.data);
+	free(data);
 	return rc;
+}
+
+int gpu4fs_usage(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_usage *out,
+		 int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context)
+{
+	return gpu4fs_usage_by(fs, at, path, 1, out, progress, context);
 }

@@ -251,6 +251,7 @@ equals "... counts what there is" "$(cat counts)" \
 	"$(json_value '" ".join(str(d["names"][0][k]) for k in ("files", "directories", "links", "others", "size_bytes"))')"
 equals "... and the space of a file, with what leads to it" True "$(json_value '5242880 <= d["names"][1]["space_bytes"] < 5500000')"
 exits 0 "... as text" "$gpu4fs" du --image disk.img /one
+exits 2 "du with no threads" "$gpu4fs" du -j 0 --image disk.img /one
 exits 1 "du of what is not there" "$gpu4fs" du --image disk.img /none
 one_sentence "... fails with one sentence"
 exits 2 "du without a name" "$gpu4fs" du --image disk.img

@@ -116,13 +116,20 @@ static void *run_party(void *argument)
 
 	engine_actor(r->mounted, r->wg, &actor);
 	actor.scrubs = true;
-	for (uint32_t k = 0; k < party->count && !r->differs; k++) {
-		party->begun[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
-		party->begun_at[k] = g4_add64(r->clock, 1);
-		r->differs = part_run(&actor, &party->parts[k]) != party->codes[k];
-		party->ended_at[k] = g4_add64(r->clock, 1);
-		party->ended[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
-		party->done = k + 1;
+	while (party->done < party->count && !r->differs) {
+		const uint32_t first = party->done;
+		struct part whole;
+		const uint32_t end = first + part_whole(&party->parts[first], party->count - first, &whole);
+		for (uint32_t k = first; k < end; k++) {
+			party->begun[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
+			party->begun_at[k] = g4_add64(r->clock, 1);
+		}
+		r->differs = part_run(&actor, &whole) != party->codes[end - 1];
+		for (uint32_t k = first; k < end; k++) {
+			party->ended_at[k] = g4_add64(r->clock, 1);
+			party->ended[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
+		}
+		party->done = end;
 	}
 	return NULL;
 }

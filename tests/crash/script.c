@@ -85,13 +85,62 @@ static int run_tmpfile(struct actor *actor, const struct part *part, uint64_t di
 	return rc == 0 ? run_write(actor, part, 0, handle) : rc;
 }
 
+static int execute(struct actor *actor, struct g4_cmd *cmd)
+{
+	return actor->rig.engine ? g4_engine_execute(actor->rig.engine, cmd) :
+				   g4_execute(actor->rig.wg, actor->rig.fs, cmd);
+}
+
 static int run_prune(struct actor *actor)
 {
 	struct g4_dedup_counts counts;
 	struct g4_cmd cmd = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_PRUNE, .data = &counts, .length = sizeof(counts)};
 
-	return actor->rig.engine ? g4_engine_execute(actor->rig.engine, &cmd) :
-				   g4_execute(actor->rig.wg, actor->rig.fs, &cmd);
+	return execute(actor, &cmd);
+}
+
+static int run_mkdir_all(struct actor *actor, const struct part *part)
+{
+	uint64_t words[32] = {0};
+	struct g4_batch_entry *entry = (struct g4_batch_entry *)(void *)words;
+	char *path = (char *)(entry + 1);
+	size_t bytes = strlen(part->path);
+
+	if (sizeof(*entry) + bytes + 2 * part->bytes > sizeof(words))
+		abort();
+	memcpy(path, part->path, bytes);
+	for (uint64_t k = 1; k < part->bytes; k++, bytes += 2)
+		memcpy(path + bytes, "/x", 2);
+	*entry = (struct g4_batch_entry){
+		.op = G4_BATCH_MKDIR_ALL, .mode = 0755, .path_at = sizeof(*entry), .path_bytes = (uint32_t)bytes};
+	struct g4_cmd cmd = {.op = G4_CMD_BATCH,
+			     .node = G4_NODE_ROOT,
+			     .data = words,
+			     .length = sizeof(*entry) + bytes,
+			     .mask = 1,
+			     .cred = &actor->cred};
+	const int rc = execute(actor, &cmd);
+	return rc < 0 ? rc : entry->status;
+}
+
+static int run_clear(struct actor *actor, const struct part *part)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .length = part->bytes, .cred = &actor->cred};
+	const int rc = resolve(actor, part->path, &cmd.node);
+
+	return rc < 0 ? rc : execute(actor, &cmd);
+}
+
+uint32_t part_whole(const struct part *parts, uint32_t count, struct part *whole)
+{
+	uint32_t n = 1;
+
+	while (n < count && parts[n].rest)
+		n++;
+	*whole = parts[n - 1];
+	if (whole->verb == CLEAR)
+		whole->bytes *= n;
+	return n;
 }
 
 /* Verbs about a name that is made or removed. */
@@ -253,6 +302,10 @@ int part_run(struct actor *actor, const struct part *part)
 		return op_sync(&actor->rig);
 	if (part->verb == PRUNE)
 		return run_prune(actor);
+	if (part->verb == MKDIR_ALL)
+		return run_mkdir_all(actor, part);
+	if (part->verb == CLEAR)
+		return run_clear(actor, part);
 	if (part->verb <= EXCHANGE)
 		return run_name(actor, part);
 	int rc = part->verb == CUT_OPEN ? 0 : resolve(actor, part->path, &node);
@@ -267,10 +320,10 @@ bool part_is_sync(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create",   "device",	"mkdir",    "symlink",	"link",	    "unlink", "rmdir",	   "rename",
-		"whiteout", "exchange", "write",    "truncate", "allocate", "punch",  "zero",	   "insert",
-		"collapse", "set",	"remove",   "chmod",	"chown",    "times",  "copy",	   "dedupe",
-		"dig",	    "open",	"cut-open", "tmpfile",	"prune",    "fsync",  "fdatasync", "syncfs",
+		"create",   "device",	"mkdir",    "mkdir-all", "symlink",  "link",	  "unlink", "rmdir",  "clear",
+		"rename",   "whiteout", "exchange", "write",	 "truncate", "allocate",  "punch",  "zero",   "insert",
+		"collapse", "set",	"remove",   "chmod",	 "chown",    "times",	  "copy",   "dedupe", "dig",
+		"open",	    "cut-open", "tmpfile",  "prune",	 "fsync",    "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -297,6 +350,39 @@ const struct operation operations[] = {
 	 {{.verb = MKDIR, .path = "m", .id = 104},
 	  {.verb = CREATE, .path = "m/f", .id = 105},
 	  {.verb = WRITE, .path = "m/f", .bytes = 5000, .id = 205}}},
+	/* one chain between two MKDIRs, a transaction each; and when that is durable once more */
+	{"mkdir-all",
+	 NULL,
+	 "",
+	 {{.verb = MKDIR_ALL, .path = "p", .bytes = 1, .id = 140},
+	  {.verb = MKDIR_ALL, .path = "p", .bytes = 10, .id = 140, .rest = true},
+	  {.verb = MKDIR_ALL, .path = "p", .bytes = 11, .id = 140, .rest = true},
+	  {.verb = CHMOD, .path = "sh", .bytes = 0711},
+	  {.verb = FSYNC, .path = "sh"},
+	  {.verb = MKDIR_ALL, .path = "p", .bytes = 12, .id = 140},
+	  {.verb = MKDIR_ALL, .path = "p", .bytes = 20, .id = 140, .rest = true},
+	  {.verb = MKDIR_ALL, .path = "p", .bytes = 21, .id = 140, .rest = true}}},
+	/* the same of names that go, the last ones of a directory in another one among them */
+	{"rm-r",
+	 NULL,
+	 "",
+	 {{.verb = MKDIR, .path = "d/s/u", .id = 141},
+	  {.verb = CLEAR, .path = "d", .bytes = 1},
+	  {.verb = CLEAR, .path = "d", .bytes = 1, .rest = true},
+	  {.verb = CHMOD, .path = "sh", .bytes = 0711},
+	  {.verb = FSYNC, .path = "sh"},
+	  {.verb = CLEAR, .path = "d", .bytes = 1},
+	  {.verb = CLEAR, .path = "d", .bytes = 1, .rest = true}}},
+	/* with what a copy replaces: it is made beside it */
+	{"cp-r",
+	 "h",
+	 "",
+	 {{.verb = MKDIR, .path = "e/c", .id = 142},
+	  {.verb = CREATE, .path = "e/c/n", .id = 143},
+	  {.verb = COPY, .path = "e/c/n", .path2 = "b", .bytes = 12000},
+	  {.verb = CHMOD, .path = "e/c/n", .bytes = 0600},
+	  {.verb = RENAME, .path = "e/c/n", .path2 = "e/c/x"},
+	  {.verb = RENAME, .path = "e/c/x", .path2 = "h"}}},
 	{"symlink", NULL, "", {{.verb = SYMLINK, .path = "k", .bytes = 20, .id = 106}}},
 	{"symlink-long", NULL, "d", {{.verb = SYMLINK, .path = "d/k", .bytes = 1000, .id = 107}}},
 	{"link", "a", "d", {{.verb = LINK, .path = "a", .path2 = "d/a2"}}},

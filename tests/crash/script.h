@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workloads are made of. A part is one call into the file system; an operation is one to six parts that belong
+ * What workloads are made of. A part is one call into the file system; an operation is one to eight parts that belong
  * together, with the file and the directory that a sync after it is about.
  */
 #ifndef CRASH_SCRIPT_H
@@ -12,10 +12,12 @@ enum verb {
 	CREATE,
 	DEVICE,
 	MKDIR,
+	MKDIR_ALL, /* so many levels: the path, and below it "x" in "x" */
 	SYMLINK,
 	LINK,
 	UNLINK,
 	RMDIR,
+	CLEAR, /* a name of what is below the directory, the next one */
 	RENAME,
 	WHITEOUT, /* a rename that leaves one */
 	EXCHANGE,
@@ -49,6 +51,11 @@ struct part {
 	char path[PATH_MAX_PART], path2[PATH_MAX_PART];
 	uint64_t offset, bytes;
 	uint32_t id; /* of the inode that it makes; of what it writes, 0: zeros */
+	/*
+	 * Goes on with the command of the part before. One command of several transactions is as many parts as states that it may leave:
+	 * rehearsed one by one, and recorded as one command.
+	 */
+	bool rest;
 };
 
 /* Who runs parts: one thread's view of a mounted file system. */
@@ -61,12 +68,14 @@ struct actor {
 /* Commands go to rig.fs through rig.wg. */
 void actor_start(struct actor *actor, struct g4_fs *fs, struct g4_wg *wg);
 int part_run(struct actor *actor, const struct part *part);
+/* How many of `count` parts are one command, which *whole is. */
+uint32_t part_whole(const struct part *parts, uint32_t count, struct part *whole);
 bool part_is_sync(const struct part *part);
 /* One line for people. */
 void part_print(const struct part *part, char *to, size_t room);
 
 /* ---- operations ---- */
-#define OPERATION_PARTS 6u
+#define OPERATION_PARTS 8u
 struct operation {
 	const char *name;
 	const char *sync_path;	 /* NULL: there is nothing left to fsync */

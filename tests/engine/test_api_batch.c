@@ -204,6 +204,16 @@ static void what_a_tree_takes(void **state)
 	assert_int_equal(usage.blocks,
 			 api_lstat("/t").blocks + 20 * 8 + api_lstat("/t/file").blocks + api_lstat("/outside").blocks);
 	assert_true(calls < 1000);
+	for (uint32_t threads = 1; threads <= 64; threads *= 4) {
+		struct gpu4fs_usage again = {.files = 7};
+		ok(gpu4fs_usage_by(fs, NULL, "/t", threads, &again, NULL, NULL));
+		assert_memory_equal(&again, &usage, sizeof(usage));
+		calls = 5;
+		fails(gpu4fs_usage_by(fs, NULL, "/t", threads, &again, count_calls, &calls), ECANCELED);
+		assert_int_equal(calls, 0);
+	}
+	fails(gpu4fs_usage_by(fs, NULL, "/t", 0, &usage, NULL, NULL), EINVAL);
+	fails(gpu4fs_usage_by(fs, NULL, "/t", 65, &usage, NULL, NULL), EINVAL);
 	calls = 5;
 	fails(gpu4fs_usage(fs, NULL, "/t", &usage, count_calls, &calls), ECANCELED);
 	ok(gpu4fs_usage(fs, NULL, "/t/file", &usage, NULL, NULL));

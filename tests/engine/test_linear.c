@@ -6,8 +6,9 @@
  * Names are four places in two directories. What lies there is told apart by inode number, which no later inode gets
  * in the same round: the mount holds removed ones until they are forgotten. G4_LINEAR_SEED and G4_LINEAR_ROUNDS choose.
  *
- * Once the directories have one leaf each, and once so many other names that the places lie in leaves of their own. A listing of several
- * leaves is not of one moment, so there is none then.
+ * Once the directories have one leaf each, and once so many other names that the places lie in leaves of their own. And once another
+ * thread makes and removes other names all the while, so that leaves are split and united, and index pages come and go, below the
+ * operations. A listing of several leaves is not of one moment, so there is none then.
  */
 #include "linear.h"
 #include "rig.h"
@@ -35,6 +36,12 @@ static uint32_t ready, running; /* threads: in the round that begins, in the one
 static bool threads_met;
 static bool at_work; /* threads run, or wait for a round */
 static bool many_leaves;
+static struct {
+	pthread_t id;
+	struct rig rig;
+	uint32_t over;
+	uint64_t grown, shrunk; /* times that a directory had several pages, and one again */
+} changes;
 #define LAST_ROUND UINT32_MAX
 
 static uint64_t directory_of(uint32_t place)
@@ -259,7 +266,35 @@ static void fill(uint64_t dir)
 	assert_true(attr.size > 8 * G4_PAGE_BYTES);
 }
 
-static void run_rounds(uint64_t rounds)
+/* Names of one file: nothing that is held after their removal. */
+static void change_leaves(uint64_t dir, bool add)
+{
+	struct g4_attr attr;
+	char name[201];
+
+	memset(name, 'y', sizeof(name));
+	for (uint32_t k = 0; k < 60; k++) {
+		snprintf(name + 192, 9, "%08u", k);
+		assert_int_equal(add ? op_link(&changes.rig, file, dir, name) : op_unlink(&changes.rig, dir, name), 0);
+	}
+	assert_int_equal(op_getattr(&changes.rig, dir, &attr), 0);
+	changes.grown += add && attr.size > G4_PAGE_BYTES;
+	changes.shrunk += !add && attr.size == G4_PAGE_BYTES;
+}
+
+static void *keep_changing_leaves(void *argument)
+{
+	(void)argument;
+	do {
+		for (uint32_t d = 0; d < 2; d++)
+			change_leaves(directories[d], true);
+		for (uint32_t d = 0; d < 2; d++)
+			change_leaves(directories[d], false);
+	} while (!g4_load32_acq(&changes.over));
+	return NULL;
+}
+
+static void run_rounds(uint64_t rounds, bool change)
 {
 	uint64_t seed = rig_setting("G4_LINEAR_SEED", 1);
 	struct linear_state found;
@@ -275,8 +310,12 @@ static void run_rounds(uint64_t rounds)
 	directories[0] = G4_NODE_ROOT;
 	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "directory", 0700, &directories[1]), 0);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "file", G4_S_IFREG | 0600, &file), 0);
-	for (uint32_t d = 0; d < 2 && many_leaves; d++)
+	for (uint32_t d = 0; d < 2 && many_leaves && !change; d++)
 		fill(directories[d]);
+	memset(&changes, 0, sizeof(changes));
+	changes.rig = rig;
+	if (change)
+		assert_int_equal(pthread_create(&changes.id, NULL, keep_changing_leaves, NULL), 0);
 	start_threads(seed);
 	look(&found);
 	/* on a busy machine the threads may hardly meet: then more rounds */
@@ -304,6 +343,13 @@ static void run_rounds(uint64_t rounds)
 		forget(&start, &found);
 	}
 	stop_threads();
+	if (change) {
+		g4_store32_rel(&changes.over, 1);
+		assert_int_equal(pthread_join(changes.id, NULL), 0);
+		print_message("directories grew %lu times and shrank %lu times\n", (unsigned long)changes.grown,
+			      (unsigned long)changes.shrunk);
+		assert_true(changes.grown > 0 && changes.shrunk > 0);
+	}
 	print_message("%lu rounds or more, operations overlapped in %lu\n", (unsigned long)rounds,
 		      (unsigned long)several);
 	at_work = false;
@@ -317,14 +363,21 @@ static void threads_see_one_order_of_all_operations(void **state)
 {
 	(void)state;
 	many_leaves = false;
-	run_rounds(rig_setting("G4_LINEAR_ROUNDS", rig_slow() ? 400 : 4000));
+	run_rounds(rig_setting("G4_LINEAR_ROUNDS", rig_slow() ? 400 : 4000), false);
 }
 
 static void also_where_names_lie_in_different_leaves(void **state)
 {
 	(void)state;
 	many_leaves = true;
-	run_rounds(rig_setting("G4_LINEAR_ROUNDS", rig_slow() ? 200 : 2000));
+	run_rounds(rig_setting("G4_LINEAR_ROUNDS", rig_slow() ? 200 : 2000), false);
+}
+
+static void also_while_leaves_are_split_and_united(void **state)
+{
+	(void)state;
+	many_leaves = true;
+	run_rounds(rig_setting("G4_LINEAR_ROUNDS", rig_slow() ? 100 : 400), true);
 }
 
 int main(void)
@@ -332,6 +385,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_see_one_order_of_all_operations),
 		cmocka_unit_test(also_where_names_lie_in_different_leaves),
+		cmocka_unit_test(also_while_leaves_are_split_and_united),
 	};
 
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
