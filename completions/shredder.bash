@@ -26,6 +26,7 @@ _shredder() {
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		;;
+	--overwrite) _shredder_words "$current" "always if-changed if-newer never" ;;
 	--group-by) _shredder_words "$current" "host paths tags host,paths" ;;
 	-e | --exclude) # of a chunker, -e is the engine
 		[[ $command == backup || $command == restore ]] || _shredder_words "$current" "auto cpu cuda portable avx2 avx512"
@@ -52,8 +53,8 @@ _shredder() {
 				--one-file-system --tag --host --parent --force --level --threads --engine --gpus --dry-run --verbose"
 			;;
 		restore:-*)
-			_shredder_words "$current" "$repository $which --target --onto --exclude --include --no-owner --owner-names --verify
-				--threads --dry-run"
+			_shredder_words "$current" "$repository $which --target --onto --exclude --include --overwrite --delete --no-owner --owner-names --verify
+				--threads --dry-run --verbose"
 			;;
 		ls:-*) _shredder_words "$current" "$repository $which --long --directory --null" ;;
 		parity:-*) _shredder_words "$current" "$repository" ;;
