@@ -65,7 +65,8 @@ _shredder() {
 		check:-*) _shredder_words "$current" "$repository --read-data --read-data-subset --repair --threads" ;;
 		forget:-*)
 			_shredder_words "$current" "$repository $which --keep-last --keep-hourly --keep-daily --keep-weekly
-				--keep-monthly --keep-yearly --keep-within --keep-tag --group-by --prune --max-unused --dry-run"
+				--keep-monthly --keep-yearly --keep-within --keep-within-hourly --keep-within-daily --keep-within-weekly
+				--keep-within-monthly --keep-within-yearly --keep-tag --group-by --prune --max-unused --dry-run"
 			;;
 		prune:-*) _shredder_words "$current" "$repository --max-unused --dry-run" ;;
 		key:-*) _shredder_words "$current" "$repository --new-password-file --new-key-file" ;;
