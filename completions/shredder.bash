@@ -26,6 +26,7 @@ _shredder() {
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		;;
+	--overwrite) _shredder_words "$current" "always if-changed if-newer never" ;;
 	--group-by) _shredder_words "$current" "host paths tags host,paths" ;;
 	-e | --exclude) # of a chunker, -e is the engine
 		[[ $command == backup || $command == restore ]] || _shredder_words "$current" "auto cpu cuda portable avx2 avx512"
@@ -52,8 +53,8 @@ _shredder() {
 				--one-file-system --tag --host --parent --force --level --threads --engine --gpus --dry-run --verbose"
 			;;
 		restore:-*)
-			_shredder_words "$current" "$repository $which --target --onto --exclude --include --no-owner --owner-names --verify
-				--threads --dry-run"
+			_shredder_words "$current" "$repository $which --target --onto --exclude --include --overwrite --delete --no-owner --owner-names --verify
+				--threads --dry-run --verbose"
 			;;
 		ls:-*) _shredder_words "$current" "$repository $which --long --directory --null" ;;
 		parity:-*) _shredder_words "$current" "$repository" ;;
@@ -64,7 +65,8 @@ _shredder() {
 		check:-*) _shredder_words "$current" "$repository --read-data --read-data-subset --repair --threads" ;;
 		forget:-*)
 			_shredder_words "$current" "$repository $which --keep-last --keep-hourly --keep-daily --keep-weekly
-				--keep-monthly --keep-yearly --keep-within --keep-tag --group-by --prune --max-unused --dry-run"
+				--keep-monthly --keep-yearly --keep-within --keep-within-hourly --keep-within-daily --keep-within-weekly
+				--keep-within-monthly --keep-within-yearly --keep-tag --group-by --prune --max-unused --dry-run"
 			;;
 		prune:-*) _shredder_words "$current" "$repository --max-unused --dry-run" ;;
 		key:-*) _shredder_words "$current" "$repository --new-password-file --new-key-file" ;;

@@ -28,6 +28,9 @@ const char cli_help_forget[] =
 	"      --keep-hourly N    the last one of each of the last N hours that have one; likewise:\n"
 	"      --keep-daily N, --keep-weekly N, --keep-monthly N, --keep-yearly N\n"
 	"      --keep-within TIME all up to so much older than the newest one, or than now if that is earlier: 2y5m7d3h\n"
+	"      --keep-within-daily TIME  the last one of each day that is so young; likewise:\n"
+	"      --keep-within-hourly TIME, --keep-within-weekly TIME, --keep-within-monthly TIME,\n"
+	"      --keep-within-yearly TIME\n"
 	"      --keep-tag TAG,... those that have all of these tags\n"
 	"      --group-by NAMES   host, paths, tags, with commas; or nothing [host,paths]\n"
 	"      --prune            prune afterwards\n" PRUNE_HELP "      --help             show this\n";
@@ -54,6 +57,11 @@ enum {
 	OPT_KEEP_MONTHLY,
 	OPT_KEEP_YEARLY,
 	OPT_KEEP_WITHIN,
+	OPT_KEEP_WITHIN_HOURLY,
+	OPT_KEEP_WITHIN_DAILY,
+	OPT_KEEP_WITHIN_WEEKLY,
+	OPT_KEEP_WITHIN_MONTHLY,
+	OPT_KEEP_WITHIN_YEARLY,
 	OPT_KEEP_TAG,
 	OPT_REMOVE_ALL
 };
@@ -451,7 +459,14 @@ static int take_policy(struct forgetting *f, int option, char **argv)
 	}
 	switch (option) {
 	case OPT_KEEP_WITHIN:
-		return parse_within(optarg, &f->policy.within_seconds) ?
+	case OPT_KEEP_WITHIN_HOURLY:
+	case OPT_KEEP_WITHIN_DAILY:
+	case OPT_KEEP_WITHIN_WEEKLY:
+	case OPT_KEEP_WITHIN_MONTHLY:
+	case OPT_KEEP_WITHIN_YEARLY:
+		return parse_within(optarg, option == OPT_KEEP_WITHIN ?
+						    &f->policy.within_seconds :
+						    &f->policy.within[option - OPT_KEEP_WITHIN_HOURLY]) ?
 			       G4_EXIT_OK :
 			       g4_cli_usage("forget", "'%s' is no time as in 2y5m7d3h", optarg);
 	case OPT_KEEP_TAG:
@@ -479,21 +494,27 @@ static int take_policy(struct forgetting *f, int option, char **argv)
 
 int cli_forget(int argc, char **argv)
 {
-	static const struct option long_options[] = {CLI_REPO_LONG,
-						     CLI_FILTER_LONG,
-						     {"keep-last", required_argument, NULL, OPT_KEEP_LAST},
-						     {"keep-hourly", required_argument, NULL, OPT_KEEP_HOURLY},
-						     {"keep-daily", required_argument, NULL, OPT_KEEP_DAILY},
-						     {"keep-weekly", required_argument, NULL, OPT_KEEP_WEEKLY},
-						     {"keep-monthly", required_argument, NULL, OPT_KEEP_MONTHLY},
-						     {"keep-yearly", required_argument, NULL, OPT_KEEP_YEARLY},
-						     {"keep-within", required_argument, NULL, OPT_KEEP_WITHIN},
-						     {"keep-tag", required_argument, NULL, OPT_KEEP_TAG},
-						     {"group-by", required_argument, NULL, OPT_GROUP_BY},
-						     {"prune", no_argument, NULL, OPT_PRUNE},
-						     {"max-unused", required_argument, NULL, OPT_MAX_UNUSED},
-						     {"dry-run", no_argument, NULL, 'n'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		CLI_REPO_LONG,
+		CLI_FILTER_LONG,
+		{"keep-last", required_argument, NULL, OPT_KEEP_LAST},
+		{"keep-hourly", required_argument, NULL, OPT_KEEP_HOURLY},
+		{"keep-daily", required_argument, NULL, OPT_KEEP_DAILY},
+		{"keep-weekly", required_argument, NULL, OPT_KEEP_WEEKLY},
+		{"keep-monthly", required_argument, NULL, OPT_KEEP_MONTHLY},
+		{"keep-yearly", required_argument, NULL, OPT_KEEP_YEARLY},
+		{"keep-within", required_argument, NULL, OPT_KEEP_WITHIN},
+		{"keep-within-hourly", required_argument, NULL, OPT_KEEP_WITHIN_HOURLY},
+		{"keep-within-daily", required_argument, NULL, OPT_KEEP_WITHIN_DAILY},
+		{"keep-within-weekly", required_argument, NULL, OPT_KEEP_WITHIN_WEEKLY},
+		{"keep-within-monthly", required_argument, NULL, OPT_KEEP_WITHIN_MONTHLY},
+		{"keep-within-yearly", required_argument, NULL, OPT_KEEP_WITHIN_YEARLY},
+		{"keep-tag", required_argument, NULL, OPT_KEEP_TAG},
+		{"group-by", required_argument, NULL, OPT_GROUP_BY},
+		{"prune", no_argument, NULL, OPT_PRUNE},
+		{"max-unused", required_argument, NULL, OPT_MAX_UNUSED},
+		{"dry-run", no_argument, NULL, 'n'},
+		{NULL, 0, NULL, 0}};
 	struct forgetting f = {
 		.by_host = true, .by_paths = true, .prune_options = {.max_unused = 0.05, .level = CLI_LEVEL}};
 	struct store *s;

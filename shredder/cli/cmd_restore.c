@@ -2,6 +2,7 @@
 /* shredder restore: a snapshot, or a part of it, into a directory. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock_host.h"
 #include "cli/repo.h"
@@ -17,21 +18,26 @@ const char cli_help_restore[] =
 	"      --onto DEVICE      the contents of FILE onto a block device, which must be unused and large enough\n"
 	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore\n"
 	"  -i, --include PATTERN  only what matches\n"
+	"      --overwrite WHEN       what is there: always compare, if-changed: only what has another size or time, if-newer,\n"
+	"                         never [always]\n"
+	"      --delete           in directories that are restored delete what the snapshot does not have, as far as\n"
+	"                         --exclude and --include take it\n"
 	"      --no-owner         all files belong to who restores them; always so without root\n"
 	"      --owner-names      files belong to who has their owner's name here; else to who has the number\n"
 	"      --verify           read all files again afterwards and compare them with the snapshot\n"
 	"  -t, --threads N        that fetch and write [one a processor]\n"
-	"  -n, --dry-run          write nothing\n"
+	"  -n, --dry-run          write nothing; tell what would be deleted\n"
+	"  -v, --verbose          tell what is deleted\n"
 	"      --help             show this\n";
 
-enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO, OPT_OWNER_NAMES, OPT_VERIFY };
+enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO, OPT_OWNER_NAMES, OPT_VERIFY, OPT_OVERWRITE, OPT_DELETE };
 
 struct restore {
 	struct cli_repo repo;
 	struct store_restore_options options;
 	struct store_excludes excludes;
 	const char *includes[CLI_LIST_MAX];
-	bool verify;
+	bool verify, verbose;
 	struct g4_progress progress;
 	uint64_t total;
 };
@@ -42,6 +48,18 @@ static void tell(void *user, const char *path, const char *sentence)
 
 	g4_progress_clear(&r->progress);
 	cli_warn("restore", path, sentence);
+}
+
+static void tell_deleted(void *user, const char *path, bool directory)
+{
+	struct restore *r = (struct restore *)user;
+
+	if (r->repo.json || r->repo.quiet || !(r->verbose || r->options.dry_run))
+		return;
+	g4_progress_clear(&r->progress);
+	fputs(r->options.dry_run ? "would delete " : "deleted ", stdout);
+	cli_print_name(stdout, path);
+	puts(directory ? "/" : "");
 }
 
 static void show_progress(void *user, const struct store_restore_stats *stats)
@@ -82,18 +100,24 @@ static int run(struct restore *r, struct store *s, const char *text)
 		status = cli_repo_failed(&r->repo, rc);
 	else if (r->repo.json)
 		printf("{\"snapshot\": \"%s\", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, "
-		       "\"written_bytes\": %llu, \"errors\": %llu, \"verified_files\": %llu, \"verify_errors\": %llu, "
+		       "\"written_bytes\": %llu, \"errors\": %llu, \"kept\": %llu, \"deleted\": %llu, \"verified_files\": %llu, \"verify_errors\": %llu, "
 		       "\"seconds\": %.3f}\n",
 		       store_hex(&snapshot.name, hex), (unsigned long long)stats.files,
 		       (unsigned long long)stats.directories, (unsigned long long)stats.others,
 		       (unsigned long long)stats.bytes, (unsigned long long)stats.written_bytes,
-		       (unsigned long long)stats.errors, (unsigned long long)verified.files,
+		       (unsigned long long)stats.errors, (unsigned long long)stats.kept,
+		       (unsigned long long)stats.deleted, (unsigned long long)verified.files,
 		       (unsigned long long)verified.errors, seconds);
 	else if (!r->repo.quiet)
 		printf("%llu files, %llu directories, %llu others, %s, of which %s were written, in %.1f s\n",
 		       (unsigned long long)stats.files, (unsigned long long)stats.directories,
 		       (unsigned long long)stats.others, g4_format_size(stats.bytes, bytes, sizeof(bytes)),
 		       g4_format_size(stats.written_bytes, written, sizeof(written)), seconds);
+	if (rc == 0 && r->options.overwrite >= STORE_OVERWRITE_IF_NEWER && !r->repo.json && !r->repo.quiet)
+		printf("%llu stay as they were\n", (unsigned long long)stats.kept);
+	if (rc == 0 && r->options.delete_others && !r->repo.json && !r->repo.quiet)
+		printf("%llu %s\n", (unsigned long long)stats.deleted,
+		       r->options.dry_run ? "would be deleted" : "deleted");
 	if (rc == 0 && r->verify && !r->repo.json && !r->repo.quiet)
 		printf("read again: %llu files, %s, are what the snapshot has\n", (unsigned long long)verified.files,
 		       g4_format_size(verified.bytes, bytes, sizeof(bytes)));
@@ -108,6 +132,18 @@ static int run(struct restore *r, struct store *s, const char *text)
 	}
 	store_snapshot_free(&snapshot);
 	return g4_cli_finish_output("restore", status);
+}
+
+static bool parse_overwrite(const char *text, enum store_overwrite *overwrite)
+{
+	static const char *const words[] = {"always", "if-changed", "if-newer", "never"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strcmp(text, words[i]) == 0) {
+			*overwrite = (enum store_overwrite)i;
+			return true;
+		}
+	return false;
 }
 
 static int take(struct restore *r, int option, char **argv)
@@ -127,6 +163,17 @@ static int take(struct restore *r, int option, char **argv)
 	case 'i':
 		if (r->options.includes_count < CLI_LIST_MAX)
 			r->includes[r->options.includes_count++] = optarg;
+		return G4_EXIT_OK;
+	case OPT_OVERWRITE:
+		return parse_overwrite(optarg, &r->options.overwrite) ?
+			       G4_EXIT_OK :
+			       g4_cli_usage("restore", "'%s' is none of always, if-changed, if-newer and never",
+					    optarg);
+	case OPT_DELETE:
+		r->options.delete_others = true;
+		return G4_EXIT_OK;
+	case 'v':
+		r->verbose = true;
 		return G4_EXIT_OK;
 	case OPT_NO_OWNER:
 		r->options.no_owner = true;
@@ -150,6 +197,14 @@ static int take(struct restore *r, int option, char **argv)
 	}
 }
 
+static bool is_root(const char *target)
+{
+	struct stat st, root;
+
+	return target != NULL && stat(target, &st) == 0 && stat("/", &root) == 0 && st.st_ino == root.st_ino &&
+	       st.st_dev == root.st_dev;
+}
+
 static int check_place(const struct restore *r)
 {
 	const struct store_restore_options *o = &r->options;
@@ -158,6 +213,13 @@ static int check_place(const struct restore *r)
 		return g4_cli_usage("restore", "where to? Say --target DIR, or --onto DEVICE");
 	if (r->verify && o->dry_run)
 		return g4_cli_usage("restore", "--verify reads what was written, and --dry-run writes nothing");
+	if (r->verify && o->overwrite >= STORE_OVERWRITE_IF_NEWER)
+		return g4_cli_usage("restore",
+				    "--verify compares with the snapshot what --overwrite may leave as it is");
+	if (o->delete_others && o->includes_count == 0 && o->excludes->count == 0 && is_root(o->target))
+		return g4_cli_usage("restore", "--delete in / takes --include or --exclude, too");
+	if (o->device != NULL && (o->delete_others || o->overwrite != STORE_OVERWRITE_ALWAYS))
+		return g4_cli_usage("restore", "--onto takes neither --delete nor --overwrite");
 	if (o->device != NULL && (o->target != NULL || r->excludes.count > 0 || o->includes_count > 0))
 		return g4_cli_usage("restore", "--onto takes one file, with no --target, --exclude or --include");
 	return G4_EXIT_OK;
@@ -171,6 +233,9 @@ int cli_restore(int argc, char **argv)
 						     {"onto", required_argument, NULL, OPT_ONTO},
 						     {"exclude", required_argument, NULL, 'e'},
 						     {"include", required_argument, NULL, 'i'},
+						     {"overwrite", required_argument, NULL, OPT_OVERWRITE},
+						     {"delete", no_argument, NULL, OPT_DELETE},
+						     {"verbose", no_argument, NULL, 'v'},
 						     {"no-owner", no_argument, NULL, OPT_NO_OWNER},
 						     {"owner-names", no_argument, NULL, OPT_OWNER_NAMES},
 						     {"verify", no_argument, NULL, OPT_VERIFY},
@@ -182,17 +247,18 @@ int cli_restore(int argc, char **argv)
 	int option, status = G4_EXIT_OK;
 
 	cli_repo_init(&r.repo, "restore");
-	while (status == G4_EXIT_OK && (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "T:e:i:t:n",
+	while (status == G4_EXIT_OK && (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "T:e:i:t:nv",
 							     long_options, NULL)) != -1)
 		if (!cli_repo_take(&r.repo, option, optarg))
 			status = take(&r, option, argv);
 	if (status == G4_EXIT_OK && optind + 1 != argc)
 		status = g4_cli_usage("restore", "it takes one snapshot, or latest");
+	r.options.excludes = &r.excludes;
 	if (status == G4_EXIT_OK)
 		status = check_place(&r);
-	r.options.excludes = &r.excludes;
 	r.options.includes = r.includes;
 	r.options.note = tell;
+	r.options.deleted = tell_deleted;
 	r.options.progress = show_progress;
 	r.options.user = &r;
 	if (status == G4_EXIT_OK && (status = cli_repo_open(&r.repo, &s)) == G4_EXIT_OK) {

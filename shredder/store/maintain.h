@@ -38,6 +38,7 @@ int store_check(struct store *s, const struct store_check_options *options, stru
 struct store_policy {
 	uint32_t last, hourly, daily, weekly, monthly, yearly;
 	int64_t within_seconds; /* 0: none */
+	int64_t within[5]; /* seconds: the last one of each hour, day, week, month, year that is so young; 0: none */
 	const char *const *tags;
 	size_t tags_count;
 };
@@ -46,7 +47,8 @@ void store_policy_apply(const struct store_policy *policy, const struct store_sn
 			bool *keep);
 static inline bool store_policy_empty(const struct store_policy *p)
 {
-	return (p->last | p->hourly | p->daily | p->weekly | p->monthly | p->yearly) == 0 && p->within_seconds == 0 &&
+	return (p->last | p->hourly | p->daily | p->weekly | p->monthly | p->yearly) == 0 &&
+	       (p->within_seconds | p->within[0] | p->within[1] | p->within[2] | p->within[3] | p->within[4]) == 0 &&
 	       p->tags_count == 0;
 }
 

@@ -90,10 +90,15 @@ void store_policy_apply(const struct store_policy *policy, const struct store_sn
 		for (int p = 0; p < PERIODS; p++) {
 			const int64_t period = period_of(snapshot, (enum period)p);
 
-			if (left[p] > 0 && (i + 1 == count || period != before[p])) {
+			const bool last_of_it = i + 1 == count || period != before[p];
+
+			if (left[p] > 0 && last_of_it) {
 				keep[i] = true;
 				left[p]--;
 			}
+			if (policy->within[p] > 0 && last_of_it &&
+			    is_within(snapshot, &list[count - 1], now, policy->within[p]))
+				keep[i] = true;
 			before[p] = period;
 		}
 	}

@@ -18,12 +18,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "store/backend.h"
 #include "store/device.h"
 #include "store/pool.h"
-#include "store/restore.h"
+#include "store/restore_parts.h"
 #include "store/restore_write.h"
 
 #define JOBS_MAX 256
@@ -31,19 +31,9 @@
 #define JOB_BYTES (16 * G4_MIB)
 #define LINK_ROWS 65536
 
-/* A directory that is open: kept while something in it is not complete. */
-struct folder {
-	struct folder *parent;
-	atomic_uint users;
-	int fd;	    /* -1: of a device; and of everything in a dry run */
-	bool fresh; /* this restore has made it: nothing is in the way */
-	char *name;
-	struct store_buf entry; /* its node; empty for the target itself */
-};
-
 /* A file under way. */
 struct file {
-	struct folder *folder;
+	struct restore_folder *folder;
 	struct store_target target;
 	struct store_buf entry;
 	struct store_node node;
@@ -60,165 +50,32 @@ struct job {
 };
 
 /* The first name of a file with several. */
-struct linked {
+struct restore_linked {
 	uint64_t device, inode;
-	struct folder *folder; /* used until the end */
+	struct restore_folder *folder; /* used until the end */
 	char *name;
-	struct linked *next;
-};
-
-struct operation {
-	struct store *s;
-	const struct store_restore_options *options;
-	struct store_owner_map *owners; /* NULL: numbers stay */
-	bool as_root;
-	struct store_pool *pool;
-	pthread_mutex_t notes;
-	struct linked **linked;
-	atomic_ullong files, directories, others, bytes, written, errors;
-	uint64_t progress_ns;
+	struct restore_linked *next;
 };
 
 struct worker {
-	struct operation *op;
+	struct restore *op;
 	struct store_codec codec;
 	struct store_buf blob, old;
 	struct store_run run;
 };
 
-static char *path_of(const struct folder *folder, const char *name)
-{
-	size_t bytes = strlen(name) + 2;
-	const struct folder *at;
-
-	for (at = folder; at != NULL; at = at->parent)
-		bytes += strlen(at->name) + 1;
-	char *path = (char *)store_alloc(bytes), *end = path + bytes - 1 - strlen(name);
-	memcpy(end, name, strlen(name));
-	for (at = folder; at != NULL; at = at->parent) {
-		*--end = '/';
-		end -= strlen(at->name);
-		memcpy(end, at->name, strlen(at->name));
-	}
-	memmove(path, end, strlen(end) + 1);
-	return path;
-}
-
-static void note(struct operation *op, const struct folder *folder, const char *name, const char *sentence)
-{
-	char *path = path_of(folder, name);
-
-	atomic_fetch_add(&op->errors, 1);
-	pthread_mutex_lock(&op->notes);
-	op->options->note(op->options->user, path, sentence);
-	pthread_mutex_unlock(&op->notes);
-	free(path);
-}
-
-static void note_errno(struct operation *op, const struct folder *folder, const char *name, const char *what)
-{
-	char sentence[256];
-
-	snprintf(sentence, sizeof(sentence), "%s: %s", what, strerror(errno));
-	note(op, folder, name, sentence);
-}
-
-/* ------------------------------------------------------------------------------------------------------- metadata */
-
-/* Those of an old file, and access lists that the target's directory handed down, go when the snapshot does not have them. */
-static void drop_attributes(int fd, const struct store_node *node)
-{
-	char names[4096];
-	const ssize_t bytes = flistxattr(fd, names, sizeof(names));
-
-	for (const char *name = names; bytes > 0 && name < names + bytes; name += strlen(name) + 1)
-		if ((strncmp(name, "user.", 5) == 0 || strncmp(name, "system.posix_acl", 16) == 0) &&
-		    !store_attribute_there(node, name))
-			fremovexattr(fd, name);
-}
-
-/* Attributes by descriptor, or by path for what cannot be opened. */
-static void set_attributes(struct operation *op, const struct folder *folder, const char *name, int fd,
-			   const char *path, const struct store_node *node)
-{
-	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
-	const uint8_t *key, *value;
-	size_t key_bytes, value_bytes;
-	char text[STORE_NAME_MAX + 1];
-	struct store_buf room = {0};
-
-	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes)) {
-		memcpy(text, key, key_bytes);
-		text[key_bytes] = 0;
-		value = store_owner_acl_here(op->owners, text, value, value_bytes, &room);
-		if ((fd >= 0 ? fsetxattr(fd, text, value, value_bytes, 0) :
-			       lsetxattr(path, text, value, value_bytes, 0)) == 0)
-			continue;
-		/* what only root or a security module may set is no fault of an ordinary user's restore */
-		if (!op->as_root && (strncmp(text, "user.", 5) != 0 && strncmp(text, "system.posix_acl", 16) != 0))
-			continue;
-		char sentence[STORE_NAME_MAX + 64];
-		snprintf(sentence, sizeof(sentence), "attribute %s: %s", text, strerror(errno));
-		note(op, folder, name, sentence);
-	}
-	store_buf_free(&room);
-}
-
-static void times_of(const struct store_node *node, struct timespec times[2])
-{
-	times[0] = (struct timespec){.tv_nsec = UTIME_NOW};
-	times[1] = (struct timespec){node->mtime.seconds, node->mtime.ns};
-}
-
-/* Owner first, since changing it clears mode bits; the access list before the mode, which is a part of it; times last. */
-static void set_open(struct operation *op, const struct folder *folder, const char *name, int fd,
-		     const struct store_node *node)
-{
-	struct timespec times[2];
-
-	if (op->as_root && fchown(fd, store_owner_here(op->owners, STORE_USER, node->uid),
-				  store_owner_here(op->owners, STORE_GROUP, node->gid)) != 0)
-		note_errno(op, folder, name, "owner");
-	drop_attributes(fd, node);
-	set_attributes(op, folder, name, fd, NULL, node);
-	if (fchmod(fd, node->mode) != 0)
-		note_errno(op, folder, name, "mode");
-	times_of(node, times);
-	if (futimens(fd, times) != 0)
-		note_errno(op, folder, name, "times");
-}
-
-static void set_closed(struct operation *op, const struct folder *folder, const char *name,
-		       const struct store_node *node)
-{
-	char path[64 + STORE_NAME_MAX];
-	struct timespec times[2];
-
-	if (op->as_root && fchownat(folder->fd, name, store_owner_here(op->owners, STORE_USER, node->uid),
-				    store_owner_here(op->owners, STORE_GROUP, node->gid), AT_SYMLINK_NOFOLLOW) != 0)
-		note_errno(op, folder, name, "owner");
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", folder->fd, name);
-	set_attributes(op, folder, name, -1, path, node);
-	/* what was made here a moment ago is no link, unless somebody else put one there: root may not restore into such a place */
-	if (node->type != STORE_NODE_LINK && fchmodat(folder->fd, name, node->mode, 0) != 0)
-		note_errno(op, folder, name, "mode");
-	times_of(node, times);
-	if (utimensat(folder->fd, name, times, AT_SYMLINK_NOFOLLOW) != 0)
-		note_errno(op, folder, name, "times");
-}
-
 /* Gives a folder back; the last user sets what it should be and goes on with its parent. */
-static void leave(struct operation *op, struct folder *folder)
+static void leave(struct restore *op, struct restore_folder *folder)
 {
 	while (folder != NULL && atomic_fetch_sub(&folder->users, 1) == 1) {
-		struct folder *parent = folder->parent;
+		struct restore_folder *parent = folder->parent;
 
 		if (folder->entry.size > 0) {
 			struct store_in in = store_in_of(folder->entry.data, folder->entry.size);
 			struct store_node node;
 
 			store_node_read(&in, &node);
-			set_open(op, parent, folder->name, folder->fd, &node);
+			restore_set_open(op, parent, folder->name, folder->fd, &node);
 		}
 		if (folder->fd >= 0)
 			close(folder->fd);
@@ -236,17 +93,17 @@ static bool on_device(const struct file *file)
 	return file->folder->fd < 0;
 }
 
-static void end_file(struct operation *op, struct file *file)
+static void end_file(struct restore *op, struct file *file)
 {
 	if (atomic_fetch_sub(&file->jobs, 1) != 1)
 		return;
 	if (!atomic_load(&file->failed)) {
 		if (!on_device(file))
-			set_open(op, file->folder, file->name, file->target.fd, &file->node);
+			restore_set_open(op, file->folder, file->name, file->target.fd, &file->node);
 		else if (fsync(file->target.fd) != 0)
-			note_errno(op, file->folder, file->name, "writing");
+			restore_note_errno(op, file->folder, file->name, "writing");
 		if (close(file->target.fd) != 0)
-			note_errno(op, file->folder, file->name, "closing");
+			restore_note_errno(op, file->folder, file->name, "closing");
 		atomic_fetch_add(&op->files, 1);
 	} else {
 		close(file->target.fd);
@@ -298,12 +155,12 @@ static int restore_hole(struct worker *w, const struct file *file, uint64_t byte
 
 static bool restore_part(struct worker *w, struct file *file, const struct store_part *part, uint64_t offset)
 {
-	struct operation *op = w->op;
+	struct restore *op = w->op;
 
 	if (part->hole) {
 		if (restore_hole(w, file, part->bytes, offset) == 0)
 			return true;
-		note_errno(op, file->folder, file->name, "writing");
+		restore_note_errno(op, file->folder, file->name, "writing");
 		return false;
 	}
 	if (part_there(w, file, part, offset))
@@ -312,12 +169,12 @@ static bool restore_part(struct worker *w, struct file *file, const struct store
 	if (rc == 0 && w->blob.size != part->bytes)
 		rc = store_fail(STORE_E_DAMAGED, "a chunk does not have the size that its file says");
 	if (rc != 0) {
-		note(op, file->folder, file->name, store_message());
+		restore_note(op, file->folder, file->name, store_message());
 		return false;
 	}
 	if ((file->target.direct_fd >= 0 ? store_run_add(&file->target, &w->run, w->blob.data, w->blob.size, offset) :
 					   store_write_at(file->target.fd, w->blob.data, w->blob.size, offset)) != 0) {
-		note_errno(op, file->folder, file->name, "writing");
+		restore_note_errno(op, file->folder, file->name, "writing");
 		return false;
 	}
 	atomic_fetch_add(&op->written, w->blob.size);
@@ -339,7 +196,7 @@ static void do_job(void *member, void *user)
 		atomic_fetch_add(&w->op->bytes, written ? part.bytes : 0);
 	}
 	if (written && store_run_end(&file->target, &w->run) != 0) {
-		note_errno(w->op, file->folder, file->name, "writing");
+		restore_note_errno(w->op, file->folder, file->name, "writing");
 		written = false;
 	}
 	w->run.bytes = 0;
@@ -350,7 +207,7 @@ static void do_job(void *member, void *user)
 }
 
 /* Hands the parts out in jobs; one even where there are none, which ends the file. */
-static void add_jobs(struct operation *op, struct file *file)
+static void add_jobs(struct restore *op, struct file *file)
 {
 	struct store_in in = store_content_in(&file->node.content);
 	struct job job = {.file = file, .parts = in};
@@ -387,7 +244,7 @@ static void add_jobs(struct operation *op, struct file *file)
 }
 
 /* Removes what is in the way of `name`, unless it is a directory or `keep` says that it can stay. -1 and errno. */
-static int clear_way(const struct folder *folder, const char *name, bool (*keep)(const struct stat *st))
+static int clear_way(const struct restore_folder *folder, const char *name, bool (*keep)(const struct stat *st))
 {
 	struct stat st;
 
@@ -413,9 +270,9 @@ static bool size_follows(const struct store_node *node)
 	return node->size == 0 || (node->content.count == 1 && store_part_next(&in, &part) && !part.hole);
 }
 
-/* A file that gets `fd`; `compare`: it may have had content. */
-static void add_file(struct operation *op, struct folder *folder, const struct store_node *node, const char *name,
-		     int fd, bool compare)
+/* A file that gets `fd`; `compare`: it may have had content; `same`: it has the right one. */
+static void add_file(struct restore *op, struct restore_folder *folder, const struct store_node *node, const char *name,
+		     int fd, bool compare, bool same)
 {
 	struct file *file = (struct file *)store_alloc(sizeof(*file));
 
@@ -427,11 +284,24 @@ static void add_file(struct operation *op, struct folder *folder, const struct s
 	store_buf_add(&file->entry, node->raw, node->raw_bytes);
 	struct store_in in = store_in_of(file->entry.data, file->entry.size);
 	store_node_read(&in, &file->node);
+	if (same)
+		file->node.content = (struct store_content){0};
 	atomic_fetch_add(&folder->users, 1);
 	add_jobs(op, file);
 }
 
-static void restore_file(struct operation *op, struct folder *folder, const struct store_node *node, const char *name)
+/* Above 0: what the snapshot has is newer; below: older. */
+static int newer(const struct store_node *node, const struct stat *st)
+{
+	const struct timespec *there = &st->st_mtim;
+
+	if (node->mtime.seconds != there->tv_sec)
+		return node->mtime.seconds > there->tv_sec ? 1 : -1;
+	return (node->mtime.ns > (uint32_t)there->tv_nsec) - (node->mtime.ns < (uint32_t)there->tv_nsec);
+}
+
+static void restore_file(struct restore *op, struct restore_folder *folder, const struct store_node *node,
+			 const char *name)
 {
 	struct stat st;
 
@@ -439,47 +309,50 @@ static void restore_file(struct operation *op, struct folder *folder, const stru
 		const int made = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 		if (made >= 0) {
-			add_file(op, folder, node, name, made, false);
+			add_file(op, folder, node, name, made, false, false);
 			return;
 		}
 	}
 	if (clear_way(folder, name, keep_file) != 0) {
-		note_errno(op, folder, name, "removing what is in the way");
+		restore_note_errno(op, folder, name, "removing what is in the way");
 		return;
 	}
 	int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0 && errno == EACCES && unlinkat(folder->fd, name, 0) == 0) /* a file without write permission */
 		fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-		note_errno(op, folder, name, "making the file");
+		restore_note_errno(op, folder, name, "making the file");
 		if (fd >= 0)
 			close(fd);
 		return;
 	}
-	if (ftruncate(fd, (off_t)node->size) != 0) {
-		note_errno(op, folder, name, "setting the size");
+	const bool same = op->options->overwrite == STORE_OVERWRITE_IF_CHANGED && st.st_size > 0 &&
+			  (uint64_t)st.st_size == node->size && newer(node, &st) == 0;
+	if (!same && ftruncate(fd, (off_t)node->size) != 0) {
+		restore_note_errno(op, folder, name, "setting the size");
 		close(fd);
 		unlinkat(folder->fd, name, 0);
 		return;
 	}
-	add_file(op, folder, node, name, fd, st.st_size > 0);
+	add_file(op, folder, node, name, fd, st.st_size > 0, same);
 }
 
 /* --------------------------------------------------------------------------------------------------- other things */
 
-static struct linked *find_linked(struct operation *op, const struct store_node *node)
+static struct restore_linked *find_linked(struct restore *op, const struct store_node *node)
 {
-	struct linked *at = op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
+	struct restore_linked *at = op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
 
 	while (at != NULL && (at->device != node->device || at->inode != node->inode))
 		at = at->next;
 	return at;
 }
 
-static void add_linked(struct operation *op, struct folder *folder, const struct store_node *node, const char *name)
+static void add_linked(struct restore *op, struct restore_folder *folder, const struct store_node *node,
+		       const char *name)
 {
-	struct linked *linked = (struct linked *)store_alloc(sizeof(*linked));
-	struct linked **row = &op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
+	struct restore_linked *linked = (struct restore_linked *)store_alloc(sizeof(*linked));
+	struct restore_linked **row = &op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
 
 	linked->device = node->device;
 	linked->inode = node->inode;
@@ -490,22 +363,22 @@ static void add_linked(struct operation *op, struct folder *folder, const struct
 	atomic_fetch_add(&folder->users, 1);
 }
 
-static void restore_linked(struct operation *op, struct folder *folder, const struct linked *first,
+static void restore_linked(struct restore *op, struct restore_folder *folder, const struct restore_linked *first,
 			   const struct store_node *node, const char *name)
 {
 	if (clear_way(folder, name, NULL) != 0) {
-		note_errno(op, folder, name, "removing what is in the way");
+		restore_note_errno(op, folder, name, "removing what is in the way");
 		return;
 	}
 	if (linkat(first->folder->fd, first->name, folder->fd, name, 0) != 0) {
-		note_errno(op, folder, name, "making the link");
+		restore_note_errno(op, folder, name, "making the link");
 		return;
 	}
 	atomic_fetch_add(node->type == STORE_NODE_FILE ? &op->files : &op->others, 1);
 	atomic_fetch_add(&op->bytes, node->size);
 }
 
-static int make_other(struct folder *folder, const struct store_node *node, const char *name)
+static int make_other(struct restore_folder *folder, const struct store_node *node, const char *name)
 {
 	char target[STORE_TARGET_MAX + 1];
 	const dev_t device = makedev(node->major, node->minor);
@@ -526,25 +399,27 @@ static int make_other(struct folder *folder, const struct store_node *node, cons
 	}
 }
 
-static void restore_other(struct operation *op, struct folder *folder, const struct store_node *node, const char *name)
+static void restore_other(struct restore *op, struct restore_folder *folder, const struct store_node *node,
+			  const char *name)
 {
 	if (clear_way(folder, name, NULL) != 0) {
-		note_errno(op, folder, name, "removing what is in the way");
+		restore_note_errno(op, folder, name, "removing what is in the way");
 		return;
 	}
 	if (make_other(folder, node, name) != 0) {
-		note_errno(op, folder, name, "making it");
+		restore_note_errno(op, folder, name, "making it");
 		return;
 	}
-	set_closed(op, folder, name, node);
+	restore_set_closed(op, folder, name, node);
 	atomic_fetch_add(&op->others, 1);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- walk */
 
 struct frame {
-	struct folder *folder; /* NULL: not made, because nothing in it is included so far, or it failed */
+	struct restore_folder *folder; /* NULL: not made, because nothing in it is included so far, or it failed */
 	bool failed;
+	bool single;		/* of one file: it says nothing about what else the target has */
 	struct store_buf entry; /* what it is made of */
 	struct store_dir dir;
 	char *path; /* in the snapshot, for patterns */
@@ -552,14 +427,14 @@ struct frame {
 };
 
 struct walk {
-	struct operation *op;
+	struct restore *op;
 	struct store_codec *codec;
 	struct frame *frames;
 	size_t depth, room;
 };
 
-static struct frame *push(struct walk *walk, struct folder *folder, const struct store_content *content, char *path,
-			  bool included)
+static struct frame *push(struct walk *walk, struct restore_folder *folder, const struct store_content *content,
+			  char *path, bool included)
 {
 	if (walk->depth == walk->room) {
 		walk->room = walk->room == 0 ? 16 : 2 * walk->room;
@@ -580,29 +455,32 @@ static bool keep_directory(const struct stat *st)
 }
 
 /* NULL after a note. */
-static struct folder *make_folder(struct operation *op, struct folder *parent, const struct store_node *node,
-				  const char *name)
+static struct restore_folder *make_folder(struct restore *op, struct restore_folder *parent,
+					  const struct store_node *node, const char *name)
 {
-	if (clear_way(parent, name, keep_directory) != 0) {
-		note_errno(op, parent, name, "removing what is in the way");
+	const bool dry = op->options->dry_run;
+	if (!dry && clear_way(parent, name, keep_directory) != 0) {
+		restore_note_errno(op, parent, name, "removing what is in the way");
 		return NULL;
 	}
-	const bool fresh = mkdirat(parent->fd, name, 0700) == 0;
-	if (!fresh && errno != EEXIST) {
-		note_errno(op, parent, name, "making the directory");
+	bool fresh = !dry && mkdirat(parent->fd, name, 0700) == 0;
+	if (!dry && !fresh && errno != EEXIST) {
+		restore_note_errno(op, parent, name, "making the directory");
 		return NULL;
 	}
-	const int fd = openat(parent->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0) {
-		note_errno(op, parent, name, "opening the directory");
+	const int fd = parent->fd < 0 ? -1 : openat(parent->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fresh = fresh || (dry && fd < 0); /* as if it had been made */
+	if (fd < 0 && !dry) {
+		restore_note_errno(op, parent, name, "opening the directory");
 		return NULL;
 	}
-	struct folder *folder = (struct folder *)store_alloc(sizeof(*folder));
+	struct restore_folder *folder = (struct restore_folder *)store_alloc(sizeof(*folder));
 	folder->parent = parent;
 	folder->fd = fd;
 	folder->fresh = fresh;
 	folder->name = store_strdup(name);
-	store_buf_add(&folder->entry, node->raw, node->raw_bytes);
+	if (!dry)
+		store_buf_add(&folder->entry, node->raw, node->raw_bytes);
 	atomic_store(&folder->users, 1);
 	atomic_fetch_add(&parent->users, 1);
 	atomic_fetch_add(&op->directories, 1);
@@ -610,7 +488,7 @@ static struct folder *make_folder(struct operation *op, struct folder *parent, c
 }
 
 /* The directory on top is made, and those above it that are not there yet; NULL when that failed, which was told. */
-static struct folder *need_folder(struct walk *walk)
+static struct restore_folder *need_folder(struct walk *walk)
 {
 	size_t from = walk->depth - 1;
 
@@ -631,24 +509,36 @@ static struct folder *need_folder(struct walk *walk)
 	return walk->frames[walk->depth - 1].folder;
 }
 
-static bool is_included(const struct operation *op, const char *path)
+static void count_only(struct restore *op, const struct store_node *node)
 {
-	return op->options->includes_count == 0 ||
-	       store_patterns_match(op->options->includes, op->options->includes_count, path);
+	atomic_fetch_add(node->type == STORE_NODE_FILE ? &op->files : &op->others, 1);
+	atomic_fetch_add(&op->bytes, node->size);
 }
 
-static void count_only(struct operation *op, const struct store_node *node)
+/* What is there under the name of what is no directory: false when it stays. */
+static bool make_way(struct restore *op, const struct restore_folder *folder, const struct store_node *node,
+		     const char *name, const char *path, bool included)
 {
-	atomic_fetch_add(node->type == STORE_NODE_FILE ? &op->files :
-			 node->type == STORE_NODE_DIR  ? &op->directories :
-							 &op->others,
-			 1);
-	atomic_fetch_add(&op->bytes, node->size);
+	const enum store_overwrite overwrite = op->options->overwrite;
+	struct stat st;
+
+	if (folder->fresh || folder->fd < 0 || (overwrite < STORE_OVERWRITE_IF_NEWER && !op->options->delete_others) ||
+	    fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return true;
+	if (overwrite == STORE_OVERWRITE_NEVER || (overwrite == STORE_OVERWRITE_IF_NEWER && newer(node, &st) <= 0)) {
+		atomic_fetch_add(&op->kept, 1);
+		return false;
+	}
+	if (!op->options->delete_others || !S_ISDIR(st.st_mode) ||
+	    restore_delete_directory(op, folder, name, path, included) == 0)
+		return true;
+	restore_note_errno(op, folder, name, "removing what is in the way");
+	return false;
 }
 
 static void visit(struct walk *walk, const struct store_node *node)
 {
-	struct operation *op = walk->op;
+	struct restore *op = walk->op;
 	const struct frame *frame = &walk->frames[walk->depth - 1];
 	char name[STORE_NAME_MAX + 1];
 
@@ -656,9 +546,8 @@ static void visit(struct walk *walk, const struct store_node *node)
 	name[node->name_bytes] = 0;
 	char *path = (char *)store_alloc(strlen(frame->path) + node->name_bytes + 2);
 	sprintf(path, "%s/%s", frame->path, name);
-	const bool included = frame->included || is_included(op, path);
-	if ((op->options->excludes != NULL &&
-	     store_excluded(op->options->excludes, path, node->type == STORE_NODE_DIR)) ||
+	bool included = frame->included;
+	if (!restore_selects(op, path, node->type == STORE_NODE_DIR, &included) ||
 	    (!included && node->type != STORE_NODE_DIR)) {
 		free(path);
 		return;
@@ -668,22 +557,20 @@ static void visit(struct walk *walk, const struct store_node *node)
 		struct frame *own = push(walk, NULL, &node->content, path, included);
 
 		store_buf_add(&own->entry, node->raw, node->raw_bytes);
-		if (op->options->dry_run)
-			count_only(op, node);
-		else if (included)
+		if (included)
 			need_folder(walk);
 		return;
 	}
 	free(path);
+	struct restore_folder *folder = need_folder(walk);
+	if (folder == NULL || !make_way(op, folder, node, name, frame->path, included))
+		return;
 	if (op->options->dry_run) {
 		count_only(op, node);
 		return;
 	}
-	struct folder *folder = need_folder(walk);
-	if (folder == NULL)
-		return;
 	if (node->flags & STORE_LINKED) {
-		const struct linked *first = find_linked(op, node);
+		const struct restore_linked *first = find_linked(op, node);
 
 		if (first != NULL) {
 			restore_linked(op, folder, first, node, name);
@@ -697,7 +584,7 @@ static void visit(struct walk *walk, const struct store_node *node)
 		restore_other(op, folder, node, name);
 }
 
-static void report_progress(struct operation *op, struct store_restore_stats *stats)
+static void report_progress(struct restore *op, struct store_restore_stats *stats)
 {
 	if (op->options->progress == NULL || !store_progress_due(&op->progress_ns))
 		return;
@@ -710,7 +597,7 @@ static void report_progress(struct operation *op, struct store_restore_stats *st
 
 static void walk_tree(struct walk *walk, struct store_restore_stats *stats)
 {
-	struct operation *op = walk->op;
+	struct restore *op = walk->op;
 	struct store_node node;
 
 	while (walk->depth > 0) {
@@ -728,8 +615,14 @@ static void walk_tree(struct walk *walk, struct store_restore_stats *stats)
 			op->options->note(op->options->user, frame->path[0] != 0 ? frame->path : "/", store_message());
 			pthread_mutex_unlock(&op->notes);
 		}
-		struct folder *folder = frame->folder;
+		struct restore_folder *folder = frame->folder;
 
+		if (rc == 0 && op->options->delete_others && folder != NULL && !folder->fresh && folder->fd >= 0 &&
+		    !frame->single) {
+			const struct store_content content = {frame->dir.content.data, frame->dir.content.size, 0};
+
+			restore_delete_others(op, walk->codec, folder, &content, frame->path, frame->included);
+		}
 		store_dir_close(&frame->dir);
 		store_buf_free(&frame->entry);
 		free(frame->path);
@@ -739,11 +632,11 @@ static void walk_tree(struct walk *walk, struct store_restore_stats *stats)
 	free(walk->frames);
 }
 
-static void free_linked(struct operation *op)
+static void free_linked(struct restore *op)
 {
 	for (size_t i = 0; i < LINK_ROWS; i++)
 		while (op->linked[i] != NULL) {
-			struct linked *next = op->linked[i]->next;
+			struct restore_linked *next = op->linked[i]->next;
 
 			leave(op, op->linked[i]->folder);
 			free(op->linked[i]->name);
@@ -754,7 +647,7 @@ static void free_linked(struct operation *op)
 }
 
 /* The contents of one file onto the device; its folder is left. */
-static int begin_device(struct operation *op, struct folder *folder, const struct store_node *node)
+static int begin_device(struct restore *op, struct restore_folder *folder, const struct store_node *node)
 {
 	const char *path = op->options->device, *name = strrchr(path, '/');
 
@@ -767,16 +660,16 @@ static int begin_device(struct operation *op, struct folder *folder, const struc
 		count_only(op, node);
 		close(fd);
 	} else {
-		add_file(op, folder, node, name != NULL ? name + 1 : path, fd, true);
+		add_file(op, folder, node, name != NULL ? name + 1 : path, fd, true, false);
 	}
 	leave(op, folder);
 	return 0;
 }
 
 /* What is restored, as a frame: a directory's content, or one file as a directory of one. */
-static int begin(struct walk *walk, const struct store_snapshot *snapshot, struct folder *target)
+static int begin(struct walk *walk, const struct store_snapshot *snapshot, struct restore_folder *target)
 {
-	struct operation *op = walk->op;
+	struct restore *op = walk->op;
 	const struct store_content root = store_snapshot_root(snapshot);
 	const char *subpath = op->options->subpath != NULL ? op->options->subpath : "/";
 	struct store_buf hold = {0};
@@ -793,21 +686,24 @@ static int begin(struct walk *walk, const struct store_snapshot *snapshot, struc
 	} else if (rc == 0) {
 		const struct store_content nothing = {0};
 
-		push(walk, target, &nothing, store_strdup(""), true);
+		push(walk, target, &nothing, store_strdup(""), true)->single = true;
 		visit(walk, &node);
 	}
 	store_buf_free(&hold);
 	return rc;
 }
 
-static struct folder *open_target(struct operation *op)
+static struct restore_folder *open_target(struct restore *op)
 {
 	const char *device = op->options->device, *target = device != NULL ? device : op->options->target;
 	const char *slash = device != NULL ? strrchr(device, '/') : NULL;
-	struct folder *folder = (struct folder *)store_alloc(sizeof(*folder));
+	struct restore_folder *folder = (struct restore_folder *)store_alloc(sizeof(*folder));
 
 	folder->fd = -1;
-	if (!op->options->dry_run && device == NULL) {
+	if (op->options->dry_run && device == NULL) { /* it may be there */
+		folder->fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		folder->fresh = folder->fd < 0;
+	} else if (device == NULL) {
 		if (mkdir(target, 0700) != 0 && errno != EEXIST)
 			store_fail(STORE_E_IO, "cannot make %s: %s", target, strerror(errno));
 		else if ((folder->fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -828,7 +724,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 		  struct store_restore_stats *stats)
 {
 	const uint32_t threads = store_threads(options->threads);
-	struct operation *op = (struct operation *)store_alloc(sizeof(*op));
+	struct restore *op = (struct restore *)store_alloc(sizeof(*op));
 	struct worker *workers = (struct worker *)store_alloc((threads + 1) * sizeof(*workers));
 	struct walk walk = {.op = op, .codec = &workers[threads].codec};
 	const struct store_pool_options pool = {.threads = threads,
@@ -843,16 +739,18 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	store_raise_descriptors();
 	op->s = s;
 	op->options = options;
+	if (stat(s->backend->path, &op->repository) != 0)
+		op->repository.st_ino = 0;
 	op->as_root = geteuid() == 0 && !options->no_owner;
 	op->owners = options->owner_names ? store_owner_map_new(&snapshot->owners) : NULL;
-	op->linked = (struct linked **)store_alloc(LINK_ROWS * sizeof(*op->linked));
+	op->linked = (struct restore_linked **)store_alloc(LINK_ROWS * sizeof(*op->linked));
 	pthread_mutex_init(&op->notes, NULL);
 	for (uint32_t i = 0; i <= threads; i++) {
 		workers[i].op = op;
 		store_codec_init(&workers[i].codec, 0);
 	}
 	op->pool = store_pool_open(&pool);
-	struct folder *target = op->pool != NULL ? open_target(op) : NULL;
+	struct restore_folder *target = op->pool != NULL ? open_target(op) : NULL;
 	if (target == NULL)
 		rc = STORE_E_IO;
 	if (rc == 0 && (rc = begin(&walk, snapshot, target)) == 0)
@@ -874,6 +772,8 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	stats->bytes = atomic_load(&op->bytes);
 	stats->written_bytes = atomic_load(&op->written);
 	stats->errors = atomic_load(&op->errors);
+	stats->kept = atomic_load(&op->kept);
+	stats->deleted = atomic_load(&op->deleted);
 	free(workers);
 	free(op);
 	return rc;

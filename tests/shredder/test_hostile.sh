@@ -92,6 +92,26 @@ done
 after=$(find . -path ./out -prune -o -path ./state -prune -o -path './site*' -prune -o -name '.out' -prune -o -name '.err' -prune -o -name .status -prune -o -printf '%p %s\n' | sort)
 equals "nothing outside of the target was written" "$before" "$after"
 equals "... and the source is as it was" "$wanted" "$(find tree -type f -exec sha256sum {} + | sort)"
+# ---- what it can make a client delete
+mkdir -p beside/deep
+echo mine | tee beside/file beside/deep/file >/dev/null
+manifest beside >beside.list
+for fault in swap:data names:index older:snapshots nothing:data; do
+	rm -rf out
+	mkdir -p out/folderSECRETname/more out/more
+	ln -s "$work/beside" out/more/beside
+	ln -s ../beside out/beside
+	ln -s ../../beside/deep out/folderSECRETname/more/deep
+	echo "$fault" >site.faults
+	run timeout -k 5 100 "$shredder" restore "latest:$work/tree" --target out --delete
+	rm -f site.faults
+	[ "$status" -ne 124 ] && [ "$status" -lt 128 ] && ! grep -q 'Sanitizer\|runtime error' .err
+	report $? "'$fault' while it deletes: $status"
+	manifest beside >beside.after
+	same "... nothing outside of the target goes" beside.list beside.after
+done
+rm -rf beside
+equals "... nor in the source" "$wanted" "$(find tree -type f -exec sha256sum {} + | sort)"
 rm -rf out
 exits 0 "an honest answer" "$shredder" restore "latest:$work/tree" --target out
 exits 0 "... is everything" diff -r --no-dereference tree out

@@ -405,6 +405,11 @@ static void a_policy_keeps_the_last_of_each_period(void **state)
 		{{.weekly = 2}, "-k----k"},
 		{{.last = 1, .yearly = 2}, "k-----k"},
 		{{.within_seconds = 86400 + 3600}, "-----kk"},
+		{{.within = {[0] = 47 * 3600}}, "---kkkk"},
+		{{.within = {[1] = 86400 + 3600}}, "-----kk"},
+		{{.within = {[3] = 60 * 86400}}, "-k---kk"},
+		{{.within = {[4] = 1}}, "------k"},
+		{{.last = 2, .within = {[4] = INT64_C(10) * 365 * 86400}}, "k----kk"},
 		{{.last = 100}, "kkkkkkk"},
 	};
 	struct store_snapshot list[COUNT];

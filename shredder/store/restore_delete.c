@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deleting what a directory of the target has and the snapshot has not.
+ *
+ * Only a name that stands between two that the snapshot has, in a list that was authenticated and is sorted, is known to be missing there: what
+ * cannot be read deletes nothing. Every name is looked at and removed relative to the descriptor of its directory, and no link is followed, so
+ * nothing outside of the target goes, whoever exchanges directories for links meanwhile. What is mounted below the target stays, and so does
+ * the repository.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "store/names.h"
+#include "store/restore_parts.h"
+
+/* A directory that is emptied. */
+struct level {
+	DIR *dir;
+	size_t path_bytes;
+	bool included;
+	bool left; /* something in it stays */
+};
+
+struct deletion {
+	struct restore *op;
+	const struct restore_folder *folder;
+	size_t base_bytes;     /* of `path`: what the folder is */
+	struct store_buf path; /* of what is looked at now, with a zero behind it that does not count */
+	struct level *levels;
+	size_t depth, room;
+};
+
+enum outcome { GONE, LEFT, ENTERED };
+
+bool restore_selects(const struct restore *op, const char *path, bool directory, bool *included)
+{
+	const struct store_restore_options *o = op->options;
+
+	*included = *included || o->includes_count == 0 || store_patterns_match(o->includes, o->includes_count, path);
+	return o->excludes == NULL || !store_excluded(o->excludes, path, directory);
+}
+
+static const char *path_of(const struct deletion *d)
+{
+	return (const char *)d->path.data;
+}
+
+/* Below the folder, for messages. */
+static const char *below(const struct deletion *d)
+{
+	return path_of(d) + d->base_bytes + 1;
+}
+
+static void set_path(struct deletion *d, size_t bytes, const char *name)
+{
+	d->path.size = bytes;
+	store_buf_u8(&d->path, '/');
+	store_buf_add(&d->path, name, strlen(name));
+	*store_buf_reserve(&d->path, 1) = 0;
+}
+
+/* By the path as it is. False after a note. */
+static bool delete_name(struct deletion *d, int parent, bool directory)
+{
+	const struct store_restore_options *o = d->op->options;
+	const char *name = strrchr(path_of(d), '/') + 1;
+
+	if (!o->dry_run && unlinkat(parent, name, directory ? AT_REMOVEDIR : 0) != 0 && errno != ENOENT) {
+		restore_note_errno(d->op, d->folder, below(d), "deleting");
+		return false;
+	}
+	atomic_fetch_add(&d->op->deleted, 1);
+	if (o->deleted != NULL) {
+		pthread_mutex_lock(&d->op->notes);
+		o->deleted(o->user, path_of(d), directory);
+		pthread_mutex_unlock(&d->op->notes);
+	}
+	return true;
+}
+
+/* Something is mounted there, be it of the same file system. */
+static bool is_mounted(int fd)
+{
+	struct statx st;
+
+	return statx(fd, "", AT_EMPTY_PATH, 0, &st) != 0 || (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+static enum outcome enter_directory(struct deletion *d, int parent, bool included)
+{
+	const char *name = strrchr(path_of(d), '/') + 1;
+	const struct stat *repository = &d->op->repository;
+	const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		restore_note_errno(d->op, d->folder, below(d), "deleting");
+		if (fd >= 0)
+			close(fd);
+		return LEFT;
+	}
+	const bool mounted = is_mounted(fd);
+	if (mounted)
+		restore_note(d->op, d->folder, below(d), "it is not deleted: something is mounted there");
+	DIR *dir = NULL;
+	if (!mounted && (st.st_ino != repository->st_ino || st.st_dev != repository->st_dev) &&
+	    (dir = fdopendir(fd)) == NULL)
+		restore_note_errno(d->op, d->folder, below(d), "deleting");
+	if (dir == NULL) {
+		close(fd);
+		return LEFT;
+	}
+	if (d->depth == d->room) {
+		d->room = d->room == 0 ? 16 : 2 * d->room;
+		d->levels = (struct level *)store_realloc(d->levels, d->room * sizeof(*d->levels));
+	}
+	d->levels[d->depth++] = (struct level){.dir = dir, .path_bytes = d->path.size, .included = included};
+	return ENTERED;
+}
+
+static enum outcome enter(struct deletion *d, int parent, bool included)
+{
+	const char *name = strrchr(path_of(d), '/') + 1;
+	struct stat st;
+
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+		if (errno == ENOENT)
+			return GONE;
+		restore_note_errno(d->op, d->folder, below(d), "deleting");
+		return LEFT;
+	}
+	if (!restore_selects(d->op, path_of(d), S_ISDIR(st.st_mode), &included) || !included)
+		return LEFT;
+	if (S_ISDIR(st.st_mode))
+		return enter_directory(d, parent, included);
+	return delete_name(d, parent, false) ? GONE : LEFT;
+}
+
+/* The directory on top has been gone through. */
+static enum outcome leave_directory(struct deletion *d)
+{
+	const struct level level = d->levels[--d->depth];
+
+	d->path.size = level.path_bytes;
+	d->path.data[d->path.size] = 0;
+	closedir(level.dir);
+	const int parent = d->depth > 0 ? dirfd(d->levels[d->depth - 1].dir) : d->folder->fd;
+	return !level.left && delete_name(d, parent, true) ? GONE : LEFT;
+}
+
+static bool is_name(const char *name)
+{
+	return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* One name of the folder and all below it. True: it is gone. */
+static bool delete_all(struct deletion *d, const char *name, bool included)
+{
+	enum outcome outcome;
+
+	set_path(d, d->base_bytes, name);
+	outcome = enter(d, d->folder->fd, included);
+	while (d->depth > 0) {
+		struct level *top = &d->levels[d->depth - 1];
+
+		errno = 0;
+		const struct dirent *entry = readdir(top->dir);
+		if (entry != NULL && !is_name(entry->d_name))
+			continue;
+		if (entry != NULL) {
+			set_path(d, top->path_bytes, entry->d_name);
+			outcome = enter(d, dirfd(top->dir), top->included);
+		} else {
+			if (errno != 0) {
+				d->path.size = top->path_bytes;
+				d->path.data[d->path.size] = 0;
+				restore_note_errno(d->op, d->folder, below(d), "reading the directory");
+				top->left = true;
+			}
+			outcome = leave_directory(d);
+		}
+		if (outcome == LEFT && d->depth > 0)
+			d->levels[d->depth - 1].left = true;
+	}
+	return outcome == GONE;
+}
+
+static void begin(struct deletion *d, struct restore *op, const struct restore_folder *folder, const char *path)
+{
+	memset(d, 0, sizeof(*d));
+	d->op = op;
+	d->folder = folder;
+	store_buf_add(&d->path, path, strlen(path));
+	d->base_bytes = d->path.size;
+}
+
+static void end(struct deletion *d)
+{
+	store_buf_free(&d->path);
+	free(d->levels);
+}
+
+int restore_delete_directory(struct restore *op, const struct restore_folder *folder, const char *name,
+			     const char *path, bool included)
+{
+	struct deletion d;
+
+	begin(&d, op, folder, path);
+	const bool gone = delete_all(&d, name, included);
+	end(&d);
+	errno = ENOTEMPTY;
+	return gone ? 0 : -1;
+}
+
+/* NULL after a note. */
+static struct store_names *list_folder(struct restore *op, const struct restore_folder *folder)
+{
+	const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct store_names *names = store_names_open(0);
+	const struct dirent *entry;
+
+	errno = dir == NULL ? errno : 0;
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+		if (is_name(entry->d_name))
+			store_names_add(names, entry->d_name);
+	if (errno != 0) {
+		restore_note_errno(op, folder, ".", "reading the directory");
+		store_names_close(names);
+		names = NULL;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+	return names;
+}
+
+void restore_delete_others(struct restore *op, struct store_codec *codec, const struct restore_folder *folder,
+			   const struct store_content *content, const char *path, bool included)
+{
+	struct store_names *names = list_folder(op, folder);
+	struct store_dir dir;
+	struct store_node node;
+	struct deletion d;
+	const char *name;
+	int more, rc = 0;
+
+	if (names == NULL)
+		return;
+	begin(&d, op, folder, path);
+	store_dir_open(&dir, op->s, codec, content);
+	more = store_dir_next(&dir, &node);
+	while (more >= 0 && (rc = store_names_next(names, &name)) == 1) {
+		int order = 1;
+
+		while (more == 1 && (order = store_name_compare(node.name, node.name_bytes, (const uint8_t *)name,
+								strlen(name))) < 0)
+			more = store_dir_next(&dir, &node);
+		if (more == 0 || (more == 1 && order != 0))
+			delete_all(&d, name, included);
+	}
+	if (more < 0 || rc < 0)
+		restore_note(op, folder, ".", store_message());
+	store_dir_close(&dir);
+	store_names_close(names);
+	end(&d);
+}

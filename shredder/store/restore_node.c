@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a restored file or directory is besides its contents, and what is told about one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "store/restore_parts.h"
+
+static char *path_of(const struct restore_folder *folder, const char *name)
+{
+	size_t bytes = strlen(name) + 2;
+	const struct restore_folder *at;
+
+	for (at = folder; at != NULL; at = at->parent)
+		bytes += strlen(at->name) + 1;
+	char *path = (char *)store_alloc(bytes), *end = path + bytes - 1 - strlen(name);
+	memcpy(end, name, strlen(name));
+	for (at = folder; at != NULL; at = at->parent) {
+		*--end = '/';
+		end -= strlen(at->name);
+		memcpy(end, at->name, strlen(at->name));
+	}
+	memmove(path, end, strlen(end) + 1);
+	return path;
+}
+
+void restore_note(struct restore *op, const struct restore_folder *folder, const char *name, const char *sentence)
+{
+	char *path = path_of(folder, name);
+
+	atomic_fetch_add(&op->errors, 1);
+	pthread_mutex_lock(&op->notes);
+	op->options->note(op->options->user, path, sentence);
+	pthread_mutex_unlock(&op->notes);
+	free(path);
+}
+
+void restore_note_errno(struct restore *op, const struct restore_folder *folder, const char *name, const char *what)
+{
+	char sentence[256];
+
+	snprintf(sentence, sizeof(sentence), "%s: %s", what, strerror(errno));
+	restore_note(op, folder, name, sentence);
+}
+
+/* Those of an old file, and access lists that the target's directory handed down, go when the snapshot does not have them. */
+static void drop_attributes(int fd, const struct store_node *node)
+{
+	char names[4096];
+	const ssize_t bytes = flistxattr(fd, names, sizeof(names));
+
+	for (const char *name = names; bytes > 0 && name < names + bytes; name += strlen(name) + 1)
+		if ((strncmp(name, "user.", 5) == 0 || strncmp(name, "system.posix_acl", 16) == 0) &&
+		    !store_attribute_there(node, name))
+			fremovexattr(fd, name);
+}
+
+/* Attributes by descriptor, or by path for what cannot be opened. */
+static void set_attributes(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
+			   const char *path, const struct store_node *node)
+{
+	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
+	const uint8_t *key, *value;
+	size_t key_bytes, value_bytes;
+	char text[STORE_NAME_MAX + 1];
+	struct store_buf room = {0};
+
+	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes)) {
+		memcpy(text, key, key_bytes);
+		text[key_bytes] = 0;
+		value = store_owner_acl_here(op->owners, text, value, value_bytes, &room);
+		if ((fd >= 0 ? fsetxattr(fd, text, value, value_bytes, 0) :
+			       lsetxattr(path, text, value, value_bytes, 0)) == 0)
+			continue;
+		/* what only root or a security module may set is no fault of an ordinary user's restore */
+		if (!op->as_root && (strncmp(text, "user.", 5) != 0 && strncmp(text, "system.posix_acl", 16) != 0))
+			continue;
+		char sentence[STORE_NAME_MAX + 64];
+		snprintf(sentence, sizeof(sentence), "attribute %s: %s", text, strerror(errno));
+		restore_note(op, folder, name, sentence);
+	}
+	store_buf_free(&room);
+}
+
+static void times_of(const struct store_node *node, struct timespec times[2])
+{
+	times[0] = (struct timespec){.tv_nsec = UTIME_NOW};
+	times[1] = (struct timespec){node->mtime.seconds, node->mtime.ns};
+}
+
+/* Owner first, since changing it clears mode bits; the access list before the mode, which is a part of it; times last. */
+void restore_set_open(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
+		      const struct store_node *node)
+{
+	struct timespec times[2];
+
+	if (op->as_root && fchown(fd, store_owner_here(op->owners, STORE_USER, node->uid),
+				  store_owner_here(op->owners, STORE_GROUP, node->gid)) != 0)
+		restore_note_errno(op, folder, name, "owner");
+	drop_attributes(fd, node);
+	set_attributes(op, folder, name, fd, NULL, node);
+	if (fchmod(fd, node->mode) != 0)
+		restore_note_errno(op, folder, name, "mode");
+	times_of(node, times);
+	if (futimens(fd, times) != 0)
+		restore_note_errno(op, folder, name, "times");
+}
+
+void restore_set_closed(struct restore *op, const struct restore_folder *folder, const char *name,
+			const struct store_node *node)
+{
+	char path[64 + STORE_NAME_MAX];
+	struct timespec times[2];
+
+	if (op->as_root && fchownat(folder->fd, name, store_owner_here(op->owners, STORE_USER, node->uid),
+				    store_owner_here(op->owners, STORE_GROUP, node->gid), AT_SYMLINK_NOFOLLOW) != 0)
+		restore_note_errno(op, folder, name, "owner");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", folder->fd, name);
+	set_attributes(op, folder, name, -1, path, node);
+	/* what was made here a moment ago is no link, unless somebody else put one there: root may not restore into such a place */
+	if (node->type != STORE_NODE_LINK && fchmodat(folder->fd, name, node->mode, 0) != 0)
+		restore_note_errno(op, folder, name, "mode");
+	times_of(node, times);
+	if (utimensat(folder->fd, name, times, AT_SYMLINK_NOFOLLOW) != 0)
+		restore_note_errno(op, folder, name, "times");
+}

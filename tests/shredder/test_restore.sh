@@ -1,0 +1,180 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# restore into what is there already: --delete, --overwrite, --dry-run.
+# Of store/restore_delete.c, store/restore_node.c, cli/cmd_restore.c.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/../cli/lib.sh"
+# shellcheck source=tests/shredder/backup_lib.sh
+. "$(case $0 in /*) dirname "$0" ;; *) echo "$OLDPWD/$(dirname "$0")" ;; esac)/backup_lib.sh"
+head -c 64 /dev/urandom >key
+export SHREDDER_REPOSITORY=$work/repo SHREDDER_KEY_FILE=$work/key
+mkdir -p tree/a/b tree/empty tree/was-directory outside/deep
+for name in tree/one tree/a/two tree/a/b/three tree/was-directory/file; do echo "$name" >"$name"; done
+echo precious | tee outside/file outside/deep/file >/dev/null
+ln -s one tree/link
+ln tree/one tree/same
+exits 0 "init" "$shredder" init
+exits 0 "backup" "$shredder" backup tree
+# shellcheck disable=SC2317 # it is called by its name
+restore() { "$shredder" restore "latest:$work/tree" --target out "$@"; }
+manifest tree >wanted
+manifest outside >outside.list
+again() { # a restored tree with more in it
+	rm -rf out
+	cp -a tree out
+	mkdir -p out/more/below/it out/a/b/more out/empty/more
+	echo more | tee out/more/below/it/file out/a/more out/a/b/more/file out/zzz out/0 out/empty/.hidden >/dev/null
+	ln -s ../outside out/a/outward
+	ln -s "$work/outside/deep" out/more/below/outward
+	mkfifo out/a/fifo
+}
+
+# ---- what the snapshot does not have
+again
+exits 0 "a restore without --delete" restore
+says "... says nothing of deleting" ' were written, in '
+equals "... deletes nothing" 6 "$(grep -rlx more out | wc -l)"
+manifest out >before
+exits 0 "a dry run" restore --delete --dry-run
+says "... tells what would be deleted" '^would delete /a/outward$'
+says "... and below it" '^would delete /more/below/it/file$'
+says "... directories with a slash" '^would delete /more/$'
+says "... how much" '^14 would be deleted$'
+manifest out >after
+same "... and deletes nothing" before after
+rm -rf nowhere
+exits 0 "a dry run where nothing is" "$shredder" restore latest --target nowhere --delete --dry-run
+equals "... makes nothing" "" "$(ls -d nowhere 2>/dev/null)"
+is_json "restore --delete" restore --delete --json
+equals "... counts" "14 0" "$(json_value 'd["deleted"], d["errors"]' | tr -d '(),')"
+manifest out >after
+same "... leaves what the snapshot has" wanted after
+exits 0 "once more" restore --delete --verbose
+says "... there is nothing to do" '^0 deleted$'
+again
+exits 0 "restore --delete --verbose" restore --delete --verbose
+says "... tells it" '^deleted /a/outward$'
+exits 0 "--delete of a part" bash -c "touch out/zzz out/a/zzz; '$shredder' restore 'latest:$work/tree/a' --target out/a --delete"
+equals "... is of that part" out/zzz "$(find out -name zzz)"
+exits 0 "--delete with one file" "$shredder" restore "latest:$work/tree/one" --target out --delete
+equals "... deletes nothing" out/zzz "$(find out -name zzz)"
+
+# ---- links lead nowhere
+again
+rm -r out/a/b out/empty
+ln -s "$work/outside" out/a/b
+ln -s ../outside/deep out/empty
+exits 0 "links in the place of directories" restore --delete
+manifest out >after
+same "... become directories again" wanted after
+manifest outside >after
+same "... and where they led nothing is touched" outside.list after
+rm -rf out
+ln -s outside out
+manifest outside >before
+exits 0 "a target that is itself a link is what was said" restore --delete --dry-run
+manifest outside >after
+same "... and a dry run leaves it" before after
+rm out
+
+# ---- a directory in the way of something else
+again
+rm out/one out/link
+mkdir -p out/one/full/of out/link
+touch out/one/full/of/things
+exits 1 "directories in the way stay" restore
+rm -rf out/zzz
+exits 0 "... and go with --delete" restore --delete
+manifest out >after
+same "... for what the snapshot has" wanted after
+
+# ---- what is left out stays
+again
+touch out/more/below/keep.me out/a/keep.me
+exits 0 "--delete with --exclude" restore --delete --exclude '*.me' --exclude /empty
+equals "... leaves what is excluded, and where it lies" \
+	"out/a/keep.me out/empty/.hidden out/empty/more out/more out/more/below out/more/below/keep.me" \
+	"$(cd out && find . -name '*.me' -o -path './empty/*' -o -path './more*' | sed 's/^\./out/' | sort | paste -sd' ')"
+equals "... and nothing else" "" "$(find out -name zzz -o -name fifo -o -name outward)"
+again
+exits 0 "--delete with --include" restore --delete --include /a
+equals "... is of what matches" "out/0 out/more out/zzz" "$(cd out && find . -maxdepth 1 -name '[0mz]*' | sed 's/^\./out/' | sort | paste -sd' ')"
+equals "... altogether" "" "$(find out/a -name more -o -name outward)"
+exits 2 "--delete in /" "$shredder" restore "latest:$work/tree" --target / --delete --dry-run
+one_sentence "... is refused in one sentence"
+exits 2 "--delete onto a device" "$shredder" restore "latest:$work/tree/one" --onto /dev/null --delete
+
+# ---- the repository is no leftover
+again
+cp -a repo out/repo
+exits 0 "a target that holds the repository" "$shredder" restore -r out/repo "latest:$work/tree" --target out --delete
+exits 0 "... which stays" "$shredder" check -r out/repo --read-data
+rm -r out/repo
+manifest out >after
+python3 -c 'import os; t = os.stat("tree"); os.utime("out", ns=(t.st_atime_ns, t.st_mtime_ns))'
+manifest out >after
+same "... and nothing else" wanted after
+
+# ---- what is mounted stays
+if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+	again
+	mkdir -p out/mounted/here
+	exits 1 "something mounted below what goes" unshare -m bash -c \
+		"mount --bind outside out/mounted/here && exec '$shredder' restore 'latest:$work/tree' --target out --delete"
+	says "... is told" 'mounted/here: it is not deleted: something is mounted there'
+	manifest outside >after
+	same "... and stays" outside.list after
+	equals "... and the rest goes" "" "$(find out -name zzz -o -name more)"
+fi
+
+# ---- a directory that is damaged loses nothing behind what can be read
+again
+cp -a repo whole
+find repo/packs -type f -exec sh -c 'for f; do dd if=/dev/zero of="$f" bs=1 seek=40 count=3000 conv=notrunc status=none; done' sh {} +
+exits 1 "a snapshot that cannot be read" restore --delete
+equals "... deletes nothing" 6 "$(grep -rlx more out | wc -l)"
+rm -rf repo
+mv whole repo
+
+# ---- what is overwritten
+touch -d '2001-01-01' tree/one
+echo older >tree/a/two
+touch -d '2002-02-02 02:02:02.123456789' tree/a/two
+exits 0 "backup of old files" "$shredder" backup tree
+change() {
+	rm -rf out
+	cp -a tree out
+	rm out/same
+	echo newer >out/one
+	echo OLDER >out/a/two
+	touch -r tree/a/two out/a/two
+	echo least >out/a/b/three
+	touch -d '1999-01-01' out/a/b/three
+	rm out/was-directory/file
+}
+found() { (cd out && cat one a/two a/b/three was-directory/file same 2>&1 | paste -sd,); }
+change
+exits 0 "restore" restore
+equals "... overwrites by contents" "tree/one,older,tree/a/b/three,tree/was-directory/file,tree/one" "$(found)"
+change
+exits 0 "restore --overwrite always" restore --overwrite always
+equals "... is the same" "tree/one,older,tree/a/b/three,tree/was-directory/file,tree/one" "$(found)"
+change
+chmod 700 out/a/two
+exits 0 "restore --overwrite if-changed" restore --overwrite if-changed
+equals "... believes size and time" "tree/one,OLDER,tree/a/b/three,tree/was-directory/file,tree/one" "$(found)"
+equals "... and sets the mode" "$(stat -c %a tree/a/two)" "$(stat -c %a out/a/two)"
+equals "... and the time" "$(stat -c %y tree/a/two)" "$(stat -c %y out/a/two)"
+change
+is_json "restore --overwrite if-newer" restore --overwrite if-newer --json
+equals "... leaves what is newer or as new" "newer,OLDER,tree/a/b/three,tree/was-directory/file,tree/one" "$(found)"
+equals "... and counts it" 3 "$(json_value 'd["kept"]')"
+change
+exits 0 "restore --overwrite never" restore --overwrite never
+equals "... leaves all that is there" "newer,OLDER,least,tree/was-directory/file,tree/one" "$(found)"
+says "... and says so" '^4 stay as they were$'
+exits 2 "--overwrite of another word" restore --overwrite sometimes
+one_sentence "... is refused in one sentence"
+exits 2 "--overwrite never --verify" restore --overwrite never --verify
+one_sentence "... is refused in one sentence"
+finish
