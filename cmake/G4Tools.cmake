@@ -193,3 +193,7 @@ target_link_libraries(ddt_bench PRIVATE gpu4fs_static Threads::Threads)
 # What the layers of the NVMe driver cost: tests/nvme/bench.c.
 add_executable(nvme_bench tests/nvme/bench.c)
 target_link_libraries(nvme_bench PRIVATE gpu4fs_static Threads::Threads)
+
+# The driver beside the kernel's, on a drive: tests/nvme/rate.c.
+add_executable(nvme_rate tests/nvme/rate.c)
+target_link_libraries(nvme_rate PRIVATE gpu4fs_static Threads::Threads)

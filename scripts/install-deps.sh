@@ -11,7 +11,7 @@ declare -A packages=(
 	[check]="acl attr clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev lld openssl python3
 		shellcheck sqlite3 util-linux"
 	[bench]="borgbackup btrfs-progs casync duperemove e2fsprogs fuse3 gnuplot-nox libisal2 python3 restic time util-linux xfsprogs"
-	[nvme]="busybox-static qemu-system-x86 util-linux"
+	[nvme]="busybox-static fdisk fio qemu-system-x86 util-linux"
 	[plot]="gnuplot-nox"
 	[lint]="clang clang-format clang-tidy cppcheck libcmocka-dev python3 shellcheck"
 )

@@ -13,7 +13,7 @@ work=$build/tests/nvme-guest
 mkdir -p "$work"
 cd "$work"
 
-for program in qemu-system-x86_64 busybox dpkg-deb apt-get; do
+for program in qemu-system-x86_64 busybox dpkg-deb apt-get setpriv sfdisk fio; do
 	[ -n "$(type -P $program)" ] || { echo "skipped: no $program (scripts/install-deps.sh nvme)"; exit 77; }
 done
 
@@ -37,7 +37,8 @@ cp "$here/guest_init.sh" root/init
 chmod +x root/init
 programs=("$build/gpu4fs")
 [ -x "${programs[0]}" ] || programs=("$build/bin/gpu4fs")
-programs+=("$(type -P setpriv)")
+programs+=("$(type -P setpriv)" "$(type -P sfdisk)" "$(type -P fio)")
+[[ " $* " != *" rates "* ]] || programs+=("$build/bin/nvme_rate")
 for test in engine_sync engine_txn engine_shift engine_model; do
 	programs+=("$build/tests/test_$test")
 done
@@ -55,8 +56,8 @@ echo "$*" >root/etc/tests
 (cd root && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >initrd.gz
 
 # ---- drives: two namespaces of one controller with both formats, one with small transfers, one that fails once, one that the kernel
-# keeps, one that can not be read in the middle, two functions of one card ----
-for image in a b c d e f g h; do
+# keeps, one that can not be read in the middle, two functions of one card, one in a slot that it can be pulled out of ----
+for image in a b c d e f g h i; do
 	rm -f $image.img
 	truncate --size 160M $image.img
 done
@@ -66,7 +67,7 @@ drive() { echo "-drive id=$1,file=${2:-$1.img},format=raw,if=none,cache=writebac
 # shellcheck disable=SC2046
 setpriv --pdeathsig TERM timeout --kill-after 5 "$limit" qemu-system-x86_64 -nodefaults -display none -no-reboot \
 	-machine q35 -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m 1024 -serial stdio \
-	-device intel-iommu,caching-mode=on,aw-bits=48 \
+	-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off -device intel-iommu,caching-mode=on,aw-bits=48 \
 	$(drive a) $(drive b) $(drive c) $(drive d blkdebug:once.conf:d.img) $(drive e) $(drive f blkdebug:always.conf:f.img) \
 	$(drive g) $(drive h) \
 	-device nvme,id=one,serial=one,addr=4 \
@@ -77,5 +78,17 @@ setpriv --pdeathsig TERM timeout --kill-after 5 "$limit" qemu-system-x86_64 -nod
 	-device nvme,id=four,serial=four,addr=7,drive=e \
 	-device nvme,id=five,serial=five,addr=8,drive=f \
 	-device nvme,id=six,serial=six,addr=9.0,multifunction=on,drive=g -device nvme,id=seven,serial=seven,addr=9.1,drive=h \
+	-blockdev driver=raw,node-name=hot,discard=unmap,file.driver=file,file.filename=i.img \
+	-device pcie-root-port,id=root1,chassis=1,addr=a -device nvme,id=hot,serial=hot,bus=root1,drive=hot \
 	-kernel "$kernel" -initrd initrd.gz -append "console=ttyS0 quiet intel_iommu=on panic=-1" </dev/null | tee log || :
 grep -q '^GUEST: all tests passed' log
+
+# ---- the drive that was pulled ----
+sum=$(sed -n 's/^PULLED: \([0-9a-f]*\).*/\1/p' log)
+if [ -n "$sum" ]; then
+	"${programs[0]}" fsck -y i.img || [ $? -eq 1 ]
+	rm -rf pulled
+	"${programs[0]}" export --image i.img / pulled
+	[ "$(sha256sum <pulled/data | cut -c1-64)" = "$sum" ]
+	rm -rf pulled
+fi
