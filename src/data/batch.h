@@ -64,7 +64,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_batch_marks) <= G4_BATCH_SUMS * sizeof(struct 
  * place.c looks first, and nobody's until it is claimed.
  */
 #define G4_ROW_PAGES 32u /* that are as good as more: what a reader of small files has by one request (space/tier.h) */
-struct g4_row {
+struct g4_free_row {
 	struct g4_address next;
 	uint64_t pages;	 /* from `next` on */
 	uint64_t wanted; /* pages that are still to be placed there */
@@ -75,7 +75,7 @@ struct g4_row {
 /* Of batches that are not stored yet. */
 struct g4_batch_placing {
 	uint32_t domains[G4_BATCH_PAGES]; /* of the batch that a page is of, by its index in the lists */
-	struct g4_row row;
+	struct g4_free_row row;
 };
 
 /* What batches keep their lists in. One batch has all of it, or several share it. */

@@ -106,7 +106,7 @@ G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t 
 G4_FN static struct g4_address goal_for(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
 					const struct g4_batch *batch)
 {
-	struct g4_row *row = &batch->lists->placing.row;
+	struct g4_free_row *row = &batch->lists->placing.row;
 	const uint32_t pool = g4_file_pool(fs, inode);
 
 	if (!batch->whole || batch->claimed > 0)
@@ -129,7 +129,7 @@ G4_FN static struct g4_address goal_for(struct g4_wg *wg, struct g4_fs *fs, cons
 }
 
 /* Pages were claimed: the row is behind them, also where others were faster and they lie further on. */
-G4_FN static void advance_row(struct g4_row *row, struct g4_address address, uint64_t pages)
+G4_FN static void advance_row(struct g4_free_row *row, struct g4_address address, uint64_t pages)
 {
 	const uint64_t old = g4_address_page(row->next), next = g4_address_page(address) + pages;
 
@@ -201,7 +201,7 @@ G4_FN void g4_place_undo(struct g4_fs *fs, const struct g4_batch *batch, uint32_
 
 G4_FN void g4_place_in_row(const struct g4_inode_core *inode, struct g4_batch *batch, bool first)
 {
-	struct g4_row *row = &batch->lists->placing.row;
+	struct g4_free_row *row = &batch->lists->placing.row;
 
 	if (first)
 		memset(row, 0, sizeof(*row));
