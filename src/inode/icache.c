@@ -212,6 +212,10 @@ G4_FN static int load_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 		rc = -G4_E_STALE;
 	else /* mode 0: given to an inode that is not written yet, and that stands in the table already or is about to */
 		rc = inode->disk.mode == 0 ? -G4_E_STALE : g4_inode_validate(&inode->disk, &fs->meta.layout);
+	/* what is written may go into the inode, where the flag is impossible */
+	if (rc == 0 && (inode->disk.flags & G4_INODE_SHARES_MAP) &&
+	    !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED_MAPS))
+		rc = -G4_E_CORRUPT_INODE;
 	g4_cache_put(&fs->cache, line);
 	inode->near = line;
 	inode->size = inode->disk.size;

@@ -320,6 +320,16 @@ static void an_inode_that_does_not_say_that_it_shares_says_so_again(void **state
 	}
 }
 
+/* Without the feature nobody writes such a file: contents in its inode beside the flag would be one that nobody reads. */
+static void an_inode_that_may_not_share_is_not_written(void **state)
+{
+	(void)state;
+	set_features(0, G4_FEATURE_INCOMPAT_SHARED_MAPS);
+	rig_mount(&rig);
+	assert_int_equal(op_truncate(&rig, low, 0), -G4_E_CORRUPT_INODE);
+	(void)rig_unmount(&rig); /* an inode that is damaged has ended all writing */
+}
+
 static void what_no_file_may_share_is_said_by_none(void **state)
 {
 	struct rig_repair how = {0};
@@ -582,6 +592,7 @@ int main(void)
 		WITH_SUMS(wrong_counts_are_put_right),
 		WITH_SUMS(wrong_numbers_of_pages_are_put_right),
 		WITH_SUMS(an_inode_that_does_not_say_that_it_shares_says_so_again),
+		TEST(an_inode_that_may_not_share_is_not_written),
 		TEST(what_no_file_may_share_is_said_by_none),
 		TEST(a_damaged_page_is_kept_for_all_owners),
 		TEST(what_is_cut_is_cut_for_all_owners),
