@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define MOST_OPEN 64u /* levels, with the first, that the walk keeps open */
+#define MOST_LEFT 32u /* levels that it has left, open until their names are done */
 #define QUEUE 256u    /* names that wait for a helper */
 
 struct job {
@@ -25,6 +26,7 @@ struct walk {
 	pthread_cond_t done;	 /* a name is */
 	struct job queue[QUEUE];
 	uint32_t first, waiting;
+	uint32_t left; /* levels where only names are at work */
 	bool over;
 };
 
@@ -107,17 +109,24 @@ static void free_unused(struct g4_level *level)
 	}
 }
 
-/* A name of the level, or the walk below it, is done. */
-static void finish_one(struct walk *walk, struct g4_level *level, uint32_t worker)
+/* Nothing is at work in it any more. Has the lock, and gives it back meanwhile. */
+static void finish_level(struct walk *walk, struct g4_level *level, uint32_t worker)
+{
+	pthread_mutex_unlock(&walk->lock);
+	if (!level->lost)
+		walk->descent->leave(walk->descent, level, !g4_cli_interrupted(), worker);
+	close_level(level);
+	pthread_mutex_lock(&walk->lock);
+	free_unused(level);
+}
+
+/* A name of the level is done. */
+static void finish_name(struct walk *walk, struct g4_level *level, uint32_t worker)
 {
 	pthread_mutex_lock(&walk->lock);
-	if (--level->at_work == 0) {
-		pthread_mutex_unlock(&walk->lock);
-		if (!level->lost)
-			walk->descent->leave(walk->descent, level, !g4_cli_interrupted(), worker);
-		close_level(level);
-		pthread_mutex_lock(&walk->lock);
-		free_unused(level);
+	if (--level->at_work == 0) { /* the walk has left it */
+		finish_level(walk, level, worker);
+		walk->left--;
 	}
 	pthread_cond_signal(&walk->done);
 	pthread_mutex_unlock(&walk->lock);
@@ -130,7 +139,7 @@ static void do_job(struct walk *walk, struct job *job, uint32_t worker)
 	if (!g4_cli_interrupted())
 		walk->descent->take(walk->descent, job->level, job->name, &job->stat, worker);
 	free(job->name);
-	finish_one(walk, job->level, worker);
+	finish_name(walk, job->level, worker);
 }
 
 /* Has the lock, gives it back. */
@@ -234,6 +243,30 @@ static void list(struct walk *walk, struct g4_level *level)
 
 /* ------------------------------------------------------------------ down and up */
 
+/* Until one more name is done, by this thread or another. Has the lock. */
+static void await_name(struct walk *walk)
+{
+	if (walk->waiting > 0) {
+		do_next(walk, 0);
+		pthread_mutex_lock(&walk->lock);
+	} else {
+		pthread_cond_wait(&walk->done, &walk->lock);
+	}
+}
+
+/* The walk has come back from all below the level. Its names may be at work, of which only so many levels are open. */
+static void leave_level(struct walk *walk, struct g4_level *level)
+{
+	pthread_mutex_lock(&walk->lock);
+	if (--level->at_work == 0)
+		finish_level(walk, level, 0);
+	else
+		walk->left++;
+	while (walk->left > MOST_LEFT)
+		await_name(walk);
+	pthread_mutex_unlock(&walk->lock);
+}
+
 /* The level above that is one too many to be open; its own names have to be done first. */
 static void close_far(struct walk *walk, struct g4_level *level)
 {
@@ -246,14 +279,8 @@ static void close_far(struct walk *walk, struct g4_level *level)
 	if (far->from == NULL)
 		return;
 	pthread_mutex_lock(&walk->lock);
-	while (far->at_work > 1) {
-		if (walk->waiting > 0) {
-			do_next(walk, 0);
-			pthread_mutex_lock(&walk->lock);
-		} else {
-			pthread_cond_wait(&walk->done, &walk->lock);
-		}
-	}
+	while (far->at_work > 1)
+		await_name(walk);
 	pthread_mutex_unlock(&walk->lock);
 	close_level(far);
 }
@@ -325,7 +352,7 @@ static struct g4_level *go_up(struct walk *walk, struct g4_level *level)
 		open->lost = true;
 	while (level != open) {
 		struct g4_level *next = level->above;
-		finish_one(walk, level, 0);
+		leave_level(walk, level);
 		level = next;
 	}
 	return open;

@@ -3,7 +3,7 @@
  * The walk of `cp -r` and `export`: down a tree of the file system, with a directory of the target beside each of its own.
  *
  * It has no recursion, and of the way down only the nearest levels are open: a deeper tree takes memory for names, and neither stack nor
- * descriptors. A level that was closed is opened again by ".." of the one below it, and must be the directory that it was.
+ * descriptors. So are few that it has left, where names are still being done. A level that was closed is opened again by ".." of the one below it, and must be the directory that it was.
  *
  * One thread walks. It lists a directory to its end, gives its names that are no directories to helpers, and then goes into each
  * directory. A directory is left, which is when it gets its attributes, when its own names are done and the walk has come back from

@@ -28,6 +28,15 @@ exits 0 "rm -r of it" "$gpu4fs" rm -rv --image disk.img /deep /copy
 equals "... removes all of it" "$((2 * (wanted + 6))) names removed" "$(cat .out)"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
 
+# the walk is ahead of those who copy, with a directory open for each name that waits
+mkdir wide
+for k in $(seq 300); do mkdir "wide/$k" && echo "$k" >"wide/$k/file"; done
+truncate -s 64M wide/large && head -c 24M /dev/urandom >wide/0
+exits 0 "a wide tree gets in" "$gpu4fs" import --image disk.img wide /wide
+exits 0 "it is exported with few descriptors" few "$gpu4fs" export -v -j 2 --image disk.img /wide wide.back
+equals "... and all of it is" "301 directories, 302 other names" "$(cut -d, -f1,2 .out)"
+equals "... as it was" "" "$(diff -r wide wide.back)"
+
 # a tree of all kinds of files is the same whoever copies it
 mkdir -p tree/sub/empty
 for k in $(seq 40); do
