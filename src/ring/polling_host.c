@@ -36,6 +36,7 @@
 #define LONG_YIELD_NS                                                                                                  \
 	1000000u /* longer than one command of the peer's, and shorter than others' time on the processor */
 #define MOST_GAP 32u
+#define MOST_CROWDED_NS 100000000u /* a yield in which the process was stopped says nothing of others */
 
 static uint64_t crowded_until_ns; /* atomic; CLOCK_MONOTONIC */
 static uint32_t gap;		  /* atomic: of the next yield that takes long */
@@ -60,7 +61,7 @@ enum g4_step g4_step_aside(const uint32_t *runs_on)
 			g4_store32_rlx(&gap, 0);
 		return G4_STEP_ASIDE;
 	}
-	g4_store64_rlx(&crowded_until_ns, after + times * (after - before));
+	g4_store64_rlx(&crowded_until_ns, after + g4_min64(times * (after - before), MOST_CROWDED_NS));
 	g4_store32_rlx(&gap, times == 0 ? 1 : times < MOST_GAP ? 2 * times : MOST_GAP);
 	return G4_STEP_SLEEPS;
 }
