@@ -97,7 +97,25 @@ static void drop_feature(uint64_t address)
 }
 
 /* `at`: the address of the first page of a file. */
-static void damage_list(enum damage kind, uint64_t at)
+/* The first page of the group that is in use and has nothing of the file. */
+static uint64_t metadata_in(const struct g4_alloc_page *map, uint64_t group, const uint64_t *places)
+{
+	for (uint64_t other = 0; other < G4_GROUP_PAGES; other++) {
+		bool is_contents = false;
+
+		if (!(map->regions[other / G4_REGION_PAGES].used[other % G4_REGION_PAGES / 64] >> other % 64 & 1))
+			continue;
+		for (uint32_t page = 0; page < PAGES; page++)
+			is_contents |= places[page] == group * G4_GROUP_BYTES + other * G4_PAGE_BYTES;
+		if (!is_contents)
+			return other;
+	}
+	fail_msg("the group has no metadata");
+	return 0;
+}
+
+/* Of the page at `at`, the first of a file whose pages lie at these places; those are for METADATA. */
+static void damage_list(enum damage kind, uint64_t at, const uint64_t *places)
 {
 	const struct g4_alloc_page *map = damage_map(&rig, at);
 	struct g4_shares_page *shares = (struct g4_shares_page *)(void *)&rig.image[map->shares];
@@ -119,9 +137,8 @@ static void damage_list(enum damage kind, uint64_t at)
 		     map->regions[region].used[other % G4_REGION_PAGES / 64] >> other % 64 & 1; other--)
 			;
 		break;
-	case METADATA: /* itself */
-		assert_int_equal(listing_at / G4_GROUP_BYTES, at / G4_GROUP_BYTES);
-		other = listing_at / G4_PAGE_BYTES % G4_GROUP_PAGES;
+	case METADATA:
+		other = metadata_in(map, at / G4_GROUP_BYTES, places);
 		break;
 	case BROKEN:
 		listing->sums[0][0] ^= 1;
@@ -163,13 +180,16 @@ static void what_is_listed_wrongly_is_found_and_repaired(void **state)
 	rig_pattern(data, 1, BYTES);
 	for (uint32_t kind = 0; kind < DAMAGES; kind++) {
 		struct rig_repair how = {0};
+		uint64_t places[PAGES];
 		char *text;
 
 		if (rig.fs == NULL)
 			rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
-		const uint64_t a = make_with(2 * kind), at = rig_place(&rig, a, 0);
+		const uint64_t a = make_with(2 * kind);
+		for (uint32_t page = 0; page < PAGES; page++)
+			places[page] = rig_place(&rig, a, page);
 		unmount();
-		damage_list((enum damage)kind, at);
+		damage_list((enum damage)kind, places[0], places);
 		const struct rig_verdict verdict = rig_fsck(&rig, &text);
 		if (verdict.problems == 0)
 			print_error("damage %u is not found\n", kind);
@@ -286,7 +306,7 @@ static void a_damaged_list_costs_space_alone(void **state)
 	for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 		const uint64_t a = make_with(2 * k), at = rig_place(&rig, a, 0);
 		unmount();
-		damage_list(kinds[k], at);
+		damage_list(kinds[k], at, NULL);
 		mount_and_load();
 		const uint64_t b = make_with(2 * k + 1);
 		assert_int_not_equal(rig_place(&rig, b, 0), at);
@@ -537,7 +557,7 @@ static void a_scrub_looks_at_it(void **state)
 	mount_and_load();
 	assert_int_equal(scrub(), 0);
 	unmount();
-	damage_list(BROKEN, at);
+	damage_list(BROKEN, at, NULL);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	assert_int_equal(scrub(), 1);
 	assert_int_equal(rig.fs->journal.aborted, 0);
