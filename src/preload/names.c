@@ -112,8 +112,30 @@ int link(const char *from, const char *to)
 		     G4P_NEXT(link)(from, to));
 }
 
+/*
+ * A file of the engine's that has lost its last name gets none again. The kernel would say so, too, but the file would be its own from then on,
+ * and what it has on the device free some time after it is closed only.
+ */
+static bool is_nameless(int fd)
+{
+	struct g4p_file *file = fd >= 0 && g4p_any_files() ? g4p_get(fd) : NULL;
+	struct stat stat;
+
+	if (file == NULL)
+		return false;
+	pthread_rwlock_rdlock(&file->lock);
+	const bool is_ours = !file->settled && !file->directory;
+	pthread_rwlock_unlock(&file->lock);
+	g4p_put(file);
+	return is_ours && fstat(fd, &stat) == 0 && stat.st_nlink == 0;
+}
+
 int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
 {
+	if (flags == AT_EMPTY_PATH && g4p_begins_with(from, 0) && is_nameless(from_at)) {
+		errno = ENOENT;
+		return -1;
+	}
 	if ((flags & AT_EMPTY_PATH) && !g4p_settle_start(from_at, from, G4P_linkat))
 		return -1;
 	BY_TWO_PATHS(linkat, from_at, from, to_at, to,
