@@ -429,6 +429,8 @@ struct frame {
 struct walk {
 	struct restore *op;
 	struct store_codec *codec;
+	const struct store_snapshot *snapshot;
+	struct store_buf prefix; /* of what is restored, in the snapshot: "", "/a"; without a zero */
 	struct frame *frames;
 	size_t depth, room;
 };
@@ -454,11 +456,27 @@ static bool keep_directory(const struct stat *st)
 	return S_ISDIR(st->st_mode);
 }
 
-/* NULL after a note. */
+/* What `overwrite` says of what is there under a name; it is counted. */
+static bool stays(struct restore *op, const struct store_node *node, const struct stat *st)
+{
+	const enum store_overwrite overwrite = op->options->overwrite;
+
+	if (overwrite != STORE_OVERWRITE_NEVER && (overwrite != STORE_OVERWRITE_IF_NEWER || newer(node, st) > 0))
+		return false;
+	atomic_fetch_add(&op->kept, 1);
+	return true;
+}
+
+/* NULL after a note, or when what is there is no directory and stays. */
 static struct restore_folder *make_folder(struct restore *op, struct restore_folder *parent,
 					  const struct store_node *node, const char *name)
 {
 	const bool dry = op->options->dry_run;
+	struct stat st;
+
+	if (!parent->fresh && parent->fd >= 0 && fstatat(parent->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    !S_ISDIR(st.st_mode) && stays(op, node, &st))
+		return NULL;
 	if (!dry && clear_way(parent, name, keep_directory) != 0) {
 		restore_note_errno(op, parent, name, "removing what is in the way");
 		return NULL;
@@ -474,8 +492,14 @@ static struct restore_folder *make_folder(struct restore *op, struct restore_fol
 		restore_note_errno(op, parent, name, "opening the directory");
 		return NULL;
 	}
+	if (fd >= 0 && restore_is_repository(op, fd)) {
+		restore_note(op, parent, name, "nothing is restored into it: it is the repository");
+		close(fd);
+		return NULL;
+	}
 	struct restore_folder *folder = (struct restore_folder *)store_alloc(sizeof(*folder));
 	folder->parent = parent;
+	folder->mounted = fd >= 0 && !fresh && op->options->delete_others && restore_is_mounted(fd);
 	folder->fd = fd;
 	folder->fresh = fresh;
 	folder->name = store_strdup(name);
@@ -525,10 +549,8 @@ static bool make_way(struct restore *op, const struct restore_folder *folder, co
 	if (folder->fresh || folder->fd < 0 || (overwrite < STORE_OVERWRITE_IF_NEWER && !op->options->delete_others) ||
 	    fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return true;
-	if (overwrite == STORE_OVERWRITE_NEVER || (overwrite == STORE_OVERWRITE_IF_NEWER && newer(node, &st) <= 0)) {
-		atomic_fetch_add(&op->kept, 1);
+	if (stays(op, node, &st))
 		return false;
-	}
 	if (!op->options->delete_others || !S_ISDIR(st.st_mode) ||
 	    restore_delete_directory(op, folder, name, path, included) == 0)
 		return true;
@@ -595,6 +617,28 @@ static void report_progress(struct restore *op, struct store_restore_stats *stat
 	pthread_mutex_unlock(&op->notes);
 }
 
+/*
+ * Of a directory that was gone through. Where something is mounted on a directory that the snapshot has empty, it was not mounted then or in
+ * another file system that was left out.
+ */
+static void delete_others(struct walk *walk, const struct frame *frame)
+{
+	struct restore *op = walk->op;
+	const struct store_content content = {frame->dir.content.data, frame->dir.content.size, 0};
+	struct store_buf path = {0};
+
+	store_buf_add(&path, walk->prefix.data, walk->prefix.size);
+	store_buf_add(&path, frame->path, strlen(frame->path) + 1);
+	if (!restore_knows(walk->snapshot, (const char *)path.data))
+		;
+	else if (frame->folder->mounted && frame->dir.last_bytes == 0)
+		restore_note(op, frame->folder->parent, frame->folder->name,
+			     "nothing in it is deleted: something is mounted there");
+	else
+		restore_delete_others(op, walk->codec, frame->folder, &content, frame->path, frame->included);
+	store_buf_free(&path);
+}
+
 static void walk_tree(struct walk *walk, struct store_restore_stats *stats)
 {
 	struct restore *op = walk->op;
@@ -618,11 +662,8 @@ static void walk_tree(struct walk *walk, struct store_restore_stats *stats)
 		struct restore_folder *folder = frame->folder;
 
 		if (rc == 0 && op->options->delete_others && folder != NULL && !folder->fresh && folder->fd >= 0 &&
-		    !frame->single) {
-			const struct store_content content = {frame->dir.content.data, frame->dir.content.size, 0};
-
-			restore_delete_others(op, walk->codec, folder, &content, frame->path, frame->included);
-		}
+		    !frame->single)
+			delete_others(walk, frame);
 		store_dir_close(&frame->dir);
 		store_buf_free(&frame->entry);
 		free(frame->path);
@@ -676,6 +717,13 @@ static int begin(struct walk *walk, const struct store_snapshot *snapshot, struc
 	struct store_node node;
 	int rc = store_path_find(op->s, walk->codec, &root, subpath, &node, &hold);
 
+	for (const char *at = subpath + strspn(subpath, "/"); *at != 0; at += strspn(at, "/")) {
+		const size_t bytes = strcspn(at, "/");
+
+		store_buf_u8(&walk->prefix, '/');
+		store_buf_add(&walk->prefix, at, bytes);
+		at += bytes;
+	}
 	if (rc == 0 && op->options->device != NULL) {
 		rc = begin_device(op, target, &node);
 	} else if (rc == 0 && node.type == STORE_NODE_DIR) {
@@ -693,6 +741,32 @@ static int begin(struct walk *walk, const struct store_snapshot *snapshot, struc
 	return rc;
 }
 
+/* The directory, or one above it, is the repository. */
+static bool in_repository(const struct restore *op, int fd)
+{
+	struct stat st, above = {0};
+	int at = dup(fd);
+	bool found = at < 0 || fstat(at, &st) != 0 || restore_is_repository(op, at);
+
+	while (!found) {
+		const int parent = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (parent < 0 || fstat(parent, &above) != 0 ||
+		    (above.st_ino == st.st_ino && above.st_dev == st.st_dev)) {
+			if (parent >= 0)
+				close(parent);
+			break;
+		}
+		close(at);
+		at = parent;
+		st = above;
+		found = restore_is_repository(op, at);
+	}
+	if (at >= 0)
+		close(at);
+	return found;
+}
+
 static struct restore_folder *open_target(struct restore *op)
 {
 	const char *device = op->options->device, *target = device != NULL ? device : op->options->target;
@@ -708,10 +782,16 @@ static struct restore_folder *open_target(struct restore *op)
 			store_fail(STORE_E_IO, "cannot make %s: %s", target, strerror(errno));
 		else if ((folder->fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 			store_fail(STORE_E_IO, "%s: %s", target, strerror(errno));
-		if (folder->fd < 0) {
-			free(folder);
-			return NULL;
-		}
+	}
+	if (folder->fd >= 0 && in_repository(op, folder->fd)) {
+		store_fail(STORE_E_INVAL, "%s lies in the repository: nothing is restored there", target);
+		close(folder->fd);
+		folder->fd = -1;
+		folder->fresh = false;
+	}
+	if (folder->fd < 0 && device == NULL && !folder->fresh) {
+		free(folder);
+		return NULL;
 	}
 	folder->name = store_strdup(device != NULL && slash == NULL ? "." : target);
 	if (slash != NULL)
@@ -726,7 +806,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	const uint32_t threads = store_threads(options->threads);
 	struct restore *op = (struct restore *)store_alloc(sizeof(*op));
 	struct worker *workers = (struct worker *)store_alloc((threads + 1) * sizeof(*workers));
-	struct walk walk = {.op = op, .codec = &workers[threads].codec};
+	struct walk walk = {.op = op, .codec = &workers[threads].codec, .snapshot = snapshot};
 	const struct store_pool_options pool = {.threads = threads,
 						.members = workers,
 						.member_bytes = sizeof(*workers),
@@ -757,6 +837,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 		walk_tree(&walk, stats);
 	else if (target != NULL)
 		leave(op, target);
+	store_buf_free(&walk.prefix);
 	store_pool_close(op->pool);
 	free_linked(op);
 	store_owner_map_free(op->owners);

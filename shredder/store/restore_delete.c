@@ -43,6 +43,35 @@ bool restore_selects(const struct restore *op, const char *path, bool directory,
 	return o->excludes == NULL || !store_excluded(o->excludes, path, directory);
 }
 
+bool restore_is_mounted(int fd)
+{
+	struct statx st;
+
+	return statx(fd, "", AT_EMPTY_PATH, 0, &st) != 0 || (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+bool restore_is_repository(const struct restore *op, int fd)
+{
+	struct stat st;
+
+	return op->repository.st_ino != 0 &&
+	       (fstat(fd, &st) != 0 || (st.st_ino == op->repository.st_ino && st.st_dev == op->repository.st_dev));
+}
+
+bool restore_knows(const struct store_snapshot *snapshot, const char *path)
+{
+	for (size_t i = 0; i < snapshot->paths_count; i++) {
+		const char *root = snapshot->paths[i];
+		size_t bytes = strlen(root);
+
+		while (bytes > 0 && root[bytes - 1] == '/')
+			bytes--;
+		if (strncmp(path, root, bytes) == 0 && (path[bytes] == 0 || path[bytes] == '/'))
+			return true;
+	}
+	return false;
+}
+
 static const char *path_of(const struct deletion *d)
 {
 	return (const char *)d->path.data;
@@ -81,33 +110,20 @@ static bool delete_name(struct deletion *d, int parent, bool directory)
 	return true;
 }
 
-/* Something is mounted there, be it of the same file system. */
-static bool is_mounted(int fd)
-{
-	struct statx st;
-
-	return statx(fd, "", AT_EMPTY_PATH, 0, &st) != 0 || (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-}
-
 static enum outcome enter_directory(struct deletion *d, int parent, bool included)
 {
 	const char *name = strrchr(path_of(d), '/') + 1;
-	const struct stat *repository = &d->op->repository;
 	const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) != 0) {
+	if (fd < 0) {
 		restore_note_errno(d->op, d->folder, below(d), "deleting");
-		if (fd >= 0)
-			close(fd);
 		return LEFT;
 	}
-	const bool mounted = is_mounted(fd);
+	const bool mounted = restore_is_mounted(fd);
 	if (mounted)
 		restore_note(d->op, d->folder, below(d), "it is not deleted: something is mounted there");
 	DIR *dir = NULL;
-	if (!mounted && (st.st_ino != repository->st_ino || st.st_dev != repository->st_dev) &&
-	    (dir = fdopendir(fd)) == NULL)
+	if (!mounted && !restore_is_repository(d->op, fd) && (dir = fdopendir(fd)) == NULL)
 		restore_note_errno(d->op, d->folder, below(d), "deleting");
 	if (dir == NULL) {
 		close(fd);

@@ -18,6 +18,7 @@ struct restore_folder {
 	atomic_uint users;
 	int fd;	    /* -1: of a device; and in a dry run of what is not there */
 	bool fresh; /* this restore has made it: nothing is in the way */
+	bool mounted; /* something is mounted there, which is not the target itself */
 	char *name;
 	struct store_buf entry; /* its node; empty for the target itself */
 };
@@ -48,6 +49,12 @@ void restore_set_closed(struct restore *op, const struct restore_folder *folder,
 			const struct store_node *node);
 
 /* ---- restore_delete.c */
+/* False: the snapshot was made of things in this directory, not of it, so what else there was is not known. path: in the snapshot, "/a". */
+bool restore_knows(const struct store_snapshot *snapshot, const char *path);
+/* The repository is open there, or it cannot be known. */
+bool restore_is_repository(const struct restore *op, int fd);
+/* Something is mounted there, be it of the same file system. */
+bool restore_is_mounted(int fd);
 /* Whether includes and excludes take it; *included: that of the directory above, then its own. path: in what is restored, "/a/b". */
 bool restore_selects(const struct restore *op, const char *path, bool directory, bool *included);
 /*

@@ -115,6 +115,28 @@ python3 -c 'import os; t = os.stat("tree"); os.utime("out", ns=(t.st_atime_ns, t
 manifest out >after
 same "... and nothing else" wanted after
 
+exits 1 "a target that is the repository" "$shredder" restore "latest:$work/tree" --target repo --delete
+one_sentence "... is refused in one sentence"
+exits 1 "a target in the repository" "$shredder" restore "latest:$work/tree" --target repo/packs --delete
+exits 0 "... which stays" "$shredder" check --read-data
+mkdir -p held/repo
+exits 0 "backup of the place of a repository" "$shredder" backup held
+cp -a repo held/kept && rmdir held/repo && mv held/kept held/repo
+exits 1 "a repository where the snapshot has a directory" "$shredder" restore -r held/repo "latest:$work/held" --target held --delete
+says "... is told" 'repo: nothing is restored into it: it is the repository'
+exits 0 "... and stays" "$shredder" check -r held/repo --read-data
+exits 0 "backup again, as the newest" "$shredder" backup tree
+
+# ---- above what was backed up the snapshot does not know what there is
+mkdir -p above/here above/there
+touch above/here/file above/here/single above/there/file above/file
+exits 0 "backup of a directory and a file" "$shredder" backup above/here above/file
+touch above/here/more
+exits 0 "--delete above them" "$shredder" restore "latest:$work/above" --target above --delete
+equals "... deletes in what was backed up, and not beside it" "above/file above/here/file above/here/single above/there/file" \
+	"$(find above -type f | sort | paste -sd' ')"
+exits 0 "backup again, as the newest" "$shredder" backup tree
+
 # ---- what is mounted stays
 if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
 	again
@@ -125,6 +147,11 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
 	manifest outside >after
 	same "... and stays" outside.list after
 	equals "... and the rest goes" "" "$(find out -name zzz -o -name more)"
+	again
+	exits 1 "something mounted where the snapshot has an empty directory" unshare -m bash -c \
+		"mount --bind outside out/empty && exec '$shredder' restore 'latest:$work/tree' --target out --delete"
+	says "... is told" 'empty: nothing in it is deleted: something is mounted there'
+	equals "... and its contents stay" "outside/deep/file outside/file" "$(find outside -type f | sort | paste -sd' ')"
 fi
 
 # ---- a directory that is damaged loses nothing behind what can be read
@@ -173,6 +200,16 @@ change
 exits 0 "restore --overwrite never" restore --overwrite never
 equals "... leaves all that is there" "newer,OLDER,least,tree/was-directory/file,tree/one" "$(found)"
 says "... and says so" '^4 stay as they were$'
+for when in never if-newer; do
+	change
+	rm -rf out/was-directory out/a/b
+	echo mine | tee out/was-directory out/a/b >/dev/null
+	exits 0 "a file where the snapshot has a directory, --overwrite $when" restore --overwrite "$when" --dry-run
+	says "... is counted in a dry run" "^5 stay as they were$"
+	exits 0 "... and in earnest" restore --overwrite "$when" --delete
+	says "... the same" "^5 stay as they were$"
+	equals "... and stays" "mine mine" "$(cat out/was-directory out/a/b 2>&1 | paste -sd' ')"
+done
 exits 2 "--overwrite of another word" restore --overwrite sometimes
 one_sentence "... is refused in one sentence"
 exits 2 "--overwrite never --verify" restore --overwrite never --verify
