@@ -16,8 +16,8 @@ struct store_pool;
 struct restore_folder {
 	struct restore_folder *parent;
 	atomic_uint users;
-	int fd;	    /* -1: of a device; and in a dry run of what is not there */
-	bool fresh; /* this restore has made it: nothing is in the way */
+	int fd;	      /* -1: of a device; and in a dry run of what is not there */
+	bool fresh;   /* this restore has made it: nothing is in the way */
 	bool mounted; /* something is mounted there, which is not the target itself */
 	char *name;
 	struct store_buf entry; /* its node; empty for the target itself */
