@@ -172,51 +172,57 @@ static int find_used(struct g4_wg *wg, struct g4_dev *set, const char *name, str
 	return rc;
 }
 
-static int remove_moving(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *bytes,
-			 char *message, size_t message_bytes)
+/* What is in use of a set, for an order that moves places; end_moving() follows, with an error as well. */
+static int begin_moving(struct g4_wg **wg, struct g4_dev *set, const char *name, struct g4_set_in_use *in_use,
+			uint64_t *bytes, char *message, size_t message_bytes)
 {
-	struct g4_set_in_use in_use = {.used = NULL};
-	struct g4_wg *wg = g4_wg_create(0);
-	uint64_t gone = 0;
-	int rc = wg ? 0 : -G4_E_NOMEM;
-
+	*in_use = (struct g4_set_in_use){.used = NULL};
 	message[0] = 0;
-	if (rc == 0)
-		rc = find_used(wg, set, name, &in_use, bytes, message, message_bytes);
-	if (rc == 0)
-		rc = g4_set_remove_moving(set, name, &in_use, progress, &gone, message, message_bytes);
-	*bytes -= g4_min64(gone, *bytes);
+	*wg = g4_wg_create(0);
+	return *wg ? find_used(*wg, set, name, in_use, bytes, message, message_bytes) : -G4_E_NOMEM;
+}
+
+/* Gives back what begin_moving() made, and says what failed where nobody has; rc again. */
+static int end_moving(struct g4_wg *wg, const char *name, const struct g4_set_in_use *in_use, int rc, char *message,
+		      size_t message_bytes)
+{
 	if (rc < 0 && message[0] == 0)
 		snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
-	free((void *)(uintptr_t)in_use.used);
+	free((void *)(uintptr_t)in_use->used);
 	if (wg)
 		g4_wg_destroy(wg);
 	return rc;
 }
 
+static int remove_moving(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *bytes,
+			 char *message, size_t message_bytes)
+{
+	struct g4_set_in_use in_use;
+	struct g4_wg *wg;
+	uint64_t gone = 0;
+	int rc = begin_moving(&wg, set, name, &in_use, bytes, message, message_bytes);
+
+	if (rc == 0)
+		rc = g4_set_remove_moving(set, name, &in_use, progress, &gone, message, message_bytes);
+	*bytes -= g4_min64(gone, *bytes);
+	return end_moving(wg, name, &in_use, rc, message, message_bytes);
+}
+
 int g4_balance_disks(struct g4_dev *set, struct g4_progress *progress, uint64_t *moved, char *message,
 		     size_t message_bytes)
 {
-	struct g4_set_in_use in_use = {.used = NULL};
-	struct g4_wg *wg = g4_wg_create(0);
 	struct g4_disk_info first = {.name = NULL};
+	struct g4_set_in_use in_use;
+	struct g4_wg *wg;
 	uint64_t bytes = 0;
-	int rc = wg ? 0 : -G4_E_NOMEM;
 
 	*moved = 0;
-	message[0] = 0;
 	(void)g4_set_disk(set, 0, &first); /* of one disk: g4_set_balance() tells */
 	const char *name = first.name ? first.name : "the first disk";
-	if (rc == 0)
-		rc = find_used(wg, set, name, &in_use, &bytes, message, message_bytes);
+	int rc = begin_moving(&wg, set, name, &in_use, &bytes, message, message_bytes);
 	if (rc == 0)
 		rc = g4_set_balance(set, &in_use, progress, moved, message, message_bytes);
-	if (rc < 0 && message[0] == 0)
-		snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
-	free((void *)(uintptr_t)in_use.used);
-	if (wg)
-		g4_wg_destroy(wg);
-	return rc;
+	return end_moving(wg, name, &in_use, rc, message, message_bytes);
 }
 
 int g4_remove_disk(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *result, char *message,
