@@ -141,6 +141,8 @@ G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits);
  */
 G4_FN bool g4_txn_is_crowded(const struct g4_txn *txn);
 G4_FN void g4_txn_end(struct g4_txn *txn);
+/* The same behind g4_fence_rel(), as one of several releases (simt.h). */
+G4_FN void g4_txn_end_fenced(struct g4_txn *txn);
 /* Before a referenced metadata line is changed. */
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);
 /*
