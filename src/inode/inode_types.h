@@ -90,7 +90,7 @@ struct g4_icache_key {
 };
 
 #define G4_ICACHE_KEYS 4u /* of a bucket */
-#define G4_ICACHE_LOCKS 256u
+#define G4_ICACHE_LOCKS 1024u
 
 struct g4_icache {
 	struct g4_inode_core *inodes;
@@ -100,7 +100,7 @@ struct g4_icache {
 	struct g4_icache_key *keys;	       /* G4_ICACHE_KEYS a bucket, guarded by its lock */
 	struct g4_lock locks[G4_ICACHE_LOCKS]; /* by bucket */
 	uint32_t hand G4_OWN_LINE;	       /* of the clock */
-	uint64_t last_key;		       /* that was given away */
+	uint64_t last_key G4_OWN_LINE;	       /* that was given away */
 };
 
 /* Whether a copy of an in-core inode is the inode's (0: whose it is does not matter), and that was in use. */
