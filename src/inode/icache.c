@@ -198,7 +198,6 @@ G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index)
 		if (icache->inodes[i].ino == inode->ino && g4_load32_rlx(&icache->inodes[i].state) == G4_ICACHE_LOADING)
 			icache->inodes[i].overtaken = true;
 	g4_store32_rlx(&inode->state, G4_ICACHE_READY);
-	g4_store32_rlx(&inode->accessed, 1);
 	insert_inode(icache, bucket, index);
 	g4_unlock(bucket_lock(icache, bucket));
 }
