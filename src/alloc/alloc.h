@@ -37,7 +37,7 @@ struct g4_alloc_shard {
 	uint32_t near;	     /* the cache line of the slab that was taken from last, a hint */
 } G4_OWN_LINE;
 
-#define G4_SLAB_LOCKS 256u
+#define G4_SLAB_LOCKS 1024u
 #define G4_SLAB_HINTS 64u
 #define G4_SHARE_LOCKS 64u
 #define G4_SHARE_MARKS 1024u
@@ -47,18 +47,19 @@ struct g4_alloc {
 	struct g4_meta *meta;
 	uint64_t region_count; /* this and the next two grow with the file system */
 	uint64_t group_count;
-	uint64_t most_groups;	      /* that there is memory for */
-	uint64_t *used;		      /* 8 words a region */
-	uint64_t *past_slabs;	      /* the same of pages that were slabs since the mount, and are none now */
-	uint64_t *freed;	      /* a bit a region: pages were given back since it was last discarded */
-	uint32_t *region_free;	      /* pages that may be claimed */
-	uint32_t *group_state;	      /* enum below */
-	uint32_t *group_free;	      /* sum of region_free; of an unloaded group: from its descriptor */
-	uint32_t *group_slabs;	      /* slabs with free slots */
-	uint64_t free_pages;	      /* that may be claimed, of pool OWN */
-	uint64_t pending_pages;	      /* freed, not yet durable */
-	uint64_t reserved;	      /* reserved for delayed writes, of pool OWN */
-	uint64_t pool_free[G4_POOLS]; /* the same of the others */
+	uint64_t most_groups;  /* that there is memory for */
+	uint64_t *used;	       /* 8 words a region */
+	uint64_t *past_slabs;  /* the same of pages that were slabs since the mount, and are none now */
+	uint64_t *freed;       /* a bit a region: pages were given back since it was last discarded */
+	uint32_t *region_free; /* pages that may be claimed */
+	uint32_t *group_state; /* enum below */
+	uint32_t *group_free;  /* sum of region_free; of an unloaded group: from its descriptor */
+	uint32_t *group_slabs; /* slabs with free slots */
+	/* what all workgroups add to, apart from what they only read */
+	uint64_t free_pages G4_OWN_LINE;	  /* that may be claimed, of pool OWN */
+	uint64_t pending_pages;			  /* freed, not yet durable */
+	uint64_t reserved;			  /* reserved for delayed writes, of pool OWN */
+	uint64_t pool_free[G4_POOLS] G4_OWN_LINE; /* the same of the others */
 	uint64_t pool_reserved[G4_POOLS];
 	uint32_t pool_region[G4_POOLS]; /* where the last claim succeeded */
 	uint64_t pool_row[G4_POOLS];	/* as a shard's row */

@@ -240,6 +240,7 @@ G4_FN G4_COLD static int take_elsewhere(struct g4_wg *wg, struct g4_alloc *alloc
 	if (rc < 0)
 		g4_sub32(&alloc->slab_users, 1);
 	g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? g4_address_stored(page) : 0);
+	g4_fence_rel();
 	return rc;
 }
 
@@ -251,13 +252,13 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 
 	*address = G4_NO_ADDRESS;
 	g4_lock(&shard->lock);
-	*near = shard->near;
+	*near = g4_load32_rlx(&shard->near);
 	if (shard->slab[kind - 1])
 		rc = take_slot(wg, alloc, txn, kind, g4_address_from(shard->slab[kind - 1]), true, address, near);
 	if (rc == 0 && g4_address_is_none(*address))
 		rc = take_elsewhere(wg, alloc, txn, kind, shard, reserved, address, near);
-	shard->near = *near;
-	g4_unlock(&shard->lock);
+	g4_store32_rlx(&shard->near, *near);
+	g4_unlock_fenced(&shard->lock); /* behind the slab's stripe, or what take_elsewhere() ends with */
 	if (rc == 0 && g4_address_is_none(*address))
 		rc = -G4_E_CORRUPT_ALLOC;
 	return rc;

@@ -229,6 +229,14 @@ G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, 
 	g4_sub32_rel(&line->state, 1);
 	return false;
 }
+/* g4_cache_put() behind g4_fence_rel(), as one of several releases (simt.h). */
+G4_FN G4_INLINE void g4_cache_put_fenced(struct g4_cache *cache, uint32_t line)
+{
+	if (line < cache->overflow_first)
+		g4_sub32_fenced(&cache->lines[line].state, 1);
+	else
+		g4_cache_put(cache, line);
+}
 /* Per-lane as well: puts a line back, unless it is borrowed from the pool, whose locks are the leader's. */
 G4_FN bool g4_cache_put_way(struct g4_cache *cache, uint32_t line);
 /*

@@ -35,6 +35,12 @@ G4_FN void g4_dir_let_go(struct g4_dir_slot *slot)
 		g4_read_unlock(&slot->leaf_lock->lock);
 }
 
+G4_FN void g4_dir_let_go_fenced(struct g4_dir_slot *slot)
+{
+	if (slot->leaf_lock)
+		g4_read_unlock_fenced(&slot->leaf_lock->lock);
+}
+
 G4_FN void g4_dir_hold(struct g4_dir_slot *slot)
 {
 	if (slot->leaf_lock)
@@ -236,7 +242,8 @@ G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const c
 	slot->leaf_lock = found.leaf_lock;
 	slot->full = found.full;
 	rc = look_in(wg, dir, name, bytes, slot);
-	g4_cache_put(g4_dir_cache(dir), found.line);
+	g4_fence_rel();
+	g4_cache_put_fenced(g4_dir_cache(dir), found.line);
 	return rc;
 }
 
@@ -245,7 +252,7 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 {
 	const int rc = g4_dir_lookup_held(wg, dir, name, bytes, slot);
 
-	g4_dir_let_go(slot);
+	g4_dir_let_go_fenced(slot);
 	return rc;
 }
 

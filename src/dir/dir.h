@@ -85,6 +85,8 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			     struct g4_dir_slot *slot);
 G4_FN void g4_dir_let_go(struct g4_dir_slot *slot);
+/* Where nothing was written since the lookup, which ends with a release: as one of several (simt.h). */
+G4_FN void g4_dir_let_go_fenced(struct g4_dir_slot *slot);
 /* Locks the leaf of a lookup again that was let go, as it was. */
 G4_FN void g4_dir_hold(struct g4_dir_slot *slot);
 /* In a leaf that is locked: whether nothing in it has changed since the lookup. */

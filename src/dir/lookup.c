@@ -80,27 +80,49 @@ G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const str
 	return g4_lookup_slot(cache, name, 0);
 }
 
-G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
-			 const struct g4_lookup_value *value)
+G4_FN struct g4_lookup_entry *g4_lookup_claim(struct g4_lookup *cache, const struct g4_lookup_name *name)
+{
+	if (name->bytes > G4_LOOKUP_NAME_BYTES)
+		return NULL;
+	struct g4_lookup_entry *entry = place_of(cache, name);
+	const uint64_t sequence = g4_load64_rlx(&entry->sequence);
+
+	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
+		return NULL;
+	return entry;
+}
+
+G4_FN void g4_lookup_fill_fenced(struct g4_lookup_entry *entry, const struct g4_lookup_name *name,
+				 const struct g4_lookup_value *value)
 {
 	uint64_t words[G4_LOOKUP_NAME_WORDS];
 
-	if (name->bytes > G4_LOOKUP_NAME_BYTES)
-		return;
 	/* before the stores, behind each of which a load would wait */
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
 		words[w] = g4_lookup_word(name, w);
-	struct g4_lookup_entry *entry = place_of(cache, name);
-	uint64_t sequence = g4_load64_rlx(&entry->sequence);
-	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
-		return;
-	g4_fence_rel(); /* readers that see some of what follows see the odd sequence */
 	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->index << G4_LOOKUP_INDEX_SHIFT);
 	g4_store64_rlx(&entry->directory, name->directory);
 	g4_store64_rlx(&entry->inode, value->inode);
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
 		g4_store64_rlx(&entry->name[w], words[w]);
-	g4_store64_rel(&entry->sequence, sequence + 2);
+}
+
+G4_FN void g4_lookup_show_fenced(struct g4_lookup_entry *entry)
+{
+	g4_store64_fenced(&entry->sequence, g4_load64_rlx(&entry->sequence) + 1);
+}
+
+G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
+			 const struct g4_lookup_value *value)
+{
+	struct g4_lookup_entry *entry = g4_lookup_claim(cache, name);
+
+	if (!entry)
+		return;
+	g4_fence_rel();
+	g4_lookup_fill_fenced(entry, name, value);
+	g4_fence_rel();
+	g4_lookup_show_fenced(entry);
 }
 
 G4_FN static void forget_in(struct g4_lookup_entry *entry, const struct g4_lookup_name *name)

@@ -110,6 +110,15 @@ G4_FN bool g4_lookup_look(const struct g4_lookup *cache, const struct g4_lookup_
 			  struct g4_lookup_value *value, struct g4_lookup_seen *seen);
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
 			 const struct g4_lookup_value *value);
+/*
+ * The same in three steps, with a g4_fence_rel() between each two that the caller has uses for: readers that see some of what is filled in
+ * see that the entry is claimed, and then all of it. NULL: there is no entry to be had. Between the first and the last the caller waits for
+ * nobody, and holds what keeps the name from being taken away.
+ */
+G4_FN struct g4_lookup_entry *g4_lookup_claim(struct g4_lookup *cache, const struct g4_lookup_name *name);
+G4_FN void g4_lookup_fill_fenced(struct g4_lookup_entry *entry, const struct g4_lookup_name *name,
+				 const struct g4_lookup_value *value);
+G4_FN void g4_lookup_show_fenced(struct g4_lookup_entry *entry);
 G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name *name);
 
 #endif

@@ -151,7 +151,10 @@ G4_FN static uint32_t new_inode_credits(const struct new_inode *new_inode)
 					  0);
 }
 
-/* Tells and lets go of what make_inode() made; after a failure it takes it back. */
+/*
+ * Tells and lets go of what make_inode() made, and leaves the transaction: one fence for these and what the caller lets go of next. After a
+ * failure it takes the inode back.
+ */
 G4_FN static void finish_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_cmd *cmd,
 			       uint32_t index, int rc)
 {
@@ -159,13 +162,18 @@ G4_FN static void finish_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
 		struct g4_inode_core *inode = g4_icache_at(fs, index);
 		if (cmd->attr)
 			g4_fill_attr(inode, cmd->attr);
-		g4_write_unlock(&inode->lock);
-		g4_icache_put(fs, index);
-	} else if (index != G4_NO_INODE) { /* also where it is to be made once more, with the directory alone */
+		g4_fence_rel();
+		g4_write_unlock_fenced(&inode->lock);
+		g4_icache_put_fenced(fs, index);
+		g4_txn_end_fenced(txn);
+		return;
+	}
+	if (index != G4_NO_INODE) { /* also where it is to be made once more, with the directory alone */
 		int undone = g4_undo_new_inode(wg, fs, txn, index);
 		if (undone < 0)
 			g4_fs_error(fs, undone);
 	}
+	g4_end(fs, txn, rc);
 }
 
 /* Puts the new inode and its name into a write-locked directory. */
@@ -249,7 +257,6 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 		cmd->value = 1;
 	}
 	finish_inode(wg, fs, &txn, cmd, index, rc);
-	g4_end(fs, &txn, rc);
 	if (rc < 0 && !g4_address_is_none(new_inode.target.address) && !new_inode.published)
 		g4_link_drop(fs, &new_inode.target);
 	return rc;
@@ -324,7 +331,9 @@ G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 		rc = -G4_E_EXIST;
 	else if (exists)
 		rc = find_made(wg, fs, parent, cmd, how, &slot, child);
-	g4_dir_unlock(parent, how);
+	if (rc != 0 || exists) /* else make_in() has had its fence, and nothing was written since */
+		g4_fence_rel();
+	g4_dir_unlock_fenced(parent, how);
 	return rc;
 }
 
@@ -374,7 +383,7 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	rc = has_pages(parent) ? make_beside(wg, fs, parent, cmd, type, &child) : G4_ALONE;
 	if (rc == G4_ALONE)
 		rc = make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_ALONE, &child);
-	g4_icache_put(fs, index);
+	g4_icache_put_fenced(fs, index); /* behind what let go of the directory */
 	if (rc == 0 && child != G4_NO_INODE) {
 		cmd->value = 0;
 		rc = g4_open_inode(wg, fs, child, cmd);
@@ -412,5 +421,5 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0)
 		g4_open_new(fs, index, cmd);
 	finish_inode(wg, fs, &txn, cmd, index, rc);
-	return g4_check(fs, g4_end(fs, &txn, rc));
+	return g4_check(fs, rc);
 }

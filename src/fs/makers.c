@@ -111,18 +111,30 @@ G4_FN static uint32_t used_beside(struct g4_wg *wg, struct g4_fs *fs, const stru
 G4_FN static void count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir, const struct pages *pages,
 			int entries, int links, uint64_t now)
 {
-	g4_shared_change_begin(dir);
-	g4_epoch_advance(fs, dir);
+	const bool shown = g4_shared_change_begin(fs, dir);
+
 	g4_inode_count(fs, txn, dir, &pages->slab, entries, links, now);
-	g4_shared_change_end(dir);
+	g4_fence_rel();
+	g4_shared_change_end_fenced(fs, dir, shown);
 }
 
-G4_FN static void remember(struct g4_fs *fs, const struct g4_inode_core *dir, const struct g4_named *name,
-			   uint32_t index)
+/* Of a new name, which the lookup cache learns. The entry there is claimed before, and shown with the change's end: so two fences do for both. */
+G4_FN static void count_new(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir, const struct pages *pages,
+			    const struct g4_named *name, uint32_t index, uint64_t now)
 {
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
 	const struct g4_lookup_name key = {dir->data_key, name->slot->hash, name->text, name->bytes};
+	const struct g4_lookup_value value = {inode->ino, index};
+	struct g4_lookup_entry *entry = g4_lookup_claim(&fs->lookup, &key);
+	const bool shown = g4_shared_change_begin(fs, dir);
 
-	g4_name_remember(fs, &key, index);
+	g4_inode_count(fs, txn, dir, &pages->slab, 1, g4_is_dir(inode->disk.mode), now);
+	if (entry)
+		g4_lookup_fill_fenced(entry, &key, &value);
+	g4_fence_rel();
+	g4_shared_change_end_fenced(fs, dir, shown);
+	if (entry)
+		g4_lookup_show_fenced(entry);
 }
 
 /* Of one name's leaf. What has failed half-way may have changed it, too. */
@@ -147,10 +159,8 @@ G4_FN static int try_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	if (rc == 0)
 		rc = g4_dir_insert(wg, &pages.dir, txn, name->slot, name->text, name->bytes, inode->ino,
 				   g4_dirent_type(inode->disk.mode));
-	if (rc == 0) { /* before the leaf is another one's: a remover of the name finds it counted */
-		count(fs, txn, dir, &pages, 1, g4_is_dir(inode->disk.mode), now);
-		remember(fs, dir, name, index);
-	}
+	if (rc == 0) /* before the leaf is another one's: a remover of the name finds it counted */
+		count_new(fs, txn, dir, &pages, name, index, now);
 	unlock(fs, dir, name, rc);
 	put_pages(txn, &pages);
 	return rc;
@@ -270,10 +280,10 @@ G4_FN int g4_makers_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		return rc;
 	rc = g4_dir_divide_beside(wg, &dir, txn, hash, name_bytes);
 	if (dir.pages > pages) {
-		g4_shared_change_begin(inode);
-		g4_epoch_advance(fs, inode);
+		const bool shown = g4_shared_change_begin(fs, inode);
 		g4_inode_count_page(fs, txn, inode, &slab);
-		g4_shared_change_end(inode);
+		g4_fence_rel();
+		g4_shared_change_end_fenced(fs, inode, shown);
 	}
 	g4_txn_put(txn, &slab);
 	return rc;

@@ -65,7 +65,7 @@ G4_FN int g4_name_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core 
 	if (g4_is_dot(name, bytes) || g4_is_dotdot(name, bytes))
 		return find_dots(inode, g4_is_dot(name, bytes), slot);
 	const int rc = find_held(wg, fs, inode, how, name, bytes, slot);
-	g4_dir_let_go(slot);
+	g4_dir_let_go_fenced(slot);
 	return rc;
 }
 

@@ -74,6 +74,15 @@ G4_FN G4_INLINE void g4_dir_unlock(struct g4_inode_core *dir, enum g4_locked how
 		g4_read_unlock(&dir->lock);
 }
 
+/* Behind g4_fence_rel(), as one of several releases (simt.h). */
+G4_FN G4_INLINE void g4_dir_unlock_fenced(struct g4_inode_core *dir, enum g4_locked how)
+{
+	if (how == G4_LOCKED_ALONE)
+		g4_write_unlock_fenced(&dir->lock);
+	else
+		g4_read_unlock_fenced(&dir->lock);
+}
+
 G4_FN G4_INLINE struct g4_dir g4_dir_locked(struct g4_fs *fs, const struct g4_inode_core *inode, enum g4_locked how)
 {
 	return how == G4_LOCKED_ALONE ? g4_dir_of(fs, inode) : g4_dir_shared(fs, inode);

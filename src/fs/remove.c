@@ -128,9 +128,12 @@ G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 		rc = leads < 0	? leads :
 		     leads == 0 ? G4_ALONE :
 				  remove_locked(wg, fs, parent, how, *index, &slot, cmd, unused);
-		g4_write_unlock(&inode->lock);
+		g4_fence_rel();
+		g4_write_unlock_fenced(&inode->lock);
+	} else {
+		g4_fence_rel();
 	}
-	g4_dir_unlock(parent, how);
+	g4_dir_unlock_fenced(parent, how);
 	return rc;
 }
 
@@ -154,7 +157,7 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		g4_icache_put(fs, index);
 		rc = remove_in(wg, fs, parent, G4_LOCKED_ALONE, cmd, &index, &unused);
 	}
-	g4_icache_put(fs, dir);
+	g4_icache_put_fenced(fs, dir); /* behind what let go of the directory */
 	if (rc == 0 && unused)
 		rc = g4_inode_delete(wg, fs, index);
 	if (index != G4_NO_INODE)

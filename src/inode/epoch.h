@@ -51,28 +51,56 @@ G4_FN G4_INLINE uint16_t g4_epoch_of(const struct g4_fs *fs, uint64_t ino)
 	return (uint16_t)(g4_siphash13(key, &ino, sizeof(ino)) % G4_EPOCHS);
 }
 
-G4_FN G4_INLINE void g4_epoch_advance(struct g4_fs *fs, const struct g4_inode_core *inode)
+/*
+ * Adds to it, behind g4_fence_rel(), and shows it. True: that has been stored where clients look (of several at once in whatever order:
+ * g4_epoch_read()), and g4_epoch_stored_fenced() is to follow.
+ */
+G4_FN G4_INLINE bool g4_epoch_add_fenced(struct g4_fs *fs, const struct g4_inode_core *inode)
 {
 	uint64_t *epochs = g4_epochs(fs);
 
 	if (!epochs)
-		return;
-	const uint64_t now = g4_add64(&epochs[inode->epoch], 1) + 1;
-	if (fs->epochs_shown) { /* of several at once in whatever order: g4_epoch_read() */
-		g4_store64_rlx_sys(&fs->epochs_shown[inode->epoch], now);
-		g4_add64_rel(&epochs[G4_EPOCHS + inode->epoch], 1);
+		return false;
+	const uint64_t now = g4_add64_acq(&epochs[inode->epoch], 1) + 1;
+	if (!fs->epochs_shown)
+		return false;
+	g4_store64_rlx_sys(&fs->epochs_shown[inode->epoch], now);
+	return true;
+}
+
+/* Behind another g4_fence_rel(). Until then nobody believes the epoch. */
+G4_FN G4_INLINE void g4_epoch_stored_fenced(struct g4_fs *fs, const struct g4_inode_core *inode)
+{
+	g4_add64_fenced(&g4_epochs(fs)[G4_EPOCHS + inode->epoch], 1);
+}
+
+G4_FN G4_INLINE void g4_epoch_advance(struct g4_fs *fs, const struct g4_inode_core *inode)
+{
+	g4_fence_rel();
+	if (g4_epoch_add_fenced(fs, inode)) {
+		g4_fence_rel();
+		g4_epoch_stored_fenced(fs, inode);
 	}
 }
 
 #define G4_SHARED_CHANGE_BEGUN (UINT64_C(1) << 16)
-G4_FN G4_INLINE void g4_shared_change_begin(struct g4_inode_core *inode)
+/*
+ * The epoch grows; who sees that, or something of what follows, sees that a change has begun. On a GPU each release waits until all that was
+ * written before it has arrived: so this has one, and the end shares its with the caller. Returns what the end wants to know.
+ */
+G4_FN G4_INLINE bool g4_shared_change_begin(struct g4_fs *fs, struct g4_inode_core *inode)
 {
-	g4_add64(&inode->shared_changes, G4_SHARED_CHANGE_BEGUN + 1);
+	g4_add64_rlx(&inode->shared_changes, G4_SHARED_CHANGE_BEGUN + 1);
+	g4_fence_rel();
+	return g4_epoch_add_fenced(fs, inode);
 }
 
-G4_FN G4_INLINE void g4_shared_change_end(struct g4_inode_core *inode)
+/* Behind g4_fence_rel(). */
+G4_FN G4_INLINE void g4_shared_change_end_fenced(struct g4_fs *fs, struct g4_inode_core *inode, bool shown)
 {
-	g4_sub64_rel(&inode->shared_changes, 1);
+	if (shown)
+		g4_epoch_stored_fenced(fs, inode);
+	g4_sub64_fenced(&inode->shared_changes, 1);
 }
 
 G4_FN G4_INLINE bool g4_shared_change_is_under_way(uint64_t shared_changes)

@@ -106,7 +106,7 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 	if (g4_load32_rlx(&inode->state) == G4_ICACHE_FREE)
 		return g4_cas32_acq(&inode->refs, 0, G4_ICACHE_TAKEN | 1);
 	if (g4_load32_rlx(&inode->accessed)) {
-		g4_store32_rel(&inode->accessed, 0);
+		g4_store32_rlx(&inode->accessed, 0);
 		return false;
 	}
 	if (!g4_cas32_acq(&inode->refs, 0, G4_ICACHE_TAKEN | 1))
@@ -135,25 +135,37 @@ G4_FN uint32_t g4_icache_take(struct g4_icache *icache)
 	return G4_NO_INODE;
 }
 
+/*
+ * Locks a taken in-core inode, which nobody else can lock. The reference of the last who had it may have been seen to go before its lock
+ * (g4_icache_put_fenced()): then that comes at once.
+ */
+G4_FN static void lock_taken(struct g4_inode_core *inode)
+{
+	while (!g4_write_trylock(&inode->lock))
+		g4_pause();
+}
+
 G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index)
 {
-	g4_store32_rel(&icache->inodes[index].state, G4_ICACHE_FREE);
-	g4_next_version(
-		&icache->inodes[index].lock); /* its inode may have changed in another in-core inode meanwhile */
-	g4_sub32(&icache->inodes[index].refs, G4_ICACHE_TAKEN | 1);
+	struct g4_inode_core *inode = &icache->inodes[index];
+
+	lock_taken(inode); /* another version: its inode may have changed in another in-core inode meanwhile */
+	g4_store32_rel(&inode->state, G4_ICACHE_FREE);
+	g4_write_unlock(&inode->lock);
+	g4_sub32(&inode->refs, G4_ICACHE_TAKEN | 1);
 }
 
 /*
- * Of an in-core inode that is taken: the step that clears G4_ICACHE_TAKEN publishes all of this to lookups of the number, the second
- * version to optimistic readers.
+ * Of an in-core inode that is taken: the step that clears G4_ICACHE_TAKEN publishes all of this to lookups of the number, the lock
+ * to optimistic readers.
  */
 G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, uint64_t ino)
 {
 	struct g4_lock dirty_lock = inode->dirty_lock;
 
 	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
-	g4_next_version(&inode->lock); /* after the step that took it */
-	g4_fence_rel(); /* an optimistic reader of the in-core inode sees that it is another version before it sees anything of this */
+	lock_taken(inode); /* an optimistic reader of the in-core inode sees that before it sees anything of this */
+	g4_fence_rel();
 	g4_store32_rlx(&inode->state, G4_ICACHE_FREE);
 	g4_store32_rlx(&inode->accessed, 0);
 	g4_zero16(&inode->disk, (uint32_t)(sizeof(*inode) - offsetof(struct g4_inode_core, disk)));
@@ -167,7 +179,6 @@ G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, 
 	inode->dirty_head = inode->dirty_tail = G4_NO_LINE;
 	inode->orphan_prev = inode->orphan_next = G4_NO_INODE;
 	inode->dirty_prev = inode->dirty_next = G4_NO_INODE;
-	g4_next_version(&inode->lock); /* and a reader that looked meanwhile sees that this is over */
 }
 
 G4_FN static void insert_inode(struct g4_icache *icache, uint32_t bucket, uint32_t index)
@@ -187,7 +198,6 @@ G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index)
 		if (icache->inodes[i].ino == inode->ino && g4_load32_rlx(&icache->inodes[i].state) == G4_ICACHE_LOADING)
 			icache->inodes[i].overtaken = true;
 	g4_store32_rlx(&inode->state, G4_ICACHE_READY);
-	g4_store32_rlx(&inode->accessed, 1);
 	insert_inode(icache, bucket, index);
 	g4_unlock(bucket_lock(icache, bucket));
 }
@@ -284,7 +294,7 @@ G4_FN bool g4_icache_find(struct g4_fs *fs, uint64_t ino, uint32_t *index)
 	if (i == G4_NO_INODE)
 		return false;
 	if (!g4_load32_rlx(&icache->inodes[i].accessed))
-		g4_store32_rel(&icache->inodes[i].accessed, 1);
+		g4_store32_rlx(&icache->inodes[i].accessed, 1);
 	*index = i;
 	return true;
 }
@@ -300,7 +310,7 @@ G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near)
 	if (g4_load64_rlx(&inode->ino) != ino || !ref_if(inode, ino))
 		return false;
 	if (!g4_load32_rlx(&inode->accessed))
-		g4_store32_rel(&inode->accessed, 1);
+		g4_store32_rlx(&inode->accessed, 1);
 	return true;
 }
 
@@ -317,7 +327,7 @@ G4_FN static bool wait_loaded(struct g4_fs *fs, uint32_t index)
 		g4_wait(&inode->state, state);
 	if (state == G4_ICACHE_READY) {
 		if (!g4_load32_rlx(&inode->accessed))
-			g4_store32_rel(&inode->accessed, 1);
+			g4_store32_rlx(&inode->accessed, 1);
 		return true;
 	}
 	g4_icache_put(fs, index);
@@ -372,6 +382,7 @@ G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t
 		i = find_inode(icache, bucket, ino);
 		if (i == G4_NO_INODE && fresh != G4_NO_INODE) {
 			g4_icache_reset(fs, &icache->inodes[fresh], ino);
+			g4_write_unlock(&icache->inodes[fresh].lock);
 			g4_store32_rel(&icache->inodes[fresh].state, G4_ICACHE_LOADING);
 			insert_inode(icache, bucket, fresh);
 			g4_unlock(bucket_lock(icache, bucket));

@@ -32,6 +32,12 @@ G4_FN G4_INLINE void g4_icache_put(struct g4_fs *fs, uint32_t index)
 	g4_sub32_rel(&g4_icache_at(fs, index)->refs, 1);
 }
 
+/* The same behind g4_fence_rel(), as one of several releases (simt.h): others may see it before the caller's unlocks. */
+G4_FN G4_INLINE void g4_icache_put_fenced(struct g4_fs *fs, uint32_t index)
+{
+	g4_sub32_fenced(&g4_icache_at(fs, index)->refs, 1);
+}
+
 /* Another reference to an in-core inode that the caller has referenced or locked. */
 G4_FN void g4_icache_ref(struct g4_fs *fs, uint32_t index);
 /*
@@ -48,7 +54,7 @@ G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b
 G4_FN uint32_t g4_icache_take(struct g4_icache *icache);
 /* Gives a taken in-core inode back that was not used. */
 G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index);
-/* A taken in-core inode becomes that of `ino`, empty. */
+/* A taken in-core inode becomes that of `ino`, empty and write-locked. */
 G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, uint64_t ino);
 /* Puts it into the table, ready; from here on others find it. */
 G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index);

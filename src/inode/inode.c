@@ -32,7 +32,6 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 	inode->data_key = g4_icache_new_key(icache);
 	inode->disk.generation = fs->first_generation + (uint32_t)inode->data_key;
 	inode->disk.atime_ns = inode->disk.mtime_ns = inode->disk.ctime_ns = inode->disk.btime_ns = now;
-	g4_write_lock(&inode->lock);
 	g4_icache_enter(icache, i);
 	*index = i;
 	return 0;

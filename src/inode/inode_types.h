@@ -90,7 +90,7 @@ struct g4_icache_key {
 };
 
 #define G4_ICACHE_KEYS 4u /* of a bucket */
-#define G4_ICACHE_LOCKS 256u
+#define G4_ICACHE_LOCKS 1024u
 
 struct g4_icache {
 	struct g4_inode_core *inodes;
@@ -100,7 +100,7 @@ struct g4_icache {
 	struct g4_icache_key *keys;	       /* G4_ICACHE_KEYS a bucket, guarded by its lock */
 	struct g4_lock locks[G4_ICACHE_LOCKS]; /* by bucket */
 	uint32_t hand G4_OWN_LINE;	       /* of the clock */
-	uint64_t last_key;		       /* that was given away */
+	uint64_t last_key G4_OWN_LINE;	       /* that was given away */
 };
 
 /* Whether a copy of an in-core inode is the inode's (0: whose it is does not matter), and that was in use. */
@@ -113,8 +113,8 @@ G4_FN G4_INLINE bool g4_icache_copy_is(const struct g4_inode_core *copy, uint64_
 /*
  * Per-lane. Copies the first G4_INODE_CORE_ATTRIBUTE_BYTES of an in-core inode without lock and reference. False where it is not
  * there any more (ino 0: whatever is there will do) or changing. The copy counts if the lock has that version afterwards
- * (g4_read_unchanged()): an in-core inode changes under its lock, or while it is given to another inode. g4_icache_reset() makes two
- * versions of that, and what comes into it from the slab is one more.
+ * (g4_read_unchanged()): an in-core inode changes under its lock, which is held while it is given to another inode, too; what comes into
+ * it from the slab is one version more.
  */
 G4_FN G4_INLINE bool g4_icache_read_optimistic(const struct g4_inode_core *inode, uint64_t ino,
 					       struct g4_inode_core *copy, uint32_t *version)

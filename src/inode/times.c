@@ -54,10 +54,10 @@ G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t index)
 	if (!g4_load32_rlx(&inode->queued) && g4_dirty_pressure(fs, false))
 		return;
 	now = (int64_t)g4_now(fs);
-	g4_shared_change_begin(inode);
-	g4_epoch_advance(fs, inode);
-	g4_store64_rel(&inode->disk.atime_ns, (uint64_t)now);
-	g4_shared_change_end(inode);
+	const bool shown = g4_shared_change_begin(fs, inode);
+	g4_store64_rlx(&inode->disk.atime_ns, (uint64_t)now);
+	g4_fence_rel();
+	g4_shared_change_end_fenced(fs, inode, shown);
 	g4_store32_rel(&inode->times_dirty, 1);
 	g4_queue_dirty(fs, index);
 }

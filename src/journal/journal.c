@@ -43,10 +43,10 @@ G4_FN G4_COLD static void wake_at_gate(struct g4_journal *j, uint64_t old, uint6
 	}
 }
 
-/* Leaves the gate: tells the commit that waits for the last one inside, and those that wait for credits. */
+/* Leaves the gate, behind g4_fence_rel(): tells the commit that waits for the last one inside, and those that wait for credits. */
 G4_FN static void leave_gate(struct g4_journal *j, uint64_t credits)
 {
-	uint64_t old = g4_sub64_rel(&j->gate, GATE_ONE + credits);
+	uint64_t old = g4_sub64_fenced(&j->gate, GATE_ONE + credits);
 
 	if (old & (GATE_CLOSED | GATE_STARVING))
 		wake_at_gate(j, old, credits);
@@ -66,6 +66,7 @@ G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *tx
 	const uint64_t running = g4_load64_rlx(&j->running); /* for as long as somebody is inside */
 	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks ||
 	    is_log_full(&j->logs[running & 1])) {
+		g4_fence_rel();
 		leave_gate(j, credits);
 		return -G4_E_AGAIN;
 	}
@@ -133,10 +134,16 @@ G4_FN bool g4_txn_is_crowded(const struct g4_txn *txn)
 	return log_is_full(txn->journal);
 }
 
-G4_FN void g4_txn_end(struct g4_txn *txn)
+G4_FN void g4_txn_end_fenced(struct g4_txn *txn)
 {
 	leave_gate(txn->journal, txn->credits);
 	txn->credits = 0;
+}
+
+G4_FN void g4_txn_end(struct g4_txn *txn)
+{
+	g4_fence_rel();
+	g4_txn_end_fenced(txn);
 }
 
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line)

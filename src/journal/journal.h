@@ -66,13 +66,14 @@ struct g4_journal {
 	struct g4_address area;
 	uint64_t log_pages;
 	uint32_t max_blocks; /* of one transaction */
+	uint32_t aborted;    /* 0 or the (positive) code that stopped the journal */
 
-	uint64_t gate; /* bit 63: closed; 62: some wait for credits; 32..61: operations inside; 0..31: credits used */
-	uint32_t gate_word;    /* changes when the gate opens */
-	uint32_t drain_word;   /* changes when the last operation leaves a closed gate */
-	uint32_t aborted;      /* 0 or the (positive) code that stopped the journal */
-	uint32_t data_written; /* data was written that no transaction has tagged */
-	uint32_t credit_word;  /* changes when one leaves and some wait */
+	/* bit 63: closed; 62: some wait for credits; 32..61: operations inside; 0..31: credits used. All operations add to it */
+	uint64_t gate G4_OWN_LINE;
+	uint32_t gate_word G4_OWN_LINE; /* changes when the gate opens */
+	uint32_t drain_word;		/* changes when the last operation leaves a closed gate */
+	uint32_t data_written;		/* data was written that no transaction has tagged */
+	uint32_t credit_word;		/* changes when one leaves and some wait */
 	struct g4_commit_workers workers;
 
 	uint64_t running;	   /* sequence of the open transaction */
@@ -141,6 +142,8 @@ G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits);
  */
 G4_FN bool g4_txn_is_crowded(const struct g4_txn *txn);
 G4_FN void g4_txn_end(struct g4_txn *txn);
+/* The same behind g4_fence_rel(), as one of several releases (simt.h). */
+G4_FN void g4_txn_end_fenced(struct g4_txn *txn);
 /* Before a referenced metadata line is changed. */
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);
 /*

@@ -50,6 +50,12 @@ G4_FN bool g4_read_unchanged(const struct g4_rwlock *lock, uint32_t version);
 /* Per-lane. Copies 8 B words that others may be changing, each of them whole. 8 B aligned. */
 G4_FN void g4_peek(void *to, const void *from, uint32_t words);
 #endif
+/* One of several releases behind a release fence: simt.h, "atomics". */
+#if !G4_CUDA /* there they are inline, in simt/ticket.h */
+#define g4_unlock_fenced(lock) g4_unlock(lock)
+#define g4_read_unlock_fenced(lock) g4_read_unlock(lock)
+#define g4_write_unlock_fenced(lock) g4_write_unlock(lock)
+#endif
 /* Per-lane. A version more of a lock that nobody has or can take meanwhile, with release order. */
 G4_FN void g4_next_version(struct g4_rwlock *lock);
 

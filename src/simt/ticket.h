@@ -166,6 +166,22 @@ G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
 }
 
 #if G4_CUDA
+/* As g4_unlock() and the others, behind a release fence. Inline, as what they add is not waited for. */
+G4_FN G4_INLINE void g4_unlock_fenced(struct g4_lock *lock)
+{
+	g4_add64_rlx(&lock->word, g4_ticket_step(g4_ticket_serving(g4_load64_rlx(&lock->word))));
+}
+
+G4_FN G4_INLINE void g4_write_unlock_fenced(struct g4_rwlock *lock)
+{
+	g4_add64_rlx(&lock->word, g4_ticket_step(g4_ticket_serving(g4_load64_rlx(&lock->word))));
+}
+
+G4_FN G4_INLINE void g4_read_unlock_fenced(struct g4_rwlock *lock)
+{
+	g4_add64_rlx(&lock->word, -G4_TICKET_READER);
+}
+
 /*
  * Here the turn is the version: each writer takes one, readers only where a writer is about. The word is all that has to be
  * read, before and after. 65 536 writers take 50 ms at least, and a warp that runs is not stopped in the middle of its copy

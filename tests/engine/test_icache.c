@@ -107,12 +107,32 @@ static void a_key_outlives_the_core(void **state)
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "first", G4_S_IFREG | 0644, &first), 0);
 	assert_int_equal(op_sync(&rig), 0);
 	const uint64_t key = key_of(first);
-	for (uint32_t n = 0; n < MORE_THAN_CORES; n++) {
+	for (uint32_t n = 0; n < 2 * MORE_THAN_CORES; n++) { /* it was asked for, and so stays for one round of the clock */
 		snprintf(name, sizeof(name), "f%u", n);
 		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &node), 0);
 	}
 	assert_int_equal(g4_icache_index_of(rig.fs, first), G4_NO_INODE); /* else the test tests nothing */
 	assert_int_equal(key_of(first), key);
+}
+
+/* A new inode that nobody has asked for since gives its place away at once: else one that makes files looks at all of them, in one create. */
+static void making_files_does_not_sweep_the_table(void **state)
+{
+	const struct g4_icache *icache = &rig.fs->icache;
+	uint32_t longest = 0;
+	uint64_t node;
+	char name[32];
+
+	(void)state;
+	for (uint32_t n = 0; n < MORE_THAN_CORES; n++) {
+		const uint32_t before = icache->hand;
+		snprintf(name, sizeof(name), "f%u", n);
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &node), 0);
+		if (icache->hand - before > longest)
+			longest = icache->hand - before;
+	}
+	assert_in_range(icache->count, 64, MORE_THAN_CORES - 1); /* else the test tests nothing */
+	assert_in_range(longest, 1, 16);
 }
 
 int main(void)
@@ -122,6 +142,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(an_incarnation_with_an_old_generation_has_a_new_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_key_outlives_the_core, setup, teardown),
+		cmocka_unit_test_setup_teardown(making_files_does_not_sweep_the_table, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static __device__ int directory_of(struct g4_wg *wg, struct scene *s, uint32_t w
 {
 	char name[16];
 	struct g4_attr attr;
-	uint32_t bytes = put_number(name, 'd', warp << 16 | index);
+	uint32_t bytes = put_number(name, 'd', warp << 16 | ((uint32_t)s->job.file + index));
 	int rc = on_name(wg, s, make ? G4_CMD_MKDIR : G4_CMD_LOOKUP, G4_NODE_ROOT, name, bytes, &attr);
 
 	*node = attr.ino;

@@ -29,7 +29,7 @@ struct gpu_bench_job {
 	uint32_t warps;
 	uint32_t count;	    /* operations a warp; calls, where one is 32 operations */
 	uint32_t directory; /* files in a directory */
-	uint64_t file;	    /* READ: inode */
+	uint64_t file;	    /* READ: inode; DIRECTORIES and MAKE: a warp's first directory */
 	uint64_t bytes;	    /* READ: its size */
 };
 

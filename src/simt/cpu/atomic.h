@@ -115,6 +115,18 @@ G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
 {
 	g4_store64_rel(p, value);
 }
+G4_INLINE uint64_t g4_add64_fenced(uint64_t *p, uint64_t value)
+{
+	return g4_add64_rel(p, value);
+}
+G4_INLINE uint32_t g4_sub32_fenced(uint32_t *p, uint32_t value)
+{
+	return g4_sub32_rel(p, value);
+}
+G4_INLINE uint64_t g4_sub64_fenced(uint64_t *p, uint64_t value)
+{
+	return g4_sub64_rel(p, value);
+}
 
 #undef G4_ATOMICS
 #undef G4_ATOMIC_FETCH_ORDERED

@@ -104,6 +104,18 @@ G4_FN G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
 {
 	g4_store64_rlx(p, value);
 }
+G4_FN G4_INLINE uint64_t g4_add64_fenced(uint64_t *p, uint64_t value)
+{
+	return g4_add64_rlx(p, value);
+}
+G4_FN G4_INLINE uint32_t g4_sub32_fenced(uint32_t *p, uint32_t value)
+{
+	return g4_add32_rlx(p, -value);
+}
+G4_FN G4_INLINE uint64_t g4_sub64_fenced(uint64_t *p, uint64_t value)
+{
+	return g4_add64_rlx(p, -value);
+}
 
 G4_FN G4_INLINE void g4_peek_acq(uint64_t *to, const uint64_t *from)
 {
