@@ -66,7 +66,7 @@ struct g4_bounce_flight {
 struct g4_batch_marks {
 	struct g4_sum_entry sums[G4_BATCH_PAGES];
 	uint32_t marks[G4_BATCH_PAGES];
-	struct g4_bounce_flight flights[G4_BOUNCE_FLIGHTS]; /* stage.c */
+	struct g4_bounce_flight flights[G4_BOUNCE_FLIGHTS]; /* bounce_stage.c */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_batch_marks) <= G4_BATCH_SUMS * sizeof(struct g4_sum_entry), "beside the sums");
 
@@ -117,7 +117,7 @@ struct g4_batch {
 	uint32_t count;
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
 	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
-	bool staged; /* all of a row from pages[0] on lie in bounce buffers: lines are numbers of pages there (stage.h) */
+	bool staged; /* all of a row from pages[0] on lie in bounce buffers: lines are numbers of pages there (bounce_stage.h) */
 	bool whole;   /* all of its file: g4_place_in_row() */
 	bool moves;   /* all lines are what is stored elsewhere: they have their sums, and none is dirty */
 	uint8_t wish; /* of all lines; enum g4_dedup_wish */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing past the cache: large writes of whole pages, a batch after the other through the write pipeline. */
 #include "data/batch.h"
+#include "data/bounce_stage.h"
 #include "data/dirty.h"
 #include "data/page.h"
 #include "data/reserve.h"
-#include "data/stage.h"
 #include "data/writeback.h"
 #include "inode/txn.h"
 

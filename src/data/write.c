@@ -2,11 +2,11 @@
 /* Writing files: into the cache, or past it where a large part is aligned. */
 #include "data/write.h"
 #include "data/batch.h"
+#include "data/bounce_stage.h"
 #include "data/dirty.h"
 #include "data/file.h"
 #include "data/page.h"
 #include "data/reserve.h"
-#include "data/stage.h"
 #include "data/writeback.h"
 #include "inode/times.h"
 

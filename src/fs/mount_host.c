@@ -175,7 +175,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->scrub = lay_out(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
 	plan->tier_bytes = bounces && !options->frames_fixed ? options->tier_bytes : 0;
 	plan->tier = lay_out(&plan->total, g4_tier_memory(plan->tier_bytes));
-	/* also for what is looked for before it is stored, wherever that is (data/stage.c) */
+	/* also for what is looked for before it is stored, wherever that is (data/bounce_stage.c) */
 	plan->bounces = bounces || plan->dedup_bytes > 0;
 	plan->bounce = lay_out(&plan->total, plan->bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }

@@ -2,7 +2,7 @@
 /*
  * Large writes past the cache of files with sums, on devices that are not memory: they go through the engine's bounce buffers, and what
  * is hashed is what is stored, whatever the caller does with its memory meanwhile. So it is where pages are looked for before they are
- * stored (data/stage.c).
+ * stored (data/bounce_stage.c).
  */
 #include "rig.h"
 

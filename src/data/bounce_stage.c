@@ -15,7 +15,7 @@
  *
  * Crash at any line: nothing is reachable before publish, as always.
  */
-#include "data/stage.h"
+#include "data/bounce_stage.h"
 
 #include "data/bounce.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Large writes past the cache whose pages may be there already. */
-#ifndef G4_STAGE_H
-#define G4_STAGE_H
+#ifndef G4_BOUNCE_STAGE_H
+#define G4_BOUNCE_STAGE_H
 
 #include "data/batch.h"
 
