@@ -146,7 +146,7 @@ MOST_FUNCTIONS = 45  # that a header offers
 # there, one where they get an address, one between pointers and the allocator.
 ONLY = {
     ("g4_space_read", "g4_space_write", "g4_space_submit", "g4_space_collect", "g4_space_transfer"): (
-        "data/fetch.c", "data/store.c", "data/bounce.c", "fs/resize.c", "fs/super.c", "fs/mount_host.c"),
+        "data/fetch.c", "data/store.c", "data/bounce.c", "data/bounce_stage.c", "fs/resize.c", "fs/super.c", "fs/mount_host.c"),
     ("g4_space_fetch",): ("data/fetch.c",),
     ("g4_alloc_claim",): ("data/place.c",),
     ("g4_alloc_publish", "g4_alloc_free", "g4_alloc_metadata", "g4_alloc_reserved_metadata", "g4_alloc_free_metadata"): (

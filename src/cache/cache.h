@@ -171,11 +171,9 @@ G4_FN G4_INLINE void g4_line_touch(struct g4_line *line, uint32_t state)
 		g4_or32(&line->state, G4_LINE_ACCESSED);
 }
 
-/* Appends a line's page to the `count` parts of a transfer: a part of its own, or the end of the last one. */
-G4_FN G4_INLINE void g4_iov_add_line(const struct g4_cache *cache, uint32_t line, struct g4_iov *iov, uint32_t *count)
+/* Appends a page to the `count` parts of a transfer: a part of its own, or the end of the last one. */
+G4_FN G4_INLINE void g4_iov_add_page(uint8_t *page, struct g4_iov *iov, uint32_t *count)
 {
-	uint8_t *page = (uint8_t *)g4_line_data(cache, line);
-
 	if (*count > 0 && (uint8_t *)iov[*count - 1].base + iov[*count - 1].bytes == page) {
 		iov[*count - 1].bytes += G4_PAGE_BYTES;
 		return;
@@ -183,6 +181,12 @@ G4_FN G4_INLINE void g4_iov_add_line(const struct g4_cache *cache, uint32_t line
 	iov[*count].base = page;
 	iov[*count].bytes = G4_PAGE_BYTES;
 	++*count;
+}
+
+/* The same of a line's page. */
+G4_FN G4_INLINE void g4_iov_add_line(const struct g4_cache *cache, uint32_t line, struct g4_iov *iov, uint32_t *count)
+{
+	g4_iov_add_page((uint8_t *)g4_line_data(cache, line), iov, count);
 }
 
 /* Leader, thread-safe. References the line when it is cached and valid; G4_NO_LINE otherwise. Waits for a fill. */

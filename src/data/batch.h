@@ -53,9 +53,20 @@ G4_FN G4_INLINE bool g4_segment_is_stored(const struct g4_segment *segment)
 G4_STATIC_ASSERT(G4_KNOWN_SAME(G4_BATCH_PAGES) <= G4_PAGE_BYTES, "there is no page at these addresses");
 #define G4_BATCH_SEEN (2 * G4_BATCH_PAGES)
 
+#define G4_BOUNCE_FLIGHTS 4u /* buffers of one writer */
+#define G4_BOUNCE_PARTS 8u   /* of a buffer, which lie apart on the device */
+
+/* Pages of a bounce buffer on their way to the device. In scratch memory. */
+struct g4_bounce_flight {
+	uint32_t count;
+	struct g4_iov parts[G4_BOUNCE_PARTS];
+	struct g4_space_io requests[G4_BOUNCE_PARTS];
+};
+
 struct g4_batch_marks {
 	struct g4_sum_entry sums[G4_BATCH_PAGES];
 	uint32_t marks[G4_BATCH_PAGES];
+	struct g4_bounce_flight flights[G4_BOUNCE_FLIGHTS]; /* bounce_stage.c */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_batch_marks) <= G4_BATCH_SUMS * sizeof(struct g4_sum_entry), "beside the sums");
 
@@ -106,9 +117,10 @@ struct g4_batch {
 	uint32_t count;
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
 	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
-	bool whole;	       /* all of its file: g4_place_in_row() */
-	bool moves;	       /* all lines are what is stored elsewhere: they have their sums, and none is dirty */
-	uint8_t wish;	       /* of all lines; enum g4_dedup_wish */
+	bool staged; /* all of a row from pages[0] on lie in bounce buffers: lines are numbers of pages there (bounce_stage.h) */
+	bool whole;   /* all of its file: g4_place_in_row() */
+	bool moves;   /* all lines are what is stored elsewhere: they have their sums, and none is dirty */
+	uint8_t wish; /* of all lines; enum g4_dedup_wish */
 	uint64_t direct_page;
 	uint64_t reserved; /* pages of space reserved for them and their mapping */
 	uint64_t pooled;   /* and for them in a pool of their own; then not in `reserved` */
@@ -117,13 +129,15 @@ struct g4_batch {
 	uint64_t *pages;
 	/* place */
 	uint32_t segment_count;
+	uint32_t coming;  /* staged: pages that will be behind these */
 	uint64_t claimed; /* pages of new space, out of the reservation */
 	struct g4_segment *segments;
 	/* hash */
 	uint32_t algorithm; /* enum g4_checksum_algorithm; 0: the pages have no sums */
 	struct g4_sum_entry *sums;
 	/* dedup */
-	bool dedup;	 /* what is stored is for others to find, and the next three are valid */
+	bool dedup;	 /* what is stored is for others to find, and the next four are valid */
+	bool looks;	 /* its pages are looked for */
 	bool verifies;	 /* a sum proves nothing: what was found was compared */
 	uint32_t domain; /* for which: a file's */
 	uint64_t *known;
@@ -145,6 +159,16 @@ G4_FN G4_INLINE void g4_batch_init(struct g4_batch *batch, struct g4_batch_lists
 	batch->segments = &lists->segments[used];
 	batch->sums = &lists->sums[used];
 	batch->known = &lists->known[used];
+}
+
+/* The contents of its page k, in memory that nobody changes unless the batch is foreign. */
+G4_FN G4_INLINE const void *g4_batch_page(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t k)
+{
+	if (batch->direct)
+		return batch->direct + (uint64_t)k * G4_PAGE_BYTES;
+	if (batch->staged)
+		return fs->bounce.memory + (uint64_t)batch->lines[k] * G4_PAGE_BYTES;
+	return g4_line_data(&fs->cache, batch->lines[k]);
 }
 
 /* Of its pages that were found elsewhere, and compared: g4_share_mark() from before; of others 0. */
@@ -187,12 +211,20 @@ G4_FN int g4_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4
 /* ---- dedup.c ---- */
 /* Whether what is written to the file with a wish is looked for in the table of contents, page by page. */
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t wish);
-/* What is known of the contents of a batch of dirty lines, where the file's policy wants that. */
-G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
+/*
+ * What is known of the contents of a batch's pages from `from` on, where the file's policy wants that; those before have places. Nothing
+ * of what is stored from a caller's memory.
+ */
+G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			  uint32_t from);
 
 /* ---- place.c: where a data page gets its address; src/space chooses the disk by it ---- */
-/* Finds space for a batch, in segments; it ends where there is no room for more of them. */
-G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
+/*
+ * Finds space for a batch's pages from `from` on, behind those that have theirs, in segments. It ends where there is no room for more of
+ * them. After an error a batch that has none before `from` has none at all; another one ends where there was no space.
+ */
+G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+		   uint32_t from);
 /*
  * Before: a gathered batch that is all of its file goes into the lists' row, which is wanted for so many pages more then. `first`: of
  * those that share the lists.
@@ -242,6 +274,8 @@ G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 			      bool first);
 G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			     uint64_t size, int rc, uint32_t *published);
+/* Instead of what comes behind the first one: nothing comes of a batch that has no places. */
+G4_FN void g4_pipeline_cancel(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_batch *batch);
 /*
  * The same for a batch of dirty lines of each of several inodes, all of them write-locked, that share lists: what they have to
  * store is on its way together. results: of each; published as above.

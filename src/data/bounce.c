@@ -14,22 +14,14 @@
  */
 #include "data/bounce.h"
 
-#define FLIGHTS 4u /* buffers of one writer */
-#define PARTS 8u   /* of a buffer, which lie apart on the device */
-
-struct flight { /* pages of a buffer on their way to the device */
-	uint32_t count;
-	struct g4_iov parts[PARTS];
-	struct g4_space_io requests[PARTS];
-};
-G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) - G4_PAGE_BYTES + FLIGHTS * sizeof(struct flight) <= G4_FS_SCRATCH_BYTES,
+G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) - G4_PAGE_BYTES + G4_BOUNCE_FLIGHTS * sizeof(struct g4_bounce_flight) <=
+			 G4_FS_SCRATCH_BYTES,
 		 "what a writer takes of scratch memory");
 G4_STATIC_ASSERT(G4_BOUNCE_BUFFERS == 32, "bits of a word");
 
 /* ------------------------------------------------------------------ buffers */
 
-/* Takes `most` buffers, or as many as are free, at least one: their numbers. */
-G4_FN static uint32_t take(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers)
+G4_FN uint32_t g4_bounce_take(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers)
 {
 	uint32_t used, bits = 0, count = 0;
 
@@ -47,7 +39,7 @@ G4_FN static uint32_t take(struct g4_bounce *bounce, uint32_t most, uint32_t *nu
 	return count;
 }
 
-G4_FN static void give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count)
+G4_FN void g4_bounce_give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count)
 {
 	uint32_t bits = 0;
 
@@ -57,7 +49,7 @@ G4_FN static void give_back(struct g4_bounce *bounce, const uint32_t *numbers, u
 	g4_wake(&bounce->used);
 }
 
-G4_FN static uint8_t *buffer_at(const struct g4_bounce *bounce, uint32_t number)
+G4_FN uint8_t *g4_bounce_buffer(const struct g4_bounce *bounce, uint32_t number)
 {
 	return bounce->memory + (uint64_t)number * G4_BOUNCE_PAGES * G4_PAGE_BYTES;
 }
@@ -66,13 +58,13 @@ G4_FN static uint8_t *buffer_at(const struct g4_bounce *bounce, uint32_t number)
 
 /* Requests for pages from `first` on that are to lie in `buffer`: as many as fit; the number of pages. */
 G4_FN static uint32_t plan(const struct g4_batch *batch, uint32_t first, uint32_t end, uint8_t *buffer,
-			   struct flight *flight)
+			   struct g4_bounce_flight *flight)
 {
 	uint32_t pages = 0, s = 0;
 
 	while (first >= batch->segments[s].first + batch->segments[s].pages)
 		s++;
-	for (flight->count = 0; flight->count < PARTS && pages < G4_BOUNCE_PAGES && first + pages < end;
+	for (flight->count = 0; flight->count < G4_BOUNCE_PARTS && pages < G4_BOUNCE_PAGES && first + pages < end;
 	     flight->count++, s++) {
 		const struct g4_segment *segment = &batch->segments[s];
 		const uint32_t at = first + pages;
@@ -89,9 +81,8 @@ G4_FN static uint32_t plan(const struct g4_batch *batch, uint32_t first, uint32_
 	return pages;
 }
 
-/* Copies pages of the batch and takes the sums of the copies, as long as these are near. */
-G4_FN static void copy_foreign(struct g4_wg *wg, struct g4_batch *batch, uint32_t first, uint32_t pages,
-			       uint8_t *buffer)
+G4_FN void g4_bounce_fill(struct g4_wg *wg, struct g4_batch *batch, uint32_t first, uint32_t pages, const uint8_t *from,
+			  uint8_t *buffer)
 {
 	const void *list[G4_SUMS_AT_ONCE];
 
@@ -99,7 +90,7 @@ G4_FN static void copy_foreign(struct g4_wg *wg, struct g4_batch *batch, uint32_
 		const uint32_t n = (uint32_t)g4_min64(pages - at, G4_SUMS_AT_ONCE);
 		uint8_t *to = buffer + (uint64_t)at * G4_PAGE_BYTES;
 
-		g4_copy(wg, to, batch->direct + (uint64_t)(first + at) * G4_PAGE_BYTES, (uint64_t)n * G4_PAGE_BYTES);
+		g4_copy(wg, to, from + (uint64_t)at * G4_PAGE_BYTES, (uint64_t)n * G4_PAGE_BYTES);
 		for (uint32_t k = 0; k < n; k++)
 			list[k] = to + (uint64_t)k * G4_PAGE_BYTES;
 		g4_sums_make(wg, batch->algorithm, list, n, &batch->sums[first + at]);
@@ -108,15 +99,16 @@ G4_FN static void copy_foreign(struct g4_wg *wg, struct g4_batch *batch, uint32_
 
 G4_FN int g4_bounce_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first, uint32_t end)
 {
-	const uint32_t mark = g4_scratch_mark(wg), most = g4_space_may_overlap(&fs->space) ? FLIGHTS : 1;
-	struct flight *flights = (struct flight *)g4_scratch_take(wg, FLIGHTS * sizeof(*flights));
-	uint32_t numbers[FLIGHTS], landed = 0, started = 0;
+	const uint32_t mark = g4_scratch_mark(wg), most = g4_space_may_overlap(&fs->space) ? G4_BOUNCE_FLIGHTS : 1;
+	struct g4_bounce_flight *flights =
+		(struct g4_bounce_flight *)g4_scratch_take(wg, G4_BOUNCE_FLIGHTS * sizeof(*flights));
+	uint32_t numbers[G4_BOUNCE_FLIGHTS], landed = 0, started = 0;
 	const uint32_t useful = (end - first + G4_BOUNCE_PAGES - 1) / G4_BOUNCE_PAGES;
-	const uint32_t count = take(&fs->bounce, (uint32_t)g4_min64(useful, FLIGHTS), numbers);
+	const uint32_t count = g4_bounce_take(&fs->bounce, (uint32_t)g4_min64(useful, G4_BOUNCE_FLIGHTS), numbers);
 	int rc = 0;
 
 	while (first < end && rc == 0) {
-		struct flight *next = &flights[started % count];
+		struct g4_bounce_flight *next = &flights[started % count];
 
 		if (started - landed == count) { /* the buffer is still on its way */
 			rc = g4_space_collect(wg, &fs->space, next->requests, next->count);
@@ -124,11 +116,11 @@ G4_FN int g4_bounce_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *b
 		}
 		if (rc < 0)
 			break;
-		uint8_t *buffer = buffer_at(&fs->bounce, numbers[started % count]);
+		uint8_t *buffer = g4_bounce_buffer(&fs->bounce, numbers[started % count]);
 		const uint32_t pages = plan(batch, first, end, buffer, next);
-		copy_foreign(wg, batch, first, pages, buffer);
+		g4_bounce_fill(wg, batch, first, pages, batch->direct + (uint64_t)first * G4_PAGE_BYTES, buffer);
 		for (; started - landed >= most && rc == 0; landed++) {
-			struct flight *last = &flights[landed % count];
+			struct g4_bounce_flight *last = &flights[landed % count];
 			rc = g4_space_collect(wg, &fs->space, last->requests, last->count);
 		}
 		if (rc < 0)
@@ -142,11 +134,11 @@ G4_FN int g4_bounce_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *b
 		started++;
 	}
 	for (; landed < started; landed++) { /* also behind an error: they are our buffers' */
-		struct flight *last = &flights[landed % count];
+		struct g4_bounce_flight *last = &flights[landed % count];
 		const int late = g4_space_collect(wg, &fs->space, last->requests, last->count);
 		rc = rc < 0 ? rc : late;
 	}
-	give_back(&fs->bounce, numbers, count);
+	g4_bounce_give_back(&fs->bounce, numbers, count);
 	g4_scratch_release(wg, mark);
 	return rc;
 }

@@ -6,6 +6,18 @@
 #include "data/batch.h"
 
 /*
+ * ---- buffers: leader, thread-safe. A writer that has some never waits for what one that waits for them may hold, which is the lock of its
+ * inode, and gives them back before it begins a transaction ----
+ */
+/* Takes `most` buffers, up to G4_BOUNCE_FLIGHTS, or as many as are free, and waits for one if none is. Their numbers; how many. */
+G4_FN uint32_t g4_bounce_take(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers);
+G4_FN void g4_bounce_give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count);
+G4_FN uint8_t *g4_bounce_buffer(const struct g4_bounce *bounce, uint32_t number);
+/* Copies a caller's pages there, which are the batch's from `first` on, at most those of a buffer, and takes the sums of the copies. */
+G4_FN void g4_bounce_fill(struct g4_wg *wg, struct g4_batch *batch, uint32_t first, uint32_t pages, const uint8_t *from,
+			  uint8_t *buffer);
+
+/*
  * Leader, inode write-locked, outside of a transaction. Stores pages `first` up to `end` of a foreign, placed batch, and takes their
  * sums: what is hashed is what is stored. Several of them are under way at a time, while the next ones are copied and hashed. Returns
  * when all are there, or with the error of the first that failed. Waits for a buffer, as for the device.

@@ -40,9 +40,10 @@ G4_FN static bool is_same(struct g4_fs *fs, const struct g4_batch *batch, uint32
 {
 	const struct g4_batch_lists *lists = batch->lists;
 
-	return !batch->verifies || (&lists->lines[index] >= batch->lines &&
-				    g4_bytes_equal(g4_line_data(&fs->cache, lists->lines[index]),
-						   g4_line_data(&fs->cache, batch->lines[k]), G4_PAGE_BYTES));
+	return !batch->verifies ||
+	       (&lists->lines[index] >= batch->lines &&
+		g4_bytes_equal(g4_batch_page(fs, batch, index - (uint32_t)(batch->lines - lists->lines)),
+			       g4_batch_page(fs, batch, k), G4_PAGE_BYTES));
 }
 
 /* What is in the lists before with the contents of the batch's page k; if nothing is, that page is what others are like. */
@@ -138,38 +139,49 @@ G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const stru
 	}
 	if (g4_ddt_brings(&fs->ddt, address))
 		*brought = bring(wg, fs, address) || *brought;
-	if (batch->verifies &&
-	    !g4_fetch_is(wg, fs, address, &key, batch->domain, mark, g4_line_data(&fs->cache, batch->lines[k])))
+	if (batch->verifies && !g4_fetch_is(wg, fs, address, &key, batch->domain, mark, g4_batch_page(fs, batch, k)))
 		return G4_KNOWN_NOT;
 	g4_batch_marks(batch)[k] = batch->verifies ? mark : 0;
 	return g4_address_stored(address);
 }
 
-G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
+/* The table has no locality: buckets of all pages are on their way before the first one is looked at. */
+G4_FN static void prefetch(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t from)
 {
-	const bool again = inode->dedup_failed;
+	for (uint32_t k = from; k < batch->count; k++) {
+		const struct g4_listing_key key = g4_listing_key(&batch->sums[k], batch->domain);
+		g4_ddt_prefetch(&fs->ddt, key.bytes);
+	}
+}
 
-	batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode, batch->wish);
-	batch->domain = (uint32_t)g4_inode_domain(&inode->disk);
-	batch->verifies = batch->algorithm != G4_CHECKSUM_BLAKE3 || (fs->flags & G4_FS_DEDUP_VERIFY);
-	inode->dedup_failed = false;
+G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			  uint32_t from)
+{
+	if (from == 0) {
+		batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode, batch->wish);
+		batch->domain = (uint32_t)g4_inode_domain(&inode->disk);
+		batch->verifies = batch->algorithm != G4_CHECKSUM_BLAKE3 || (fs->flags & G4_FS_DEDUP_VERIFY);
+		/* what lies in the inode goes with the first page that is published */
+		batch->looks = batch->dedup && !inode->dedup_failed && !(inode->disk.flags & G4_INODE_INLINE);
+		inode->dedup_failed = false;
+	}
 	if (!batch->dedup)
 		return;
-	memset(batch->known, 0, batch->count * sizeof(*batch->known));
-	memset(g4_batch_marks(batch), 0, batch->count * sizeof(*g4_batch_marks(batch)));
-	/* what lies in the inode goes with the first page that is published */
-	if (again || (inode->disk.flags & G4_INODE_INLINE))
+	memset(&batch->known[from], 0, (batch->count - from) * sizeof(*batch->known));
+	memset(&g4_batch_marks(batch)[from], 0, (batch->count - from) * sizeof(*g4_batch_marks(batch)));
+	if (!batch->looks)
 		return;
 	bool brought = false;
-	for (uint32_t k = 0; k < batch->count; k++) {
-		if (is_zeros(g4_line_data(&fs->cache, batch->lines[k])))
+	prefetch(fs, batch, from);
+	for (uint32_t k = from; k < batch->count; k++) {
+		if (is_zeros(g4_batch_page(fs, batch, k)))
 			batch->known[k] = G4_KNOWN_ZEROS;
 		else
 			batch->known[k] = find_listed(wg, fs, batch, k, &brought);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(fs, batch, k);
 	}
-	for (uint32_t k = 0; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
+	for (uint32_t k = from; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_listed(wg, fs, batch, k, &brought);
 }

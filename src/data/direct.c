@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing past the cache: large aligned writes, a batch after the other through the write pipeline. */
+/* Writing past the cache: large writes of whole pages, a batch after the other through the write pipeline. */
 #include "data/batch.h"
+#include "data/bounce_stage.h"
 #include "data/dirty.h"
 #include "data/page.h"
 #include "data/reserve.h"
@@ -11,14 +12,16 @@
 	4096u /* a batch: enough for many workgroups to move at a time; with sums it ends with a large page */
 
 G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, const uint8_t *from,
-			  uint64_t pages, uint64_t new_size, uint64_t *done)
+			  uint64_t pages, uint64_t new_size, uint32_t wish, uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 
 	const bool sums = g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_NONE;
+	const bool staged = g4_dedup_wanted(fs, inode, wish);
+	const uint32_t row = staged ? G4_BATCH_PAGES : sums ? G4_BATCH_SUMS : DIRECT_PAGES;
 
 	for (*done = 0; *done < pages;) {
-		const uint64_t first = page + *done, most = sums ? G4_BATCH_SUMS - first % G4_BATCH_SUMS : DIRECT_PAGES;
+		const uint64_t first = page + *done, most = sums ? row - first % row : row;
 		uint64_t now = g4_min64(pages - *done, most), reserved, pooled;
 		uint32_t published;
 		int rc = g4_reserve_direct(wg, fs, index, first, &now, &reserved, &pooled);
@@ -26,10 +29,18 @@ G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, ui
 			return g4_check(fs, rc);
 		const uint32_t mark = g4_scratch_mark(wg);
 		struct g4_batch *batch = g4_batch_take(wg);
-		g4_gather_memory(from + *done * G4_PAGE_BYTES, first, (uint32_t)now, reserved, batch);
-		batch->pooled = pooled;
-		batch->foreign = true;
-		rc = g4_pipeline_run(wg, fs, inode, batch, new_size, &published);
+		const uint8_t *at = from + *done * G4_PAGE_BYTES;
+		if (staged) {
+			batch->wish = (uint8_t)wish;
+			batch->reserved = reserved;
+			batch->pooled = pooled;
+			rc = g4_stage_run(wg, fs, inode, batch, at, first, (uint32_t)now, new_size, &published);
+		} else {
+			g4_gather_memory(at, first, (uint32_t)now, reserved, batch);
+			batch->pooled = pooled;
+			batch->foreign = true;
+			rc = g4_pipeline_run(wg, fs, inode, batch, new_size, &published);
+		}
 		g4_scratch_release(wg, mark);
 		uint64_t end = first + published;
 		g4_drop_dirty(fs, index, first, end);

@@ -17,8 +17,7 @@ G4_FN int g4_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4
 	for (uint32_t first = 0; first < batch->count; first += G4_SUMS_AT_ONCE) {
 		const uint32_t n = (uint32_t)g4_min64(batch->count - first, G4_SUMS_AT_ONCE);
 		for (uint32_t k = 0; k < n; k++)
-			pages[k] = batch->direct ? batch->direct + (uint64_t)(first + k) * G4_PAGE_BYTES :
-						   g4_line_data(&fs->cache, batch->lines[first + k]);
+			pages[k] = g4_batch_page(fs, batch, first + k);
 		g4_sums_make(wg, algorithm, pages, n, &batch->sums[first]);
 	}
 	return 0;

@@ -7,7 +7,15 @@
 /* Else what is reserved is the batch's, not its lines'. */
 G4_FN static bool has_dirty(const struct g4_batch *batch)
 {
-	return batch->direct == NULL && !batch->moves;
+	return batch->direct == NULL && !batch->moves && !batch->staged;
+}
+
+G4_FN void g4_pipeline_cancel(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_batch *batch)
+{
+	if (has_dirty(batch))
+		return;
+	g4_alloc_unreserve(&fs->alloc, batch->reserved);
+	g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), batch->pooled);
 }
 
 G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
@@ -18,13 +26,11 @@ G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 	int rc = batch->moves ? 0 : g4_hash(wg, fs, inode->disk.policy, batch);
 
 	if (rc == 0 && !batch->moves)
-		g4_dedup_batch(wg, fs, inode, batch);
+		g4_dedup_batch(wg, fs, inode, batch, 0);
 	if (rc == 0)
-		rc = g4_place(wg, fs, inode, batch);
-	if (rc < 0 && !has_dirty(batch)) {
-		g4_alloc_unreserve(&fs->alloc, batch->reserved);
-		g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), batch->pooled);
-	}
+		rc = g4_place(wg, fs, inode, batch, 0);
+	if (rc < 0)
+		g4_pipeline_cancel(fs, inode, batch);
 	return rc;
 }
 

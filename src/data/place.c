@@ -26,6 +26,15 @@ G4_FN static uint64_t row_of(const struct g4_batch *batch, uint32_t first, uint6
 G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t page, struct g4_address address,
 			      uint64_t pages, enum g4_segment_kind kind)
 {
+	struct g4_segment *last = batch->segment_count ? &batch->segments[batch->segment_count - 1] : NULL;
+
+	/* what was placed in parts goes into the map as one, up to the end of a region */
+	if (batch->staged && last && kind == G4_SEGMENT_NEW && last->kind == (uint32_t)kind &&
+	    last->page + last->pages == page && g4_address_page(address) % G4_REGION_PAGES != 0 &&
+	    g4_address_is(g4_address_after_pages(last->address, last->pages), address)) {
+		last->pages += (uint32_t)pages;
+		return;
+	}
 	struct g4_segment *segment = &batch->segments[batch->segment_count++];
 
 	segment->address = address;
@@ -169,8 +178,9 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 			if (old.kind == G4_UNWRITTEN)
 				most = at;
 		}
-		uint32_t class_ =
-			page % G4_REGION_PAGES == 0 && most >= G4_BATCH_PAGES ? G4_ALLOC_ALIGNED : G4_ALLOC_DATA;
+		uint32_t class_ = page % G4_REGION_PAGES == 0 && most + batch->coming >= G4_BATCH_PAGES ?
+					  G4_ALLOC_ALIGNED :
+					  G4_ALLOC_DATA;
 		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), class_),
 				    goal_for(wg, fs, inode, batch), most, true, &address, &got);
 		if (rc < 0)
@@ -209,30 +219,38 @@ G4_FN void g4_place_in_row(const struct g4_inode_core *inode, struct g4_batch *b
 	row->wanted += batch->whole ? batch->count : 0;
 }
 
-/* Places what it can of a batch, in segments. */
+/* Places what it can of a batch's pages from *placed on, in segments. */
 G4_FN static int place_all(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			   uint32_t *placed)
 {
 	int rc = 0;
 
-	*placed = 0;
-	batch->segment_count = 0;
-	batch->claimed = 0;
+	if (*placed == 0) {
+		batch->segment_count = 0;
+		batch->claimed = 0;
+	}
 	while (*placed < batch->count && batch->segment_count < batch->most && rc == 0) {
 		rc = place_next(wg, fs, inode, batch, *placed);
-		if (rc == 0)
-			*placed += batch->segments[batch->segment_count - 1].pages;
+		if (rc == 0) {
+			const struct g4_segment *last = &batch->segments[batch->segment_count - 1];
+			*placed = last->first + last->pages;
+		}
 	}
 	return rc;
 }
 
-G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
+G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+		   uint32_t from)
 {
-	uint32_t placed;
+	uint32_t placed = from;
 	int rc = place_all(wg, fs, inode, batch, &placed);
 
 	if (batch->whole)
 		batch->lists->placing.row.wanted -= batch->count;
+	if (rc < 0 && from > 0) {
+		batch->count = placed;
+		return rc;
+	}
 	if (rc < 0) {
 		g4_place_undo(fs, batch, 0);
 		/* the reservation holds again */

@@ -19,7 +19,7 @@
 G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4_batch *batch,
 			   const struct g4_segment *segment, uint64_t from, uint64_t pages)
 {
-	if (batch->count > TAG_PAGES || batch->direct) {
+	if (batch->count > TAG_PAGES || batch->direct || batch->staged) {
 		g4_txn_data_untagged(txn);
 		return;
 	}

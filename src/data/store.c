@@ -19,7 +19,7 @@ G4_FN static uint32_t make_parts(const struct g4_fs *fs, const struct g4_batch *
 		return 1;
 	}
 	for (uint32_t k = 0; k < pages; k++)
-		g4_iov_add_line(&fs->cache, batch->lines[first + k], iov, &count);
+		g4_iov_add_page((uint8_t *)(uintptr_t)g4_batch_page(fs, batch, first + k), iov, &count);
 	return count;
 }
 

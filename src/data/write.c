@@ -2,6 +2,7 @@
 /* Writing files: into the cache, or past it where a large part is aligned. */
 #include "data/write.h"
 #include "data/batch.h"
+#include "data/bounce_stage.h"
 #include "data/dirty.h"
 #include "data/file.h"
 #include "data/page.h"
@@ -97,16 +98,17 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 	while (*done < bytes && rc == 0) {
 		uint64_t now = offset + *done, inside = now & (G4_PAGE_BYTES - 1), n;
 		uint64_t whole = inside == 0 ? (bytes - *done) >> G4_PAGE_SHIFT : 0;
-		/* what may be known is looked at page by page */
-		if (whole >= G4_DIRECT_PAGES && g4_space_takes(&fs->space, at + *done) &&
-		    !g4_dedup_wanted(fs, inode, wish)) {
+		/* what may be there already is copied first, so that its memory need not be aligned */
+		if (whole >= G4_DIRECT_PAGES &&
+		    (g4_dedup_wanted(fs, inode, wish) ? g4_stage_is_possible(fs) :
+							g4_space_takes(&fs->space, at + *done))) {
 			n = whole << G4_PAGE_SHIFT;
 			rc = inode->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, index) : 0;
 			uint64_t before = inode->size;
 			if (rc == 0 && !(inode->disk.flags & G4_INODE_INLINE)) {
 				uint64_t pages;
 				rc = g4_write_direct(wg, fs, index, now >> G4_PAGE_SHIFT, at + *done, whole,
-						     g4_max64(before, now + n), &pages);
+						     g4_max64(before, now + n), wish, &pages);
 				if (rc < 0) /* what is written is told; what is not will be asked for again */
 					*done += pages << G4_PAGE_SHIFT;
 			} else if (rc == 0) {

@@ -21,10 +21,10 @@ G4_FN bool g4_writeback_is_small(const struct g4_inode_core *inode);
 G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint32_t *indices, uint32_t count,
 				 int *results);
 /*
- * Writes pages straight from memory and publishes them: whole pages, memory that the space takes. *done: pages that are written,
- * also when it fails.
+ * Writes pages straight from memory and publishes them: whole pages, memory that the space takes, or any where they are looked for
+ * (g4_dedup_wanted() with this wish). *done: pages that are written, also when it fails.
  */
 G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, const uint8_t *from,
-			  uint64_t pages, uint64_t new_size, uint64_t *done);
+			  uint64_t pages, uint64_t new_size, uint32_t wish, uint64_t *done);
 
 #endif

@@ -15,17 +15,33 @@ struct home {
 	uint64_t tag; /* in its position */
 };
 
+/* `first`: the first eight bytes of the hash. */
+G4_FN static uint64_t bucket_of(const struct g4_ddt *ddt, uint64_t first)
+{
+	return (first >> 32) * ddt->bucket_count >> 32;
+}
+
 G4_FN static struct home home_of(struct g4_ddt *ddt, const void *hash)
 {
 	uint64_t words[2];
 	struct home home;
 
 	memcpy(words, hash, sizeof(words));
-	const uint64_t bucket = (words[0] >> 32) * ddt->bucket_count >> 32;
+	const uint64_t bucket = bucket_of(ddt, words[0]);
 	home.slots = &ddt->slots[bucket * G4_DDT_SLOTS];
 	home.tally = &ddt->tallies[bucket % G4_DDT_TALLIES];
 	home.tag = words[1] << TAG_SHIFT;
 	return home;
+}
+
+G4_FN void g4_ddt_prefetch(const struct g4_ddt *ddt, const void *hash)
+{
+	uint64_t first;
+
+	memcpy(&first, hash, sizeof(first));
+	const uint64_t *slots = &ddt->slots[bucket_of(ddt, first) * G4_DDT_SLOTS];
+	g4_prefetch(slots);
+	g4_prefetch(slots + G4_DDT_SLOTS / 2);
 }
 
 G4_FN static bool has_tag(uint64_t slot, uint64_t tag)

@@ -70,6 +70,8 @@ G4_FN G4_INLINE bool g4_ddt_is_there(const struct g4_ddt *ddt)
 {
 	return ddt->bucket_count > 0;
 }
+/* It will be asked for soon. */
+G4_FN void g4_ddt_prefetch(const struct g4_ddt *ddt, const void *hash);
 /* Where a page with this hash may lie, or none. */
 G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash);
 /* A page with this hash is listed there now. It takes the place of what the table has under it. */

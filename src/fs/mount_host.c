@@ -119,6 +119,7 @@ struct plan {
 		scrub, bounce, dedup, tier;
 	uint64_t dedup_bytes; /* that the table of contents may take */
 	uint64_t tier_bytes;  /* of pages by device address */
+	bool bounces;	      /* there are bounce buffers */
 	uint64_t total;
 };
 
@@ -174,7 +175,9 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->scrub = lay_out(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
 	plan->tier_bytes = bounces && !options->frames_fixed ? options->tier_bytes : 0;
 	plan->tier = lay_out(&plan->total, g4_tier_memory(plan->tier_bytes));
-	plan->bounce = lay_out(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
+	/* also for what is looked for before it is stored, wherever that is (data/bounce_stage.c) */
+	plan->bounces = bounces || plan->dedup_bytes > 0;
+	plan->bounce = lay_out(&plan->total, plan->bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -243,7 +246,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	init_icache(fs, memory, plan);
 	g4_ddt_init(&fs->ddt, memory + plan->dedup, plan->dedup_bytes);
 	fs->jobs.scrub.pages = memory + plan->scrub;
-	fs->bounce.memory = bounces ? memory + plan->bounce : NULL;
+	fs->bounce.memory = plan->bounces ? memory + plan->bounce : NULL;
 	fs->jobs.scrub.dir = fs->jobs.scrub.file = G4_NO_INODE;
 	fs->scratch_bytes = scratch_for(fs);
 	return fs;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Large writes past the cache of files with sums, on devices that are not memory: they go through the engine's bounce buffers, and what
- * is hashed is what is stored, whatever the caller does with its memory meanwhile.
+ * is hashed is what is stored, whatever the caller does with its memory meanwhile. So it is where pages are looked for before they are
+ * stored (data/bounce_stage.c).
  */
 #include "rig.h"
 
@@ -63,6 +64,14 @@ static int setup(void **state)
 	return 0;
 }
 
+static int setup_dedup(void **state)
+{
+	setenv("G4_TEST_DEDUP", "1", 1);
+	const int rc = setup(state);
+	unsetenv("G4_TEST_DEDUP");
+	return rc;
+}
+
 static int setup_xxh3(void **state)
 {
 	(void)state;
@@ -75,6 +84,23 @@ static int setup_small(void **state)
 	(void)state;
 	open_with(16 * G4_MIB, "1");
 	return 0;
+}
+
+static int setup_small_dedup(void **state)
+{
+	setenv("G4_TEST_DEDUP", "1", 1);
+	const int rc = setup_small(state);
+	unsetenv("G4_TEST_DEDUP");
+	return rc;
+}
+
+/* Whose pages are compared before they are shared. */
+static int setup_xxh3_dedup(void **state)
+{
+	setenv("G4_TEST_DEDUP", "1", 1);
+	const int rc = setup_xxh3(state);
+	unsetenv("G4_TEST_DEDUP");
+	return rc;
 }
 
 static int teardown(void **state)
@@ -195,6 +221,60 @@ static void space_in_pieces(void **state)
 	judge(FILE_BYTES / 2);
 }
 
+/* Pages that another file has, pages of zeros, and pages that are like one of this write, each beside new ones: more parts than a buffer has. */
+static void pages_that_are_there_beside_new_ones(void **state)
+{
+	const uint64_t pages = FILE_BYTES / G4_PAGE_BYTES;
+	uint64_t other;
+	struct g4_run run;
+
+	(void)state;
+	rig_pattern(data, 11, FILE_BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, data, FILE_BYTES, NULL), 0);
+	rig_pattern(buffer, 12, FILE_BYTES);
+	for (uint64_t page = 0; page < pages; page++) {
+		uint8_t *at = data + page * G4_PAGE_BYTES;
+		if (page % 5 == 1)
+			memset(at, 0, G4_PAGE_BYTES);
+		else if (page % 5 == 3) /* of the buffer before, or of one that is published */
+			memcpy(at, buffer + (page - (page < 70 ? page : 70)) / 5 * 5 * G4_PAGE_BYTES, G4_PAGE_BYTES);
+		else if (page % 5 != 2)
+			memcpy(at, buffer + page * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	}
+	const uint64_t before = rig_free_pages(&rig);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	assert_int_equal(rig.fs->dirty_pages, 0);
+	assert_true(before - rig_free_pages(&rig) < pages * 2 / 5 + 60); /* a map, sums, listings and owners */
+	for (uint64_t page = 0; page < pages; page++) {
+		rig_run_at(&rig, ino, page, &run);
+		assert_int_equal(run.kind, page % 5 == 1 ? G4_HOLE : G4_WRITTEN);
+		if (page % 5 == 2)
+			assert_int_equal(rig_place(&rig, ino, page), rig_place(&rig, other, page));
+		if (page % 5 == 3)
+			assert_int_equal(rig_place(&rig, ino, page),
+					 rig_place(&rig, ino, (page - (page < 70 ? page : 70)) / 5 * 5));
+	}
+	judge(FILE_BYTES);
+	/* what is new lies in a row, so that what was written together is read together */
+	uint64_t apart = 0, last = rig_place(&rig, ino, 0);
+	for (uint64_t page = 4; page < pages; page += page % 5 == 4 ? 1 : 4) {
+		const uint64_t place = rig_place(&rig, ino, page);
+		apart += place != last + G4_PAGE_BYTES;
+		last = place;
+	}
+	assert_true(apart < 20);
+	/* all of it once more, to a file of which a part was allocated before; a mount makes its table in the background */
+	while (g4_jobs_serve(rig.wg, rig.fs, true) == 0)
+		;
+	assert_int_equal(op_truncate(&rig, other, 0), 0);
+	assert_int_equal(op_fallocate(&rig, other, 0, DIRECT + 3 * G4_PAGE_BYTES, DIRECT), 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, data, FILE_BYTES, NULL), 0);
+	expect(other, data, FILE_BYTES);
+	assert_int_equal(rig_place(&rig, ino, 2), rig_place(&rig, other, 2));
+	assert_int_not_equal(rig_place(&rig, ino, 70), rig_place(&rig, other, 70));
+}
+
 /* ------------------------------------------------------------------ a caller that changes its memory */
 
 static uint32_t stop;
@@ -240,14 +320,12 @@ static void a_caller_may_change_its_memory(void **state)
 /* ------------------------------------------------------------------ errors */
 
 /* A write fails while others are under way: nothing has changed, no space and no buffer is lost, and the next try succeeds. */
-static void a_write_error_leaves_what_was_there(void **state)
+static void write_with_errors(uint64_t bytes)
 {
 	uint8_t *other = rig_memory(FILE_BYTES, 9);
-	const uint64_t bytes = 5 * DIRECT; /* one batch */
 	struct g4_statfs before, after;
 	uint64_t told = 0;
 
-	(void)state;
 	rig_pattern(data, 3, FILE_BYTES);
 	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
 	for (uint64_t nth = 1; nth <= 7; nth++) {
@@ -276,8 +354,20 @@ static void a_write_error_leaves_what_was_there(void **state)
 		memcpy(other, buffer, bytes);
 		expect(ino, data, FILE_BYTES);
 	}
-	assert_int_equal(told, 5); /* of as many requests */
+	assert_int_equal(told, bytes / DIRECT); /* of as many requests */
 	free(other);
+}
+
+static void a_write_error_leaves_what_was_there(void **state)
+{
+	(void)state;
+	write_with_errors(5 * DIRECT); /* one batch */
+}
+
+static void so_does_one_of_what_was_looked_for(void **state)
+{
+	(void)state;
+	write_with_errors(4 * DIRECT);
 }
 
 /* Behind the first batches: what was written is told. */
@@ -406,13 +496,12 @@ static void more_writers_than_buffers(void **state)
 }
 
 /* Who has a request under way there holds a slot, and nobody may wait for another one then. */
-static void writers_behind_an_agent(void **state)
+static void run_behind_an_agent(uint64_t rounds)
 {
 	const struct g4_fs_options options = {.cache_bytes = rig.cache_bytes};
 	struct g4_dev_open_options one = {.queues = 1};
 	char message[256] = "";
 
-	(void)state;
 	for (uint32_t slots = 1; slots <= 33; slots += 16) { /* fewer than pieces of a buffer, and more */
 		const struct g4_agent_options queue = {.slots = slots, .chunk_bytes = 16384};
 		struct g4_dev *file;
@@ -421,8 +510,20 @@ static void writers_behind_an_agent(void **state)
 		assert_int_equal(g4_dev_open(rig.name, &one, &file, message, sizeof(message)), 0);
 		assert_int_equal(g4_dev_remote_open(file, &queue, &rig.dev), 0);
 		assert_int_equal(g4_fs_mount(rig.wg, rig.dev, &options, &rig.fs, message, sizeof(message)), 0);
-		run_writers(rig_slow() ? 2 : 8);
+		run_writers(rounds);
 	}
+}
+
+static void writers_behind_an_agent(void **state)
+{
+	(void)state;
+	run_behind_an_agent(rig_slow() ? 2 : 8);
+}
+
+static void so_do_those_who_look(void **state)
+{
+	(void)state;
+	run_behind_an_agent(1);
 }
 
 /* ------------------------------------------------------------------ one transfer by several workgroups */
@@ -493,6 +594,20 @@ int main(void)
 		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup, teardown),
 		cmocka_unit_test_setup_teardown(writers_behind_an_agent, setup, teardown),
 		cmocka_unit_test_setup_teardown(helpers_take_pieces, setup, teardown),
+		/* the same where pages are looked for */
+		cmocka_unit_test_setup_teardown(they_leave_nothing_in_the_cache, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(every_page_has_its_sum, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(any_part_can_be_written, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(any_part_can_be_written, setup_xxh3_dedup, teardown),
+		cmocka_unit_test_setup_teardown(space_in_pieces, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(pages_that_are_there_beside_new_ones, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(pages_that_are_there_beside_new_ones, setup_xxh3_dedup, teardown),
+		cmocka_unit_test_setup_teardown(a_caller_may_change_its_memory, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(so_does_one_of_what_was_looked_for, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(an_error_later_on_tells_what_is_written, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(the_device_becomes_full, setup_small_dedup, teardown),
+		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(so_do_those_who_look, setup_dedup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

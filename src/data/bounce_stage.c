@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large writes past the cache whose pages may be there already. What is looked for has to be what is stored, so sums are taken of copies
+ * that nobody changes, in bounce buffers (bounce.c), and the copies are stored:
+ *
+ *     buffer 0   copy hash look place | write ...............|
+ *     buffer 1                        copy hash look place | write ...............|
+ *     buffer 2                                             copy hash look place | write ...............|   publish all
+ *
+ * A buffer's writes begin before the next one is looked for. All buffers of a writer are one batch, with places in a row as far as nothing
+ * was found, and one transaction if that has room. A page that is like one of a buffer before gets the place which that has by then.
+ *
+ * While a writer has buffers it reads metadata, claims space and waits for the device. None of that waits for a writer that waits for
+ * a buffer, which holds its inode alone.
+ *
+ * Crash at any line: nothing is reachable before publish, as always.
+ */
+#include "data/bounce_stage.h"
+
+#include "data/bounce.h"
+
+G4_STATIC_ASSERT(G4_BOUNCE_FLIGHTS *G4_BOUNCE_PAGES <= G4_BATCH_PAGES, "a writer's buffers are a batch");
+
+/* The batch's next pages, through a buffer, get their sums and places. It ends before one that gets none. */
+G4_FN static int fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+		      const uint8_t *from, uint64_t page, uint32_t pages, uint32_t number)
+{
+	const uint32_t first = batch->count;
+
+	for (uint32_t k = 0; k < pages; k++) {
+		batch->lines[first + k] = number * G4_BOUNCE_PAGES + k;
+		batch->pages[first + k] = page + k;
+	}
+	g4_bounce_fill(wg, batch, first, pages, from, g4_bounce_buffer(&fs->bounce, number));
+	batch->count = first + pages;
+	g4_dedup_batch(wg, fs, inode, batch, first);
+	return g4_place(wg, fs, inode, batch, first);
+}
+
+/* Requests for what is stored of a buffer's pages from `first` on: as many as fit. Where the pages begin for which there was no room. */
+G4_FN static uint32_t plan(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t first,
+			   struct g4_bounce_flight *flight)
+{
+	uint32_t s = 0;
+
+	flight->count = 0;
+	while (first < batch->count) {
+		while (first >= batch->segments[s].first + batch->segments[s].pages)
+			s++;
+		const struct g4_segment *segment = &batch->segments[s];
+		const uint32_t n = (uint32_t)g4_min64(batch->count, segment->first + segment->pages) - first;
+		if (g4_segment_is_stored(segment) && flight->count == G4_BOUNCE_PARTS)
+			break;
+		if (g4_segment_is_stored(segment)) {
+			struct g4_iov *part = &flight->parts[flight->count];
+			part->base = (void *)(uintptr_t)g4_batch_page(fs, batch, first);
+			part->bytes = (uint64_t)n * G4_PAGE_BYTES;
+			g4_space_io_init(&flight->requests[flight->count++], G4_IO_WRITE,
+					 g4_address_after_pages(segment->address, first - segment->first), part, 1);
+		}
+		first += n;
+	}
+	return first;
+}
+
+/* Pages from `first` on, which lie in one buffer, are on their way; what does not fit into a flight is there. `alone`: all of them are there. */
+G4_FN static int launch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t first, bool alone,
+			struct g4_bounce_flight *flight)
+{
+	int rc = 0;
+
+	do {
+		first = plan(fs, batch, first, flight);
+		if (first < batch->count || alone) {
+			rc = g4_space_transfer(wg, &fs->space, flight->requests, flight->count);
+			flight->count = 0;
+		}
+	} while (first < batch->count && rc == 0);
+	if (flight->count > 0)
+		g4_space_submit(wg, &fs->space, flight->requests, flight->count);
+	return rc;
+}
+
+/* Fills a batch with `pages` pages, as many as its buffers have room for, and stores it. An error where nothing of it got a place; *stored otherwise. */
+G4_FN static int fill_and_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+				const uint8_t *from, uint64_t page, uint32_t pages, const uint32_t *numbers,
+				int *stored)
+{
+	struct g4_bounce_flight *const flights = batch->lists->of_lines.flights;
+	const bool overlap = g4_space_may_overlap(&fs->space);
+	uint32_t launched = 0;
+	int rc = 0;
+
+	*stored = 0;
+	for (uint32_t b = 0; batch->count < pages && rc == 0 && *stored == 0; b++) {
+		const uint32_t first = batch->count, n = (uint32_t)g4_min64(pages - first, G4_BOUNCE_PAGES);
+
+		batch->coming = pages - first - n;
+		rc = fill(wg, fs, inode, batch, from + (uint64_t)first * G4_PAGE_BYTES, page + first, n, numbers[b]);
+		if (!overlap || (rc < 0 && first == 0))
+			continue;
+		*stored = launch(wg, fs, batch, first, b == 0 && batch->count == pages, &flights[launched]);
+		launched++;
+	}
+	if (!overlap && batch->segment_count > 0)
+		*stored = g4_store_together(wg, fs, batch, 1);
+	for (uint32_t k = 0; k < launched; k++) { /* also behind an error: they are our buffers' */
+		const int late = flights[k].count == 0 ?
+					 0 :
+					 g4_space_collect(wg, &fs->space, flights[k].requests, flights[k].count);
+		*stored = *stored < 0 ? *stored : late;
+	}
+	return batch->segment_count > 0 ? 0 : rc;
+}
+
+G4_FN int g4_stage_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+		       const uint8_t *from, uint64_t page, uint32_t pages, uint64_t size, uint32_t *published)
+{
+	uint32_t numbers[G4_BOUNCE_FLIGHTS];
+	int stored;
+
+	*published = 0;
+	batch->staged = true;
+	batch->algorithm = g4_sums_algorithm(fs, inode->disk.policy);
+	memset(batch->lists->seen, 0, sizeof(batch->lists->seen));
+	const uint32_t useful = (pages + G4_BOUNCE_PAGES - 1) / G4_BOUNCE_PAGES;
+	const uint32_t count = g4_bounce_take(&fs->bounce, (uint32_t)g4_min64(useful, G4_BOUNCE_FLIGHTS), numbers);
+	pages = (uint32_t)g4_min64(pages, (uint64_t)count * G4_BOUNCE_PAGES);
+	const int rc = fill_and_store(wg, fs, inode, batch, from, page, pages, numbers, &stored);
+	g4_bounce_give_back(&fs->bounce, numbers, count);
+	if (rc < 0) {
+		g4_pipeline_cancel(fs, inode, batch);
+		return rc;
+	}
+	return g4_pipeline_finish(wg, fs, inode, batch, size, stored, published);
+}
