@@ -14,12 +14,14 @@
 #include "inode/times.h"
 #include "inode/txn.h"
 
-#define CLONE_SUMS 64u /* entries that are carried over at a time */
+#define CLONE_SUMS G4_INDIRECT_SLOTS /* entries that are carried over at a time: those of a large page */
+#define PAIR_SUMS 64u		     /* the same where contents are compared */
 
 struct clone {
 	struct g4_inode_core *from, *to;
 	uint64_t from_page, to_page; /* the next ones */
-	struct g4_sum_entry *sums;   /* memory for CLONE_SUMS of them; NULL: the file system has none */
+	struct g4_sum_entry
+		*sums; /* memory for CLONE_SUMS of them, or PAIR_SUMS of a pair; NULL: the file system has none */
 	bool has_sums; /* the pages of the next run are what the target had: their sums, in `sums`, stay */
 };
 
@@ -52,8 +54,8 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 	if (rc < 0)
 		return rc;
 	if (run->kind == G4_WRITTEN) {
-		rc = g4_map_share(wg, fs, &txn, c->to, c->to_page, run->address, run->pages, any ? c->sums : NULL,
-				  pages);
+		rc = g4_map_share(wg, fs, &txn, c->to, c->to_page, run->address, run->pages, run->level > 0,
+				  any ? c->sums : NULL, pages);
 	} else {
 		uint64_t next;
 		rc = g4_map_clear(wg, fs, &txn, c->to, c->to_page, c->to_page + run->pages, &next);
@@ -129,7 +131,7 @@ struct pair {
 	struct clone c;
 	bool compare;
 	bool zeros;		      /* there is no source: c.sums are those of zeros, and from_bytes are zeros */
-	struct g4_sum_entry *to_sums; /* memory for CLONE_SUMS of them, or NULL */
+	struct g4_sum_entry *to_sums; /* memory for PAIR_SUMS of them, or NULL */
 	uint8_t *from_bytes, *to_bytes;
 };
 
@@ -160,7 +162,7 @@ G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	return g4_fetch(wg, fs, inode, page, &request, 1);
 }
 
-/* *same: of a run of both, at most CLONE_SUMS pages, so many are the same from the first on. */
+/* *same: of a run of both, at most PAIR_SUMS pages, so many are the same from the first on. */
 G4_FN static int compare_runs(struct g4_wg *wg, struct g4_fs *fs, const struct pair *pair, struct g4_address from,
 			      struct g4_address to, uint32_t pages, uint32_t *same)
 {
@@ -225,7 +227,7 @@ G4_FN static int dedupe_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pai
 		*pages = from.pages;
 		return 0;
 	}
-	from.pages = g4_min64(from.pages, CLONE_SUMS);
+	from.pages = g4_min64(from.pages, PAIR_SUMS);
 	rc = compare_runs(wg, fs, pair, from.address, to.address, (uint32_t)from.pages, &same);
 	if (rc < 0 || same == 0)
 		return rc;
@@ -251,7 +253,7 @@ G4_FN static int dig_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, 
 		*pages = to.pages;
 		return 0;
 	}
-	rc = compare_runs(wg, fs, pair, G4_NO_ADDRESS, to.address, (uint32_t)g4_min64(to.pages, CLONE_SUMS), &same);
+	rc = compare_runs(wg, fs, pair, G4_NO_ADDRESS, to.address, (uint32_t)g4_min64(to.pages, PAIR_SUMS), &same);
 	if (rc < 0 || same == 0)
 		return rc;
 	hole.kind = G4_HOLE;
@@ -263,8 +265,8 @@ G4_FN static int dig_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, 
 G4_FN static void take_memory(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair)
 {
 	if (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS) {
-		pair->c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair->c.sums));
-		pair->to_sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair->to_sums));
+		pair->c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, PAIR_SUMS * sizeof(*pair->c.sums));
+		pair->to_sums = (struct g4_sum_entry *)g4_scratch_take(wg, PAIR_SUMS * sizeof(*pair->to_sums));
 	}
 	pair->from_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
 	pair->to_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
@@ -329,7 +331,7 @@ G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64
 	if (pair.c.sums != NULL) {
 		const void *const zeros[1] = {pair.from_bytes};
 		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, zeros, 1, pair.c.sums);
-		for (uint32_t k = 1; k < CLONE_SUMS; k++)
+		for (uint32_t k = 1; k < PAIR_SUMS; k++)
 			pair.c.sums[k] = pair.c.sums[0];
 	}
 	rc = go(wg, fs, &pair, pages, done);

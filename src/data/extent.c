@@ -46,6 +46,24 @@ G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	return g4_share_acquire(wg, &fs->alloc, txn, address, pages);
 }
 
+G4_FN int g4_extent_share_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address)
+{
+	return g4_share_acquire_whole(wg, &fs->alloc, txn, address);
+}
+
+G4_FN int g4_extent_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   struct g4_address address)
+{
+	return g4_share_divide(wg, &fs->alloc, txn, address, &inode->map_reservation);
+}
+
+G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uint64_t pages)
+{
+	if (!g4_load32_acq(&fs->alloc.counts_regions))
+		return 0;
+	return (page + pages - 1) / G4_INDIRECT_SLOTS - page / G4_INDIRECT_SLOTS + 1;
+}
+
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 				const struct g4_sum_entry *sum, uint64_t domain, uint32_t mark)
 {

@@ -31,6 +31,16 @@ G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 /* A pointer leads to space that another one leads to already. The errors of g4_share_acquire(). Of one region. */
 G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			  uint64_t pages);
+/* The same of a large pointer to a region, while another large one leads there. */
+G4_FN int g4_extent_share_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address);
+/*
+ * A large pointer to a region that was written is about to become 512, which may take a page of the inode's reservation for its map, or a
+ * free one. Where that fails nothing has changed; where what is to follow fails it may stay.
+ */
+G4_FN int g4_extent_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   struct g4_address address);
+/* How many pages of metadata dividing large pointers may take, one for each region that pages of a file lie in. */
+G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uint64_t pages);
 /*
  * The same of a page that the table of contents has under this sum, in a domain, and with a mark (alloc/share.h) had all the time. -G4_E_AGAIN:
  * it has it no more, or can not be shared.

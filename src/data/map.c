@@ -279,6 +279,7 @@ struct target {
 	uint64_t pages;
 	bool written;
 	bool shared;			 /* the space has an owner already; else it is claimed and not published */
+	bool whole;			 /* shared: from a large pointer */
 	bool found;			 /* shared: by an entry of the table of contents, which may go */
 	bool prepares;			 /* not written, and to have sums when it is */
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
@@ -417,7 +418,8 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		return rc;
 	rc = g4_path_read_entry(wg, fs, inode, path, &before);
 	if (rc == 0 && moves && target->shared)
-		rc = g4_extent_share(wg, fs, txn, address, G4_INDIRECT_SLOTS);
+		rc = target->whole ? g4_extent_share_whole(wg, fs, txn, address) :
+				     g4_extent_share(wg, fs, txn, address, G4_INDIRECT_SLOTS);
 	if (rc < 0)
 		return rc;
 	if (sums)
@@ -502,17 +504,17 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     struct g4_address address, uint64_t pages, bool written, const struct g4_sum_entry *sums,
 		     uint64_t *done)
 {
-	const struct target target = {address, pages, written, false, false, !written && g4_sums_wanted(fs, inode),
-				      sums,    NULL};
+	const bool prepares = !written && g4_sums_wanted(fs, inode);
+	const struct target target = {address, pages, written, false, false, false, prepares, sums, NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
 
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
-		       uint64_t *done)
+		       uint64_t page, struct g4_address address, uint64_t pages, bool whole,
+		       const struct g4_sum_entry *sums, uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, false, false, sums, NULL};
+	const struct target target = {address, pages, true, true, whole, false, false, sums, NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
@@ -521,7 +523,7 @@ G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 			     const uint32_t *marks, uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, true, false, sums, marks};
+	const struct target target = {address, pages, true, true, false, true, false, sums, marks};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }

@@ -58,11 +58,12 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     uint64_t *done);
 /*
  * The same for written pages that another inode, which is locked as well, or another place of this one leads to already: they
- * get an owner more. -G4_E_NOSPC, -G4_E_MLINK: this can not be done, and what is not *done has not changed.
+ * get an owner more. `whole`: a pointer to 2 MiB or more leads there, which stays. -G4_E_NOSPC, -G4_E_MLINK: this can not be done, and
+ * what is not *done has not changed.
  */
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
-		       uint64_t *done);
+		       uint64_t page, struct g4_address address, uint64_t pages, bool whole,
+		       const struct g4_sum_entry *sums, uint64_t *done);
 /* The same for pages that the table of contents has under these sums, and marks, of each. -G4_E_AGAIN: it has the next one no more. */
 G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
