@@ -688,6 +688,17 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 	return rc;
 }
 
+/* Frees what is empty when owners have gone. */
+G4_FN static int drop_empty(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
+			    uint32_t first, uint64_t pages)
+{
+	int rc = 0;
+
+	if (c->owners != G4_NO_LINE && g4_shares_owners(alloc, c)->shared == 0)
+		rc = drop_owners(wg, alloc, txn, c);
+	return rc < 0 ? rc : drop_unused(wg, alloc, txn, c, first, pages);
+}
+
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
@@ -706,14 +717,37 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		rc = g4_alloc_free(wg, alloc, txn, address, pages);
 	} else if (rc == 0) {
 		rc = release_counted(wg, alloc, txn, &c, address, pages);
-		if (rc == 0 && c.owners != G4_NO_LINE && g4_shares_owners(alloc, &c)->shared == 0)
-			rc = drop_owners(wg, alloc, txn, &c);
 		if (rc == 0)
-			rc = drop_unused(wg, alloc, txn, &c, (uint32_t)(page % G4_REGION_PAGES), pages);
+			rc = drop_empty(wg, alloc, txn, &c, (uint32_t)(page % G4_REGION_PAGES), pages);
 	}
 	g4_shares_put_counts(alloc, &c);
 	g4_unlock(lock);
 	return rc;
+}
+
+G4_FN int g4_share_leave(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address)
+{
+	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
+	const uint32_t at = (uint32_t)(page % G4_REGION_PAGES);
+	struct g4_shares_lines c;
+	struct more more;
+	bool several = false;
+
+	if (!g4_layout_holds(&alloc->meta->layout, address))
+		return -G4_E_CORRUPT_MAP;
+	g4_lock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
+	int rc = g4_shares_get_counts(wg, alloc, region, &c);
+	if (rc == 0 && c.shares != G4_NO_LINE) {
+		look_at_more(wg, alloc, &c, &more);
+		several = has_own(alloc, &c, &more, at);
+	}
+	if (several) {
+		take_owner(wg, alloc, txn, &c, &more, at);
+		rc = drop_empty(wg, alloc, txn, &c, at, 1);
+	}
+	g4_shares_put_counts(alloc, &c);
+	g4_unlock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
+	return rc < 0 ? rc : several;
 }
 
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages)

@@ -75,6 +75,12 @@ G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, stru
  */
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
+/*
+ * One owner less of a page of metadata, if it has several: 1. 0: it has one, the caller's, who frees what it stands for; nothing has changed.
+ * Needs no space, and G4_SHARE_LEAVE_CREDITS.
+ */
+G4_FN int g4_share_leave(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
+#define G4_SHARE_LEAVE_CREDITS G4_SHARE_RELEASE_CREDITS(0)
 /* Whether anything is shared in the groups that pages lie in: 0, 1, or an error. No transaction. */
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
 

@@ -41,7 +41,7 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 {
 	static const char *const incompat[] = {"htree",	 "resizing", "tag",	    "sums",    "shared", "disks",
 					       "parity", "listed",   "rebuild",	    "domains", "chunks", "buffered",
-					       "spare",	 "moved",    "shared_maps", "whole"};
+					       "spare",	 "moved",    "shared_maps", "whole",   "rows"};
 	G4_STATIC_ASSERT(G4_FEATURES_INCOMPAT >> sizeof(incompat) / sizeof(incompat[0]) == 0,
 			 "each feature that is known has a name");
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));

@@ -5,6 +5,7 @@
  */
 #include "data/clone.h"
 #include "data/dirty.h"
+#include "data/extent.h"
 #include "data/fetch.h"
 #include "data/map.h"
 #include "data/sums.h"
@@ -22,6 +23,7 @@ struct clone {
 	uint64_t from_page, to_page; /* the next ones */
 	struct g4_sum_entry
 		*sums; /* memory for CLONE_SUMS of them, or PAIR_SUMS of a pair; NULL: the file system has none */
+	bool apart;    /* the next run is to have sums of its own */
 	bool has_sums; /* the pages of the next run are what the target had: their sums, in `sums`, stay */
 };
 
@@ -37,17 +39,31 @@ G4_FN static int get_sums(struct g4_wg *wg, struct g4_fs *fs, const struct clone
 	return rc;
 }
 
+/* 1: a run is a page of 2 MiB whose pages of sums may be shared as well: its entry; 0, or an error. */
+G4_FN static int get_row(struct g4_wg *wg, struct g4_fs *fs, const struct clone *c, const struct g4_run *run,
+			 struct g4_sum_entry *entry)
+{
+	if (c->sums == NULL || c->has_sums || c->apart || !g4_extent_shares_rows(fs) || run->kind != G4_WRITTEN ||
+	    run->level != 1 || run->pages != G4_INDIRECT_SLOTS || c->to_page % G4_INDIRECT_SLOTS != 0)
+		return 0;
+	return g4_map_row(wg, fs, c->from, c->from_page, entry);
+}
+
 /* One transaction: a run of the source, or a part of it. *pages of it are done. */
 G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, struct g4_run *run, uint64_t end_bytes,
 			   uint64_t *pages)
 {
 	const uint64_t size = c->to->size;
+	struct g4_sum_entry row;
 	struct g4_txn txn;
 	bool any = false;
 	int rc = 0;
 
 	*pages = 0;
-	if (run->kind == G4_WRITTEN)
+	const int shares_row = get_row(wg, fs, c, run, &row);
+	if (shares_row < 0)
+		return shares_row;
+	if (run->kind == G4_WRITTEN && !shares_row)
 		rc = get_sums(wg, fs, c, run->pages, &any);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
@@ -55,7 +71,9 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 		return rc;
 	if (run->kind == G4_WRITTEN) {
 		rc = g4_map_share(wg, fs, &txn, c->to, c->to_page, run->address, run->pages, run->level > 0,
-				  any ? c->sums : NULL, pages);
+				  any ? c->sums : NULL, shares_row ? &row : NULL, pages);
+		c->apart = rc == -G4_E_AGAIN && shares_row;
+		rc = c->apart ? 0 : rc;
 	} else {
 		uint64_t next;
 		rc = g4_map_clear(wg, fs, &txn, c->to, c->to_page, c->to_page + run->pages, &next);
@@ -92,7 +110,7 @@ G4_FN static int settle(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint3
 G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			uint64_t to_page, uint64_t pages, uint64_t end_bytes, uint64_t *done)
 {
-	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false};
+	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, false};
 	int rc = 0;
 
 	*done = 0;
@@ -294,7 +312,7 @@ G4_FN static int go(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, uint6
 G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done)
 {
-	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, true},
+	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, true},
 			    compare,
 			    false,
 			    NULL,
@@ -319,7 +337,7 @@ G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64
 		      uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	struct pair pair = {{inode, inode, page, page, NULL, true}, compare, true, NULL, NULL, NULL};
+	struct pair pair = {{inode, inode, page, page, NULL, false, true}, compare, true, NULL, NULL, NULL};
 
 	*done = 0;
 	int rc = g4_writeback(wg, fs, index);

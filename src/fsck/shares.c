@@ -277,7 +277,8 @@ static struct g4_address write_region(struct g4_fsck *fsck, const struct g4_fsck
 void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 {
 	/* of shared maps no count may be left, and no page that led to one */
-	if (!fsck->owners_wrong || (fsck->group_shares == NULL && fsck->maps == NULL) || !make_groups(fsck))
+	if (!fsck->owners_wrong || (fsck->group_shares == NULL && fsck->maps == NULL && fsck->rows == NULL) ||
+	    !make_groups(fsck))
 		return;
 	for (uint64_t i = 0; i < fsck->owner_count; i++)
 		if (!g4_address_is_none(fsck->owners[i].address))
