@@ -72,6 +72,7 @@ struct g4_alloc {
 	struct g4_lock load_locks[16];
 	struct g4_lock share_locks[G4_SHARE_LOCKS]; /* by group: counts of owners (share.h) */
 	uint32_t buffers_owners;		    /* the image has the feature BUFFERED */
+	uint32_t counts_regions;		    /* the same of WHOLE */
 	uint32_t unlisted[G4_SHARE_MARKS]; /* by a hash of pages: how often one was taken from the list (share.h) */
 	uint32_t slab_cursor;		   /* the group where the next look for a slab begins */
 	uint32_t slab_users; /* shards and kinds that ever filled a slab: so many known slabs may be theirs */

@@ -6,130 +6,21 @@
 #include "alloc/share.h"
 
 #include "alloc/buffered.h"
+#include "alloc/share_lines.h"
 
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
 
-/* The lines of what leads to the counts of a region, referenced; G4_NO_LINE: there is none. */
-struct counts {
-	uint64_t group;
-	uint32_t region; /* of the group */
-	uint32_t map, shares, owners, buffered;
-};
-
-G4_FN static struct g4_lock *lock_of(struct g4_alloc *alloc, uint64_t group)
-{
-	return &alloc->share_locks[group % G4_SHARE_LOCKS];
-}
-
-G4_FN static struct g4_alloc_page *map_of(struct g4_alloc *alloc, const struct counts *c)
-{
-	return (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, c->map);
-}
-
-G4_FN static struct g4_shares_page *shares_of(struct g4_alloc *alloc, const struct counts *c)
-{
-	return (struct g4_shares_page *)g4_line_data(alloc->meta->cache, c->shares);
-}
-
-G4_FN static struct g4_owners_page *owners_of(struct g4_alloc *alloc, const struct counts *c)
-{
-	return (struct g4_owners_page *)g4_line_data(alloc->meta->cache, c->owners);
-}
-
-G4_FN static struct g4_buffered_page *buffered_of(struct g4_alloc *alloc, const struct counts *c)
-{
-	return (struct g4_buffered_page *)g4_line_data(alloc->meta->cache, c->buffered);
-}
-
-G4_FN static void put(struct g4_alloc *alloc, uint32_t *line)
-{
-	if (*line != G4_NO_LINE)
-		g4_cache_put(alloc->meta->cache, *line);
-	*line = G4_NO_LINE;
-}
-
-/* Also behind a get_counts() that has failed. */
-G4_FN static void put_counts(struct g4_alloc *alloc, struct counts *c)
-{
-	put(alloc, &c->buffered);
-	put(alloc, &c->owners);
-	put(alloc, &c->shares);
-	put(alloc, &c->map);
-}
-
-/* The group's lock is held. What leads to the counts of a region, and the listed pages. */
-G4_FN static int get_shares(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, struct counts *c)
-{
-	int rc;
-
-	c->group = region / G4_GROUP_REGIONS;
-	c->region = (uint32_t)(region % G4_GROUP_REGIONS);
-	c->map = c->shares = c->owners = c->buffered = G4_NO_LINE;
-	rc = g4_alloc_get_map(wg, alloc, c->group, &c->map);
-	if (rc == 0 && map_of(alloc, c)->shares != 0) {
-		rc = g4_meta_get(wg, alloc->meta, g4_address_from(map_of(alloc, c)->shares), G4_BLOCK_SHARES,
-				 &c->shares);
-		if (rc == 0 && shares_of(alloc, c)->group != c->group)
-			rc = -G4_E_CORRUPT_ALLOC;
-	}
-	if (rc < 0)
-		put_counts(alloc, c);
-	return rc;
-}
-
-/* The page of counts of c's region, if there is one; G4_NO_LINE after an error. */
-G4_FN static int get_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct counts *c)
-{
-	const uint64_t address = shares_of(alloc, c)->owners[c->region];
-	int rc = 0;
-
-	if (address != 0)
-		rc = g4_meta_get(wg, alloc->meta, g4_address_from(address), G4_BLOCK_OWNERS, &c->owners);
-	if (rc < 0)
-		c->owners = G4_NO_LINE;
-	if (rc == 0 && address != 0 && owners_of(alloc, c)->region != c->group * G4_GROUP_REGIONS + c->region) {
-		put(alloc, &c->owners);
-		rc = -G4_E_CORRUPT_ALLOC;
-	}
-	return rc;
-}
-
-/* The group's page of buffered owners, if there is one. */
-G4_FN static int get_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct counts *c)
-{
-	const uint64_t address = shares_of(alloc, c)->buffered;
-
-	if (address == 0 || !g4_load32_acq(&alloc->buffers_owners)) /* without the feature it is reserved */
-		return 0;
-	int rc = g4_meta_get(wg, alloc->meta, g4_address_from(address), G4_BLOCK_BUFFERED, &c->buffered);
-	if (rc < 0)
-		c->buffered = G4_NO_LINE;
-	return rc == 0 && buffered_of(alloc, c)->group != c->group ? -G4_E_CORRUPT_ALLOC : rc;
-}
-
-/* The group's lock is held. */
-G4_FN static int get_counts(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, struct counts *c)
-{
-	int rc = get_shares(wg, alloc, region, c);
-
-	if (rc == 0 && c->shares != G4_NO_LINE)
-		rc = get_owners(wg, alloc, c);
-	if (rc == 0 && c->shares != G4_NO_LINE)
-		rc = get_buffered(wg, alloc, c);
-	if (rc < 0)
-		put_counts(alloc, c);
-	return rc;
-}
-
-/* A page of counts out of the *reserved pages. */
+/* A page of counts out of the *reserved pages, or of what is free. */
 G4_FN static int make_page(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t type,
 			   uint64_t *reserved, struct g4_address *address, uint32_t *line)
 {
-	int rc = g4_alloc_reserved_metadata(wg, alloc, txn, address);
+	const bool from_reserved = *reserved > 0;
+	int rc = from_reserved ? g4_alloc_reserved_metadata(wg, alloc, txn, address) :
+				 g4_alloc_metadata(wg, alloc, txn, address);
 
 	if (rc < 0)
 		return rc;
-	--*reserved;
+	*reserved -= from_reserved;
 	rc = g4_meta_new(wg, alloc->meta, *address, type, line);
 	if (rc == 0)
 		g4_txn_dirty(txn, *line);
@@ -138,7 +29,7 @@ G4_FN static int make_page(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 
 /* Makes the page of the group, if there is none. */
 G4_FN static int make_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *reserved,
-			     struct counts *c)
+			     struct g4_shares_lines *c)
 {
 	struct g4_address address;
 
@@ -146,9 +37,9 @@ G4_FN static int make_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 		return 0;
 	int rc = make_page(wg, alloc, txn, G4_BLOCK_SHARES, reserved, &address, &c->shares);
 	if (rc == 0) {
-		shares_of(alloc, c)->group = c->group;
+		g4_shares_of(alloc, c)->group = c->group;
 		g4_txn_dirty(txn, c->map);
-		map_of(alloc, c)->shares = g4_address_stored(address);
+		g4_shares_map(alloc, c)->shares = g4_address_stored(address);
 	}
 	return rc;
 }
@@ -157,7 +48,7 @@ G4_FN static int make_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
  * Makes a page below the group's, and that, if there is none, which is dirty then: the caller has it lead to *address.
  * -G4_E_NOSPC: there is no room, and nothing has changed.
  */
-G4_FN static int make_below(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int make_below(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			    uint32_t type, struct g4_address *address, uint32_t *line)
 {
 	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
@@ -173,74 +64,79 @@ G4_FN static int make_below(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	return rc;
 }
 
-/* Makes what get_counts() has not found: a page of counts. */
-G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+/* A page of counts that was made: the group's, which is dirty, leads to it. */
+G4_FN static void lead_to_counts(struct g4_alloc *alloc, struct g4_shares_lines *c, struct g4_address address)
+{
+	g4_shares_owners(alloc, c)->region = c->group * G4_GROUP_REGIONS + c->region;
+	g4_shares_of(alloc, c)->owners[c->region] = g4_address_stored(address);
+}
+
+/* Makes what g4_shares_get_counts() has not found: a page of counts. */
+G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
 	struct g4_address address;
 	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_OWNERS, &address, &c->owners);
 
-	if (rc == 0) {
-		owners_of(alloc, c)->region = c->group * G4_GROUP_REGIONS + c->region;
-		shares_of(alloc, c)->owners[c->region] = g4_address_stored(address);
-	}
+	if (rc == 0)
+		lead_to_counts(alloc, c, address);
 	return rc;
 }
 
 /* The same of the group's page of buffered owners. */
-G4_FN static int make_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+G4_FN static int make_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
 	struct g4_address address;
 	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_BUFFERED, &address, &c->buffered);
 
 	if (rc == 0) {
-		buffered_of(alloc, c)->group = c->group;
-		shares_of(alloc, c)->buffered = g4_address_stored(address);
+		g4_shares_buffered(alloc, c)->group = c->group;
+		g4_shares_of(alloc, c)->buffered = g4_address_stored(address);
 	}
 	return rc;
 }
 
-/* Frees the page of the group if it leads to nothing. */
-G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+/* Frees the page of the group if it leads to nothing, and counts nothing. */
+G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
-	const struct g4_shares_page *shares = shares_of(alloc, c);
+	const struct g4_shares_page *shares = g4_shares_of(alloc, c);
 
 	if (shares->buffered != 0)
 		return 0;
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
-		if (shares->owners[region] != 0)
+		if (shares->owners[region] != 0 || g4_shares_whole(alloc, c, region) != 0)
 			return 0;
 		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
 			if (shares->listings[region][quarter] != 0)
 				return 0;
 	}
-	const struct g4_address address = g4_address_from(map_of(alloc, c)->shares);
+	const struct g4_address address = g4_address_from(g4_shares_map(alloc, c)->shares);
 	g4_txn_dirty(txn, c->map);
-	map_of(alloc, c)->shares = 0;
-	put(alloc, &c->shares);
+	g4_shares_map(alloc, c)->shares = 0;
+	g4_shares_put(alloc, &c->shares);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
 /* Frees a page in which no count is left. */
-G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
-	struct g4_shares_page *shares = shares_of(alloc, c);
+	struct g4_shares_page *shares = g4_shares_of(alloc, c);
 	const struct g4_address address = g4_address_from(shares->owners[c->region]);
 
 	g4_txn_dirty(txn, c->shares);
 	shares->owners[c->region] = 0;
-	put(alloc, &c->owners);
+	g4_shares_put(alloc, &c->owners);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
 /* Frees the page of buffered owners if it is empty. */
-G4_FN static int drop_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+G4_FN static int drop_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
-	if (c->buffered == G4_NO_LINE || buffered_of(alloc, c)->count != 0)
+	if (c->buffered == G4_NO_LINE || g4_shares_buffered(alloc, c)->count != 0)
 		return 0;
-	const struct g4_address address = g4_address_from(shares_of(alloc, c)->buffered);
+	const struct g4_address address = g4_address_from(g4_shares_of(alloc, c)->buffered);
 	g4_txn_dirty(txn, c->shares);
-	shares_of(alloc, c)->buffered = 0;
-	put(alloc, &c->buffered);
+	g4_shares_of(alloc, c)->buffered = 0;
+	g4_shares_put(alloc, &c->buffered);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
@@ -248,13 +144,16 @@ G4_FN static int drop_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 struct more {
 	uint64_t buffered[G4_REGION_WORDS]; /* bits of those that have a buffered one */
 	bool any_buffered;
+	bool whole; /* all have one that is counted for the region */
 };
 
-G4_FN static void look_at_more(struct g4_wg *wg, struct g4_alloc *alloc, const struct counts *c, struct more *more)
+G4_FN static void look_at_more(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_shares_lines *c,
+			       struct more *more)
 {
 	more->any_buffered = false;
+	more->whole = g4_shares_whole(alloc, c, c->region) != 0;
 	if (c->buffered != G4_NO_LINE)
-		more->any_buffered = g4_buffered_look(wg, buffered_of(alloc, c), c->region, more->buffered);
+		more->any_buffered = g4_buffered_look(wg, g4_shares_buffered(alloc, c), c->region, more->buffered);
 }
 
 G4_FN static bool has_buffered(const struct more *more, uint32_t at)
@@ -262,19 +161,26 @@ G4_FN static bool has_buffered(const struct more *more, uint32_t at)
 	return more->any_buffered && (more->buffered[at / 64] >> at % 64 & 1) != 0;
 }
 
-/* Whether page `at` of the region has several owners. */
-G4_FN static bool has_more(struct g4_alloc *alloc, const struct counts *c, const struct more *more, uint32_t at)
+/* Whether page `at` of the region has an owner beyond the first that is counted for it alone. */
+G4_FN static bool has_own(struct g4_alloc *alloc, const struct g4_shares_lines *c, const struct more *more, uint32_t at)
 {
-	return (c->owners != G4_NO_LINE && owners_of(alloc, c)->more[at] != 0) || has_buffered(more, at);
+	return (c->owners != G4_NO_LINE && g4_shares_owners(alloc, c)->more[at] != 0) || has_buffered(more, at);
+}
+
+/* Whether it has several owners. */
+G4_FN static bool has_more(struct g4_alloc *alloc, const struct g4_shares_lines *c, const struct more *more,
+			   uint32_t at)
+{
+	return more->whole || has_own(alloc, c, more, at);
 }
 
 /* ------------------------------------------------------------------ listed pages */
 
 /* The page of sums of a quarter, which there is; referenced. */
-G4_FN static int get_listing(struct g4_wg *wg, struct g4_alloc *alloc, const struct counts *c, uint32_t quarter,
-			     uint32_t *line)
+G4_FN static int get_listing(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_shares_lines *c,
+			     uint32_t quarter, uint32_t *line)
 {
-	const struct g4_address address = g4_address_from(shares_of(alloc, c)->listings[c->region][quarter]);
+	const struct g4_address address = g4_address_from(g4_shares_of(alloc, c)->listings[c->region][quarter]);
 	int rc = g4_meta_get(wg, alloc->meta, address, G4_BLOCK_LISTING, line);
 
 	if (rc == 0) {
@@ -287,12 +193,12 @@ G4_FN static int get_listing(struct g4_wg *wg, struct g4_alloc *alloc, const str
 }
 
 /* 1: page `at` of the region is listed with this sum. The group's lock is held. */
-G4_FN static int is_listed(struct g4_wg *wg, struct g4_alloc *alloc, const struct counts *c, uint32_t at,
+G4_FN static int is_listed(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_shares_lines *c, uint32_t at,
 			   const void *sum)
 {
 	uint32_t line;
 
-	if (c->shares == G4_NO_LINE || !g4_listed(shares_of(alloc, c), c->region, at))
+	if (c->shares == G4_NO_LINE || !g4_listed(g4_shares_of(alloc, c), c->region, at))
 		return 0;
 	int rc = get_listing(wg, alloc, c, at / G4_LISTING_PAGES, &line);
 	if (rc < 0)
@@ -303,10 +209,10 @@ G4_FN static int is_listed(struct g4_wg *wg, struct g4_alloc *alloc, const struc
 	return rc;
 }
 
-G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			      uint32_t quarter)
 {
-	g4_le64 *place = &shares_of(alloc, c)->listings[c->region][quarter];
+	g4_le64 *place = &g4_shares_of(alloc, c)->listings[c->region][quarter];
 	const struct g4_address address = g4_address_from(*place);
 
 	*place = 0;
@@ -314,26 +220,26 @@ G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 }
 
 /* A page of the region is listed no more. */
-G4_FN static void unlist(struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c, uint32_t at)
+G4_FN static void unlist(struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c, uint32_t at)
 {
-	if (c->shares == G4_NO_LINE || !g4_listed(shares_of(alloc, c), c->region, at))
+	if (c->shares == G4_NO_LINE || !g4_listed(g4_shares_of(alloc, c), c->region, at))
 		return;
 	g4_txn_dirty(txn, c->shares);
-	shares_of(alloc, c)->listed[c->region][at / 64] &= ~(UINT64_C(1) << at % 64);
+	g4_shares_of(alloc, c)->listed[c->region][at / 64] &= ~(UINT64_C(1) << at % 64);
 	const uint64_t page = (c->group * G4_GROUP_REGIONS + c->region) * G4_REGION_PAGES + at;
 	g4_add32(g4_share_mark_of(alloc, g4_page_address(page)), 2);
 }
 
 /* Frees pages of sums of which none is listed, of the quarters that pages of the region lie in. */
-G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			       uint32_t first, uint64_t pages)
 {
 	const uint32_t last = (uint32_t)(first + pages - 1) / G4_LISTING_PAGES;
 	int rc = 0;
 
 	for (uint32_t quarter = first / G4_LISTING_PAGES; quarter <= last && rc == 0; quarter++)
-		if (shares_of(alloc, c)->listings[c->region][quarter] != 0 &&
-		    !g4_listed_any(shares_of(alloc, c), c->region, quarter)) {
+		if (g4_shares_of(alloc, c)->listings[c->region][quarter] != 0 &&
+		    !g4_listed_any(g4_shares_of(alloc, c), c->region, quarter)) {
 			g4_txn_dirty(txn, c->shares);
 			rc = free_listing(wg, alloc, txn, c, quarter);
 		}
@@ -341,7 +247,7 @@ G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 }
 
 /* Frees what is empty, of the group and of the quarters that pages of the region lie in. */
-G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			     uint32_t first, uint64_t pages)
 {
 	int rc = drop_buffered(wg, alloc, txn, c);
@@ -352,7 +258,7 @@ G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 }
 
 /* Makes what there is not of a quarter's page of sums; it is referenced. -G4_E_NOSPC: there is no room, and nothing has changed. */
-G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			      uint32_t quarter, uint32_t *line)
 {
 	struct g4_address address;
@@ -362,29 +268,30 @@ G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, *line);
 		page->region = c->group * G4_GROUP_REGIONS + c->region;
 		page->quarter = quarter;
-		shares_of(alloc, c)->listings[c->region][quarter] = g4_address_stored(address);
+		g4_shares_of(alloc, c)->listings[c->region][quarter] = g4_address_stored(address);
 	}
 	return rc;
 }
 
 /* Where the counts of the region that an address lies in are, and their lock, which is held then unless there is an error. */
-G4_FN static int lock_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, struct counts *c)
+G4_FN static int lock_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address,
+			     struct g4_shares_lines *c)
 {
 	const uint64_t region = g4_address_page(address) / G4_REGION_PAGES;
 
 	if (!g4_layout_holds(&alloc->meta->layout, address))
 		return -G4_E_CORRUPT_MAP;
-	g4_lock(lock_of(alloc, region / G4_GROUP_REGIONS));
-	const int rc = get_shares(wg, alloc, region, c);
+	g4_lock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
+	const int rc = g4_shares_get(wg, alloc, region, c);
 	if (rc < 0)
-		g4_unlock(lock_of(alloc, region / G4_GROUP_REGIONS));
+		g4_unlock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
 	return rc;
 }
 
-G4_FN static void unlock_shares(struct g4_alloc *alloc, struct counts *c)
+G4_FN static void unlock_shares(struct g4_alloc *alloc, struct g4_shares_lines *c)
 {
-	put_counts(alloc, c);
-	g4_unlock(lock_of(alloc, c->group));
+	g4_shares_put_counts(alloc, c);
+	g4_unlock(g4_shares_lock(alloc, c->group));
 }
 
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
@@ -392,13 +299,13 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 {
 	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
 	const uint32_t quarter = first / G4_LISTING_PAGES;
-	struct counts c;
+	struct g4_shares_lines c;
 	uint32_t line;
 	int rc = lock_shares(wg, alloc, address, &c);
 
 	if (rc < 0)
 		return 0;
-	const bool there = c.shares != G4_NO_LINE && shares_of(alloc, &c)->listings[c.region][quarter] != 0;
+	const bool there = c.shares != G4_NO_LINE && g4_shares_of(alloc, &c)->listings[c.region][quarter] != 0;
 	rc = there ? get_listing(wg, alloc, &c, quarter, &line) : make_listing(wg, alloc, txn, &c, quarter, &line);
 	if (rc == 0) {
 		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
@@ -408,7 +315,7 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 			const uint32_t at = first + i;
 			const struct g4_listing_key key = g4_listing_key(&sums[i], domain);
 			memcpy(page->sums[at % G4_LISTING_PAGES], key.bytes, G4_LISTING_SUM_BYTES);
-			shares_of(alloc, &c)->listed[c.region][at / 64] |= UINT64_C(1) << at % 64;
+			g4_shares_of(alloc, &c)->listed[c.region][at / 64] |= UINT64_C(1) << at % 64;
 		}
 		g4_cache_put(alloc->meta->cache, line);
 		rc = 1;
@@ -421,7 +328,7 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 
 G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address)
 {
-	struct counts c;
+	struct g4_shares_lines c;
 	int rc = lock_shares(wg, alloc, address, &c);
 
 	if (rc < 0)
@@ -433,7 +340,7 @@ G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 
 G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, const void *sum)
 {
-	struct counts c;
+	struct g4_shares_lines c;
 	int rc = lock_shares(wg, alloc, address, &c);
 
 	if (rc < 0)
@@ -445,16 +352,16 @@ G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 
 /* Of the group that is locked; *c is to be put, also after an error. */
 G4_FN static int get_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
-			    uint64_t bits[G4_LISTING_WORDS], struct counts *c)
+			    uint64_t bits[G4_LISTING_WORDS], struct g4_shares_lines *c)
 {
 	const uint32_t region = quarter / G4_LISTING_QUARTERS, part = quarter % G4_LISTING_QUARTERS;
-	int rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + region, c);
+	int rc = g4_shares_get(wg, alloc, group * G4_GROUP_REGIONS + region, c);
 
 	memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
 	if (rc == 0 && c->shares == G4_NO_LINE)
 		rc = -G4_E_NOENT;
 	if (rc == 0)
-		memcpy(bits, &shares_of(alloc, c)->listed[region][part * G4_LISTING_WORDS],
+		memcpy(bits, &g4_shares_of(alloc, c)->listed[region][part * G4_LISTING_WORDS],
 		       G4_LISTING_WORDS * sizeof(*bits));
 	return rc;
 }
@@ -463,15 +370,15 @@ G4_FN int g4_share_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t gro
 			  uint64_t bits[G4_LISTING_WORDS], struct g4_address *sums)
 {
 	const uint32_t part = quarter % G4_LISTING_QUARTERS;
-	struct counts c;
+	struct g4_shares_lines c;
 
 	*sums = G4_NO_ADDRESS;
-	g4_lock(lock_of(alloc, group));
+	g4_lock(g4_shares_lock(alloc, group));
 	const int rc = get_listed(wg, alloc, group, quarter, bits, &c);
-	if (rc == 0 && g4_listed_any(shares_of(alloc, &c), c.region, part))
-		*sums = g4_address_from(shares_of(alloc, &c)->listings[c.region][part]);
-	put_counts(alloc, &c);
-	g4_unlock(lock_of(alloc, group));
+	if (rc == 0 && g4_listed_any(g4_shares_of(alloc, &c), c.region, part))
+		*sums = g4_address_from(g4_shares_of(alloc, &c)->listings[c.region][part]);
+	g4_shares_put_counts(alloc, &c);
+	g4_unlock(g4_shares_lock(alloc, group));
 	return rc;
 }
 
@@ -479,12 +386,12 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 			       uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to)
 {
 	const uint32_t part = quarter % G4_LISTING_QUARTERS;
-	struct counts c;
+	struct g4_shares_lines c;
 	uint32_t line;
 
-	g4_lock(lock_of(alloc, group));
+	g4_lock(g4_shares_lock(alloc, group));
 	int rc = get_listed(wg, alloc, group, quarter, bits, &c);
-	if (rc == 0 && g4_listed_any(shares_of(alloc, &c), c.region, part)) {
+	if (rc == 0 && g4_listed_any(g4_shares_of(alloc, &c), c.region, part)) {
 		rc = get_listing(wg, alloc, &c, part, &line);
 		if (rc == 0) {
 			memcpy(to, g4_line_data(alloc->meta->cache, line), sizeof(*to));
@@ -493,8 +400,8 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 			memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
 		}
 	}
-	put_counts(alloc, &c);
-	g4_unlock(lock_of(alloc, group));
+	g4_shares_put_counts(alloc, &c);
+	g4_unlock(g4_shares_lock(alloc, group));
 	return rc;
 }
 
@@ -502,37 +409,41 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 			 uint64_t gone[G4_LISTING_WORDS])
 {
 	const uint32_t region = quarter / G4_LISTING_QUARTERS, first = quarter % G4_LISTING_QUARTERS * G4_LISTING_PAGES;
-	struct counts c;
+	struct g4_shares_lines c;
 	struct more more;
 
 	memset(gone, 0, G4_LISTING_WORDS * sizeof(*gone));
-	g4_lock(lock_of(alloc, group));
-	int rc = get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
+	g4_lock(g4_shares_lock(alloc, group));
+	int rc = g4_shares_get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
 	if (rc == 0)
 		look_at_more(wg, alloc, &c, &more);
 	for (uint32_t k = 0; rc == 0 && c.shares != G4_NO_LINE && k < G4_LISTING_PAGES; k++) {
-		if (!g4_listed(shares_of(alloc, &c), region, first + k) || has_more(alloc, &c, &more, first + k))
+		if (!g4_listed(g4_shares_of(alloc, &c), region, first + k) || has_more(alloc, &c, &more, first + k))
 			continue;
 		unlist(alloc, txn, &c, first + k);
 		gone[k / 64] |= UINT64_C(1) << k % 64;
 	}
 	if (rc == 0 && c.shares != G4_NO_LINE)
 		rc = drop_unused(wg, alloc, txn, &c, 0, G4_REGION_PAGES);
-	put_counts(alloc, &c);
-	g4_unlock(lock_of(alloc, group));
+	g4_shares_put_counts(alloc, &c);
+	g4_unlock(g4_shares_lock(alloc, group));
 	return rc;
 }
 
 /* ------------------------------------------------------------------ owners */
 
-/* Whether pages of a region can have an owner more; `more` of the first of them, or NULL. */
-G4_FN static int check_acquire(const struct g4_region *bits, const g4_le32 *more, uint32_t first, uint64_t pages)
+/* Whether pages of c's region can have an owner more. */
+G4_FN static int check_acquire(struct g4_alloc *alloc, const struct g4_shares_lines *c, uint32_t first, uint64_t pages)
 {
+	const struct g4_region *bits = &g4_shares_map(alloc, c)->regions[c->region];
+	const g4_le32 *more = c->owners == G4_NO_LINE ? NULL : g4_shares_owners(alloc, c)->more;
+	const uint64_t whole = g4_shares_whole(alloc, c, c->region);
+
 	for (uint64_t i = first; i < first + pages; i++) {
 		if ((g4_load64_rlx(&bits->used[i / 64]) >> i % 64 & 1) == 0 ||
 		    (g4_load64_rlx(&bits->slab[i / 64]) >> i % 64 & 1) != 0)
 			return -G4_E_CORRUPT_MAP;
-		if (more && more[i] >= MOST_OWNERS)
+		if (whole + (more ? more[i] : 0) >= MOST_OWNERS)
 			return -G4_E_MLINK;
 	}
 	return 0;
@@ -542,19 +453,20 @@ G4_FN static int check_acquire(const struct g4_region *bits, const g4_le32 *more
  * Puts the buffered owners of the region that has most of them into its page of counts. 1; 0: that can not be had, or it takes none (of a
  * hostile image), and nothing has changed; or an error.
  */
-G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, const struct counts *c)
+G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+			     const struct g4_shares_lines *c)
 {
-	struct g4_buffered_page *buffered = buffered_of(alloc, c);
-	struct counts of = *c;
+	struct g4_buffered_page *buffered = g4_shares_buffered(alloc, c);
+	struct g4_shares_lines of = *c;
 
 	of.region = g4_buffered_most(buffered);
 	of.owners = G4_NO_LINE;
-	if (get_owners(wg, alloc, &of) < 0)
+	if (g4_shares_get_owners(wg, alloc, &of) < 0)
 		return 0;
 	const int rc = of.owners == G4_NO_LINE ? make_counts(wg, alloc, txn, &of) : 0;
 	if (rc < 0)
 		return rc == -G4_E_NOSPC ? 0 : rc;
-	struct g4_owners_page *owners = owners_of(alloc, &of);
+	struct g4_owners_page *owners = g4_shares_owners(alloc, &of);
 	g4_txn_dirty(txn, of.owners);
 	g4_txn_dirty(txn, c->buffered);
 	for (uint32_t k = buffered->count; k-- > 0;) {
@@ -564,7 +476,7 @@ G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 		owners->shared += owners->more[at]++ == 0;
 		g4_buffered_take(buffered, k);
 	}
-	put(alloc, &of.owners);
+	g4_shares_put(alloc, &of.owners);
 	return buffered->count < G4_BUFFERED_MOST;
 }
 
@@ -572,7 +484,7 @@ G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
  * One owner more of page `at` of c's region, in the group's page of buffered owners. 1; 0: it is to be counted in its page of counts, which
  * the transaction changes anyway, or there is no room; or an error, half done.
  */
-G4_FN static int buffer_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int buffer_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			      uint32_t at)
 {
 	int rc = 1;
@@ -584,30 +496,46 @@ G4_FN static int buffer_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 	if (c->buffered == G4_NO_LINE) {
 		rc = make_buffered(wg, alloc, txn, c);
 		rc = rc == -G4_E_NOSPC ? 0 : rc < 0 ? rc : 1;
-	} else if (buffered_of(alloc, c)->count == G4_BUFFERED_MOST) {
+	} else if (g4_shares_buffered(alloc, c)->count == G4_BUFFERED_MOST) {
 		rc = settle_most(wg, alloc, txn, c);
 	}
 	if (rc <= 0)
 		return rc;
-	struct g4_buffered_page *buffered = buffered_of(alloc, c);
+	struct g4_buffered_page *buffered = g4_shares_buffered(alloc, c);
 	g4_txn_dirty(txn, c->buffered);
 	buffered->pages[buffered->count++] = (uint16_t)(c->region * G4_REGION_PAGES + at);
 	return 1;
 }
 
 /* Pages of c's region have an owner more, each in its page of counts. */
-G4_FN static int count_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int count_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			      uint32_t first, uint64_t pages)
 {
 	int rc = c->owners == G4_NO_LINE ? make_counts(wg, alloc, txn, c) : 0;
 
 	if (rc < 0)
 		return rc;
-	struct g4_owners_page *owners = owners_of(alloc, c);
+	struct g4_owners_page *owners = g4_shares_owners(alloc, c);
 	g4_txn_dirty(txn, c->owners);
 	for (uint64_t i = first; i < first + pages; i++)
 		owners->shared += owners->more[i]++ == 0;
 	return 0;
+}
+
+/* c's region has an owner more as a whole, in the group's page, which is made if there is none. */
+G4_FN static int count_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
+{
+	uint64_t reserved = c->shares == G4_NO_LINE;
+
+	if (!g4_alloc_reserve(alloc, reserved))
+		return -G4_E_NOSPC;
+	const int rc = make_shares(wg, alloc, txn, &reserved, c);
+	g4_alloc_unreserve(alloc, reserved);
+	if (rc == 0) {
+		g4_txn_dirty(txn, c->shares);
+		g4_shares_of(alloc, c)->whole[c->region]++;
+	}
+	return rc;
 }
 
 /* An error that says that counts can not be read, before anything has changed. */
@@ -617,21 +545,21 @@ G4_FN static bool is_unreadable(int rc)
 	       rc == -G4_E_CORRUPT_ALLOC;
 }
 
-/* With `sum`: one page, if it is listed with that, and with `mark` the same as before. */
+/* With `sum`: one page, if it is listed with that, and with `mark` the same as before. `whole`: as a region. */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			 uint64_t pages, const void *sum, uint32_t mark)
+			 uint64_t pages, bool whole, const void *sum, uint32_t mark)
 {
 	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
 	const uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
-	struct g4_lock *lock = lock_of(alloc, region / G4_GROUP_REGIONS);
-	struct counts c;
+	struct g4_lock *lock = g4_shares_lock(alloc, region / G4_GROUP_REGIONS);
+	struct g4_shares_lines c;
 	int rc;
 
 	if (g4_address_is_before(address, g4_layout_data(&alloc->meta->layout)) ||
 	    (page + pages) * G4_PAGE_BYTES > g4_layout_end(&alloc->meta->layout))
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);
-	rc = get_counts(wg, alloc, region, &c);
+	rc = g4_shares_get_counts(wg, alloc, region, &c);
 	if (rc == 0 && sum) {
 		const int listed = is_listed(wg, alloc, &c, first, sum);
 		rc = listed < 0 ? listed : listed ? 0 : -G4_E_AGAIN;
@@ -639,15 +567,16 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 			rc = -G4_E_AGAIN;
 	}
 	if (rc == 0)
-		rc = check_acquire(&map_of(alloc, &c)->regions[c.region],
-				   c.owners == G4_NO_LINE ? NULL : owners_of(alloc, &c)->more, first, pages);
+		rc = check_acquire(alloc, &c, first, pages);
 	if (sum && is_unreadable(rc))
 		rc = -G4_E_AGAIN;
-	if (rc == 0) {
+	if (rc == 0 && whole && g4_load32_acq(&alloc->counts_regions)) {
+		rc = count_whole(wg, alloc, txn, &c);
+	} else if (rc == 0) {
 		const int buffered = pages == 1 ? buffer_owner(wg, alloc, txn, &c, first) : 0;
 		rc = buffered < 0 ? buffered : buffered ? 0 : count_owners(wg, alloc, txn, &c, first, pages);
 	}
-	put_counts(alloc, &c);
+	g4_shares_put_counts(alloc, &c);
 	g4_unlock(lock);
 	return rc;
 }
@@ -655,17 +584,54 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
-	return acquire(wg, alloc, txn, address, pages, NULL, 0);
+	return acquire(wg, alloc, txn, address, pages, false, NULL, 0);
+}
+
+G4_FN int g4_share_acquire_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				 struct g4_address address)
+{
+	return acquire(wg, alloc, txn, address, G4_REGION_PAGES, true, NULL, 0);
 }
 
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				  struct g4_address address, const void *sum, uint32_t mark)
 {
-	return acquire(wg, alloc, txn, address, 1, sum, mark);
+	return acquire(wg, alloc, txn, address, 1, false, sum, mark);
+}
+
+G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			  uint64_t *reserved)
+{
+	struct g4_address made;
+	struct g4_shares_lines c;
+
+	if (!g4_load32_acq(&alloc->counts_regions))
+		return 0;
+	int rc = lock_shares(wg, alloc, address, &c);
+	if (rc < 0)
+		return rc;
+	const bool whole = g4_shares_whole(alloc, &c, c.region) != 0;
+	if (whole)
+		rc = g4_shares_get_owners(wg, alloc, &c);
+	for (uint32_t k = 0; rc == 0 && whole && c.owners != G4_NO_LINE && k < G4_REGION_PAGES; k++)
+		if (g4_shares_owners(alloc, &c)->more[k] == UINT32_MAX) /* of a hostile image: owners stay as many */
+			rc = -G4_E_CORRUPT_ALLOC;
+	if (rc == 0 && whole && c.owners == G4_NO_LINE) {
+		rc = make_page(wg, alloc, txn, G4_BLOCK_OWNERS, reserved, &made, &c.owners);
+		if (rc == 0)
+			lead_to_counts(alloc, &c, made);
+	}
+	if (rc == 0 && whole) {
+		g4_txn_dirty(txn, c.shares);
+		g4_shares_of(alloc, &c)->whole[c.region]--;
+		rc = count_owners(wg, alloc, txn, &c, 0, G4_REGION_PAGES);
+	}
+	unlock_shares(alloc, &c);
+	return rc;
 }
 
 /* Pages of which the last owner goes. */
-G4_FN static int release_last(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static int release_last(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			      struct g4_address address, uint64_t pages)
 {
 	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
@@ -676,23 +642,23 @@ G4_FN static int release_last(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 }
 
 /* One owner less of a page that has several: one that is buffered goes first, for that page is changed anyway while others come. */
-G4_FN static void take_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+G4_FN static void take_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			     const struct more *more, uint32_t at)
 {
 	if (has_buffered(more, at)) {
-		struct g4_buffered_page *buffered = buffered_of(alloc, c);
+		struct g4_buffered_page *buffered = g4_shares_buffered(alloc, c);
 		g4_txn_dirty(txn, c->buffered);
 		g4_buffered_take(buffered, g4_buffered_find(wg, buffered, c->region * G4_REGION_PAGES + at));
 		return;
 	}
-	struct g4_owners_page *owners = owners_of(alloc, c);
+	struct g4_owners_page *owners = g4_shares_owners(alloc, c);
 	g4_txn_dirty(txn, c->owners);
 	owners->shared -= --owners->more[at] == 0;
 }
 
 /* Of pages that are counted: one owner less each, and runs of those that had no other are freed. */
-G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
-				 struct g4_address address, uint64_t pages)
+G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				 struct g4_shares_lines *c, struct g4_address address, uint64_t pages)
 {
 	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
 	struct more more;
@@ -700,8 +666,17 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 	int rc = 0;
 
 	look_at_more(wg, alloc, c, &more);
+	if (more.whole && pages == G4_REGION_PAGES) {
+		g4_txn_dirty(txn, c->shares);
+		g4_shares_of(alloc, c)->whole[c->region]--;
+		return 0;
+	}
+	for (uint64_t k = 0; more.whole && k < pages;
+	     k++) /* of a hostile image: no page goes that large pointers lead to */
+		if (!has_own(alloc, c, &more, (uint32_t)(first + k)))
+			return -G4_E_CORRUPT_ALLOC;
 	for (; done < pages && rc == 0; done += run) {
-		for (run = 0; done + run < pages && !has_more(alloc, c, &more, (uint32_t)(first + done + run)); run++)
+		for (run = 0; done + run < pages && !has_own(alloc, c, &more, (uint32_t)(first + done + run)); run++)
 			;
 		if (run > 0) {
 			rc = release_last(wg, alloc, txn, c, g4_address_after_pages(address, done), run);
@@ -713,12 +688,23 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 	return rc;
 }
 
+/* Frees what is empty when owners have gone. */
+G4_FN static int drop_empty(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
+			    uint32_t first, uint64_t pages)
+{
+	int rc = 0;
+
+	if (c->owners != G4_NO_LINE && g4_shares_owners(alloc, c)->shared == 0)
+		rc = drop_owners(wg, alloc, txn, c);
+	return rc < 0 ? rc : drop_unused(wg, alloc, txn, c, first, pages);
+}
+
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
 	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
-	struct g4_lock *lock = lock_of(alloc, region / G4_GROUP_REGIONS);
-	struct counts c;
+	struct g4_lock *lock = g4_shares_lock(alloc, region / G4_GROUP_REGIONS);
+	struct g4_shares_lines c;
 	int rc;
 
 	/* a pointer to more than a region, whose space nobody shared when it was looked at, is what a hostile image has */
@@ -726,19 +712,42 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	    page % G4_REGION_PAGES + pages > G4_REGION_PAGES)
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);
-	rc = get_counts(wg, alloc, region, &c);
+	rc = g4_shares_get_counts(wg, alloc, region, &c);
 	if (rc == 0 && c.shares == G4_NO_LINE) {
 		rc = g4_alloc_free(wg, alloc, txn, address, pages);
 	} else if (rc == 0) {
 		rc = release_counted(wg, alloc, txn, &c, address, pages);
-		if (rc == 0 && c.owners != G4_NO_LINE && owners_of(alloc, &c)->shared == 0)
-			rc = drop_owners(wg, alloc, txn, &c);
 		if (rc == 0)
-			rc = drop_unused(wg, alloc, txn, &c, (uint32_t)(page % G4_REGION_PAGES), pages);
+			rc = drop_empty(wg, alloc, txn, &c, (uint32_t)(page % G4_REGION_PAGES), pages);
 	}
-	put_counts(alloc, &c);
+	g4_shares_put_counts(alloc, &c);
 	g4_unlock(lock);
 	return rc;
+}
+
+G4_FN int g4_share_leave(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address)
+{
+	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
+	const uint32_t at = (uint32_t)(page % G4_REGION_PAGES);
+	struct g4_shares_lines c;
+	struct more more;
+	bool several = false;
+
+	if (!g4_layout_holds(&alloc->meta->layout, address))
+		return -G4_E_CORRUPT_MAP;
+	g4_lock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
+	int rc = g4_shares_get_counts(wg, alloc, region, &c);
+	if (rc == 0 && c.shares != G4_NO_LINE) {
+		look_at_more(wg, alloc, &c, &more);
+		several = has_own(alloc, &c, &more, at);
+	}
+	if (several) {
+		take_owner(wg, alloc, txn, &c, &more, at);
+		rc = drop_empty(wg, alloc, txn, &c, at, 1);
+	}
+	g4_shares_put_counts(alloc, &c);
+	g4_unlock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
+	return rc < 0 ? rc : several;
 }
 
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages)
@@ -764,14 +773,14 @@ G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_a
 {
 	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
 	const uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
-	struct counts c;
+	struct g4_shares_lines c;
 	struct more more;
 	bool several = false;
 
 	if (!g4_layout_holds(&alloc->meta->layout, address))
 		return -G4_E_CORRUPT_MAP;
-	g4_lock(lock_of(alloc, region / G4_GROUP_REGIONS));
-	const int rc = get_counts(wg, alloc, region, &c);
+	g4_lock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
+	const int rc = g4_shares_get_counts(wg, alloc, region, &c);
 	if (rc == 0 && c.shares != G4_NO_LINE) {
 		uint64_t same = 1;
 		look_at_more(wg, alloc, &c, &more);
@@ -780,71 +789,7 @@ G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_a
 			same++;
 		*pages = same;
 	}
-	put_counts(alloc, &c);
-	g4_unlock(lock_of(alloc, region / G4_GROUP_REGIONS));
+	g4_shares_put_counts(alloc, &c);
+	g4_unlock(g4_shares_lock(alloc, region / G4_GROUP_REGIONS));
 	return rc < 0 ? rc : several;
-}
-
-/* ------------------------------------------------------------------ scrub */
-
-/* The group's lock is held; *c is to be put, also after an error. */
-G4_FN static int find_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t n, struct counts *c,
-			    struct g4_address *address, uint32_t *type)
-{
-	const uint32_t step = 1 + G4_LISTING_QUARTERS, region = n ? (n - 1) / step : 0, k = n ? (n - 1) % step : 0;
-	const bool is_buffered = n == G4_SHARE_PLACES - 1;
-	uint64_t at;
-
-	c->map = c->shares = c->owners = c->buffered = G4_NO_LINE;
-	if (n == 0) { /* it need not be whole */
-		c->group = group;
-		int rc = g4_alloc_get_map(wg, alloc, group, &c->map);
-		if (rc < 0)
-			return rc;
-		at = map_of(alloc, c)->shares;
-		*type = G4_BLOCK_SHARES;
-	} else {
-		int rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + (is_buffered ? 0 : region), c);
-		if (rc < 0 || c->shares == G4_NO_LINE)
-			return rc < 0 ? rc : -G4_E_NOENT;
-		if (is_buffered && !g4_load32_acq(&alloc->buffers_owners))
-			return -G4_E_NOENT;
-		at = is_buffered ? shares_of(alloc, c)->buffered :
-		     k == 0	 ? shares_of(alloc, c)->owners[region] :
-				   shares_of(alloc, c)->listings[region][k - 1];
-		*type = is_buffered ? G4_BLOCK_BUFFERED : k == 0 ? G4_BLOCK_OWNERS : G4_BLOCK_LISTING;
-	}
-	*address = g4_address_from(at);
-	return at ? 0 : -G4_E_NOENT;
-}
-
-G4_FN int g4_share_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t n,
-			 struct g4_address *address, uint32_t *type)
-{
-	struct counts c;
-
-	g4_lock(lock_of(alloc, group));
-	const int rc = find_place(wg, alloc, group, n, &c, address, type);
-	put_counts(alloc, &c);
-	g4_unlock(lock_of(alloc, group));
-	return rc;
-}
-
-G4_FN int g4_share_rewrite(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t n)
-{
-	struct g4_address address;
-	struct counts c;
-	uint32_t line, type;
-
-	g4_lock(lock_of(alloc, group));
-	int rc = find_place(wg, alloc, group, n, &c, &address, &type);
-	if (rc == 0)
-		rc = g4_meta_get(wg, alloc->meta, address, type, &line);
-	if (rc == 0) {
-		g4_txn_dirty(txn, line);
-		g4_cache_put(alloc->meta->cache, line);
-	}
-	put_counts(alloc, &c);
-	g4_unlock(lock_of(alloc, group));
-	return rc;
 }

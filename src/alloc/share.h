@@ -4,6 +4,10 @@
  * to a page of its group, that to a page of counts for each region in which anything is shared (FORMAT.md, "Owners"). Pages
  * that nobody shares cost one load.
  *
+ * Large pointers that share a region as a whole are counted in the group's page, without one of counts. There are always more of them than
+ * are counted so: a single page that is released finds its owner among those of pages. So a large pointer is divided by
+ * g4_share_divide(), and whatever releases 512 pages may take one of either kind.
+ *
  * And listed pages, which writers of the same contents may share (FORMAT.md, "Listed pages"): the group's page has a bit for each,
  * and leads to the sums. A page is listed in a transaction in which it has an owner, and is no more in the one in which the
  * last owner goes. So a workgroup that finds it
@@ -48,6 +52,18 @@ G4_FN G4_INLINE uint32_t g4_share_release_credits(uint64_t pages)
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
 /*
+ * The same of a whole region by a large pointer (one to 2 MiB, or more), while another one leads there: where the feature is there, counted
+ * in the group's page.
+ */
+G4_FN int g4_share_acquire_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				 struct g4_address address);
+/*
+ * Before a large pointer to a region becomes 512 to its pages. An owner that is counted for the region is counted for each of them then, for
+ * which a page is taken from the *reserved ones, or from what is free. Changes two blocks, and makes one; -G4_E_NOSPC: nothing has changed.
+ */
+G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			  uint64_t *reserved);
+/*
  * The same of a page that is listed with this sum, and with a `mark` that is not 0 was all the time since g4_share_mark() gave that;
  * -G4_E_AGAIN: it is not, or that can not be read. Nothing has changed then.
  */
@@ -59,6 +75,12 @@ G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, stru
  */
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
+/*
+ * One owner less of a page of metadata, if it has several: 1. 0: it has one, the caller's, who frees what it stands for; nothing has changed.
+ * Needs no space, and G4_SHARE_LEAVE_CREDITS.
+ */
+G4_FN int g4_share_leave(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
+#define G4_SHARE_LEAVE_CREDITS G4_SHARE_RELEASE_CREDITS(0)
 /* Whether anything is shared in the groups that pages lie in: 0, 1, or an error. No transaction. */
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
 

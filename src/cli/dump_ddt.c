@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *      allocation map of a group -> page of shares -> page of buffered owners, which are not counted yet
+ *      allocation map of a group -> page of shares, with owners of whole regions
+ *                                                  -> page of buffered owners, which are not counted yet
  *                                                  -> page of counts, a region of 512 pages
  *                                                  -> pages of sums, a quarter of a region
  *
@@ -24,7 +25,8 @@ struct page {
 	uint64_t group, address;
 	uint32_t region, quarter; /* of the group; of the region */
 	uint32_t pages;		  /* of data that it is about: with several owners, listed */
-	uint64_t owners;	  /* of a page of counts: all that its pages have; of a page of buffered ones: those */
+	/* of a page of counts: all that its pages have; of a page of buffered ones: those; of a page of shares: those of regions */
+	uint64_t owners;
 };
 
 struct ddt {
@@ -72,14 +74,14 @@ static void see_counts(struct page *page, const struct g4_owners_page *counts)
 	}
 }
 
-/* Of a region's pages, with owners that are buffered. */
-static void see_owners(struct ddt *ddt, uint32_t region, const struct g4_owners_page *counts,
+/* Of a region's pages, with owners that are counted for it as a whole, and those that are buffered. */
+static void see_owners(struct ddt *ddt, uint32_t region, uint32_t whole, const struct g4_owners_page *counts,
 		       const struct g4_buffered_page *buffered)
 {
 	uint64_t owners[G4_REGION_PAGES];
 
 	for (uint32_t k = 0; k < G4_REGION_PAGES; k++)
-		owners[k] = counts->more[k] + UINT64_C(1);
+		owners[k] = UINT64_C(1) + whole + counts->more[k];
 	for (uint32_t k = 0; k < buffered->count; k++)
 		if (buffered->pages[k] / G4_REGION_PAGES == region)
 			owners[buffered->pages[k] % G4_REGION_PAGES]++;
@@ -131,7 +133,8 @@ static int see_region(struct ddt *ddt, struct g4_image *image, uint64_t group, u
 		else
 			memset(&counts, 0, sizeof(counts));
 	}
-	see_owners(ddt, region, &counts, buffered);
+	const bool may = (image->sb.features_incompat & G4_FEATURE_INCOMPAT_WHOLE) != 0;
+	see_owners(ddt, region, may ? shares->whole[region] : 0, &counts, buffered);
 	for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++) {
 		const uint64_t address = shares->listings[region][quarter];
 		if (address == 0)
@@ -172,6 +175,8 @@ static int see_group(struct ddt *ddt, struct g4_image *image, uint64_t group)
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
 		for (uint32_t word = 0; word < G4_REGION_PAGES / 64; word++)
 			page->pages += (uint32_t)__builtin_popcountll(shares.listed[region][word]);
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
+		page->owners += image->sb.features_incompat & G4_FEATURE_INCOMPAT_WHOLE ? shares.whole[region] : 0;
 	ddt->listed += page->pages;
 	if (see_buffered(ddt, image, group, &shares, &buffered) < 0)
 		return -G4_E_NOMEM;
@@ -250,8 +255,8 @@ static void print_page(struct g4_report *report, const struct page *page)
 		g4_report_text(report, "problem", g4_strerror(page->status));
 	else if (page->kind != BUFFERED)
 		g4_report_count(report, page->kind == COUNTS ? "shared" : "listed", page->pages);
-	if ((page->kind == COUNTS || page->kind == BUFFERED) && page->status == 0)
-		g4_report_count(report, "owners", page->owners);
+	if (page->kind != SUMS && page->status == 0)
+		g4_report_count(report, page->kind == SHARES ? "whole" : "owners", page->owners);
 	g4_report_end(report);
 }
 

@@ -39,9 +39,9 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree",	 "resizing", "tag",    "sums",	  "shared",
-					       "disks",	 "parity",   "listed", "rebuild", "domains",
-					       "chunks", "buffered", "spare",  "moved",	  "shared_maps"};
+	static const char *const incompat[] = {"htree",	 "resizing", "tag",	    "sums",    "shared", "disks",
+					       "parity", "listed",   "rebuild",	    "domains", "chunks", "buffered",
+					       "spare",	 "moved",    "shared_maps", "whole",   "rows"};
 	G4_STATIC_ASSERT(G4_FEATURES_INCOMPAT >> sizeof(incompat) / sizeof(incompat[0]) == 0,
 			 "each feature that is known has a name");
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
@@ -289,11 +289,12 @@ static void show_shares(struct g4_report *report, const struct g4_shares_page *p
 	g4_report_list(report, "regions");
 	for (uint32_t i = 0; i < G4_GROUP_REGIONS; i++) {
 		const uint32_t listed = count_listed(page->listed[i], G4_REGION_PAGES / 64);
-		if (page->owners[i] == 0 && listed == 0)
+		if (page->owners[i] == 0 && page->whole[i] == 0 && listed == 0)
 			continue;
 		g4_report_object(report, NULL);
 		g4_report_hex(report, "address", (page->group * G4_GROUP_REGIONS + i) * G4_REGION_BYTES);
 		g4_report_hex(report, "owners", page->owners[i]);
+		g4_report_count(report, "whole", page->whole[i]);
 		g4_report_count(report, "listed", listed);
 		g4_report_list(report, "listings");
 		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++) {

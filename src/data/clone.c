@@ -5,6 +5,7 @@
  */
 #include "data/clone.h"
 #include "data/dirty.h"
+#include "data/extent.h"
 #include "data/fetch.h"
 #include "data/map.h"
 #include "data/sums.h"
@@ -14,12 +15,15 @@
 #include "inode/times.h"
 #include "inode/txn.h"
 
-#define CLONE_SUMS 64u /* entries that are carried over at a time */
+#define CLONE_SUMS G4_INDIRECT_SLOTS /* entries that are carried over at a time: those of a large page */
+#define PAIR_SUMS 64u		     /* the same where contents are compared */
 
 struct clone {
 	struct g4_inode_core *from, *to;
 	uint64_t from_page, to_page; /* the next ones */
-	struct g4_sum_entry *sums;   /* memory for CLONE_SUMS of them; NULL: the file system has none */
+	struct g4_sum_entry
+		*sums; /* memory for CLONE_SUMS of them, or PAIR_SUMS of a pair; NULL: the file system has none */
+	bool apart;    /* the next run is to have sums of its own */
 	bool has_sums; /* the pages of the next run are what the target had: their sums, in `sums`, stay */
 };
 
@@ -35,25 +39,41 @@ G4_FN static int get_sums(struct g4_wg *wg, struct g4_fs *fs, const struct clone
 	return rc;
 }
 
+/* 1: a run is a page of 2 MiB whose pages of sums may be shared as well: its entry; 0, or an error. */
+G4_FN static int get_row(struct g4_wg *wg, struct g4_fs *fs, const struct clone *c, const struct g4_run *run,
+			 struct g4_sum_entry *entry)
+{
+	if (c->sums == NULL || c->has_sums || c->apart || !g4_extent_shares_rows(fs) || run->kind != G4_WRITTEN ||
+	    run->level != 1 || run->pages != G4_INDIRECT_SLOTS || c->to_page % G4_INDIRECT_SLOTS != 0)
+		return 0;
+	return g4_map_row(wg, fs, c->from, c->from_page, entry);
+}
+
 /* One transaction: a run of the source, or a part of it. *pages of it are done. */
 G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, struct g4_run *run, uint64_t end_bytes,
 			   uint64_t *pages)
 {
 	const uint64_t size = c->to->size;
+	struct g4_sum_entry row;
 	struct g4_txn txn;
 	bool any = false;
 	int rc = 0;
 
 	*pages = 0;
-	if (run->kind == G4_WRITTEN)
+	const int shares_row = get_row(wg, fs, c, run, &row);
+	if (shares_row < 0)
+		return shares_row;
+	if (run->kind == G4_WRITTEN && !shares_row)
 		rc = get_sums(wg, fs, c, run->pages, &any);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 	if (rc < 0)
 		return rc;
 	if (run->kind == G4_WRITTEN) {
-		rc = g4_map_share(wg, fs, &txn, c->to, c->to_page, run->address, run->pages, any ? c->sums : NULL,
-				  pages);
+		rc = g4_map_share(wg, fs, &txn, c->to, c->to_page, run->address, run->pages, run->level > 0,
+				  any ? c->sums : NULL, shares_row ? &row : NULL, pages);
+		c->apart = rc == -G4_E_AGAIN && shares_row;
+		rc = c->apart ? 0 : rc;
 	} else {
 		uint64_t next;
 		rc = g4_map_clear(wg, fs, &txn, c->to, c->to_page, c->to_page + run->pages, &next);
@@ -90,7 +110,7 @@ G4_FN static int settle(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint3
 G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			uint64_t to_page, uint64_t pages, uint64_t end_bytes, uint64_t *done)
 {
-	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false};
+	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, false};
 	int rc = 0;
 
 	*done = 0;
@@ -129,7 +149,7 @@ struct pair {
 	struct clone c;
 	bool compare;
 	bool zeros;		      /* there is no source: c.sums are those of zeros, and from_bytes are zeros */
-	struct g4_sum_entry *to_sums; /* memory for CLONE_SUMS of them, or NULL */
+	struct g4_sum_entry *to_sums; /* memory for PAIR_SUMS of them, or NULL */
 	uint8_t *from_bytes, *to_bytes;
 };
 
@@ -160,7 +180,7 @@ G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	return g4_fetch(wg, fs, inode, page, &request, 1);
 }
 
-/* *same: of a run of both, at most CLONE_SUMS pages, so many are the same from the first on. */
+/* *same: of a run of both, at most PAIR_SUMS pages, so many are the same from the first on. */
 G4_FN static int compare_runs(struct g4_wg *wg, struct g4_fs *fs, const struct pair *pair, struct g4_address from,
 			      struct g4_address to, uint32_t pages, uint32_t *same)
 {
@@ -225,7 +245,7 @@ G4_FN static int dedupe_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pai
 		*pages = from.pages;
 		return 0;
 	}
-	from.pages = g4_min64(from.pages, CLONE_SUMS);
+	from.pages = g4_min64(from.pages, PAIR_SUMS);
 	rc = compare_runs(wg, fs, pair, from.address, to.address, (uint32_t)from.pages, &same);
 	if (rc < 0 || same == 0)
 		return rc;
@@ -251,7 +271,7 @@ G4_FN static int dig_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, 
 		*pages = to.pages;
 		return 0;
 	}
-	rc = compare_runs(wg, fs, pair, G4_NO_ADDRESS, to.address, (uint32_t)g4_min64(to.pages, CLONE_SUMS), &same);
+	rc = compare_runs(wg, fs, pair, G4_NO_ADDRESS, to.address, (uint32_t)g4_min64(to.pages, PAIR_SUMS), &same);
 	if (rc < 0 || same == 0)
 		return rc;
 	hole.kind = G4_HOLE;
@@ -263,8 +283,8 @@ G4_FN static int dig_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, 
 G4_FN static void take_memory(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair)
 {
 	if (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS) {
-		pair->c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair->c.sums));
-		pair->to_sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair->to_sums));
+		pair->c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, PAIR_SUMS * sizeof(*pair->c.sums));
+		pair->to_sums = (struct g4_sum_entry *)g4_scratch_take(wg, PAIR_SUMS * sizeof(*pair->to_sums));
 	}
 	pair->from_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
 	pair->to_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
@@ -292,7 +312,7 @@ G4_FN static int go(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, uint6
 G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done)
 {
-	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, true},
+	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, true},
 			    compare,
 			    false,
 			    NULL,
@@ -317,7 +337,7 @@ G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64
 		      uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	struct pair pair = {{inode, inode, page, page, NULL, true}, compare, true, NULL, NULL, NULL};
+	struct pair pair = {{inode, inode, page, page, NULL, false, true}, compare, true, NULL, NULL, NULL};
 
 	*done = 0;
 	int rc = g4_writeback(wg, fs, index);
@@ -329,7 +349,7 @@ G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64
 	if (pair.c.sums != NULL) {
 		const void *const zeros[1] = {pair.from_bytes};
 		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, zeros, 1, pair.c.sums);
-		for (uint32_t k = 1; k < CLONE_SUMS; k++)
+		for (uint32_t k = 1; k < PAIR_SUMS; k++)
 			pair.c.sums[k] = pair.c.sums[0];
 	}
 	rc = go(wg, fs, &pair, pages, done);

@@ -11,9 +11,9 @@ G4_FN static bool may_share(const struct g4_fs *fs)
 }
 
 G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages, bool shares,
-			     uint64_t goes)
+			     uint64_t goes, uint32_t more)
 {
-	uint32_t credits = (uint32_t)G4_EXTENT_CREDITS(extents, pages);
+	uint32_t credits = (uint32_t)G4_EXTENT_CREDITS(extents, pages) + more;
 
 	if (shares)
 		credits += G4_SHARE_CREDITS;
@@ -44,6 +44,26 @@ G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 			  uint64_t pages)
 {
 	return g4_share_acquire(wg, &fs->alloc, txn, address, pages);
+}
+
+G4_FN int g4_extent_share_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address)
+{
+	return g4_share_acquire_whole(wg, &fs->alloc, txn, address);
+}
+
+G4_FN int g4_extent_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   struct g4_address address)
+{
+	return g4_share_divide(wg, &fs->alloc, txn, address, &inode->map_reservation);
+}
+
+G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uint64_t pages)
+{
+	if (!g4_load32_acq(&fs->alloc.counts_regions))
+		return 0;
+	const uint64_t each = 1 + (g4_extent_shares_rows(fs) ? G4_SUMS_QUARTERS : 0);
+
+	return ((page + pages - 1) / G4_INDIRECT_SLOTS - page / G4_INDIRECT_SLOTS + 1) * each;
 }
 
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,

@@ -21,22 +21,37 @@
 #define G4_EXTENT_SHARE_CREDITS (G4_SHARE_CREDITS + G4_SHARE_RELEASE_MOST)
 /*
  * Whether the transaction has the credits for `extents` such calls, or gets them, among them those to share one (`shares`), and to release
- * one of `goes` pages that may be shared. Without: false and 0. The slots that change beside are the caller's to count.
+ * one of `goes` pages that may be shared, and `more`. Without: false and 0. The slots that change beside are the caller's to count.
  */
 G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages, bool shares,
-			     uint64_t goes);
+			     uint64_t goes, uint32_t more);
 /* A pointer leads to space that was claimed and that no transaction has published. */
 G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			    uint64_t pages);
 /* A pointer leads to space that another one leads to already. The errors of g4_share_acquire(). Of one region. */
 G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			  uint64_t pages);
+/* The same of a large pointer to a region, while another large one leads there. */
+G4_FN int g4_extent_share_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address);
+/*
+ * A large pointer to a region that was written is about to become 512, which may take a page of the inode's reservation for its map, or a
+ * free one. Where that fails nothing has changed; where what is to follow fails it may stay.
+ */
+G4_FN int g4_extent_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   struct g4_address address);
+/* How many pages of metadata dividing large pointers may take where pages of a file lie: one of counts each, and those of sums. */
+G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uint64_t pages);
 /*
  * The same of a page that the table of contents has under this sum, in a domain, and with a mark (alloc/share.h) had all the time. -G4_E_AGAIN:
  * it has it no more, or can not be shared.
  */
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 				const struct g4_sum_entry *sum, uint64_t domain, uint32_t mark);
+/* Whether pages of sums of a large page of level 1 may have several owners, and name any inode. */
+G4_FN G4_INLINE bool g4_extent_shares_rows(const struct g4_fs *fs)
+{
+	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_ROWS) != 0;
+}
 /* Whether an extent of several regions may have other owners, or get them: it can not be released as one then. 0, 1, or an error. */
 G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages);
 /* The same exactly: whether the first of *pages pages of one region has several owners, and how many of them are the same in that. */

@@ -174,6 +174,20 @@ G4_FN int g4_map_sums(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 	return rc;
 }
 
+G4_FN int g4_map_row(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		     struct g4_sum_entry *entry)
+{
+	struct beside at;
+	int rc = find_beside(wg, fs, inode, page, &at);
+
+	g4_zero(wg, entry, sizeof(*entry));
+	if (rc == 0 && at.found && at.level == 1 && (at.ptr & G4_PTR_VALID))
+		rc = g4_sums_read(wg, fs, inode, at.line, at.slot, 1, entry);
+	if (at.line != G4_NO_LINE)
+		g4_cache_put(&fs->cache, at.line);
+	return rc < 0 ? rc : g4_sum_entry_algorithm(entry) == G4_CHECKSUM_LARGE;
+}
+
 G4_FN int g4_map_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			   uint32_t *line, const struct g4_sum_entry **entry)
 {
@@ -279,14 +293,24 @@ struct target {
 	uint64_t pages;
 	bool written;
 	bool shared;			 /* the space has an owner already; else it is claimed and not published */
+	bool whole;			 /* shared: from a large pointer */
 	bool found;			 /* shared: by an entry of the table of contents, which may go */
 	bool prepares;			 /* not written, and to have sums when it is */
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
-	const uint32_t *marks;		 /* found: of each, g4_share_mark() */
+	const struct g4_sum_entry
+		*row;	       /* whole: that of the large page, whose pages of sums are to be shared; or NULL */
+	const uint32_t *marks; /* found: of each, g4_share_mark() */
 };
 
-G4_STATIC_ASSERT(G4_EXTENT_CREDITS(8, G4_INDIRECT_SLOTS) + G4_EXTENT_SHARE_CREDITS <= 2 * G4_MAP_CREDITS,
-		 "so is what mapping begins with, once the way to the slot is there");
+G4_STATIC_ASSERT(
+	G4_EXTENT_CREDITS(6, G4_INDIRECT_SLOTS) + G4_EXTENT_SHARE_CREDITS + G4_SHARE_LEAVE_CREDITS <=
+			2 * G4_MAP_CREDITS &&
+		G4_EXTENT_CREDITS(4, G4_INDIRECT_SLOTS) + G4_EXTENT_SHARE_CREDITS + G4_SHARE_LEAVE_CREDITS +
+				G4_SHARE_CREDITS <=
+			2 * G4_MAP_CREDITS &&
+		G4_EXTENT_CREDITS(7, G4_INDIRECT_SLOTS) + G4_SHARE_RELEASE_MOST + G4_SHARE_LEAVE_CREDITS <=
+			2 * G4_MAP_CREDITS,
+	"so is what mapping begins with, once the way to the slot is there: shared with sums, shared with others', new with sums");
 
 /* Replaces a run of level-0 slots of the indirect page in `line`, or of the inode. *done: slots changed before the credits ran out. */
 G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
@@ -316,7 +340,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		extend_run(slots, (uint32_t)count, (uint32_t)k, most, &old);
 		const bool moves = !g4_address_is(old.address, to);
 		if (!g4_extent_credits(fs, txn, 4, count, moves && target->shared,
-				       moves && old.kind != G4_HOLE ? old.pages : 0) ||
+				       moves && old.kind != G4_HOLE ? old.pages : 0, 0) ||
 		    (k > 0 && g4_txn_is_crowded(txn)))
 			break;
 		if (moves && target->shared) /* may find no space for a count: before anything else has changed */
@@ -373,7 +397,7 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		if (slots[i] != g4_map_data_ptr(g4_address_after_pages(first, i), 0, true))
 			return 0;
 	/* the page's, the slot above it, and what stands beside that */
-	if (!g4_extent_credits(fs, txn, 3, 1, false, 0))
+	if (!g4_extent_credits(fs, txn, 3, 1, false, 0, 0))
 		return 0;
 	if (sums && !g4_sums_join(wg, fs, path->lines[1], &entry))
 		return 0;
@@ -411,21 +435,30 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	const bool moves = !g4_address_is(g4_ptr_address(old), address);
 	int rc = old ? g4_map_check_data(fs, old, 1) : 0;
 
-	/* the page, what was there, and the same of its sums; the slot, and what stands beside it */
-	if (rc < 0 || !g4_extent_credits(fs, txn, sums ? 8 : 6, G4_INDIRECT_SLOTS, moves && target->shared,
-					 moves && old ? G4_INDIRECT_SLOTS : 0))
+	/* the page, what was there, and the same of its sums; the slot, and what stands beside it. Of what is shared less, and its counts */
+	const uint32_t extents = (sums ? 8 : 6) - (moves && target->shared) - (moves && old);
+	if (rc < 0 || !g4_extent_credits(fs, txn, extents, G4_INDIRECT_SLOTS, moves && target->shared,
+					 moves && old ? G4_INDIRECT_SLOTS : 0,
+					 (target->row ? G4_SHARE_CREDITS : 0) +
+						 (old && g4_extent_shares_rows(fs) ? G4_SHARE_LEAVE_CREDITS : 0)))
 		return rc;
 	rc = g4_path_read_entry(wg, fs, inode, path, &before);
 	if (rc == 0 && moves && target->shared)
-		rc = g4_extent_share(wg, fs, txn, address, G4_INDIRECT_SLOTS);
+		rc = target->whole ? g4_extent_share_whole(wg, fs, txn, address) :
+				     g4_extent_share(wg, fs, txn, address, G4_INDIRECT_SLOTS);
 	if (rc < 0)
 		return rc;
-	if (sums)
+	if (target->row) {
+		entry = *target->row;
+		rc = g4_sums_share_large(wg, fs, txn, inode, &entry);
+	} else if (sums) {
 		rc = g4_sums_new_large(wg, fs, txn, inode, sums, &entry);
+	}
 	if (rc == 0) {
+		const bool has_entry = sums || target->row;
 		g4_path_dirty(txn, path);
-		rc = g4_path_write_entry(wg, fs, txn, inode, path, sums ? &entry : NULL);
-		if (rc < 0 && sums)
+		rc = g4_path_write_entry(wg, fs, txn, inode, path, has_entry ? &entry : NULL);
+		if (rc < 0 && has_entry)
 			(void)g4_sums_free_large(wg, fs, txn, inode, &entry);
 	}
 	if (rc < 0) {
@@ -474,6 +507,8 @@ G4_FN static int set_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			large = rc != -G4_E_NOSPC;
 			rc = large ? rc : 0;
 		}
+		if (rc == 0 && !large && target->row)
+			rc = -G4_E_AGAIN;
 		if (rc == 0 && !large)
 			rc = g4_path_make(wg, fs, txn, inode, &path, at, 0);
 		if (rc == 0 && !large) {
@@ -502,17 +537,17 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     struct g4_address address, uint64_t pages, bool written, const struct g4_sum_entry *sums,
 		     uint64_t *done)
 {
-	const struct target target = {address, pages, written, false, false, !written && g4_sums_wanted(fs, inode),
-				      sums,    NULL};
+	const bool prepares = !written && g4_sums_wanted(fs, inode);
+	const struct target target = {address, pages, written, false, false, false, prepares, sums, NULL, NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
 
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
-		       uint64_t *done)
+		       uint64_t page, struct g4_address address, uint64_t pages, bool whole,
+		       const struct g4_sum_entry *sums, const struct g4_sum_entry *row, uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, false, false, sums, NULL};
+	const struct target target = {address, pages, true, true, whole, false, false, sums, row, NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
@@ -521,7 +556,7 @@ G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 			     const uint32_t *marks, uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, true, false, sums, marks};
+	const struct target target = {address, pages, true, true, false, true, false, sums, NULL, marks};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
@@ -542,7 +577,7 @@ G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 		extend_run(slots, (uint32_t)count, (uint32_t)k,
 			   old.kind == G4_HOLE ? count - k : g4_extent_part(old.address, count - k), &old);
 		if (old.kind != G4_HOLE) {
-			if (!g4_extent_credits(fs, txn, 2, count, false, old.pages) ||
+			if (!g4_extent_credits(fs, txn, 2, count, false, old.pages, 0) ||
 			    (k > 0 && g4_txn_is_crowded(txn)))
 				break;
 			rc = g4_extent_release(wg, fs, txn, old.address, old.pages);
@@ -568,7 +603,8 @@ G4_FN static bool may_go_whole(struct g4_wg *wg, struct g4_fs *fs, const struct 
 }
 
 G4_STATIC_ASSERT(G4_EXTENT_CREDITS(1, G4_GIB / G4_PAGE_BYTES) <= 2 * G4_MAP_CREDITS &&
-			 G4_EXTENT_CREDITS(4, G4_INDIRECT_SLOTS) + G4_SHARE_RELEASE_MOST <= 2 * G4_MAP_CREDITS,
+			 G4_EXTENT_CREDITS(4, G4_INDIRECT_SLOTS) + G4_SHARE_RELEASE_MOST + G4_SHARE_LEAVE_CREDITS <=
+				 2 * G4_MAP_CREDITS,
 		 "what clearing begins with is enough for the largest piece, however full others make the transaction");
 
 /*
@@ -608,8 +644,9 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 			   may_go_whole(wg, fs, inode, &path, &sums, &rc)) {
 			/* the page; its sums; the slot, and what stands beside it: one of 1 GiB has no sums */
 			if (rc == 0 && g4_map_need_credits(txn, G4_MAP_CREDITS) &&
-			    g4_extent_credits(fs, txn, path.level == 1 ? 4 : 1, span, false,
-					      path.level == 1 ? span : 0)) {
+			    g4_extent_credits(fs, txn, path.level == 1 ? 4 : 1, span, false, path.level == 1 ? span : 0,
+					      path.level == 1 && g4_extent_shares_rows(fs) ? G4_SHARE_LEAVE_CREDITS :
+											     0)) {
 				g4_path_dirty(txn, &path);
 				if (g4_sum_entry_algorithm(&sums) == G4_CHECKSUM_LARGE)
 					rc = g4_sums_free_large(wg, fs, txn, inode, &sums);

@@ -31,6 +31,9 @@ G4_FN G4_INLINE uint32_t g4_map_credits(const struct g4_fs *fs)
 /* What lies at `page`: a run of 1..most pages of one kind, contiguous on disk. */
 G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			uint64_t most, struct g4_run *run);
+/* 1: a page is in one of 2 MiB whose entry leads to pages of sums; or 0, or an error. */
+G4_FN int g4_map_row(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		     struct g4_sum_entry *entry);
 /* The page of sums that has the entry of a written page of the file: g4_sums_page(). */
 G4_FN int g4_map_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			   uint32_t *line, const struct g4_sum_entry **entry);
@@ -58,11 +61,13 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     uint64_t *done);
 /*
  * The same for written pages that another inode, which is locked as well, or another place of this one leads to already: they
- * get an owner more. -G4_E_NOSPC, -G4_E_MLINK: this can not be done, and what is not *done has not changed.
+ * get an owner more. `whole`: a pointer to 2 MiB or more leads there, which stays. `row`, instead of sums: the entry of its 512 pages, which are
+ * to have the same pages of sums; -G4_E_AGAIN: they can not, and nothing of them has changed. -G4_E_NOSPC, -G4_E_MLINK: this can not be done, and
+ * what is not *done has not changed.
  */
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
-		       uint64_t *done);
+		       uint64_t page, struct g4_address address, uint64_t pages, bool whole,
+		       const struct g4_sum_entry *sums, const struct g4_sum_entry *row, uint64_t *done);
 /* The same for pages that the table of contents has under these sums, and marks, of each. -G4_E_AGAIN: it has the next one no more. */
 G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,

@@ -117,13 +117,17 @@ G4_FN int g4_path_add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	uint32_t line;
 	int rc = g4_path_read_entry(wg, fs, inode, path, &entry);
 
+	if (rc == 0 && path->level == 1 && g4_map_kind(fill) == G4_WRITTEN)
+		rc = g4_extent_divide(wg, fs, txn, inode, g4_ptr_address(fill));
 	if (rc == 0)
 		rc = g4_node_acquire(wg, fs, txn, inode, &address);
 	if (rc < 0)
 		return rc;
 	rc = g4_meta_new(wg, &fs->meta, address, G4_BLOCK_INDIRECT, &line);
 	if (rc == 0) {
-		rc = g4_sums_part(fs, line, &entry);
+		g4_meta_line(&fs->cache, line)->inode = inode->ino;
+		g4_meta_line(&fs->cache, line)->level = (uint8_t)path->level;
+		rc = g4_sums_part(wg, fs, txn, inode, line, &entry);
 		g4_path_dirty(txn, path);
 		if (rc == 0 && g4_sum_entry_algorithm(&entry) != G4_CHECKSUM_NONE)
 			rc = g4_path_write_entry(wg, fs, txn, inode, path, NULL);
@@ -134,8 +138,6 @@ G4_FN int g4_path_add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		(void)g4_node_release(wg, fs, txn, inode, address);
 		return rc;
 	}
-	g4_meta_line(&fs->cache, line)->inode = inode->ino;
-	g4_meta_line(&fs->cache, line)->level = (uint8_t)path->level;
 	g4_txn_dirty(txn, line);
 	if (fill) {
 		g4_le64 *slots = g4_map_slots(fs, line);

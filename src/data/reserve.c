@@ -3,7 +3,7 @@
  * Space for what will be written.
  *
  * What a dirty page may need is reserved when it becomes dirty and recorded in its line: the page and an indirect page of
- * every level above it, and a page of sums, for a map that is high enough for all dirty pages. Making the map that high puts a chain of
+ * every level above it, a page of sums, and what dividing a large pointer may take, for a map that is high enough for all dirty pages. Making the map that high puts a chain of
  * indirect pages above what is mapped by then, one chain for all of them: the in-core inode's growth_reservation, kept as long as
  * anything is dirty, so that it matters neither in which order the pages are published nor which of them are dropped.
  * Callers that make the map higher with a reservation of their own (g4_reserve_direct(), fallocate) write the dirty pages back first.
@@ -11,6 +11,7 @@
 #include "data/reserve.h"
 #include "data/batch.h"
 #include "data/dirty.h"
+#include "data/extent.h"
 #include "data/map.h"
 #include "data/writeback.h"
 #include "inode/txn.h"
@@ -33,7 +34,7 @@ G4_FN static struct reservation reservation_for(const struct g4_fs *fs, const st
 
 	if (reservation.height > height)
 		reservation.growth = reservation.height - height + sums;
-	reservation.pages += height + reservation.growth + sums;
+	reservation.pages += height + reservation.growth + sums + (uint32_t)g4_extent_divide_pages(fs, page, 1);
 	return reservation;
 }
 
@@ -137,7 +138,7 @@ G4_FN static uint64_t direct_reservation(const struct g4_fs *fs, const struct g4
 		paths += ((page + pages - 1) >> (9 * level)) - (page >> (9 * level)) + 1;
 		paths += sums ? ((page + pages - 1) >> quarter) - (page >> quarter) + 1 : 0;
 	}
-	return pages + paths + growth + (sums ? 2 : 0);
+	return pages + paths + growth + (sums ? 2 : 0) + g4_extent_divide_pages(fs, page, pages);
 }
 
 /* With what is of a pool of its own reserved there, and not in what all have. */

@@ -11,6 +11,7 @@
  * What maps the pages in their new places is reserved before anything changes.
  */
 #include "data/dirty.h"
+#include "data/extent.h"
 #include "data/file.h"
 #include "data/map_path.h"
 #include "data/reserve.h"
@@ -368,7 +369,7 @@ G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct sh
 	int rc = 0;
 
 	/* at both ends a node and what is divided there, with a page of sums each, and a higher map */
-	*nodes = (s->entries ? 7 : 3) * (G4_MAP_MAX_HEIGHT + 1);
+	*nodes = (s->entries ? 7 : 3) * (G4_MAP_MAX_HEIGHT + 1) + 2 * g4_extent_divide_pages(fs, 0, 1);
 	for (; page < end && rc == 0; page += run.pages) {
 		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
 		if (rc < 0 || run.kind == G4_HOLE)
@@ -389,6 +390,8 @@ G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct sh
 		}
 		for (uint32_t level = run.level; level > whole; level--)
 			*nodes += run.pages / g4_map_span(level) + 1;
+		if (run.level > 0 && run.kind == G4_WRITTEN)
+			*nodes += whole == 0 ? g4_extent_divide_pages(fs, page, run.pages) : 0;
 	}
 	return rc;
 }

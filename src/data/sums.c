@@ -582,6 +582,8 @@ G4_FN static int get_page_of_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t 
 	const struct g4_address address = g4_address_after_pages(g4_sum_entry_place(entry), quarter);
 	int rc = check_page(fs, address);
 
+	if (level == 1 && g4_extent_shares_rows(fs)) /* the hash tells */
+		maker = 0;
 	if (rc == 0)
 		rc = g4_meta_get_sums(wg, &fs->meta, address, maker, level, quarter, line);
 	if (rc < 0)
@@ -686,17 +688,101 @@ G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struc
 	return true;
 }
 
-G4_FN int g4_sums_part(struct g4_fs *fs, uint32_t line, const struct g4_sum_entry *entry)
+/* Whether the pages of sums of a large page of level 1 can become an inode's own as they are: 1, 0, or an error. */
+G4_FN static int is_own_row(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			    struct g4_address first)
+{
+	uint64_t one = 1;
+	uint32_t line;
+
+	if (!g4_extent_shares_rows(fs))
+		return 1;
+	if (check_page(fs, first) < 0)
+		return 1; /* whoever reads it is told */
+	int rc = g4_extent_has_several(wg, fs, first, &one);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	rc = damaged(g4_meta_get_sums(wg, &fs->meta, first, 0, 1, 0, &line));
+	if (rc < 0)
+		return rc == -G4_E_CORRUPT_SUMS ? 1 : rc;
+	const bool own = g4_meta_line(&fs->cache, line)->inode == inode->ino;
+	g4_cache_put(&fs->cache, line);
+	return own;
+}
+
+/* A page of sums for a quarter of a new indirect page: that of the large page, or entries that are lost. */
+G4_FN static int copy_quarter(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      const struct g4_sum_entry *entry, uint32_t quarter, struct g4_address address)
+{
+	uint32_t from, to;
+	int rc = new_line(wg, fs, address, inode->ino, 1, quarter, &to);
+
+	if (rc < 0)
+		return rc;
+	struct g4_sum_entry *entries = entries_of(fs, to, 0);
+	g4_txn_dirty(txn, to);
+	rc = get_page_of_large(wg, fs, 0, entry, 1, quarter, &from);
+	if (rc == 0) {
+		g4_copy(wg, entries, entries_of(fs, from, 0), G4_SUMS_SLOTS * sizeof(*entries));
+		g4_cache_put(&fs->cache, from);
+	} else if (rc == -G4_E_CORRUPT_SUMS) {
+		for (uint32_t k = 0; k < G4_SUMS_SLOTS; k++)
+			g4_sum_entry_make_lost(&entries[k]);
+		rc = 0;
+	}
+	g4_cache_put(&fs->cache, to);
+	return rc;
+}
+
+/* The large page's pages of sums stay; the indirect page in `line` gets copies. */
+G4_FN static int copy_row(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t line, const struct g4_sum_entry *entry)
+{
+	struct g4_address pages[G4_SUMS_QUARTERS];
+	uint32_t n = 0;
+	int rc = 0;
+
+	for (; n < G4_SUMS_QUARTERS && rc == 0; n += rc == 0)
+		rc = g4_node_acquire(wg, fs, txn, inode, &pages[n]);
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++) {
+		rc = copy_quarter(wg, fs, txn, inode, entry, quarter, pages[quarter]);
+		if (rc == 0 &&
+		    !g4_sums_set_place(g4_meta_places(&fs->cache, line), address_of(fs, line), quarter, pages[quarter]))
+			rc = -G4_E_NOSPC;
+	}
+	if (rc == 0)
+		return g4_sums_free_large(wg, fs, txn, inode, entry);
+	while (n-- > 0)
+		(void)g4_node_release(wg, fs, txn, inode, pages[n]); /* rc tells more */
+	return rc;
+}
+
+G4_FN int g4_sums_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint32_t line, const struct g4_sum_entry *entry)
 {
 	if (g4_sum_entry_algorithm(entry) == G4_CHECKSUM_NONE)
 		return 0;
 	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_LARGE)
 		return -G4_E_CORRUPT_SUMS;
+	const int own =
+		g4_meta_line(&fs->cache, line)->level == 1 ? is_own_row(wg, fs, inode, g4_sum_entry_place(entry)) : 1;
+	if (own <= 0)
+		return own < 0 ? own : copy_row(wg, fs, txn, inode, line, entry);
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
 		if (!g4_sums_set_place(g4_meta_places(&fs->cache, line), address_of(fs, line), quarter,
 				       g4_address_after_pages(g4_sum_entry_place(entry), quarter)))
 			return -G4_E_NOSPC; /* none that is near enough */
 	return 0;
+}
+
+G4_FN int g4_sums_share_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      const struct g4_sum_entry *entry)
+{
+	const struct g4_address first = g4_sum_entry_place(entry);
+	int rc = check_page(fs, first) < 0 ? -G4_E_CORRUPT_SUMS : g4_extent_share(wg, fs, txn, first, 1);
+
+	inode->disk.pages += rc == 0 ? G4_SUMS_QUARTERS : 0;
+	return rc;
 }
 
 G4_FN int g4_sums_new_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
@@ -738,6 +824,13 @@ G4_FN int g4_sums_free_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 
 	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_LARGE) /* it leads to none, or to none that is known */
 		return 0;
+	if (g4_extent_shares_rows(fs) && check_page(fs, g4_sum_entry_place(entry)) == 0) {
+		rc = g4_share_leave(wg, &fs->alloc, txn, g4_sum_entry_place(entry));
+		if (rc != 0) {
+			inode->disk.pages -= rc > 0 ? G4_SUMS_QUARTERS : 0;
+			return rc < 0 ? rc : 0;
+		}
+	}
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++)
 		rc = release_page(wg, fs, txn, inode, g4_address_after_pages(g4_sum_entry_place(entry), quarter));
 	return rc;

@@ -120,8 +120,18 @@ G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t maker,
  * False: they do not lie in a row, or some are missing.
  */
 G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struct g4_sum_entry *entry);
-/* The reverse: they become those of a new indirect page. An entry without any is nothing to do. */
-G4_FN int g4_sums_part(struct g4_fs *fs, uint32_t line, const struct g4_sum_entry *entry);
+/*
+ * In a transaction, the reverse: they become those of a new indirect page of the inode's. What others have, too, or have made, is copied, to
+ * four pages of the reservation for the map, or free ones. An entry without any is nothing to do. -G4_E_NOSPC: nothing has changed.
+ */
+G4_FN int g4_sums_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint32_t line, const struct g4_sum_entry *entry);
+/*
+ * In a transaction with G4_SHARE_CREDITS: the large page of another file with this entry, which is locked as well, is to be this inode's,
+ * too: so are its pages of sums. The errors of g4_share_acquire(); nothing has changed then.
+ */
+G4_FN int g4_sums_share_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      const struct g4_sum_entry *entry);
 /*
  * In a transaction: pages of sums for a large page of level 1 with these 512 sums, which are aligned to 16 bytes, and its entry.
  * -G4_E_NOSPC: there are no four pages in a row; nothing has changed. Takes up to G4_SUMS_LARGE_CREDITS credits.
@@ -129,7 +139,7 @@ G4_FN int g4_sums_part(struct g4_fs *fs, uint32_t line, const struct g4_sum_entr
 G4_FN int g4_sums_new_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			    const struct g4_sum_entry *sums, struct g4_sum_entry *entry);
 #define G4_SUMS_LARGE_CREDITS (G4_SUMS_QUARTERS + G4_ALLOC_CREDITS)
-/* In a transaction: releases those of a large page of level 1. */
+/* In a transaction: releases those of a large page of level 1. Takes G4_SHARE_LEAVE_CREDITS where they may have several owners. */
 G4_FN int g4_sums_free_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     const struct g4_sum_entry *entry);
 

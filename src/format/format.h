@@ -189,6 +189,10 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_MOVED (UINT64_C(1) << 13)
 #define G4_FEATURE_INCOMPAT_SHARED_MAPS                                                                                \
 	(UINT64_C(1) << 14) /* indirect pages may have several owners, and be another file's: of level 1 and 2 */
+#define G4_FEATURE_INCOMPAT_WHOLE (UINT64_C(1) << 15) /* owners may be counted for a region as a whole */
+#define G4_FEATURE_INCOMPAT_ROWS (UINT64_C(1) << 16)  /* pages of sums of a large page may have several owners */
+/* What copies by reference need. */
+#define G4_FEATURES_REFLINK (G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_WHOLE | G4_FEATURE_INCOMPAT_ROWS)
 /* What deduplication of what is written needs. */
 #define G4_FEATURES_DEDUP (G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_BUFFERED)
 #define G4_FEATURES_COMPAT UINT64_C(0)
@@ -198,11 +202,13 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
 	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
 	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS | G4_FEATURE_INCOMPAT_BUFFERED |                     \
-	 G4_FEATURE_INCOMPAT_MOVED | G4_FEATURE_INCOMPAT_SHARED_MAPS)
+	 G4_FEATURE_INCOMPAT_MOVED | G4_FEATURE_INCOMPAT_SHARED_MAPS | G4_FEATURE_INCOMPAT_WHOLE |                     \
+	 G4_FEATURE_INCOMPAT_ROWS)
 /* Those of them that this version only reads: it mounts what has one without writing (docs/design/deduplication.md). */
 #define G4_FEATURES_ONLY_READ G4_FEATURE_INCOMPAT_SHARED_MAPS
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
-#define G4_FEATURES_ADDED (G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURE_INCOMPAT_DOMAINS)
+#define G4_FEATURES_ADDED                                                                                              \
+	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_DOMAINS)
 
 struct g4_superblock {
 	struct g4_block_header header;

@@ -22,10 +22,13 @@ struct g4_shares_page {
 	g4_le64 listings[G4_GROUP_REGIONS][G4_LISTING_QUARTERS];
 	g4_le64 listed[G4_GROUP_REGIONS][G4_REGION_PAGES / 64]; /* a bit a page, as in struct g4_region */
 	g4_le64 buffered; /* address of struct g4_buffered_page; 0: none. With the feature BUFFERED */
-	uint8_t reserved2[800];
+	/* how many owners all pages of a region have beyond the first, and beyond other counts. With the feature WHOLE */
+	g4_le32 whole[G4_GROUP_REGIONS];
+	uint8_t reserved2[676];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_shares_page) == 4096, "shares of a group");
 G4_STATIC_ASSERT(offsetof(struct g4_shares_page, listed) == 1304, "shares of a group");
+G4_STATIC_ASSERT(offsetof(struct g4_shares_page, whole) == 3296, "shares of a group");
 struct g4_owners_page {
 	struct g4_block_header header;
 	g4_le64 region;

@@ -391,7 +391,7 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	if (rc == 0 && only && pages << G4_PAGE_SHIFT < length)
 		rc = -G4_E_INVAL;
 	if (rc == 0 && pages > 0) {
-		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED);
+		rc = g4_super_add_feature(wg, fs, G4_FEATURES_REFLINK);
 		pages = rc == -G4_E_BUSY ? 0 : pages; /* the size is just changing */
 		if (rc == 0 || (rc == -G4_E_BUSY && !only))
 			rc = g4_drop_privileges(wg, fs, to, cmd->cred);

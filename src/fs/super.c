@@ -38,6 +38,7 @@ G4_FN void g4_super_apply_features(struct g4_fs *fs)
 	const uint64_t features = g4_load64_acq(&fs->super.features_incompat);
 
 	g4_store32_rel(&fs->alloc.buffers_owners, (features & G4_FEATURE_INCOMPAT_BUFFERED) != 0);
+	g4_store32_rel(&fs->alloc.counts_regions, (features & G4_FEATURE_INCOMPAT_WHOLE) != 0);
 }
 
 G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feature)

@@ -65,7 +65,11 @@ bool g4_fsck_claim(struct g4_fsck *fsck, struct g4_address address, uint64_t pag
 bool g4_fsck_claim_data(struct g4_fsck *fsck, struct g4_address address, uint64_t pages,
 			const struct g4_fsck_where *where)
 {
-	return claim(fsck, address, pages, where, "data", true);
+	const bool alone = claim(fsck, address, pages, where, "data", true);
+
+	if (pages >= G4_REGION_PAGES)
+		g4_fsck_meet_large(fsck, g4_address_page(address), pages);
+	return alone;
 }
 
 bool g4_fsck_claim_metadata(struct g4_fsck *fsck, struct g4_address address, const struct g4_fsck_where *where,

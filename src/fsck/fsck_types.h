@@ -93,6 +93,8 @@ struct g4_fsck_owners { /* of a region with pages that several files have */
 	uint64_t region;
 	struct g4_address address;
 	uint32_t counted[G4_REGION_PAGES], met[G4_REGION_PAGES]; /* beyond the first */
+	uint32_t whole;						 /* so many of those are counted for the region */
+	uint32_t larges;					 /* pointers to all of it that were met; atomic */
 	uint64_t data[G4_FSCK_REGION_WORDS];			 /* bit i: page i was claimed as data */
 };
 
@@ -189,6 +191,8 @@ struct g4_fsck {
 	struct g4_address *group_shares;   /* by group: its page of shares, if it has one */
 	struct g4_address *group_buffered; /* and that of buffered owners */
 	bool owners_wrong;		   /* or what is listed */
+	uint64_t *
+		rows; /* bit p: page p was met as the first of a large page's pages of sums. Of a team: everybody's; NULL: none is shared */
 	uint64_t *maps; /* bit p: page p was met as an indirect page. Of a team: everybody's; NULL: none is shared */
 	uint64_t *
 		bad_maps; /* bit p: what hangs at this one is not as it should be: how many pages that are proves nothing */

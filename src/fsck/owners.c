@@ -52,6 +52,15 @@ uint64_t g4_fsck_meet_owners(struct g4_fsck *fsck, uint64_t word, uint64_t first
 	return wrong;
 }
 
+void g4_fsck_meet_large(struct g4_fsck *fsck, uint64_t page, uint64_t pages)
+{
+	for (uint64_t region = page / G4_REGION_PAGES; region < (page + pages) / G4_REGION_PAGES; region++) {
+		struct g4_fsck_owners *owners = g4_fsck_find_owners(fsck, region);
+		if (owners != NULL)
+			__atomic_fetch_add(&owners->larges, 1, __ATOMIC_RELAXED);
+	}
+}
+
 bool g4_fsck_meet_map(struct g4_fsck *fsck, uint64_t page)
 {
 	const uint64_t region = page / G4_REGION_PAGES, at = page % G4_REGION_PAGES;

@@ -14,6 +14,8 @@ struct g4_fsck_owners *g4_fsck_find_owners(const struct g4_fsck *fsck, uint64_t 
  * `again` that may have no further owner.
  */
 uint64_t g4_fsck_meet_owners(struct g4_fsck *fsck, uint64_t word, uint64_t first, uint64_t again);
+/* One pointer leads to pages as data, which were met: it may be to whole regions. */
+void g4_fsck_meet_large(struct g4_fsck *fsck, uint64_t page, uint64_t pages);
 /* A page is met once more as an indirect page. False: of a team, and no owner of it is counted. Otherwise all are, and compared. */
 bool g4_fsck_meet_map(struct g4_fsck *fsck, uint64_t page);
 

@@ -117,6 +117,7 @@ static void forget_round(struct g4_fsck *fsck)
 	free_bitmap(&fsck->bad_group);
 	free_bitmap(&fsck->unknown_owners);
 	free_bitmap(&fsck->maps);
+	free_bitmap(&fsck->rows);
 	free_bitmap(&fsck->bad_maps);
 	fsck->sharing_files = 0;
 	free(fsck->group_shares);

@@ -53,6 +53,36 @@ static void load_region(struct g4_fsck *fsck, uint64_t region, struct g4_address
 	memcpy(owners->counted, page.more, sizeof(owners->counted));
 }
 
+/* Owners that the group's page counts for regions, when those of their pages were loaded. */
+static void load_whole(struct g4_fsck *fsck, uint64_t group, const struct g4_shares_page *page)
+{
+	const bool may = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_WHOLE) != 0;
+
+	for (uint32_t k = 0; k < G4_GROUP_REGIONS; k++) {
+		const uint64_t region = group * G4_GROUP_REGIONS + k;
+		if (page->whole[k] == 0)
+			continue;
+		if (!may) { /* it would be believed when that comes */
+			g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL,
+					"owners are counted for the region at 0x%" PRIx64 ", and none may be",
+					region * G4_REGION_BYTES);
+			forget(fsck, region, 1);
+			continue;
+		}
+		struct g4_fsck_owners *owners = g4_fsck_add_owners(fsck, region);
+		if (owners == NULL)
+			return;
+		owners->whole = page->whole[k];
+		for (uint32_t at = 0; at < G4_REGION_PAGES; at++) {
+			if (owners->counted[at] > UINT32_MAX - owners->whole) {
+				damaged(fsck, region, 1, "the owners, more than can be counted,", -G4_E_CORRUPT_ALLOC);
+				break;
+			}
+			owners->counted[at] += owners->whole;
+		}
+	}
+}
+
 /* Owners that the pages of counts do not have yet. */
 static void load_buffered(struct g4_fsck *fsck, uint64_t group, struct g4_address address)
 {
@@ -144,6 +174,7 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
 		if (page.owners[region] != 0)
 			load_region(fsck, first + region, g4_address_from(page.owners[region]));
+	load_whole(fsck, group, &page);
 	if (page.buffered != 0)
 		load_buffered(fsck, group, g4_address_from(page.buffered));
 	g4_fsck_load_listed(fsck, group, &page);
@@ -160,18 +191,33 @@ static void note_excess(struct g4_fsck *fsck, const struct g4_fsck_owners *owner
 	}
 }
 
+/* A page that one of the other pointers leads to could not be released, if all were large that are counted for the region. */
+static void compare_whole(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
+{
+	if (owners->whole == 0 || owners->whole < owners->larges)
+		return;
+	fsck->owners_wrong = true;
+	g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL,
+			"%" PRIu32 " owners are counted for all pages of the region at 0x%" PRIx64 ", and %" PRIu32
+			" pointers to all of it were met",
+			owners->whole, owners->region * G4_REGION_BYTES, owners->larges);
+}
+
 void g4_fsck_compare_owners(struct g4_fsck *fsck)
 {
 	for (uint64_t i = 0; i < fsck->owner_count; i++) {
 		const struct g4_fsck_owners *owners = &fsck->owners[i];
 		uint32_t differ = 0, first = 0;
+		if (fsck->unknown_owners != NULL && g4_fsck_bit(fsck->unknown_owners, owners->region))
+			continue;
+		compare_whole(fsck, owners);
 		for (uint32_t page = 0; page < G4_REGION_PAGES; page++) {
 			if (owners->counted[page] == owners->met[page])
 				continue;
 			if (differ++ == 0)
 				first = page;
 		}
-		if (differ == 0 || (fsck->unknown_owners != NULL && g4_fsck_bit(fsck->unknown_owners, owners->region)))
+		if (differ == 0)
 			continue;
 		fsck->owners_wrong = true;
 		note_excess(fsck, owners);
@@ -205,13 +251,25 @@ static struct g4_address new_page(struct g4_fsck *fsck, const void *contents, ui
 	return address;
 }
 
-static struct g4_address write_region(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
+/* How many owners may be counted for the region: what all its pages have, and fewer than large pointers lead there. */
+static uint32_t whole_of(const struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
+{
+	uint32_t whole = owners->larges == 0 ? 0 : owners->larges - 1;
+
+	if (!(fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_WHOLE))
+		return 0;
+	for (uint32_t i = 0; i < G4_REGION_PAGES && whole > 0; i++)
+		whole = (uint32_t)g4_min64(whole, owners->met[i]);
+	return whole;
+}
+
+static struct g4_address write_region(struct g4_fsck *fsck, const struct g4_fsck_owners *owners, uint32_t whole)
 {
 	struct g4_owners_page page = {.region = owners->region};
 
 	for (uint32_t i = 0; i < G4_REGION_PAGES; i++) {
-		page.more[i] = owners->met[i];
-		page.shared += owners->met[i] != 0;
+		page.more[i] = owners->met[i] - whole;
+		page.shared += page.more[i] != 0;
 	}
 	return page.shared == 0 ? G4_NO_ADDRESS : new_page(fsck, &page, G4_BLOCK_OWNERS);
 }
@@ -219,7 +277,8 @@ static struct g4_address write_region(struct g4_fsck *fsck, const struct g4_fsck
 void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 {
 	/* of shared maps no count may be left, and no page that led to one */
-	if (!fsck->owners_wrong || (fsck->group_shares == NULL && fsck->maps == NULL) || !make_groups(fsck))
+	if (!fsck->owners_wrong || (fsck->group_shares == NULL && fsck->maps == NULL && fsck->rows == NULL) ||
+	    !make_groups(fsck))
 		return;
 	for (uint64_t i = 0; i < fsck->owner_count; i++)
 		if (!g4_address_is_none(fsck->owners[i].address))
@@ -235,9 +294,11 @@ void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 		for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
 			const struct g4_fsck_owners *owners =
 				g4_fsck_find_owners(fsck, group * G4_GROUP_REGIONS + region);
-			if (owners != NULL)
-				page.owners[region] = g4_address_stored(write_region(fsck, owners));
-			regions += page.owners[region] != 0;
+			if (owners == NULL)
+				continue;
+			page.whole[region] = whole_of(fsck, owners);
+			page.owners[region] = g4_address_stored(write_region(fsck, owners, page.whole[region]));
+			regions += page.owners[region] != 0 || page.whole[region] != 0;
 		}
 		const bool lists = g4_fsck_write_listed(fsck, group, &page);
 		if (regions != 0 || lists)

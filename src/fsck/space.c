@@ -161,6 +161,7 @@ static void claim_fixed_area(struct g4_fsck *fsck)
 bool g4_fsck_load_maps(struct g4_fsck *fsck)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
+	const bool may_share_rows = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_ROWS) != 0;
 	const bool may_share_maps = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_SHARED_MAPS) != 0;
 
 	fsck->bitmap_words = layout->group_count * G4_FSCK_GROUP_WORDS;
@@ -170,10 +171,13 @@ bool g4_fsck_load_maps(struct g4_fsck *fsck)
 	fsck->bad_group = calloc(layout->group_count / 64 + 1, sizeof(uint64_t));
 	if (fsck->repairing && fsck->metadata == NULL)
 		fsck->metadata = calloc(fsck->bitmap_words, sizeof(uint64_t));
+	if (may_share_rows)
+		fsck->rows = calloc(fsck->bitmap_words, sizeof(uint64_t));
 	if (may_share_maps)
 		fsck->maps = calloc(fsck->bitmap_words, sizeof(uint64_t));
 	if (fsck->used == NULL || fsck->alloc_used == NULL || fsck->alloc_slab == NULL || fsck->bad_group == NULL ||
-	    (fsck->repairing && fsck->metadata == NULL) || (may_share_maps && fsck->maps == NULL)) {
+	    (fsck->repairing && fsck->metadata == NULL) || (may_share_maps && fsck->maps == NULL) ||
+	    (may_share_rows && fsck->rows == NULL)) {
 		fsck->fatal = -G4_E_NOMEM;
 		return false;
 	}

@@ -11,6 +11,7 @@
 #include "fsck/fix.h"
 #include "fsck/inode.h"
 #include "fsck/listed.h"
+#include "fsck/owners.h"
 #include "fsck/report.h"
 #include "fsck/tables.h"
 #include "hash/blake3.h"
@@ -41,20 +42,18 @@ int g4_fsck_read_sums(struct g4_image *image, struct g4_address address, uint64_
 
 	if (status == 0)
 		status = g4_image_sums(image, address, page, &header);
-	if (status == 0 && (header.inode != ino || header.level != level || header.quarter != quarter))
+	/* of a large page of level 1 the hash tells, whoever made it */
+	const bool any = large != NULL && level == 1 && (image->sb.features_incompat & G4_FEATURE_INCOMPAT_ROWS);
+	if (status == 0 && ((header.inode != ino && !any) || header.level != level || header.quarter != quarter))
 		status = -G4_E_CORRUPT_SUMS;
 	if (status == 0 && large != NULL && hash_of(page) != g4_sum_entry_hash(large, quarter))
 		status = -G4_E_CORRUPT_SUMS;
 	return status;
 }
 
-/*
- * Reads and claims a page of sums, for the slots of a quarter of a level, from page `from` of the file on. With `large` it is what this
- * entry says. 0; 1: something is wrong, and it stays; or a negative code: it is to be given up.
- */
-static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address,
-		      uint32_t level, uint32_t quarter, uint64_t from, const struct g4_sum_entry *large,
-		      struct g4_sums_page *page)
+/* Reads a page of sums, for the slots of a quarter of a level, from page `from` of the file on. Told where it can not be had. */
+static int read_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address, uint32_t level,
+		     uint32_t quarter, uint64_t from, const struct g4_sum_entry *large, struct g4_sums_page *page)
 {
 	const uint64_t maker = fsck->map_walk.frames[fsck->map_walk.depth].maker;
 	const int status = g4_fsck_read_sums(fsck->image, address, maker, level, quarter, large, page);
@@ -65,8 +64,13 @@ static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 				"the page of sums at 0x%" PRIx64 ", for the contents from page %" PRIu64
 				" on, is damaged: %s",
 				g4_address_stored(address), from, g4_strerror(status));
-		return status;
 	}
+	return status;
+}
+
+/* Claims one that was read. 0; 1: something is wrong, and it stays; or a negative code: it is to be given up. */
+static int claim_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address)
+{
 	const bool again = fsck->repairing && g4_fsck_bit(fsck->metadata, g4_address_page(address));
 	const bool disputed = fsck->sums_twice != NULL && g4_fsck_bit(fsck->sums_twice, g4_address_page(address));
 	const bool alone = g4_fsck_claim_metadata(fsck, address, where, "a page of sums");
@@ -81,6 +85,16 @@ static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 		g4_fsck_problem(fsck, G4_FSCK_SUMS, where, "the page of sums at 0x%" PRIx64 " was in the map twice",
 				g4_address_stored(address));
 	return -G4_E_CORRUPT_SUMS;
+}
+
+/* Both. With `large` it is what this entry says. */
+static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address,
+		      uint32_t level, uint32_t quarter, uint64_t from, const struct g4_sum_entry *large,
+		      struct g4_sums_page *page)
+{
+	const int status = read_page(fsck, where, address, level, quarter, from, large, page);
+
+	return status < 0 ? status : claim_page(fsck, where, address);
 }
 
 /* Contents whose sums were in a page that was damaged, when the file was written to. Clears them. */
@@ -267,6 +281,40 @@ static void give_up_entry(struct g4_fsck *fsck, const struct g4_fsck_where *wher
 		       "contents whose sums are gone: they can not be verified");
 }
 
+/*
+ * Of a large page of level 1, where its pages of sums may have several owners: who meets them first claims them, the others are counted, by
+ * the first of the four.
+ */
+static int check_shared_row(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_sum_entry *entry,
+			    uint64_t file_page, struct g4_sums_page *row, uint64_t *pages)
+{
+	const struct g4_address first = g4_sum_entry_place(entry);
+	const uint64_t page = g4_address_page(first), bit = UINT64_C(1) << page % 64;
+	int worst = 0;
+
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
+		const int status = read_page(fsck, where, g4_address_after_pages(first, quarter), 1, quarter,
+					     file_page + (uint64_t)quarter * G4_SUMS_SLOTS, entry, &row[quarter]);
+		*pages += status >= 0;
+		worst = status < 0 ? status : worst;
+	}
+	if (worst < 0)
+		return worst;
+	if ((__atomic_fetch_or(&fsck->rows[page / 64], bit, __ATOMIC_RELAXED) & bit) != 0) {
+		if (g4_fsck_meet_map(fsck, page))
+			return 0;
+		g4_fsck_problem(fsck, G4_FSCK_OWNERS, where,
+				"the pages of sums at 0x%" PRIx64 " have more owners than are counted",
+				g4_address_stored(first));
+		return 1;
+	}
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
+		const int status = claim_page(fsck, where, g4_address_after_pages(first, quarter));
+		worst = status < 0 || worst == 0 ? status : worst;
+	}
+	return worst;
+}
+
 /* The four pages of sums that an entry of a large page leads to. The worst of what check_page() says of them. */
 static int check_row(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_sum_entry *entry,
 		     uint32_t level, uint64_t file_page, struct g4_sums_page *row, uint64_t *pages)
@@ -283,6 +331,8 @@ static int check_row(struct g4_fsck *fsck, const struct g4_fsck_where *where, co
 				file_page);
 		return -G4_E_CORRUPT_SUMS;
 	}
+	if (level == 1 && fsck->rows != NULL)
+		return check_shared_row(fsck, where, entry, file_page, row, pages);
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		const uint64_t from = file_page + ((uint64_t)quarter * G4_SUMS_SLOTS << 9 * (level - 1));
 		const int status = check_page(fsck, where, g4_address_after_pages(g4_sum_entry_place(entry), quarter),

@@ -65,6 +65,7 @@ static bool start_member(struct member *member, const struct g4_fsck *first, uin
 	fsck->domains = first->domains;
 	fsck->owner_count = first->owner_count;
 	fsck->maps = first->maps;
+	fsck->rows = first->rows;
 	if (pthread_create(&member->thread, NULL, work, fsck) == 0)
 		return true;
 	g4_image_close(&member->image);

@@ -231,7 +231,7 @@ G4_FN int g4_meta_get_sums(struct g4_wg *wg, struct g4_meta *meta, struct g4_add
 	if (rc < 0)
 		return rc;
 	const struct g4_meta_line *about = g4_meta_line(meta->cache, *line);
-	if (about->inode == inode && about->level == level && about->quarter == quarter)
+	if ((inode == 0 || about->inode == inode) && about->level == level && about->quarter == quarter)
 		return 0;
 	g4_cache_put(meta->cache, *line);
 	return -G4_E_CORRUPT_SUMS;

@@ -127,6 +127,12 @@ static void free_work(struct work *work)
 	free(work->group);
 }
 
+/* Others are not about a page of 2 MiB, and would take longer for it. */
+static bool is_for(const struct operation *operation, enum tree_kind tree)
+{
+	return (strncmp(operation->name, "whole-", 6) == 0) == (tree == LARGE);
+}
+
 static void list_workloads(struct work *work, const struct options *o)
 {
 	operations_check();
@@ -141,6 +147,8 @@ static void list_workloads(struct work *work, const struct options *o)
 	work->groups++;
 	for (uint32_t tree = TREE_KINDS; tree-- > 0;) /* what takes longest first, so that no process ends late */
 		for (uint32_t k = 0; k < operation_count; k++) {
+			if (!is_for(&operations[k], (enum tree_kind)tree))
+				continue;
 			add_singles(work, o, (enum tree_kind)tree, operations[k].name);
 			if (tree == SMALL)
 				add_pairs(work, o, SMALL, operations[k].name, o->thorough ? o->per_pair : 1);
@@ -148,7 +156,7 @@ static void list_workloads(struct work *work, const struct options *o)
 				add_pairs(work, o, (enum tree_kind)tree, operations[k].name, o->thorough ? 1 : 0);
 			work->groups++;
 		}
-	for (uint32_t tree = 0; tree < TREE_KINDS; tree++)
+	for (uint32_t tree = 0; tree < LARGE; tree++)
 		for (uint32_t threads = 1; threads <= 3; threads++)
 			add_mixes(work, o, (enum tree_kind)tree, threads);
 }

@@ -4,7 +4,7 @@
 
 #include "fs/fs.h"
 
-#define BUFFER_BYTES (512 * G4_KIB)
+#define BUFFER_BYTES G4_REGION_BYTES
 /* SET: the policy */
 #define ON "dedup=on"
 #define DOMAIN "dedup=domain"
@@ -480,6 +480,34 @@ const struct operation operations[] = {
 	 {{.verb = COPY, .path = "b", .path2 = "big", .offset = 8192, .bytes = 300000},
 	  {.verb = FSYNC, .path = "b"},
 	  {.verb = TRUNCATE, .path = "b", .bytes = 30000}}},
+	/* of 2 MiB that one pointer leads to, in the tree that has such a file */
+	{"whole-copy", "l2", NULL, {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES}}},
+	{"whole-write",
+	 "l2",
+	 NULL,
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = WRITE, .path = "l2", .offset = 4000, .bytes = 9000, .id = 249}}},
+	{"whole-source",
+	 "l1",
+	 NULL,
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = FSYNC, .path = "l2"},
+	  {.verb = WRITE, .path = "l1", .offset = 40960, .bytes = 4096, .id = 250}}},
+	{"whole-unlink",
+	 "l2",
+	 "",
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES}, {.verb = UNLINK, .path = "l1"}}},
+	{"whole-cut",
+	 "l2",
+	 NULL,
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = FSYNC, .path = "l2"},
+	  {.verb = TRUNCATE, .path = "l2", .bytes = 30000}}},
+	{"whole-punch",
+	 "l1",
+	 NULL,
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = PUNCH, .path = "l1", .offset = 20000, .bytes = 400000}}},
 	{"dedupe",
 	 "b",
 	 NULL,
@@ -664,7 +692,7 @@ const struct operation *operation_find(const char *name)
 
 /* ------------------------------------------------------------------ trees */
 
-const char *const tree_names[TREE_KINDS] = {"small", "wrap", "due", "full", "wide"};
+const char *const tree_names[TREE_KINDS] = {"small", "wrap", "due", "full", "wide", "large"};
 
 static void make(struct actor *actor, const char *path, uint64_t bytes, uint32_t id)
 {
@@ -834,6 +862,10 @@ void tree_populate(struct actor *actor, enum tree_kind kind)
 		use_up_space(actor, 40);
 	if (kind == WIDE)
 		populate_wide(actor);
+	if (kind == LARGE) {
+		make(actor, "l1", G4_REGION_BYTES, 13);
+		make(actor, "l2", 0, 14);
+	}
 }
 
 /* One commit of the smallest kind. */

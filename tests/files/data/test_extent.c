@@ -15,7 +15,7 @@ static void ownership_begins_and_ends_with_a_transaction(void **state)
 	assert_int_equal(got, pages);
 	g4_write_lock(&inode->lock);
 	assert_int_equal(g4_begin(wg, fs, 1, &txn), 0);
-	assert_true(g4_extent_credits(fs, &txn, 2, pages, false, 0));
+	assert_true(g4_extent_credits(fs, &txn, 2, pages, false, 0, 0));
 	const uint32_t credits = txn.credits;
 	assert_true(credits >= 2 * G4_ALLOC_CREDITS);
 	assert_int_equal(g4_extent_acquire(wg, fs, &txn, address, pages), 0);
@@ -43,7 +43,7 @@ static void a_large_extent_asks_for_more_credits(void **state)
 
 	(void)state;
 	assert_int_equal(g4_begin(wg, fs, 1, &txn), 0);
-	assert_true(g4_extent_credits(fs, &txn, 1, G4_GIB / G4_PAGE_BYTES, false, 0));
+	assert_true(g4_extent_credits(fs, &txn, 1, G4_GIB / G4_PAGE_BYTES, false, 0, 0));
 	assert_true(txn.credits >= 18 + 2);
 	assert_int_equal(g4_end(fs, &txn, 0), 0);
 }
