@@ -257,7 +257,8 @@ enum g4_disk_order {
 	G4_DISK_ADD = 5,       /* a new one is one more; the file system grows over it */
 	G4_DISK_ASSIGN = 6,    /* chunks of level `number`, of as many bytes as name says in decimal, 0 all; the same */
 	G4_DISK_ADD_SPARE = 7, /* a new one waits to take the place of one that fails */
-	G4_DISK_REMOVE_SPARE = 8 /* and does so no more */
+	G4_DISK_REMOVE_SPARE = 8, /* and does so no more */
+	G4_DISK_REBALANCE = 9	  /* what lies on all is spread over them, by a job */
 };
 #define G4_ACCESS_READ 4u /* access(2) */
 #define G4_ACCESS_WRITE 2u
@@ -357,7 +358,7 @@ enum g4_command_property {
 	  "value=bytes")                                                                                               \
 	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER | G4_SAYS_WHY,                                 \
 	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",  \
-	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")    \
+	  "value=bytes of text: a name, or why it could not be done; with REBUILD, REPLACE and REBALANCE a job is there then")    \
 	X(context, RESTRIPE, 45, G4_CHANGES | G4_NEEDS_HANDLE | G4_DATA_OUT,                                           \
 	  "handle | node, offset data=struct g4_restriped length flags=G4_RESTRIPE_LOOK",                              \
 	  "value=bytes; pages from there on lie where the file's policy says, some of them")
