@@ -39,7 +39,7 @@ check "all are mounted" "$gpu4fs" mount "$one" "$two" "$mnt"
 truncate -s 64M "$three"
 check "a third disk comes" "$gpu4fs" disk add "$mnt" "$three"
 check "what lies on the others is spread over it" "$gpu4fs" disk rebalance --rate 1 "$mnt"
-status=$("$gpu4fs" status "$mnt")
+status=$("$gpu4fs" status --json "$mnt")
 check "... and status says how far that is" grep -q "rebalanced_percent" <<<"$status"
 check "... it stands still" "$gpu4fs" disk pause "$mnt"
 refuses "... and is under way" "rebalanced already" "$gpu4fs" disk rebalance "$mnt"
