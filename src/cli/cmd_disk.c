@@ -132,9 +132,10 @@ static bool tell_end(const struct mounted *m, const struct g4_job_record *job)
 		return done;
 	}
 	if (job->state == G4_JOB_FAILED)
-		return failed(m->directory, job->code == G4_E_BUSY  ? "a disk is missing, or being rebuilt" :
-					    job->code == G4_E_NOSPC ? "the table of chunks is full; what was moved stays" :
-								      g4_strerror(-(int)job->code));
+		return failed(m->directory,
+			      job->code == G4_E_BUSY  ? "a disk is missing, or being rebuilt" :
+			      job->code == G4_E_NOSPC ? "the table of chunks is full; what was moved stays" :
+							g4_strerror(-(int)job->code));
 	g4_format_size(job->done * G4_PAGE_BYTES, text, sizeof(text));
 	printf("%s of the disks' room %s elsewhere now%s\n", text, job->done == 0 ? "needed to be" : "lie",
 	       done ? "" : "; it was cancelled");
@@ -293,8 +294,8 @@ static uint32_t order_of(const char *word, bool spare)
 	static const struct {
 		const char *word;
 		uint32_t order;
-	} orders[] = {{"assign", G4_DISK_ASSIGN},   {"replace", G4_DISK_REPLACE}, {"remove", G4_DISK_REMOVE_SPARE},
-		      {"offline", G4_DISK_OFFLINE}, {"add", G4_DISK_ADD},	  {"online", G4_DISK_REBUILD},
+	} orders[] = {{"assign", G4_DISK_ASSIGN},      {"replace", G4_DISK_REPLACE}, {"remove", G4_DISK_REMOVE_SPARE},
+		      {"offline", G4_DISK_OFFLINE},    {"add", G4_DISK_ADD},	     {"online", G4_DISK_REBUILD},
 		      {"rebalance", G4_DISK_REBALANCE}};
 	uint32_t what = G4_DISK_REBUILD;
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/uuid_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
 

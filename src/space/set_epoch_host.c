@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "simt/simt_host.h"
-#include "space/set_types_host.h"
+#include "space/set_epoch_host.h"
 
 const struct g4_chunk_map *g4_set_view_of(const struct g4_set *set, uint64_t epoch)
 {

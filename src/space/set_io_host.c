@@ -14,6 +14,7 @@
 
 #include "base/log_host.h"
 #include "simt/simt_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_rows_host.h"
 
 #define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
@@ -26,7 +27,7 @@ struct child {
 };
 
 struct work {
-	int result;  /* of what was done at once */
+	int result; /* of what was done at once */
 	bool looks; /* at chunks of this epoch (set_epoch_host.c), where it counts until it is done; a writer in the window as well */
 	uint64_t epoch;
 	uint32_t count;

@@ -18,6 +18,7 @@
 #include "base/log_host.h"
 #include "base/uuid_host.h"
 #include "space/sealed.h"
+#include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
 #include "space/set_parity_host.h"
 #include "space/set_spare_host.h"

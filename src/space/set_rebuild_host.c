@@ -30,9 +30,11 @@
 #include "base/clock_host.h"
 #include "base/log_host.h"
 #include "base/uuid_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
+#include "space/set_spread_host.h"
 
 #define COPY_BYTES G4_CHUNK_UNIT
 #define PART_BYTES (UINT64_C(64) << 10) /* where somebody writes to a part of that */
@@ -665,15 +667,19 @@ static int order_name(struct g4_set *set, const struct g4_dev_order *order)
 
 static int order_chunk(struct g4_set *set, struct g4_dev_order *order)
 {
-	struct g4_chunk chunk;
+	uint64_t epoch;
+	const struct g4_chunk_map *map = g4_set_view_enter(set, &epoch);
+	const bool there = order->disk < g4_load32_acq(&map->count);
 
-	if (!g4_set_chunk(&set->dev, order->disk, &chunk))
-		return -G4_E_NOENT;
-	order->done = chunk.address;
-	order->bytes = chunk.address + chunk.bytes;
-	order->all = g4_chunk_is_gone(&chunk) ? (uint64_t)G4_POOL_GONE : (uint64_t)chunk.level;
-	order->disk = g4_set_own_level(set);
-	return 0;
+	if (there) {
+		const struct g4_chunk *chunk = &map->chunks[order->disk];
+		order->done = chunk->address;
+		order->bytes = chunk->address + chunk->bytes;
+		order->all = g4_chunk_is_gone(chunk) ? (uint64_t)G4_POOL_GONE : (uint64_t)chunk->level;
+		order->disk = g4_set_own_level(set);
+	}
+	g4_set_view_leave(set, epoch);
+	return there ? 0 : -G4_E_NOENT;
 }
 
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)

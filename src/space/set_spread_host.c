@@ -26,20 +26,22 @@
 #include <stdlib.h>
 
 #include "simt/simt_host.h"
+#include "space/set_epoch_host.h"
+#include "space/set_spread_host.h"
 #include "space/set_table_host.h"
 
-#define PARTS 128u		     /* of the address space: each may cut the table twice */
+#define PARTS 128u			/* of the address space: each may cut the table twice */
 #define COPY_BYTES (UINT64_C(16) << 20) /* of a place: writers wait for so much, where nobody is in the way */
-#define WAIT_NS UINT64_C(20000000)   /* for writers that are */
+#define WAIT_NS UINT64_C(20000000)	/* for writers that are */
 #define BUFFER_BYTES G4_CHUNK_UNIT
 
 struct spreading {
 	struct g4_set *set;
-	struct g4_superblock *super; /* as it was when this began */
-	struct g4_set_move move;     /* its chunks are those that there are */
-	struct g4_set_span *spans;   /* memory for those of a disk */
-	int64_t over[G4_MAX_DISKS];  /* bytes that each disk has more than its share */
-	double share[G4_MAX_DISKS];  /* of all places */
+	struct g4_superblock *super;   /* as it was when this began */
+	struct g4_set_move move;       /* its chunks are those that there are */
+	struct g4_set_span *spans;     /* memory for those of a disk */
+	int64_t over[G4_MAX_DISKS];    /* bytes that each disk has more than its share */
+	double share[G4_MAX_DISKS];    /* of all places */
 	double sum[G4_MAX_DISKS], all; /* bytes of places up to where it is looked at */
 	bool is_full[G4_MAX_DISKS];
 };
@@ -203,8 +205,7 @@ static bool choose(struct spreading *s)
 		for (uint64_t at = 0; !g4_chunk_is_gone(chunk) && at < chunk->place_bytes;) {
 			const uint64_t address = chunk->address + at * chunk->columns;
 			const uint64_t rest = (part - address % part + chunk->columns - 1) / chunk->columns;
-			const uint64_t bytes =
-				g4_min64(g4_align_up(rest, G4_CHUNK_UNIT), chunk->place_bytes - at);
+			const uint64_t bytes = g4_min64(g4_align_up(rest, G4_CHUNK_UNIT), chunk->place_bytes - at);
 			for (uint32_t k = 0; k < g4_table_places(chunk); k++) {
 				s->sum[g4_place_disk(chunk->places[k])] += (double)bytes;
 				s->all += (double)bytes;
@@ -226,8 +227,9 @@ int g4_set_spread_check(struct g4_set *set, uint64_t *left, struct g4_dev_messag
 	pthread_mutex_lock(&set->orders);
 	int rc = g4_set_check_whole(set, message);
 	if (rc == 0 && set->parity)
-		rc = g4_dev_fail(message, -G4_E_NOTSUP,
-				 "a file system with parity is rebalanced while it is not mounted, but for rows, which stay");
+		rc = g4_dev_fail(
+			message, -G4_E_NOTSUP,
+			"a file system with parity is rebalanced while it is not mounted, but for rows, which stay");
 	if (rc == 0) {
 		rc = begin(&s, set);
 		if (rc < 0)

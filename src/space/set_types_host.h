@@ -45,10 +45,10 @@ struct g4_set_view {
 
 /* The place that is moved next, of a set that others use (set_spread_host.c). With the lock of orders. */
 struct g4_set_piece {
-	uint64_t generation;	 /* of the set, when it was chosen; 0: none is */
-	uint32_t chunk, number;	 /* of that table, and of that chunk's places */
-	uint64_t within, bytes;	 /* of the place */
-	uint64_t to;		 /* a place */
+	uint64_t generation;	/* of the set, when it was chosen; 0: none is */
+	uint32_t chunk, number; /* of that table, and of that chunk's places */
+	uint64_t within, bytes; /* of the place */
+	uint64_t to;		/* a place */
 };
 
 /*
@@ -70,9 +70,11 @@ struct g4_set {
 	uint64_t told;	  /* orders held: disks, a bit each, of which it was logged that no spare will do */
 	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
-	struct g4_chunk *chunks; /* for those who hold a lock that a switch of the table takes, or have the set alone; so is `map` */
+	struct g4_chunk *
+		chunks; /* for those who hold a lock that a switch of the table takes, or have the set alone; so is `map` */
 	struct g4_chunk_map map;
-	struct g4_chunk *other_chunks; /* of the view that is not looked at; NULL: the table was never switched under requests */
+	struct g4_chunk *
+		other_chunks; /* of the view that is not looked at; NULL: the table was never switched under requests */
 	struct g4_set_view views[2];
 	uint64_t epoch; /* atomic: requests look at views[epoch % 2] */
 	struct g4_set_piece next;
@@ -137,8 +139,8 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, c
 struct g4_set_growth {
 	struct g4_chunk *chunks;
 	uint32_t chunk_count, disk_count;
-	uint32_t removed;    /* with one less: which; the last one gets its number, as the chunks have it */
-	bool moves;	     /* not with one more: all chunks are others; nobody else uses the set, or it is `live` */
+	uint32_t removed; /* with one less: which; the last one gets its number, as the chunks have it */
+	bool moves;	  /* not with one more: all chunks are others; nobody else uses the set, or it is `live` */
 	bool live; /* others use the set: no disk less, no parity, the other view is free, and nobody writes to what moves */
 	uint64_t disk_bytes; /* of the new disk */
 	uint8_t uuid[G4_UUID_BYTES];
@@ -189,32 +191,6 @@ void g4_set_window_close(struct g4_set_window *window);
 void g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes);
 /* A part of that: nobody begins to write there until it is closed. False, at once: somebody has since it is watched. */
 bool g4_set_window_shut(struct g4_set_window *window, uint64_t address, uint64_t bytes);
-
-/* ---- chunks that change under requests (set_epoch_host.c) ---- */
-/* The chunks as they are now, until g4_set_view_leave(). *epoch: for that. Thread-safe, takes no lock. */
-const struct g4_chunk_map *g4_set_view_enter(struct g4_set *set, uint64_t *epoch);
-/* Those of an epoch that was entered and not left. */
-const struct g4_chunk_map *g4_set_view_of(const struct g4_set *set, uint64_t epoch);
-void g4_set_view_leave(struct g4_set *set, uint64_t epoch);
-/* Orders held. Whether all requests look at the chunks as they are now, so nobody uses a place that they do not have. */
-bool g4_set_view_is_alone(struct g4_set *set);
-/* The same, within a second. */
-bool g4_set_view_wait(struct g4_set *set);
-/* Locks of orders and superblocks held, and the view is alone. Requests from now on look at these. -G4_E_NOMEM before anything is changed. */
-int g4_set_view_reserve(struct g4_set *set);
-void g4_set_view_switch(struct g4_set *set, const struct g4_chunk *chunks, uint32_t count);
-
-/* ---- spreading what lies on a set over its disks while others use it (set_spread_host.c): one workgroup at a time ---- */
-/* Whether that can be done at all; else a sentence. *left: bytes of places that would be moved, about. Thread-safe. */
-int g4_set_spread_check(struct g4_set *set, uint64_t *left, struct g4_dev_message message);
-/* What comes next: *bytes of the address space, from *address on; 0: nothing does. *left: as above. */
-int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *left);
-/*
- * About *bytes of that, from its beginning on, are moved; idle: they held nothing when or after it was told. Then *bytes is how much of a
- * place was copied, *moved how much of it lies elsewhere now; 0: somebody writes there, or the table is another one, try again. After an
- * error of which the set is not stuck all lies where it lay.
- */
-int g4_set_spread_move(struct g4_wg *wg, struct g4_set *set, bool idle, uint64_t *bytes, uint64_t *moved);
 
 /* ---- rebuilding (set_rebuild_host.c): one workgroup at a time ---- */
 /*

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE 1
 
 #include "simt/simt_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_spare_host.h"
 
 /* ---- adding ---- */
