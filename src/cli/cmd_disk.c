@@ -32,6 +32,7 @@ const char g4_help_disk[] =
 	"       gpu4fs disk rebalance DEVICE...\n"
 	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
+	"       gpu4fs disk rebalance [--rate SIZE] [--now] [--wait] DIRECTORY\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
 	"       gpu4fs disk add [--spare] [-f] DIRECTORY NEW\n"
 	"       gpu4fs disk remove DIRECTORY SPARE\n"
@@ -58,7 +59,9 @@ const char g4_help_disk[] =
 	"'rebalance' moves what lies on disks that are fuller than the rest to those that are less so,\n"
 	"after disks were added or removed, and lays what is free anew over all of them. With copies\n"
 	"a single disk that was added is of use then: 'assign' gives the room to the file system. All\n"
-	"are named, and it is not mounted; parity stays on the disks that it was made for.\n\n"
+	"are named; parity stays on the disks that it was made for. Of a file system that is mounted\n"
+	"at DIRECTORY, without parity, it is done in the background as 'rebuild' is: then what lies\n"
+	"somewhere is moved to disks that have room that no level has, and nothing is laid anew.\n\n"
 	"'add --spare' makes NEW a spare, of a file system with copies or parity: it holds nothing,\n"
 	"and takes the place of a disk that fails while the file system is mounted with the spare\n"
 	"named, or is missing with -o degraded, as by 'replace'. 'remove' withdraws it, mounted or not.\n\n"
@@ -104,8 +107,8 @@ static bool ask(struct mounted *m)
 		      errno == ENOTTY || errno == EINVAL ? "its server is too old for that" : strerror(errno));
 }
 
-/* The newest rebuild; NULL: there is none, or it said what is wrong. */
-static const struct g4_job_record *newest(struct mounted *m)
+/* The newest job of a kind; NULL: there is none, or it said what is wrong. */
+static const struct g4_job_record *newest(struct mounted *m, uint32_t kind)
 {
 	memset(&m->job, 0, sizeof(m->job));
 	m->job.op = G4_CMD_JOB_LIST;
@@ -113,25 +116,44 @@ static const struct g4_job_record *newest(struct mounted *m)
 		return NULL;
 	if (m->job.status < 0)
 		failed(m->directory, g4_strerror(m->job.status));
-	return m->job.status < 0 ? NULL : g4_cli_last_job(&m->job.health, G4_JOB_REBUILD);
+	return m->job.status < 0 ? NULL : g4_cli_last_job(&m->job.health, kind);
 }
 
-static bool wait_for_end(struct mounted *m)
+/* What became of one that is over. */
+static bool tell_end(const struct mounted *m, const struct g4_job_record *job)
+{
+	const bool done = job->state == G4_JOB_DONE;
+	char text[24];
+
+	if (job->kind == G4_JOB_REBUILD) {
+		if (job->state == G4_JOB_FAILED)
+			return failed(m->directory, g4_strerror(-(int)job->code));
+		printf("disk %u is %s\n", (unsigned)job->arguments[0], done ? "up to date" : "not rebuilt any more");
+		return done;
+	}
+	if (job->state == G4_JOB_FAILED)
+		return failed(m->directory,
+			      job->code == G4_E_BUSY  ? "a disk is missing, or being rebuilt" :
+			      job->code == G4_E_NOSPC ? "the table of chunks is full; what was moved stays" :
+							g4_strerror(-(int)job->code));
+	g4_format_size(job->done * G4_PAGE_BYTES, text, sizeof(text));
+	printf("%s of the disks' room %s elsewhere now%s\n", text, job->done == 0 ? "needed to be" : "lie",
+	       done ? "" : "; it was cancelled");
+	return done;
+}
+
+static bool wait_for_end(struct mounted *m, uint32_t kind)
 {
 	const struct timespec rest = {.tv_nsec = 100 * 1000 * 1000};
 	const struct g4_job_record *job;
 
-	while ((job = newest(m)) != NULL && job->state == G4_JOB_RUNNING && !(m->job.health.flags & 2))
+	while ((job = newest(m, kind)) != NULL && job->state == G4_JOB_RUNNING && !(m->job.health.flags & 2))
 		nanosleep(&rest, NULL);
 	if (job == NULL)
 		return false;
 	if (job->state == G4_JOB_RUNNING)
-		return failed(m->directory, "has shut down after an error; the rebuild goes on with the next mount");
-	if (job->state == G4_JOB_FAILED)
-		return failed(m->directory, g4_strerror(-(int)job->code));
-	printf("disk %u is %s\n", (unsigned)job->arguments[0],
-	       job->state == G4_JOB_DONE ? "up to date" : "not rebuilt any more");
-	return job->state == G4_JOB_DONE;
+		return failed(m->directory, "has shut down after an error; that goes on with the next mount");
+	return tell_end(m, job);
 }
 
 /* Names go to the server, which has another working directory. One that leads nowhere stays as it is. */
@@ -194,7 +216,7 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 	if (what == G4_DISK_ASSIGN) {
 		m->job.node2 = options->level;
 		snprintf(m->job.path, sizeof(m->job.path), "%llu", (unsigned long long)options->size);
-	} else {
+	} else if (what != G4_DISK_REBALANCE) {
 		name_for_server(device, m->job.path, sizeof(m->job.path));
 	}
 	if (!ask(m))
@@ -206,13 +228,15 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 	if (m->job.status == 0 && (what == G4_DISK_ADD_SPARE || what == G4_DISK_REMOVE_SPARE))
 		return spare_changed(device, what == G4_DISK_REMOVE_SPARE) == G4_EXIT_OK;
 	if (m->job.status == 0)
-		return what == G4_DISK_OFFLINE || !options->wait || wait_for_end(m);
+		return what == G4_DISK_OFFLINE || !options->wait ||
+		       wait_for_end(m, what == G4_DISK_REBALANCE ? G4_JOB_REBALANCE : G4_JOB_REBUILD);
 	m->job.path[sizeof(m->job.path) - 1] = 0;
 	if (m->job.value > 0)
 		g4_cli_error("disk", "%s", m->job.path);
 	else
 		failed(m->directory, m->job.status == -G4_E_BUSY ?
-					     "a disk is being rebuilt already" :
+					     what == G4_DISK_REBALANCE ? "it is being rebalanced already" :
+									 "a disk is being rebuilt already" :
 				     m->job.status == -G4_E_NOTSUP ?
 					     what == G4_DISK_ADD || what == G4_DISK_ASSIGN ?
 					     "has one disk, or an engine that can not let it grow; unmount it" :
@@ -235,17 +259,20 @@ static bool set(struct mounted *m, uint64_t number, uint32_t what, uint64_t rate
 
 static bool tell(struct mounted *m, const char *word, const struct disk_options *options)
 {
-	const struct g4_job_record *job = newest(m);
+	const struct g4_job_record *job = newest(m, G4_JOB_REBUILD);
 	const uint32_t what = strcmp(word, "pause") == 0  ? G4_JOB_PAUSE :
 			      strcmp(word, "cancel") == 0 ? G4_JOB_CANCEL :
 							    G4_JOB_RESUME;
 
+	if (job == NULL || g4_cli_job_is_over(job)) /* they are not under way together for long */
+		job = newest(m, G4_JOB_REBALANCE);
 	if (job == NULL || g4_cli_job_is_over(job))
-		return failed(m->directory, "no disk is being rebuilt");
+		return failed(m->directory, "no disk is being rebuilt, and nothing rebalanced");
 	const uint64_t number = job->number;
+	const uint32_t kind = job->kind;
 	if (what == G4_JOB_RESUME && options->has_rate && !set(m, number, G4_JOB_LIMIT, options->rate))
 		return false;
-	return set(m, number, what, 0) && (what != G4_JOB_RESUME || !options->wait || wait_for_end(m));
+	return set(m, number, what, 0) && (what != G4_JOB_RESUME || !options->wait || wait_for_end(m, kind));
 }
 
 /* The server can not open what it serves itself: it would wait for itself. True: it said so. */
@@ -267,8 +294,9 @@ static uint32_t order_of(const char *word, bool spare)
 	static const struct {
 		const char *word;
 		uint32_t order;
-	} orders[] = {{"assign", G4_DISK_ASSIGN},   {"replace", G4_DISK_REPLACE}, {"remove", G4_DISK_REMOVE_SPARE},
-		      {"offline", G4_DISK_OFFLINE}, {"add", G4_DISK_ADD},	  {"online", G4_DISK_REBUILD}};
+	} orders[] = {{"assign", G4_DISK_ASSIGN},      {"replace", G4_DISK_REPLACE}, {"remove", G4_DISK_REMOVE_SPARE},
+		      {"offline", G4_DISK_OFFLINE},    {"add", G4_DISK_ADD},	     {"online", G4_DISK_REBUILD},
+		      {"rebalance", G4_DISK_REBALANCE}};
 	uint32_t what = G4_DISK_REBUILD;
 
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
@@ -284,13 +312,11 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	const bool about_job = strcmp(word, "pause") == 0 || strcmp(word, "resume") == 0 || strcmp(word, "cancel") == 0;
 	bool good;
 
-	if (strcmp(word, "rebalance") == 0)
-		return g4_cli_usage(
-			"disk", "a file system is rebalanced while it is not mounted: unmount it, and name its disks");
 	const bool assigns = strcmp(word, "assign") == 0;
-	if (count != !(about_job || assigns))
-		return g4_cli_usage("disk", about_job || assigns ? "a directory is needed, and no device" :
-								   "a directory and one device are needed");
+	const bool no_device = about_job || assigns || strcmp(word, "rebalance") == 0;
+	if (count != !no_device)
+		return g4_cli_usage("disk", no_device ? "a directory is needed, and no device" :
+							"a directory and one device are needed");
 	const bool adds = strcmp(word, "add") == 0;
 	if ((adds || assigns || strcmp(word, "remove") == 0) && (options->has_rate || options->now || options->wait))
 		return g4_cli_usage("disk", "--rate, --now and --wait are for what is done in the background");
@@ -303,8 +329,8 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	else if (about_job)
 		good = tell(&m, word, options);
 	else
-		good = (assigns || !lies_inside(&m, names[0])) &&
-		       order(&m, order_of(word, options->spare), assigns ? "" : names[0], options);
+		good = (no_device || !lies_inside(&m, names[0])) &&
+		       order(&m, order_of(word, options->spare), no_device ? "" : names[0], options);
 	if (m.fd >= 0)
 		close(m.fd);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;

@@ -104,6 +104,21 @@ static const char *advice_on(const struct g4_set_status *status)
 					   NULL;
 }
 
+/* A rebalancing that goes on. */
+static void show_rebalance(struct g4_report *report, const struct g4_health *health)
+{
+	const struct g4_job_record *job = health != NULL ? g4_cli_last_job(health, G4_JOB_REBALANCE) : NULL;
+
+	if (job == NULL || g4_cli_job_is_over(job))
+		return;
+	const uint64_t left = g4_job_left_ns(job->done, job->units, job->run_ns);
+	g4_report_text(report, "rebalance", g4_cli_job_state(job));
+	g4_report_real(report, "rebalanced_percent", g4_job_progress(job->done, job->units, false) / 100.0);
+	g4_report_count(report, "rebalance_rate", job->rate);
+	if (left != UINT64_MAX)
+		g4_report_real(report, "rebalance_seconds_left", (double)left / 1e9);
+}
+
 /* What is there of each level, the file system's own first; and what could become more. */
 static void show_levels(struct g4_report *report, const struct g4_set_status *status, const struct g4_health *health)
 {
@@ -145,6 +160,7 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 		g4_report_count(&report, "damaged_pages_met", health->damaged_pages);
 	if (advice != NULL)
 		g4_report_text(&report, "advice", advice);
+	show_rebalance(&report, health);
 	if (status->usable && status->count > 0)
 		show_levels(&report, status, health);
 	g4_report_list(&report, "disks");

@@ -117,7 +117,12 @@ enum g4_dev_order_op {
 	G4_ORDER_ADD_SPARE,    /* name: a new one becomes a spare; what is on it is gone */
 	G4_ORDER_REMOVE_SPARE, /* name: a spare is none any more */
 	/* the first spare that will do begins to be rebuilt in the place of a disk that has failed; -G4_E_NO_TARGET: none has, or later */
-	G4_ORDER_RELIEVE
+	G4_ORDER_RELIEVE,
+	G4_ORDER_SPREAD, /* can what lies on the disks be spread over them? out: `all` bytes of places would be moved, about */
+	/* out: what comes next of that is `bytes` of the device's addresses from `done` on, 0: nothing does; of `all`, as above */
+	G4_ORDER_SPREAD_NEXT,
+	/* some of `bytes` of that are moved; disk 1: they were free when or after it was told. Out: so many were copied, and `done` moved */
+	G4_ORDER_SPREAD_MOVE
 };
 struct g4_dev_order {
 	uint32_t op;

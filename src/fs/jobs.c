@@ -10,6 +10,7 @@
 #include "fs/jobs.h"
 
 #include "data/dedup.h"
+#include "fs/rebalance.h"
 #include "fs/rebuild.h"
 #include "fs/resize.h"
 #include "fs/scrub.h"
@@ -175,6 +176,8 @@ G4_FN static int do_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_recor
 		return g4_scrub_step(wg, fs, record);
 	case G4_JOB_REBUILD:
 		return g4_rebuild_step(wg, fs, record);
+	case G4_JOB_REBALANCE:
+		return g4_rebalance_step(wg, fs, record);
 	default:
 		return -G4_E_NOSYS;
 	}
@@ -248,9 +251,9 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 	give_back(jobs);
 	if (due)
 		(void)g4_jobs_log(wg, fs); /* the journal tells its own errors */
-	/* a rebuild that has moved nothing found somebody writing there */
+	/* one that copies and has moved nothing found somebody writing there */
 	const bool moved = record.bytes != before || record.done != was_done;
-	return record.kind == G4_JOB_REBUILD && rc == 0 && !moved ? G4_JOB_LOOK_NS : 0;
+	return record.kind != G4_JOB_SCRUB && rc == 0 && !moved ? G4_JOB_LOOK_NS : 0;
 }
 
 /* ------------------------------------------------------------------ commands */
@@ -357,9 +360,10 @@ G4_FN static void end_orphan(struct g4_wg *wg, struct g4_fs *fs)
 	}
 }
 
-/* The set says durably that a disk is being rebuilt before there is a record of it. */
-G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+/* The set says durably that a disk is being rebuilt before there is a record of it. Of a rebalancing there is nothing but the record. */
+G4_FN static int start_by_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
+	const uint32_t kind = cmd->mask == G4_DISK_REBALANCE ? G4_JOB_REBALANCE : G4_JOB_REBUILD;
 	struct g4_jobs *jobs = &fs->jobs;
 	struct g4_job_record record;
 	uint32_t place;
@@ -369,11 +373,12 @@ G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	memset(&record, 0, sizeof(record));
 	take_over(jobs);
 	end_orphan(wg, fs);
-	int rc = make_place(jobs, G4_JOB_REBUILD, &place);
+	int rc = make_place(jobs, kind, &place);
 	if (rc == 0)
-		rc = g4_rebuild_order(wg, fs, cmd, &record);
+		rc = kind == G4_JOB_REBALANCE ? g4_rebalance_order(wg, fs, cmd, &record) :
+						g4_rebuild_order(wg, fs, cmd, &record);
 	if (rc == 0)
-		put_record(fs, place, G4_JOB_REBUILD, &record, cmd);
+		put_record(fs, place, kind, &record, cmd);
 	give_back(jobs);
 	if (rc < 0)
 		return rc;
@@ -442,8 +447,8 @@ G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	/* a job that nobody serves would have wiped its disk already */
 	if (cmd->mask != G4_DISK_NAME && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
 		return -G4_E_ROFS;
-	if (cmd->mask == G4_DISK_REBUILD || cmd->mask == G4_DISK_REPLACE)
-		return start_rebuild(wg, fs, cmd);
+	if (cmd->mask == G4_DISK_REBUILD || cmd->mask == G4_DISK_REPLACE || cmd->mask == G4_DISK_REBALANCE)
+		return start_by_disk(wg, fs, cmd);
 	if ((cmd->mask == G4_DISK_ADD || cmd->mask == G4_DISK_ASSIGN) && !cmd->flags)
 		return add_disk(wg, fs, cmd);
 	if (cmd->mask < G4_DISK_OFFLINE || cmd->mask > G4_DISK_REMOVE_SPARE || cmd->flags)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/uuid_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
 
@@ -71,6 +72,8 @@ static int plan_chunks(struct g4_set *set, const struct g4_chunk_wish *wish, str
 {
 	uint64_t bytes[G4_MAX_DISKS];
 
+	if (!g4_set_view_wait(set)) /* what was moved away leaves room that is still used */
+		return -G4_E_BUSY;
 	growth->chunks = calloc(G4_CHUNKS_MAX, sizeof(*growth->chunks));
 	if (!growth->chunks)
 		return -G4_E_NOMEM;

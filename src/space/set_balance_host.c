@@ -190,6 +190,22 @@ static int try_plan(struct balancing *b)
 	return gone_bytes(b->move->chunks, b->move->count) > gone_bytes(set->chunks, set->map.count) ? -G4_E_NOSPC : 0;
 }
 
+/* Whether the table is what the set has, but for neighbours that are one: that is no reason to write it. *same. */
+static int compare(const struct g4_set *set, const struct g4_set_move *move, bool *same)
+{
+	uint32_t count = set->map.count;
+	struct g4_chunk *joined = calloc(G4_CHUNKS_MAX, sizeof(*joined));
+
+	if (!joined)
+		return -G4_E_NOMEM;
+	memcpy(joined, set->chunks, count * sizeof(*joined));
+	g4_table_join(joined, &count);
+	*same = move->step_count == 0 && move->count == count &&
+		memcmp(move->chunks, joined, count * sizeof(*joined)) == 0;
+	free(joined);
+	return 0;
+}
+
 static int plan(struct g4_set *set, const struct g4_set_in_use *in_use, struct g4_set_move *move,
 		struct g4_dev_message message)
 {
@@ -223,13 +239,17 @@ static int balance(struct g4_wg *wg, struct g4_set *set, const struct g4_set_in_
 		   struct g4_progress *progress, uint64_t *moved, struct g4_dev_message message)
 {
 	struct g4_set_move move;
+	bool same = false;
 	int rc = set->parity ? g4_set_parity_flush(wg, set) : 0;
 
 	if (rc < 0)
 		return g4_dev_fail(message, rc, "what lies in rows can not be written: %s", g4_strerror(rc));
 	rc = plan(set, in_use, &move, message);
-	const bool same = rc == 0 && move.step_count == 0 && move.count == set->map.count &&
-			  memcmp(move.chunks, set->chunks, move.count * sizeof(*move.chunks)) == 0;
+	if (rc == 0) {
+		rc = compare(set, &move, &same);
+		if (rc < 0)
+			g4_dev_fail(message, rc, "out of memory");
+	}
 	if (rc == 0 && !same)
 		rc = g4_set_move_copy(wg, set, &move, progress, message);
 	if (rc == 0 && !same) {

@@ -14,6 +14,7 @@
 
 #include "base/log_host.h"
 #include "simt/simt_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_rows_host.h"
 
 #define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
@@ -26,8 +27,9 @@ struct child {
 };
 
 struct work {
-	int result;  /* of what was done at once */
-	bool writes; /* it counts as a writer until it is done (set_window_host.c) */
+	int result; /* of what was done at once */
+	bool looks; /* at chunks of this epoch (set_epoch_host.c), where it counts until it is done; a writer in the window as well */
+	uint64_t epoch;
 	uint32_t count;
 	uint32_t parts; /* of `iovs` that are taken */
 	struct child *children;
@@ -260,17 +262,18 @@ static int do_super(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io
 }
 
 /* The next piece. Writes to a chunk with parity stay together: rows that get all of their pages are cheaper. */
-static void translate(const struct g4_set *set, const struct g4_io *io, uint64_t address, uint64_t bytes,
+static void translate(const struct g4_chunk_map *map, const struct g4_io *io, uint64_t address, uint64_t bytes,
 		      struct g4_piece *piece)
 {
-	g4_chunk_translate(&set->map, address, bytes, piece);
+	g4_chunk_translate(map, address, bytes, piece);
 	if (piece->parity && io->op == G4_IO_WRITE && !(io->flags & G4_IO_COPY_MASK)) {
-		const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
+		const struct g4_chunk *chunk = g4_chunk_find(map, address);
 		piece->bytes = g4_min64(bytes, chunk->address + chunk->bytes - address);
 	}
 }
 
-static void count_pieces(const struct g4_set *set, const struct g4_io *io, uint32_t *pieces, uint32_t *children)
+static void count_pieces(const struct g4_set *set, const struct g4_chunk_map *map, const struct g4_io *io,
+			 uint32_t *pieces, uint32_t *children)
 {
 	uint64_t address = io->offset_bytes, bytes = bytes_of(io);
 
@@ -279,7 +282,7 @@ static void count_pieces(const struct g4_set *set, const struct g4_io *io, uint3
 		uint64_t some = up_to_super(set, address, bytes);
 		if (!is_super(set, address)) {
 			struct g4_piece piece;
-			translate(set, io, address, some, &piece);
+			translate(map, io, address, some, &piece);
 			some = piece.bytes;
 			*children += piece.copies;
 		}
@@ -291,6 +294,7 @@ static void count_pieces(const struct g4_set *set, const struct g4_io *io, uint3
 
 static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, struct work *work, uint32_t pieces)
 {
+	const struct g4_chunk_map *map = g4_set_view_of(set, work->epoch);
 	const bool moves = io->op == G4_IO_READ || io->op == G4_IO_WRITE;
 	uint64_t address = io->offset_bytes, bytes = bytes_of(io);
 	struct cursor at = {.io = io};
@@ -301,7 +305,7 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 		struct g4_iov *iovs = &work->iovs[work->parts];
 		uint32_t parts = 0;
 		if (!super)
-			translate(set, io, address, piece.bytes, &piece);
+			translate(map, io, address, piece.bytes, &piece);
 		if (moves && pieces == 1) {
 			iovs = io->iov;
 			parts = io->iov_count;
@@ -332,10 +336,41 @@ static struct work *make_work(uint32_t children, uint32_t iovs)
 	return work;
 }
 
+/* What a request was counted for is over. */
+static void leave_counts(struct g4_set *set, const struct g4_io *io, uint64_t epoch)
+{
+	g4_set_view_leave(set, epoch);
+	if (io->op == G4_IO_WRITE)
+		g4_set_window_leave(&set->window, io->offset_bytes, bytes_of(io));
+}
+
+/* The window first: a writer that waits there would find other chunks afterwards. */
+static struct work *plan_pieces(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io)
+{
+	const int missing =
+		io->op != G4_IO_READ && g4_load32_acq(&set->unrecorded) ? g4_set_record_missing(wg, set) : 0;
+	uint32_t pieces, children;
+	uint64_t epoch;
+
+	if (io->op == G4_IO_WRITE)
+		g4_set_window_enter(&set->window, io->offset_bytes, bytes_of(io));
+	count_pieces(set, g4_set_view_enter(set, &epoch), io, &pieces, &children);
+	struct work *work = make_work(children, pieces > 1 ? io->iov_count + pieces : 0);
+	if (!work) {
+		leave_counts(set, io, epoch);
+		return NULL;
+	}
+	work->result = missing;
+	work->looks = true;
+	work->epoch = epoch;
+	if (work->result == 0)
+		cut(wg, set, io, work, pieces);
+	return work;
+}
+
 static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io)
 {
 	const uint32_t disks = g4_load32_acq(&set->count);
-	uint32_t pieces = 0, children = disks;
 	struct work *work;
 
 	if (io->op == G4_IO_FLUSH && set->parity && g4_set_held_any(set)) {
@@ -345,7 +380,7 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 		return work;
 	}
 	if (io->op == G4_IO_FLUSH) {
-		work = make_work(children, 0);
+		work = make_work(disks, 0);
 		for (uint32_t d = 0; work && d < disks; d++) /* one that is added meanwhile has nothing yet */
 			if (use_to_flush(set, io, d))
 				add_child(work, io, d, 0, 0, d);
@@ -357,18 +392,7 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 			work->result = g4_set_parity_check(wg, set, io->offset_bytes, io->discard_bytes);
 		return work;
 	}
-	count_pieces(set, io, &pieces, &children);
-	work = make_work(children, pieces > 1 ? io->iov_count + pieces : 0);
-	if (!work)
-		return NULL;
-	if (io->op != G4_IO_READ && g4_load32_acq(&set->unrecorded))
-		work->result = g4_set_record_missing(wg, set);
-	if (io->op == G4_IO_WRITE)
-		g4_set_window_enter(&set->window, io->offset_bytes, bytes_of(io));
-	work->writes = io->op == G4_IO_WRITE;
-	if (work->result == 0)
-		cut(wg, set, io, work, pieces);
-	return work;
+	return plan_pieces(wg, set, io);
 }
 
 /* ---- submitting ---- */
@@ -417,7 +441,8 @@ static void set_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first
 /* ---- collecting ---- */
 
 /* A read of a piece has failed: another copy has it, too. */
-static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_io *parent, const struct child *child)
+static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_io *parent, uint64_t epoch,
+			  const struct child *child)
 {
 	struct g4_piece piece;
 	uint64_t bytes = 0;
@@ -427,7 +452,7 @@ static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_
 		return rc;
 	for (uint32_t i = 0; i < child->io.iov_count; i++)
 		bytes += child->io.iov[i].bytes;
-	g4_chunk_translate(&set->map, child->address, bytes, &piece);
+	g4_chunk_translate(g4_set_view_of(set, epoch), child->address, bytes, &piece);
 	if (piece.parity)
 		return g4_set_parity_read(wg, set, child->address, bytes, child->io.iov, child->io.iov_count,
 					  G4_ANY_PARITY);
@@ -475,7 +500,7 @@ static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
 	if (io->op == G4_IO_READ) {
 		for (uint32_t k = 0; k < work->count; k++) {
 			const struct child *child = &work->children[k];
-			const int one = child->io.result < 0 ? read_elsewhere(wg, set, io, child) : 0;
+			const int one = child->io.result < 0 ? read_elsewhere(wg, set, io, work->epoch, child) : 0;
 			if (child->io.result == 0 && set->parity)
 				g4_set_log_patch(set, child->disk, child->io.offset_bytes, child->io.iov,
 						 child->io.iov_count);
@@ -494,8 +519,8 @@ static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
 					    bytes_of(&work->children[k].io) / G4_PAGE_BYTES);
 	for (uint32_t k = 0; k < work->count; k++)
 		leave_disk(set, work->children[k].disk);
-	if (work->writes)
-		g4_set_window_leave(&set->window, io->offset_bytes, bytes_of(io));
+	if (work->looks)
+		leave_counts(set, io, work->epoch);
 	free(work);
 	complete(io, rc);
 }
@@ -543,6 +568,7 @@ void g4_set_free(struct g4_set *set, bool disks)
 	pthread_mutex_destroy(&set->lock);
 	pthread_mutex_destroy(&set->orders);
 	free(set->chunks);
+	free(set->other_chunks);
 	free(set->super);
 	free(set->page);
 	free(set);
@@ -580,14 +606,15 @@ static void set_close(struct g4_dev *dev)
 
 static uint64_t set_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)
 {
-	const struct g4_set *set = set_of(dev);
+	struct g4_set *set = set_of(dev);
 	struct g4_piece piece;
-	uint64_t disks = 0;
+	uint64_t disks = 0, epoch;
 
 	(void)wg;
 	if (is_super(set, offset))
 		return (UINT64_MAX >> (G4_MAX_DISKS - g4_load32_acq(&set->count)));
-	g4_chunk_translate(&set->map, offset, G4_PAGE_BYTES, &piece);
+	g4_chunk_translate(g4_set_view_enter(set, &epoch), offset, G4_PAGE_BYTES, &piece);
+	g4_set_view_leave(set, epoch);
 	for (uint32_t c = 0; c < piece.copies; c++)
 		disks |= UINT64_C(1) << piece.disks[c];
 	return disks;
@@ -636,6 +663,7 @@ void g4_set_begin(struct g4_set *set)
 	props->volatile_cache = props->volatile_cache || props->remakes; /* set_held_host.c */
 	set->fs_bytes = set->super->total_bytes;
 	set->map = (struct g4_chunk_map){.chunks = set->chunks, .count = set->super->chunk_count};
+	set->views[g4_load64_acq(&set->epoch) % 2].map = set->map;
 	set->dev.ops = &set_ops;
 	set->dev.host = set;
 }

@@ -18,6 +18,7 @@
 #include "base/log_host.h"
 #include "base/uuid_host.h"
 #include "space/sealed.h"
+#include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
 #include "space/set_parity_host.h"
 #include "space/set_spare_host.h"
@@ -249,7 +250,7 @@ static int level(struct g4_wg *wg, struct g4_set *set)
 /* Lock held. Durable on the disks that are there: which ones are missing, and since when. One that fails at that is missing, too. */
 static int record_missing(struct g4_wg *wg, struct g4_set *set)
 {
-	const int rc = level(wg, set);
+	const int rc = set->torn ? -G4_E_IO : level(wg, set);
 
 	if (rc < 0)
 		return rc;
@@ -458,8 +459,10 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 	const uint32_t tag = tag_of(set->super), disk = set->count, count = growth->chunk_count;
 	const bool has_disk = growth->disk_count > disk;
 	const struct g4_superblock before = *set->super;
-	int rc = agree_on_table(wg, set);
+	int rc = growth->live ? g4_set_view_reserve(set) : 0;
 
+	if (rc == 0)
+		rc = agree_on_table(wg, set);
 	if (rc < 0)
 		return rc;
 	struct g4_superblock next = *set->super;
@@ -483,7 +486,9 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 	const uint64_t failed = write_states(wg, set);
 	if (has_disk && failed == UINT64_C(1) << disk)
 		return withdraw(wg, set, &before);
-	if (growth->moves)
+	if (growth->live)
+		g4_set_view_switch(set, growth->chunks, count);
+	else if (growth->moves)
 		memcpy(set->chunks, growth->chunks, count * sizeof(*set->chunks));
 	else if (count > set->map.count)
 		memcpy(&set->chunks[set->map.count], &growth->chunks[set->map.count],
@@ -491,7 +496,12 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 	if (growth->disk_count != disk)
 		g4_store32_rel(&set->count, growth->disk_count);
 	g4_store32_rel(&set->map.count, count);
+	g4_store32_rel(&set->views[g4_load64_acq(&set->epoch) % 2].map.count, count);
 	rc = drop_failed(wg, set, failed);
+	if (rc < 0 && growth->live) { /* no write may go to a place that the next mount does not know */
+		set->torn = true;
+		g4_store32_rel(&set->unrecorded, 1);
+	}
 	return rc < 0 ? tell_stuck(set, rc) : 0;
 }
 

@@ -331,8 +331,7 @@ static int read_otherwise(struct g4_wg *wg, struct g4_set *set, const struct g4_
 	return rc;
 }
 
-/* So much at most that it is whole stripes, and from where the disk is bad page by page. */
-static int read_some(struct g4_wg *wg, struct g4_set *set, const struct g4_set_step *step, uint64_t within,
+int g4_set_move_read(struct g4_wg *wg, struct g4_set *set, const struct g4_set_step *step, uint64_t within,
 		     uint64_t bytes, uint8_t *to)
 {
 	const uint64_t place = step->chunk->places[step->number];
@@ -360,7 +359,7 @@ static int copy_step(struct g4_wg *wg, struct g4_set *set, const struct g4_set_s
 	int rc = 0;
 
 	for (uint64_t at = 0; at < step->bytes && rc == 0; at += COPY_BYTES) {
-		rc = read_some(wg, set, step, step->within + at, COPY_BYTES, buffer);
+		rc = g4_set_move_read(wg, set, step, step->within + at, COPY_BYTES, buffer);
 		if (rc < 0)
 			return g4_dev_fail(message, rc, "%s: can not be read, and nothing else has what lies there: %s",
 					   set->disks[g4_place_disk(step->chunk->places[step->number])].name,

@@ -35,6 +35,12 @@ bool g4_set_move_add(const struct g4_set *set, struct g4_set_move *move, struct 
 /* Copies all of it, durably. Nobody else uses the set. progress: a started bar, or NULL. On failure nothing was changed, and a sentence. */
 int g4_set_move_copy(struct g4_wg *wg, struct g4_set *set, const struct g4_set_move *move, struct g4_progress *progress,
 		     struct g4_dev_message message);
+/*
+ * What a place has, `within` it, or another copy or its row where its disk can not be read; of rows whole stripes. From where the disk is bad
+ * page by page.
+ */
+int g4_set_move_read(struct g4_wg *wg, struct g4_set *set, const struct g4_set_step *step, uint64_t within,
+		     uint64_t bytes, uint8_t *to);
 void g4_set_move_end(struct g4_set_move *move);
 
 #endif

@@ -30,9 +30,11 @@
 #include "base/clock_host.h"
 #include "base/log_host.h"
 #include "base/uuid_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
+#include "space/set_spread_host.h"
 
 #define COPY_BYTES G4_CHUNK_UNIT
 #define PART_BYTES (UINT64_C(64) << 10) /* where somebody writes to a part of that */
@@ -663,16 +665,21 @@ static int order_name(struct g4_set *set, const struct g4_dev_order *order)
 	return rc;
 }
 
-static int order_chunk(const struct g4_set *set, struct g4_dev_order *order)
+static int order_chunk(struct g4_set *set, struct g4_dev_order *order)
 {
-	if (order->disk >= g4_load32_acq(&set->map.count))
-		return -G4_E_NOENT;
-	const struct g4_chunk *chunk = &set->chunks[order->disk];
-	order->done = chunk->address;
-	order->bytes = chunk->address + chunk->bytes;
-	order->all = g4_chunk_is_gone(chunk) ? (uint64_t)G4_POOL_GONE : (uint64_t)chunk->level;
-	order->disk = g4_set_own_level(set);
-	return 0;
+	uint64_t epoch;
+	const struct g4_chunk_map *map = g4_set_view_enter(set, &epoch);
+	const bool there = order->disk < g4_load32_acq(&map->count);
+
+	if (there) {
+		const struct g4_chunk *chunk = &map->chunks[order->disk];
+		order->done = chunk->address;
+		order->bytes = chunk->address + chunk->bytes;
+		order->all = g4_chunk_is_gone(chunk) ? (uint64_t)G4_POOL_GONE : (uint64_t)chunk->level;
+		order->disk = g4_set_own_level(set);
+	}
+	g4_set_view_leave(set, epoch);
+	return there ? 0 : -G4_E_NOENT;
 }
 
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
@@ -691,6 +698,13 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		return g4_set_order_spare(wg, set, order->name, order->op == G4_ORDER_REMOVE_SPARE,
 					  (struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
 	switch (order->op) {
+	case G4_ORDER_SPREAD:
+		return g4_set_spread_check(set, &order->all,
+					   (struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
+	case G4_ORDER_SPREAD_NEXT:
+		return g4_set_spread_next(set, &order->done, &order->bytes, &order->all);
+	case G4_ORDER_SPREAD_MOVE:
+		return g4_set_spread_move(wg, set, order->disk == 1, &order->bytes, &order->done);
 	case G4_ORDER_RELIEVE:
 		rc = order_relieve(wg, set, order);
 		break;

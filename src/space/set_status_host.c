@@ -185,7 +185,7 @@ static int judge(struct label *labels, uint32_t count, struct g4_set_status *sta
 	return 0;
 }
 
-int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
+static int examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
 		   size_t message_bytes)
 {
 	struct g4_wg *wg = g4_wg_create(0);
@@ -213,5 +213,22 @@ int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_statu
 	if (wg)
 		g4_wg_destroy(wg);
 	free(labels);
+	return rc;
+}
+
+/* Where a mount switches its table meanwhile, disks are met with the one and the other: they are asked again while that goes on. */
+#define TURNS 8u
+int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
+		   size_t message_bytes)
+{
+	uint64_t before = UINT64_MAX;
+	int rc = 0;
+
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		rc = examine(names, count, status, message, message_bytes);
+		if (rc < 0 || status->usable || status->generation == before)
+			break;
+		before = status->generation;
+	}
 	return rc;
 }

@@ -29,7 +29,26 @@ struct g4_set_window {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	uint64_t from, to; /* from == to: nothing is copied */
+	uint64_t watch_from, watch_to;
+	bool touched; /* somebody has begun to write there since it is watched */
 	uint32_t writers[G4_SET_WINDOW_PARTS];
+};
+
+/*
+ * Requests look chunks up without a lock, and count themselves in the view that they look at until they are done. A table that is switched
+ * under them is put into the other view, which nobody looks at then (set_epoch_host.c).
+ */
+struct g4_set_view {
+	struct g4_chunk_map map;
+	uint32_t users; /* atomic */
+};
+
+/* The place that is moved next, of a set that others use (set_spread_host.c). With the lock of orders. */
+struct g4_set_piece {
+	uint64_t generation;	/* of the set, when it was chosen; 0: none is */
+	uint32_t chunk, number; /* of that table, and of that chunk's places */
+	uint64_t within, bytes; /* of the place */
+	uint64_t to;		/* a place */
 };
 
 /*
@@ -51,8 +70,14 @@ struct g4_set {
 	uint64_t told;	  /* orders held: disks, a bit each, of which it was logged that no spare will do */
 	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
-	struct g4_chunk *chunks;
+	struct g4_chunk *
+		chunks; /* for those who hold a lock that a switch of the table takes, or have the set alone; so is `map` */
 	struct g4_chunk_map map;
+	struct g4_chunk *
+		other_chunks; /* of the view that is not looked at; NULL: the table was never switched under requests */
+	struct g4_set_view views[2];
+	uint64_t epoch; /* atomic: requests look at views[epoch % 2] */
+	struct g4_set_piece next;
 	struct g4_superblock *super; /* the newest, as the set gives it */
 	uint64_t fs_bytes;	     /* atomic: of the file system, by its first superblock; the second is at its end */
 	bool has_super;		     /* it was read or written; not while the set is being made */
@@ -61,6 +86,7 @@ struct g4_set {
 	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
 	uint32_t
 		stuck; /* atomic: a disk has failed that can not be done without, and what it had not flushed may be lost */
+	bool torn; /* lock held: stuck while a table was switched under requests, and nobody knows which one counts: nothing is written */
 	uint32_t target; /* atomic: the disk that is being rebuilt, its state is REBUILDING; else G4_MAX_DISKS */
 	uint64_t
 		position; /* atomic: an address on it; what it has before is as it should be. It never falls while that goes on */
@@ -113,8 +139,9 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, c
 struct g4_set_growth {
 	struct g4_chunk *chunks;
 	uint32_t chunk_count, disk_count;
-	uint32_t removed;    /* with one less: which; the last one gets its number, as the chunks have it */
-	bool moves;	     /* not with one more: all chunks are others; nobody else uses the set */
+	uint32_t removed; /* with one less: which; the last one gets its number, as the chunks have it */
+	bool moves;	  /* not with one more: all chunks are others; nobody else uses the set, or it is `live` */
+	bool live; /* others use the set: no disk less, no parity, the other view is free, and nobody writes to what moves */
 	uint64_t disk_bytes; /* of the new disk */
 	uint8_t uuid[G4_UUID_BYTES];
 };
@@ -157,7 +184,13 @@ void g4_set_window_enter(struct g4_set_window *window, uint64_t address, uint64_
 void g4_set_window_leave(struct g4_set_window *window, uint64_t address, uint64_t bytes);
 /* Nobody writes there from now until it is closed. False, at once: somebody does. */
 bool g4_set_window_open(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+/* The same, but those that write there have so long to end, while nobody else begins to. */
+bool g4_set_window_wait(struct g4_set_window *window, uint64_t address, uint64_t bytes, uint64_t most_ns);
 void g4_set_window_close(struct g4_set_window *window);
+/* From now on who begins to write there is noticed. One range at a time. */
+void g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+/* A part of that: nobody begins to write there until it is closed. False, at once: somebody has since it is watched. */
+bool g4_set_window_shut(struct g4_set_window *window, uint64_t address, uint64_t bytes);
 
 /* ---- rebuilding (set_rebuild_host.c): one workgroup at a time ---- */
 /*

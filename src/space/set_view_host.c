@@ -3,6 +3,7 @@
 #define _GNU_SOURCE 1
 
 #include "simt/simt_host.h"
+#include "space/set_epoch_host.h"
 #include "space/set_spare_host.h"
 
 /* ---- adding ---- */
@@ -44,12 +45,17 @@ int g4_set_assign_to(struct g4_dev *dev, uint32_t level, uint64_t bytes, char *m
 
 bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chunk)
 {
-	const struct g4_set *set = g4_set_is(dev) ? (const struct g4_set *)dev->host : NULL;
+	struct g4_set *set = g4_set_is(dev) ? (struct g4_set *)dev->host : NULL;
+	uint64_t epoch;
 
-	if (!set || index >= g4_load32_acq(&set->map.count))
+	if (!set)
 		return false;
-	*chunk = set->chunks[index];
-	return true;
+	const struct g4_chunk_map *map = g4_set_view_enter(set, &epoch);
+	const bool there = index < g4_load32_acq(&map->count);
+	if (there)
+		*chunk = map->chunks[index];
+	g4_set_view_leave(set, epoch);
+	return there;
 }
 
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info)

@@ -9,19 +9,35 @@
  * has collected, and be kept here by another one; a copy that waited for the first would wait for itself. A copy ends by itself.
  *
  * A writer that chose its disks before the rebuild began has been counted since before that, so what it writes is copied after it.
+ *
+ * Where a place is moved while others use it (set_spread_host.c) the copier may let nobody begin for a while and wait for those that are
+ * under way, since it needs a whole MiB of the place; but not for longer than it says: then they get on, and it comes again.
+ *
+ * A range that is watched is one of which the copier asks whether anything is in use. Who writes there later is noticed; who began before had
+ * claimed the page before, so it was told to be in use, or it was given back since, and nobody needs what is written.
  */
 #define _GNU_SOURCE 1
 
+#include <time.h>
+
+#include "base/clock_host.h"
 #include "space/set_types_host.h"
 
 #define PART_SHIFT 16 /* 64 KiB; parts that are far from each other share a count */
 
 int g4_set_window_begin(struct g4_set_window *window)
 {
+	pthread_condattr_t attributes;
+
 	if (pthread_mutex_init(&window->lock, NULL) != 0)
 		return -G4_E_NOMEM;
-	if (pthread_cond_init(&window->moved, NULL) == 0)
-		return 0;
+	if (pthread_condattr_init(&attributes) == 0) {
+		int rc = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+		rc = rc == 0 ? pthread_cond_init(&window->moved, &attributes) : rc;
+		pthread_condattr_destroy(&attributes);
+		if (rc == 0)
+			return 0;
+	}
 	pthread_mutex_destroy(&window->lock);
 	return -G4_E_NOMEM;
 }
@@ -50,6 +66,8 @@ void g4_set_window_enter(struct g4_set_window *window, uint64_t address, uint64_
 	pthread_mutex_lock(&window->lock);
 	while (address < window->to && window->from < address + bytes)
 		pthread_cond_wait(&window->moved, &window->lock);
+	if (address < window->watch_to && window->watch_from < address + bytes)
+		window->touched = true;
 	for (uint64_t part = 0; part < parts_of(address, bytes); part++)
 		++*writers_of(window, address, part);
 	pthread_mutex_unlock(&window->lock);
@@ -60,22 +78,71 @@ void g4_set_window_leave(struct g4_set_window *window, uint64_t address, uint64_
 	pthread_mutex_lock(&window->lock);
 	for (uint64_t part = 0; part < parts_of(address, bytes); part++)
 		--*writers_of(window, address, part);
+	if (window->from != window->to) /* somebody may wait for that (g4_set_window_wait()) */
+		pthread_cond_broadcast(&window->moved);
 	pthread_mutex_unlock(&window->lock);
+}
+
+/* Lock held. */
+static bool is_free(struct g4_set_window *window, uint64_t address, uint64_t bytes)
+{
+	for (uint64_t part = 0; part < parts_of(address, bytes); part++)
+		if (*writers_of(window, address, part) != 0)
+			return false;
+	return true;
+}
+
+/* Lock held. */
+static void put(struct g4_set_window *window, uint64_t address, uint64_t bytes)
+{
+	window->from = address;
+	window->to = address + bytes;
 }
 
 bool g4_set_window_open(struct g4_set_window *window, uint64_t address, uint64_t bytes)
 {
-	bool free = true;
-
 	pthread_mutex_lock(&window->lock);
-	for (uint64_t part = 0; part < parts_of(address, bytes) && free; part++)
-		free = *writers_of(window, address, part) == 0;
-	if (free) {
-		window->from = address;
-		window->to = address + bytes;
-	}
+	const bool free = is_free(window, address, bytes);
+	if (free)
+		put(window, address, bytes);
 	pthread_mutex_unlock(&window->lock);
 	return free;
+}
+
+bool g4_set_window_wait(struct g4_set_window *window, uint64_t address, uint64_t bytes, uint64_t most_ns)
+{
+	const uint64_t until = g4_clock_ns(CLOCK_MONOTONIC) + most_ns;
+	const struct timespec end = {.tv_sec = (time_t)(until / UINT64_C(1000000000)),
+				     .tv_nsec = (long)(until % UINT64_C(1000000000))};
+	bool free, late = false;
+
+	pthread_mutex_lock(&window->lock);
+	put(window, address, bytes);
+	while (!(free = is_free(window, address, bytes)) && !late)
+		late = pthread_cond_timedwait(&window->moved, &window->lock, &end) != 0;
+	pthread_mutex_unlock(&window->lock);
+	if (!free)
+		g4_set_window_close(window);
+	return free;
+}
+
+void g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes)
+{
+	pthread_mutex_lock(&window->lock);
+	window->watch_from = address;
+	window->watch_to = address + bytes;
+	window->touched = false;
+	pthread_mutex_unlock(&window->lock);
+}
+
+bool g4_set_window_shut(struct g4_set_window *window, uint64_t address, uint64_t bytes)
+{
+	pthread_mutex_lock(&window->lock);
+	const bool untouched = !window->touched && address >= window->watch_from && address + bytes <= window->watch_to;
+	if (untouched)
+		put(window, address, bytes);
+	pthread_mutex_unlock(&window->lock);
+	return untouched;
 }
 
 void g4_set_window_close(struct g4_set_window *window)

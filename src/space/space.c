@@ -217,7 +217,8 @@ G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g
 G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
 {
 	const bool asks = order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
-			  order->op == G4_ORDER_NEXT;
+			  order->op == G4_ORDER_NEXT || order->op == G4_ORDER_SPREAD ||
+			  order->op == G4_ORDER_SPREAD_NEXT;
 
 	if (asks)
 		return g4_dev_order(wg, space->disks[0], order);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders to disks of a mounted file system, and the job that rebuilds one, for tests. */
+/* Orders to disks of a mounted file system, and the jobs that rebuild one and rebalance all, for tests. */
 #ifndef REBUILDING_H
 #define REBUILDING_H
 
@@ -33,7 +33,7 @@ static inline void begin(struct disks *d, uint32_t what, uint32_t disk)
 		fail_msg("%s", d->message);
 }
 
-static inline struct g4_job_record job_of(struct disks *d)
+static inline struct g4_job_record newest_of(struct disks *d, uint32_t kind)
 {
 	static struct g4_health health;
 	struct g4_job_record newest = {.kind = G4_JOB_NONE};
@@ -42,9 +42,14 @@ static inline struct g4_job_record job_of(struct disks *d)
 	assert_int_equal(
 		d->rig.engine ? g4_engine_execute(d->rig.engine, &list) : g4_execute(d->rig.wg, d->rig.fs, &list), 0);
 	for (uint32_t k = 0; k < G4_JOBS; k++)
-		if (health.jobs[k].kind == G4_JOB_REBUILD && health.jobs[k].number > newest.number)
+		if (health.jobs[k].kind == kind && health.jobs[k].number > newest.number)
 			newest = health.jobs[k];
 	return newest;
+}
+
+static inline struct g4_job_record job_of(struct disks *d)
+{
+	return newest_of(d, G4_JOB_REBUILD);
 }
 
 static inline void tell(struct disks *d, uint32_t what)

@@ -33,5 +33,30 @@ refuses "the one that missed that is refused" "stale" "$gpu4fs" mount -o degrade
 check "without it" "$gpu4fs" mount -o degraded "$two" "$mnt"
 same "what it missed is there" new "$(cat "$mnt/new")"
 check "unmounted" goes
-rm -f "$one" "$two"
+"$gpu4fs" disk rebuild "$two" "$one" || exit 1
+three=$image.three
+check "all are mounted" "$gpu4fs" mount "$one" "$two" "$mnt"
+truncate -s 64M "$three"
+check "a third disk comes" "$gpu4fs" disk add "$mnt" "$three"
+check "what lies on the others is spread over it" "$gpu4fs" disk rebalance --rate 1 "$mnt"
+status=$("$gpu4fs" status --json "$mnt")
+check "... and status says how far that is" grep -q "rebalanced_percent" <<<"$status"
+check "... it stands still" "$gpu4fs" disk pause "$mnt"
+refuses "... and is under way" "rebalanced already" "$gpu4fs" disk rebalance "$mnt"
+cp -r "$here/../../src/dev" "$mnt" &
+check "... it goes on, faster, while somebody writes" "$gpu4fs" disk resume --rate 0 --wait "$mnt"
+wait $!
+check "... which is there" diff -r "$here/../../src/dev" "$mnt/dev"
+same "everything is there" "$written" "$(there)"
+says=$("$gpu4fs" disk rebalance --now --wait "$mnt")
+check "once more needs nothing" grep -q "^0 .*needed to be" <<<"$says"
+before=$(df --output=size -k "$mnt" | tail -n 1)
+check "its room is of use" "$gpu4fs" disk assign --raid 1 "$mnt"
+check "... a part of it" test "$(df --output=size -k "$mnt" | tail -n 1)" -gt $((before + 20000))
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck --data "$one" "$two" "$three"
+check "without the first" "$gpu4fs" mount -o degraded "$two" "$three" "$mnt"
+same "everything is there" "$written" "$(there)"
+check "unmounted" goes
+rm -f "$one" "$two" "$three"
 finish

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies on a set is spread over all of its disks while others use it: places of chunks are moved from disks that are fuller than all are
+ * together to disks that are less so, into room that no chunk has, a piece at a time. Nothing is planned ahead: each piece is chosen by the
+ * table as it is then, so an order that was interrupted goes on where it was, and nothing on the disks says that there is one.
+ *
+ *   1. choose    a piece of a place, and a gap of the disk that it goes to; who writes there from now on is noticed
+ *   2. look      the owner says how much of that is in use (fs/rebalance.c)
+ *   3. shut      nobody begins to write there, and nobody is left who does (set_window_host.c)
+ *   4. copy      what is in use, and flush; what is not gets its place without
+ *   5. switch    the table, on all disks (g4_set_switch_table()), then for requests (set_epoch_host.c)
+ *   6. open      writers go on, to the new place
+ *
+ * Crashes: until 5 the copy lies where no chunk is. In 5 both tables lead to the same bytes, for nobody writes. After it the old place is
+ * nobody's; it is used again when all requests are done that may have been meant for it. A switch of which nobody knows on which disks it is
+ * makes the set read-only: a write to the new place could be lost with it.
+ *
+ * Which piece: the address space is looked at from its beginning on, in parts, and each disk is to have its share of all up to there.
+ * So of what is in use each gets its share, wherever that is, and of what is not. All goes from disks that have too much of all to those that have
+ * too little: it ends.
+ *
+ * Chunks of other levels stay; so do all of a set with parity, whose rows are known by their places.
+ */
+#define _GNU_SOURCE 1
+
+#include <stdlib.h>
+
+#include "simt/simt_host.h"
+#include "space/set_epoch_host.h"
+#include "space/set_spread_host.h"
+#include "space/set_table_host.h"
+
+#define PARTS 128u			/* of the address space: each may cut the table twice */
+#define COPY_BYTES (UINT64_C(16) << 20) /* of a place: writers wait for so much, where nobody is in the way */
+#define WAIT_NS UINT64_C(20000000)	/* for writers that are */
+#define BUFFER_BYTES G4_CHUNK_UNIT
+
+struct spreading {
+	struct g4_set *set;
+	struct g4_superblock *super;   /* as it was when this began */
+	struct g4_set_move move;       /* its chunks are those that there are */
+	struct g4_set_span *spans;     /* memory for those of a disk */
+	int64_t over[G4_MAX_DISKS];    /* bytes that each disk has more than its share */
+	double share[G4_MAX_DISKS];    /* of all places */
+	double sum[G4_MAX_DISKS], all; /* bytes of places up to where it is looked at */
+	bool is_full[G4_MAX_DISKS];
+};
+
+/* ---- memory ---- */
+
+static void end(struct spreading *s)
+{
+	free(s->super);
+	free(s->spans);
+	g4_set_move_end(&s->move);
+}
+
+/* Orders held. To be ended. */
+static int begin(struct spreading *s, struct g4_set *set)
+{
+	memset(s, 0, sizeof(*s));
+	s->set = set;
+	s->super = malloc(sizeof(*s->super));
+	s->spans = calloc(G4_CHUNKS_MAX * (size_t)G4_CHUNK_PLACES + 1, sizeof(*s->spans));
+	s->move.chunks = calloc(G4_CHUNKS_MAX, sizeof(*s->move.chunks));
+	if (!s->super || !s->spans || !s->move.chunks) {
+		end(s);
+		return -G4_E_NOMEM;
+	}
+	pthread_mutex_lock(&set->lock);
+	*s->super = *set->super;
+	pthread_mutex_unlock(&set->lock);
+	memcpy(s->move.chunks, set->chunks, set->map.count * sizeof(*s->move.chunks));
+	s->move.count = set->map.count;
+	return 0;
+}
+
+/* ---- which piece ---- */
+
+static bool may_move(const struct g4_chunk *chunk)
+{
+	return chunk->level == G4_LEVEL_OWN && !chunk->parity && !g4_chunk_is_gone(chunk);
+}
+
+static uint64_t room_of(const struct spreading *s, uint32_t disk)
+{
+	return g4_chunk_usable(s->super->disk_bytes[disk]);
+}
+
+/* How full all disks are together, each has as much as that of what chunks may have of it. */
+static void find_shares(struct spreading *s)
+{
+	uint64_t used[G4_MAX_DISKS] = {0};
+	double all = 0, room = 0;
+
+	for (uint32_t n = 0; n < s->move.count; n++)
+		for (uint32_t k = 0; k < g4_table_places(&s->move.chunks[n]); k++) {
+			used[g4_place_disk(s->move.chunks[n].places[k])] += s->move.chunks[n].place_bytes;
+			all += (double)s->move.chunks[n].place_bytes;
+		}
+	for (uint32_t d = 0; d < s->set->count; d++)
+		room += (double)room_of(s, d);
+	for (uint32_t d = 0; d < s->set->count; d++) {
+		s->share[d] = (double)room_of(s, d) / room;
+		s->over[d] = (int64_t)used[d] - (int64_t)(all * s->share[d]);
+	}
+}
+
+/* A disk that has too much, or too little of all. */
+static uint64_t too_much(const struct spreading *s, uint32_t disk)
+{
+	return s->over[disk] > 0 ? g4_align_down((uint64_t)s->over[disk], G4_CHUNK_UNIT) : 0;
+}
+
+static uint64_t too_little(const struct spreading *s, uint32_t disk)
+{
+	return s->over[disk] < 0 && !s->is_full[disk] ? g4_align_down((uint64_t)-s->over[disk], G4_CHUNK_UNIT) : 0;
+}
+
+static uint64_t left_to_move(const struct spreading *s)
+{
+	uint64_t much = 0, little = 0;
+
+	for (uint32_t d = 0; d < s->set->count; d++) {
+		much += too_much(s, d);
+		little += too_little(s, d);
+	}
+	return g4_min64(much, little);
+}
+
+/* What a disk has more than its share, of what was looked at. */
+static double ahead(const struct spreading *s, uint32_t disk)
+{
+	return s->sum[disk] - s->all * s->share[disk];
+}
+
+/* The disk that has least of its share, and no place of the chunk; G4_MAX_DISKS: there is none with room. */
+static uint32_t find_target(const struct spreading *s, const struct g4_chunk *chunk)
+{
+	uint32_t found = G4_MAX_DISKS;
+
+	for (uint32_t d = 0; d < s->set->count; d++)
+		if (too_little(s, d) > 0 && g4_table_place_on(chunk, d) == G4_CHUNK_PLACES &&
+		    (found == G4_MAX_DISKS || ahead(s, d) < ahead(s, found)))
+			found = d;
+	return found;
+}
+
+/* The part of chunk n `within` it, to be moved: true, and it is in set->next, or its target has no room. */
+static bool take(struct spreading *s, uint32_t n, uint32_t number, uint64_t within, uint64_t bytes, uint32_t to)
+{
+	const uint64_t place = s->move.chunks[n].places[number];
+	struct g4_set_gap gap = {.bytes = 0};
+
+	g4_table_find_gap(&s->move, s->super, to, s->spans, 0, bytes, &gap);
+	const uint64_t least = g4_min64(too_much(s, g4_place_disk(place)), too_little(s, to));
+	const uint64_t some = g4_min64(g4_min64(bytes, gap.bytes), least);
+	s->is_full[to] = gap.bytes == 0;
+	if (some == 0)
+		return false;
+	s->set->next = (struct g4_set_piece){.generation = s->super->set_generation,
+					     .chunk = n,
+					     .number = number,
+					     .within = within,
+					     .bytes = some,
+					     .to = gap.from | to};
+	return true;
+}
+
+/* A part of chunk n, all of whose places were counted. The first place that is to leave its disk, so that a part that was begun goes on. */
+static bool look_at(struct spreading *s, uint32_t n, uint64_t within, uint64_t bytes)
+{
+	const struct g4_chunk *chunk = &s->move.chunks[n];
+
+	for (uint32_t k = 0; k < g4_table_places(chunk); k++) {
+		const uint32_t from = g4_place_disk(chunk->places[k]);
+		if (too_much(s, from) == 0)
+			continue;
+		const uint32_t to = find_target(s, chunk);
+		if (to == G4_MAX_DISKS)
+			return false;
+		if (ahead(s, from) > ahead(s, to) + (double)bytes && take(s, n, k, within, bytes, to))
+			return true;
+	}
+	return false;
+}
+
+/* Parts end at multiples of that in the address space, as near as places can be cut. */
+static uint64_t part_bytes(const struct spreading *s)
+{
+	return g4_align_up(g4_chunk_end(s->move.chunks, s->move.count) / PARTS + 1, G4_CHUNK_UNIT);
+}
+
+/* Orders held. False: nothing is to be moved, or can be. */
+static bool choose(struct spreading *s)
+{
+	const uint64_t part = part_bytes(s);
+
+	s->set->next.generation = 0;
+	find_shares(s);
+	memset(s->sum, 0, sizeof(s->sum));
+	s->all = 0;
+	for (uint32_t n = 0; n < s->move.count && left_to_move(s) > 0; n++) {
+		const struct g4_chunk *chunk = &s->move.chunks[n];
+		for (uint64_t at = 0; !g4_chunk_is_gone(chunk) && at < chunk->place_bytes;) {
+			const uint64_t address = chunk->address + at * chunk->columns;
+			const uint64_t rest = (part - address % part + chunk->columns - 1) / chunk->columns;
+			const uint64_t bytes = g4_min64(g4_align_up(rest, G4_CHUNK_UNIT), chunk->place_bytes - at);
+			for (uint32_t k = 0; k < g4_table_places(chunk); k++) {
+				s->sum[g4_place_disk(chunk->places[k])] += (double)bytes;
+				s->all += (double)bytes;
+			}
+			if (may_move(chunk) && look_at(s, n, at, bytes))
+				return true;
+			at += bytes;
+		}
+	}
+	return false;
+}
+
+/* ---- orders ---- */
+
+int g4_set_spread_check(struct g4_set *set, uint64_t *left, struct g4_dev_message message)
+{
+	struct spreading s;
+
+	pthread_mutex_lock(&set->orders);
+	int rc = g4_set_check_whole(set, message);
+	if (rc == 0 && set->parity)
+		rc = g4_dev_fail(
+			message, -G4_E_NOTSUP,
+			"a file system with parity is rebalanced while it is not mounted, but for rows, which stay");
+	if (rc == 0) {
+		rc = begin(&s, set);
+		if (rc < 0)
+			g4_dev_fail(message, rc, "out of memory");
+	}
+	if (rc == 0) {
+		find_shares(&s);
+		*left = left_to_move(&s);
+		end(&s);
+	}
+	pthread_mutex_unlock(&set->orders);
+	return rc;
+}
+
+/* Of the address space what a piece of a place is of. */
+static uint64_t address_of(const struct g4_set *set)
+{
+	const struct g4_chunk *chunk = &set->chunks[set->next.chunk];
+
+	return chunk->address + set->next.within * chunk->columns;
+}
+
+int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *left)
+{
+	struct spreading s;
+
+	*address = *bytes = *left = 0;
+	pthread_mutex_lock(&set->orders);
+	const int rc = begin(&s, set);
+	if (rc == 0 && choose(&s)) {
+		*address = address_of(set);
+		*bytes = set->next.bytes * set->chunks[set->next.chunk].columns;
+		*left = left_to_move(&s);
+		g4_set_window_watch(&set->window, *address, *bytes);
+	}
+	if (rc == 0)
+		end(&s);
+	pthread_mutex_unlock(&set->orders);
+	return rc;
+}
+
+/* ---- moving ---- */
+
+/* Nobody writes to the piece from now on. *bytes: of its place, less where somebody is in the way; false: he stays. */
+static bool shut(struct g4_set *set, uint64_t columns, bool idle, uint64_t *bytes)
+{
+	const uint64_t address = address_of(set);
+
+	if (idle)
+		return g4_set_window_shut(&set->window, address, *bytes * columns);
+	for (; *bytes > G4_CHUNK_UNIT; *bytes = g4_align_up(*bytes / 4, G4_CHUNK_UNIT))
+		if (g4_set_window_open(&set->window, address, *bytes * columns))
+			return true;
+	return g4_set_window_wait(&set->window, address, *bytes * columns, WAIT_NS);
+}
+
+/* To the new place, durably. */
+static int copy(struct g4_wg *wg, struct g4_set *set, const struct g4_set_piece *piece, uint64_t bytes)
+{
+	const struct g4_set_step step = {.chunk = &set->chunks[piece->chunk], .number = piece->number};
+	const uint32_t disk = g4_place_disk(piece->to);
+	struct g4_dev *target = set->disks[disk].dev;
+	uint8_t *buffer = NULL;
+	int rc = posix_memalign((void **)&buffer, G4_PAGE_BYTES, BUFFER_BYTES) == 0 ? 0 : -G4_E_NOMEM;
+
+	for (uint64_t at = 0; at < bytes && rc == 0; at += BUFFER_BYTES) {
+		rc = g4_set_move_read(wg, set, &step, piece->within + at, BUFFER_BYTES, buffer);
+		if (rc < 0) {
+			free(buffer);
+			return rc;
+		}
+		rc = g4_dev_write(wg, target, g4_place_address(piece->to) + at, buffer, BUFFER_BYTES,
+				  G4_IO_CLASS(G4_CLASS_BACKGROUND));
+	}
+	free(buffer);
+	if (rc == 0)
+		rc = g4_dev_flush(wg, target);
+	if (rc == -G4_E_IO || rc == -G4_E_DEV_READONLY) { /* as after any write that fails */
+		const int dropped = g4_set_drop(wg, set, disk);
+		rc = dropped < 0 ? dropped : rc;
+	}
+	return rc;
+}
+
+/* The table in which that part of the piece has its new place. *chunks is `move`'s. -G4_E_NOSPC: it would have too many chunks. */
+static int replan(const struct spreading *s, uint64_t bytes, struct g4_set_move *move)
+{
+	const struct g4_set_piece *piece = &s->set->next;
+	uint32_t n = piece->chunk;
+
+	if (!g4_table_cut(move->chunks, &move->count, n, piece->within + bytes) ||
+	    !g4_table_cut(move->chunks, &move->count, n, piece->within))
+		return -G4_E_NOSPC;
+	n += piece->within > 0;
+	move->chunks[n].places[piece->number] = piece->to;
+	g4_table_join(move->chunks, &move->count);
+	/* an order that can not be right is not carried out */
+	return g4_chunk_validate(move->chunks, move->count, s->super->disk_bytes, s->set->count);
+}
+
+/* Orders held, and the piece is shut. */
+static int move_shut(struct g4_wg *wg, struct spreading *s, bool idle, uint64_t bytes)
+{
+	struct g4_set *set = s->set;
+	int rc = replan(s, bytes, &s->move);
+
+	if (rc == 0 && !idle)
+		rc = copy(wg, set, &set->next, bytes);
+	if (rc < 0)
+		return rc;
+	const struct g4_set_growth growth = {.chunks = s->move.chunks,
+					     .chunk_count = s->move.count,
+					     .disk_count = set->count,
+					     .moves = true,
+					     .live = true};
+	pthread_mutex_lock(&set->lock);
+	rc = g4_set_switch_table(wg, set, &growth);
+	pthread_mutex_unlock(&set->lock);
+	return rc;
+}
+
+/* Orders held. Whether the piece is what it was when it was chosen. */
+static bool still_is(const struct spreading *s)
+{
+	return s->set->next.generation != 0 && s->set->next.generation == s->super->set_generation;
+}
+
+/* Orders held. `most` of the address space. */
+static int move_some(struct g4_wg *wg, struct spreading *s, bool idle, uint64_t most, uint64_t *copied, uint64_t *moved)
+{
+	struct g4_set *set = s->set;
+	int rc = g4_set_check_whole(set, (struct g4_dev_message){.text = NULL});
+
+	if (rc < 0)
+		return rc;
+	if (!still_is(s) || !g4_set_view_is_alone(set))
+		return 0;
+	const uint64_t columns = set->chunks[set->next.chunk].columns;
+	uint64_t bytes = idle ? g4_align_down(most / columns, G4_CHUNK_UNIT) :
+				g4_min64(g4_align_up((most + columns - 1) / columns, G4_CHUNK_UNIT), COPY_BYTES);
+	bytes = g4_min64(g4_max64(bytes, idle ? 0 : G4_CHUNK_UNIT), set->next.bytes);
+	if (bytes == 0 || !shut(set, columns, idle, &bytes))
+		return 0;
+	rc = move_shut(wg, s, idle, bytes);
+	g4_set_window_close(&set->window);
+	set->next.generation = 0;
+	*moved = rc == 0 ? bytes : 0;
+	*copied = rc == 0 && !idle ? bytes : 0;
+	return rc;
+}
+
+int g4_set_spread_move(struct g4_wg *wg, struct g4_set *set, bool idle, uint64_t *bytes, uint64_t *moved)
+{
+	const uint64_t most = *bytes;
+	struct spreading s;
+
+	*bytes = *moved = 0;
+	pthread_mutex_lock(&set->orders);
+	int rc = begin(&s, set);
+	if (rc == 0) {
+		rc = move_some(wg, &s, idle, most, bytes, moved);
+		end(&s);
+	}
+	pthread_mutex_unlock(&set->orders);
+	return rc;
+}

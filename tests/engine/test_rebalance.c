@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies on a set is spread over a disk that was added while users write: what they write is right on what was moved and on what was not,
+ * whatever the power does and whichever disk fails meanwhile, and the order goes on after an unmount.
+ */
+#include "rebuilding.h"
+#include "removing.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "simt/simt_host.h"
+#include "space/set_epoch_host.h"
+#include "space/set_spread_host.h"
+
+#define FILES 4u
+#define FILE_BYTES (256 * 1024u)
+#define BYTES (16 * G4_MIB)
+#define BALLAST_BYTES (6 * G4_MIB)
+
+struct shape {
+	enum g4_raid raid;
+	uint32_t disks, copies;
+	bool redundant;
+};
+static const struct shape shapes[] = {
+	{G4_RAID_1, 2, 2, true}, {G4_RAID_NONE, 2, 0, false}, {G4_RAID_0, 2, 0, false}, {G4_RAID_1, 3, 3, true}};
+#define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+/* ---- a set with a disk that has nothing ---- */
+
+/* The chunks that an addition has made are none any more: all of the new disk is room. */
+static void forget_added(struct disks *d, uint32_t count)
+{
+	struct g4_dev *dev = open_all(d);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	struct g4_wg *wg = g4_wg_create(0);
+	const struct g4_set_growth growth = {
+		.chunks = set->chunks, .chunk_count = count, .disk_count = set->count, .moves = true};
+
+	pthread_mutex_lock(&set->orders);
+	assert_int_equal(g4_set_change_over(wg, set, &growth), 0);
+	pthread_mutex_unlock(&set->orders);
+	g4_wg_destroy(wg);
+	g4_dev_close(dev);
+}
+
+static uint32_t chunks_of(struct disks *d)
+{
+	struct g4_dev *dev = open_all(d);
+	struct g4_chunk chunk;
+	uint32_t count = 0;
+
+	while (g4_set_chunk(dev, count, &chunk))
+		count++;
+	g4_dev_close(dev);
+	return count;
+}
+
+/* With an old file, `ballast`, and a disk more that nothing lies on. Not mounted. */
+static void format(struct disks *d, const struct shape *shape, uint64_t *ballast)
+{
+	const struct g4_set_plan plan = {.raid = shape->raid,
+					 .copies = shape->copies,
+					 .stripe_bytes = 16 * 1024,
+					 .journal_bytes = JOURNAL_BYTES,
+					 .leave_percent = shape->raid == G4_RAID_1 ? 0 : 40};
+	uint8_t *data = rig_memory(G4_MIB, 5); /* as disks_fill() */
+	uint64_t sizes[MOST_DISKS], done = 0;
+	struct g4_dev *dev;
+
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		sizes[n] = BYTES;
+	disks_make(d, shape->disks + 1, sizes);
+	d->count = shape->disks;
+	disks_format_plan(d, &plan, G4_CHECKSUM_CRC32C);
+	const uint32_t chunks = chunks_of(d);
+	disks_mount_fs(d, all_of(d), &dev);
+	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "ballast", G4_S_IFREG | 0644, ballast), 0);
+	for (uint64_t at = 0; at < BALLAST_BYTES; at += G4_MIB)
+		assert_int_equal(op_write(&d->rig, *ballast, 0, at, data, G4_MIB, &done), 0);
+	disks_unmount_fs(d, dev, true);
+	free(data);
+	add_next(d, false);
+	if (chunks_of(d) > chunks)
+		forget_added(d, chunks);
+}
+
+/* How much of places the fullest disk has more than the emptiest. */
+static uint64_t unevenness(struct g4_dev *dev)
+{
+	uint64_t used[MOST_DISKS] = {0}, most = 0, least = UINT64_MAX;
+	struct g4_chunk chunk;
+
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &chunk); n++)
+		for (uint32_t k = 0; k < (uint32_t)chunk.columns * chunk.copies; k++)
+			used[g4_place_disk(chunk.places[k])] += chunk.place_bytes;
+	for (uint32_t d = 0; d < g4_dev_props(dev)->disks; d++) {
+		most = g4_max64(most, used[d]);
+		least = g4_min64(least, used[d]);
+	}
+	return most - least;
+}
+
+static uint64_t unevenness_of(struct disks *d)
+{
+	struct g4_dev *dev = open_all(d);
+	const uint64_t bytes = unevenness(dev);
+
+	g4_dev_close(dev);
+	return bytes;
+}
+
+static struct g4_job_record job(struct disks *d)
+{
+	return newest_of(d, G4_JOB_REBALANCE);
+}
+
+static void start(struct disks *d, uint32_t flags)
+{
+	if (order_as(d, G4_DISK_REBALANCE, "", flags) < 0)
+		fail_msg("%s", d->message);
+}
+
+/* ---- users ---- */
+
+struct model { /* what files have */
+	uint64_t inos[FILES], sizes[FILES];
+	uint8_t *bytes[FILES];
+	uint8_t *found;
+	uint64_t random;
+};
+
+static void begin_model(struct model *m, struct disks *d)
+{
+	char name[32];
+
+	memset(m, 0, sizeof(*m));
+	m->random = 4711;
+	m->found = rig_memory(FILE_BYTES, 1);
+	for (uint32_t n = 0; n < FILES; n++) {
+		m->bytes[n] = (uint8_t *)calloc(1, FILE_BYTES);
+		snprintf(name, sizeof(name), "m%u", n);
+		assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &m->inos[n]), 0);
+	}
+}
+
+static void end_model(struct model *m)
+{
+	for (uint32_t n = 0; n < FILES; n++)
+		free(m->bytes[n]);
+	free(m->found);
+}
+
+static void expect_file(struct model *m, struct disks *d, uint32_t n)
+{
+	uint64_t done = 0;
+
+	assert_int_equal(op_read(&d->rig, m->inos[n], 0, 0, m->found, FILE_BYTES, &done), 0);
+	assert_int_equal(done, m->sizes[n]);
+	assert_memory_equal(m->found, m->bytes[n], done);
+}
+
+static void expect_model(struct model *m, struct disks *d)
+{
+	for (uint32_t n = 0; n < FILES; n++)
+		expect_file(m, d, n);
+}
+
+/* Any of what users do. */
+static void use(struct model *m, struct disks *d)
+{
+	const uint32_t n = (uint32_t)(rig_random(&m->random) % FILES);
+	const uint64_t at = rig_random(&m->random) % (FILE_BYTES - 1),
+		       most = rig_random(&m->random) % 4 ? 9000 : FILE_BYTES,
+		       bytes = 1 + rig_random(&m->random) % g4_min64(most, FILE_BYTES - at);
+	uint64_t done = 0;
+
+	switch (rig_random(&m->random) % 8) {
+	case 0:
+		expect_file(m, d, n);
+		break;
+	case 1:
+		assert_int_equal(op_truncate(&d->rig, m->inos[n], at), 0);
+		if (at < m->sizes[n])
+			memset(m->bytes[n] + at, 0, FILE_BYTES - at);
+		m->sizes[n] = at;
+		break;
+	case 2:
+		assert_int_equal(op_fsync(&d->rig, m->inos[n]), 0);
+		break;
+	default:
+		rig_pattern(m->bytes[n] + at, rig_random(&m->random), bytes);
+		assert_int_equal(op_write(&d->rig, m->inos[n], 0, at, m->bytes[n] + at, bytes, &done), 0);
+		assert_int_equal(done, bytes);
+		m->sizes[n] = g4_max64(m->sizes[n], at + bytes);
+		break;
+	}
+}
+
+/* All disks have what the model says, and with copies all but any one. Not mounted. */
+static void expect_everywhere(struct disks *d, const struct shape *shape, struct model *m, uint64_t ballast)
+{
+	uint8_t *before[MOST_DISKS];
+	struct g4_dev *dev;
+
+	keep_disks(d, before);
+	for (uint32_t lost = 0; lost <= (shape->redundant ? d->count : 0); lost++) {
+		const uint32_t which = lost ? all_of(d) & ~(1u << (lost - 1)) : all_of(d);
+		disks_expect_clean(d, which);
+		disks_mount_fs(d, which, &dev);
+		expect_model(m, d);
+		disks_expect_filled(d, ballast, BALLAST_BYTES);
+		if (!lost)
+			assert_int_equal(disks_scrub(d), 0);
+		disks_unmount_fs(d, dev, true);
+		restore_disks(d, before);
+	}
+	for (uint32_t n = 0; n < d->count; n++)
+		free(before[n]);
+}
+
+static void users_write_while_a_disk_gets_its_share(void **state)
+{
+	(void)state;
+	for (uint32_t s = 0; s < SHAPES; s++) {
+		struct model m;
+		struct disks d;
+		struct g4_dev *dev;
+		uint64_t ballast;
+		uint32_t steps = 0;
+		format(&d, &shapes[s], &ballast);
+		assert_true(unevenness_of(&d) >= 6 * G4_MIB);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		begin_model(&m, &d);
+		start(&d, 0);
+		for (; job(&d).state == G4_JOB_RUNNING; steps++) {
+			for (uint32_t k = 0; k < 10; k++)
+				use(&m, &d);
+			step(&d);
+		}
+		const struct g4_job_record record = job(&d);
+		assert_int_equal(record.state, G4_JOB_DONE);
+		assert_int_equal(record.done, record.units);
+		/* what is free was not copied, and what is in use went there as well */
+		if (steps < 3 || record.bytes == 0 || record.bytes >= record.done * G4_PAGE_BYTES)
+			fail_msg("shape %u: %u steps, %lu bytes of %lu pages", s, steps, (unsigned long)record.bytes,
+				 (unsigned long)record.done);
+		expect_model(&m, &d);
+		for (uint32_t k = 0; k < 20; k++)
+			use(&m, &d);
+		disks_unmount_fs(&d, dev, true);
+		assert_true(unevenness_of(&d) <= 3 * G4_MIB);
+		expect_everywhere(&d, &shapes[s], &m, ballast);
+		/* and given again it moves nothing */
+		disks_mount_fs(&d, all_of(&d), &dev);
+		start(&d, 0);
+		while (job(&d).state == G4_JOB_RUNNING)
+			step(&d);
+		assert_int_equal(job(&d).done, 0);
+		disks_unmount_fs(&d, dev, true);
+		end_model(&m);
+		disks_free(&d);
+	}
+}
+
+/* ---- several threads ---- */
+
+#define THREADS 3u
+struct user {
+	pthread_t thread;
+	struct disks *d;
+	uint64_t ino;
+	uint32_t number;
+	uint32_t *stop;
+	uint32_t version; /* atomic: what it has begun to write; it writes all of that */
+};
+
+static void *work(void *argument)
+{
+	struct user *u = (struct user *)argument;
+	uint8_t *data = rig_memory(FILE_BYTES, 1);
+	struct rig rig = u->d->rig;
+	uint64_t done;
+
+	while (!g4_load32_acq(u->stop)) {
+		rig_pattern(data, 100 * u->number + g4_add32(&u->version, 1) + 1, FILE_BYTES);
+		for (uint64_t at = 0; at < FILE_BYTES; at += 4 * G4_PAGE_BYTES)
+			assert_int_equal(op_write(&rig, u->ino, 0, at, data + at, 4 * G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(op_fsync(&rig, u->ino), 0);
+	}
+	free(data);
+	return NULL;
+}
+
+static void threads_write_while_a_disk_gets_its_share(void **state)
+{
+	(void)state;
+	for (uint32_t s = 0; s < 3; s++) {
+		struct user users[THREADS];
+		struct disks d;
+		uint64_t ballast;
+		uint32_t stop = 0;
+		format(&d, &shapes[s], &ballast);
+		disks_mount(&d, all_of(&d));
+		for (uint32_t n = 0; n < THREADS; n++) {
+			char name[32];
+			users[n] = (struct user){.d = &d, .number = n, .stop = &stop};
+			snprintf(name, sizeof(name), "u%u", n);
+			assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &users[n].ino), 0);
+		}
+		for (uint32_t n = 0; n < THREADS; n++)
+			assert_int_equal(pthread_create(&users[n].thread, NULL, work, &users[n]), 0);
+		for (uint32_t n = 0; n < THREADS; n++)
+			while (g4_load32_acq(&users[n].version) == 0)
+				sched_yield();
+		start(&d, G4_JOB_EAGER);
+		while (job(&d).state == G4_JOB_RUNNING) {
+			disks_expect_filled(&d, ballast, BALLAST_BYTES);
+			usleep(1000);
+		}
+		g4_store32_rel(&stop, 1);
+		for (uint32_t n = 0; n < THREADS; n++)
+			pthread_join(users[n].thread, NULL);
+		assert_int_equal(job(&d).state, G4_JOB_DONE);
+		disks_unmount(&d);
+		assert_true(unevenness_of(&d) <= 3 * G4_MIB);
+		disks_expect_clean(&d, all_of(&d));
+		disks_mount(&d, shapes[s].redundant ? all_of(&d) & ~2u : all_of(&d));
+		disks_expect_filled(&d, ballast, BALLAST_BYTES);
+		for (uint32_t n = 0; n < THREADS; n++) {
+			uint8_t *data = rig_memory(FILE_BYTES, 1), *found = rig_memory(FILE_BYTES, 2);
+			uint64_t done = 0;
+			rig_pattern(data, 100 * n + users[n].version, FILE_BYTES);
+			assert_int_equal(op_read(&d.rig, users[n].ino, 0, 0, found, FILE_BYTES, &done), 0);
+			assert_int_equal(done, FILE_BYTES);
+			assert_memory_equal(found, data, FILE_BYTES);
+			free(data);
+			free(found);
+		}
+		disks_unmount(&d);
+		disks_free(&d);
+	}
+}
+
+/* ---- requests that are under way ---- */
+
+struct piece {
+	uint64_t address, bytes, left;
+};
+
+static struct piece next(struct g4_set *set)
+{
+	struct piece p;
+
+	assert_int_equal(g4_set_spread_next(set, &p.address, &p.bytes, &p.left), 0);
+	return p;
+}
+
+static uint64_t moved(struct g4_wg *wg, struct g4_set *set, bool idle, uint64_t bytes, uint64_t *copied)
+{
+	uint64_t moved = 0;
+
+	*copied = bytes;
+	assert_int_equal(g4_set_spread_move(wg, set, idle, copied, &moved), 0);
+	return moved;
+}
+
+/* A MiB is not moved under a write to it, nor as free one that was written to; and no place is used again under who may read it still. */
+static void nothing_moves_under_a_request(void **state)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3), *found = rig_memory(G4_PAGE_BYTES, 4);
+	struct g4_iov iov = {page, G4_PAGE_BYTES};
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t ballast, copied, epoch;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	dev = open_all(&d);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	struct piece p = next(set);
+	assert_true(p.bytes >= G4_MIB && p.left >= 6 * G4_MIB);
+	struct g4_io io = {
+		.op = G4_IO_WRITE, .offset_bytes = p.address + 4 * G4_PAGE_BYTES, .iov = &iov, .iov_count = 1};
+	g4_dev_submit(wg, dev, &io);
+	assert_int_equal(moved(wg, set, true, p.bytes, &copied), 0);
+	assert_int_equal(moved(wg, set, false, p.bytes, &copied), 0);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	assert_int_equal(moved(wg, set, true, p.bytes, &copied), 0); /* it was told to be free before */
+	assert_int_equal(moved(wg, set, false, G4_PAGE_BYTES, &copied), G4_MIB);
+	assert_int_equal(copied, G4_MIB);
+	assert_int_equal(moved(wg, set, false, G4_PAGE_BYTES, &copied), 0); /* nothing was chosen since */
+	assert_int_equal(g4_dev_read(wg, dev, io.offset_bytes, found, G4_PAGE_BYTES), 0);
+	assert_memory_equal(found, page, G4_PAGE_BYTES);
+	/* one looks at the chunks while they change: it keeps those, and the next move waits for it */
+	const struct g4_chunk_map *map = g4_set_view_enter(set, &epoch);
+	p = next(set);
+	const struct g4_chunk before = *g4_chunk_find(map, p.address);
+	assert_int_equal(moved(wg, set, true, p.bytes, &copied), p.bytes);
+	assert_int_equal(copied, 0);
+	assert_memory_equal(g4_chunk_find(map, p.address), &before, sizeof(before));
+	struct g4_chunk now;
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &now) && now.address + now.bytes <= p.address; n++)
+		;
+	assert_memory_not_equal(now.places, before.places, sizeof(before.places));
+	p = next(set);
+	assert_int_equal(moved(wg, set, true, p.bytes, &copied), 0);
+	g4_set_view_leave(set, epoch);
+	assert_int_equal(moved(wg, set, true, p.bytes, &copied), p.bytes);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	free(page);
+	free(found);
+	disks_free(&d);
+}
+
+/* ---- interruptions ---- */
+
+static void it_goes_on_after_a_pause_and_an_unmount(void **state)
+{
+	struct g4_cmd set = {.op = G4_CMD_JOB_SET, .mask = G4_JOB_PAUSE};
+	struct model m;
+	struct disks d;
+	struct g4_dev *dev;
+	uint64_t ballast;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	begin_model(&m, &d);
+	start(&d, 0);
+	assert_int_equal(order(&d, G4_DISK_REBALANCE, ""), -G4_E_BUSY);
+	step(&d);
+	step(&d);
+	set.number = job(&d).number;
+	assert_int_equal(g4_execute(d.rig.wg, d.rig.fs, &set), 0);
+	const struct g4_job_record paused = job(&d);
+	assert_int_equal(paused.state, G4_JOB_PAUSED);
+	assert_true(paused.done > 0 && paused.done < paused.units);
+	step(&d);
+	assert_int_equal(job(&d).done, paused.done);
+	disks_unmount_fs(&d, dev, true);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	assert_int_equal(job(&d).state, G4_JOB_PAUSED);
+	assert_int_equal(job(&d).done, paused.done);
+	set.mask = G4_JOB_RESUME;
+	assert_int_equal(g4_execute(d.rig.wg, d.rig.fs, &set), 0);
+	for (uint32_t k = 0; k < 20; k++)
+		use(&m, &d);
+	step(&d);
+	disks_unmount_fs(&d, dev, true);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	while (job(&d).state == G4_JOB_RUNNING)
+		step(&d);
+	assert_int_equal(job(&d).state, G4_JOB_DONE);
+	disks_unmount_fs(&d, dev, true);
+	assert_true(unevenness_of(&d) <= 3 * G4_MIB);
+	expect_everywhere(&d, &shapes[0], &m, ballast);
+	end_model(&m);
+	disks_free(&d);
+}
+
+/* What was synced when so many requests had been made. */
+#define MOST_SYNCED 64u
+struct synced {
+	uint32_t count;
+	uint32_t at[MOST_SYNCED];
+};
+
+/* Files are put, durably, between the steps of the order; the power fails after any request. */
+static void the_power_fails_at_any_request(void **state)
+{
+	const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", 5 * rig_every(4));
+	static struct disks_order requests;
+	uint32_t states = 0, again = 0;
+
+	(void)state;
+	for (uint32_t s = 0; s < SHAPES; s++) {
+		uint64_t ballast, random = 1 + s;
+		struct synced synced = {0};
+		struct disks d, crashed;
+		uint8_t *before[MOST_DISKS];
+		struct faulty f;
+		format(&d, &shapes[s], &ballast);
+		keep_disks(&d, before);
+		memset(&requests, 0, sizeof(requests));
+		mount_faulty(&d, &f, &requests);
+		start(&d, 0);
+		while (job(&d).state == G4_JOB_RUNNING && synced.count < MOST_SYNCED) {
+			assert_int_equal(disks_put(&d, synced.count, 1), 0);
+			synced.at[synced.count++] = requests.count;
+			step(&d);
+		}
+		assert_int_equal(job(&d).state, G4_JOB_DONE);
+		disks_make(&crashed, d.count, d.bytes);
+		for (uint32_t at = s % every; at <= requests.count; at += every, states++) {
+			const uint32_t lost = shapes[s].redundant && at % 3 == 0 ? 1u << random % d.count : 0;
+			uint32_t files = 0;
+			while (files < synced.count && synced.at[files] <= at)
+				files++;
+			disks_crash(&crashed, before, &f, &requests, at, &random);
+			if (disks_try_mount(&crashed, all_of(&d) & ~lost, lost != 0) < 0)
+				fail_msg("shape %u, after %u requests without %x: %s", s, at, lost, crashed.message);
+			disks_expect_files(&crashed, files, 1);
+			disks_expect_filled(&crashed, ballast, BALLAST_BYTES);
+			assert_int_equal(disks_put(&crashed, MOST_SYNCED, 1), 0); /* and it is written to */
+			disks_unmount(&crashed);
+			disks_expect_clean(&crashed, all_of(&d) & ~lost);
+			if (lost || (states % 4 && !rig_slow()))
+				continue;
+			/* it goes on, or is given again where no record of it was durable */
+			struct g4_dev *dev;
+			disks_mount_fs(&crashed, all_of(&d), &dev);
+			if (job(&crashed).state != G4_JOB_RUNNING)
+				start(&crashed, 0);
+			while (job(&crashed).state == G4_JOB_RUNNING)
+				step(&crashed);
+			assert_int_equal(job(&crashed).state, G4_JOB_DONE);
+			again += job(&crashed).done > 0;
+			assert_true(unevenness(dev) <= 3 * G4_MIB);
+			disks_unmount_fs(&crashed, dev, true);
+			disks_expect_clean(&crashed, all_of(&d));
+			disks_mount(&crashed, all_of(&d));
+			disks_expect_files(&crashed, files, 1);
+			disks_expect_filled(&crashed, ballast, BALLAST_BYTES);
+			disks_unmount(&crashed);
+		}
+		disks_free(&crashed);
+		disks_unmount_fs(&d, f.set, true);
+		for (uint32_t n = 0; n < d.count; n++)
+			free(before[n]);
+		disks_free(&d);
+	}
+	print_message("%u states, after %u it moved something more\n", states, again);
+	assert_true(again > 0);
+}
+
+/* One disk fails for good after so many of its writes; what was synced until then is there, and with copies users do not notice. */
+static void a_disk_fails_meanwhile(void **state)
+{
+	uint32_t failed = 0, done = 0;
+
+	(void)state;
+	for (uint32_t s = 0; s < SHAPES; s++) {
+		uint8_t *before[MOST_DISKS];
+		uint64_t ballast;
+		struct disks d;
+		format(&d, &shapes[s], &ballast);
+		keep_disks(&d, before);
+		for (uint32_t which = 0; which < d.count; which++)
+			for (uint32_t at = 1, over = 0; !over; at += (uint32_t)rig_every(41)) {
+				struct g4_fault fault = {.cut_after_writes = at, .write_through = true};
+				uint32_t files = 0;
+				struct faulty f;
+				restore_disks(&d, before);
+				mount_faulty(&d, &f, NULL);
+				g4_dev_fault_set(f.fault[which], &fault);
+				int rc = order(&d, G4_DISK_REBALANCE, "");
+				while (rc == 0 && job(&d).state == G4_JOB_RUNNING && files < MOST_SYNCED) {
+					rc = disks_put(&d, files, 1);
+					files += rc == 0;
+					step(&d);
+				}
+				if (rc < 0 && shapes[s].redundant)
+					fail_msg("shape %u, disk %u, %u writes: %s", s, which, at, g4_strerror(rc));
+				over = rc == 0 && job(&d).state == G4_JOB_DONE;
+				if (over)
+					done++;
+				else
+					failed++;
+				(void)g4_fs_unmount(d.rig.wg, d.rig.fs, rc == 0);
+				g4_wg_destroy(d.rig.wg);
+				d.rig.fs = NULL;
+				d.rig.wg = NULL;
+				g4_dev_close(d.outer);
+				if (!mount_most(&d, all_of(&d)))
+					fail_msg("shape %u, disk %u, %u writes: %s", s, which, at, d.message);
+				disks_expect_files(&d, files, 1);
+				disks_expect_filled(&d, ballast, BALLAST_BYTES);
+				disks_unmount(&d);
+			}
+		for (uint32_t n = 0; n < d.count; n++)
+			free(before[n]);
+		disks_free(&d);
+	}
+	print_message("%u times it ended, %u times it was done\n", failed, done);
+	assert_true(failed > 0 && done > 0);
+}
+
+static void what_can_not_be_done_is_told(void **state)
+{
+	struct g4_dev *dev;
+	uint64_t ballast;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 3, NULL);
+	disks_format_rows(&d, 1, G4_CHECKSUM_CRC32C);
+	disks_mount_fs(&d, 7, &dev);
+	assert_int_equal(order(&d, G4_DISK_REBALANCE, ""), -G4_E_NOTSUP);
+	assert_non_null(strstr(d.message, "with parity"));
+	assert_int_equal(job(&d).kind, G4_JOB_NONE);
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+
+	format(&d, &shapes[0], &ballast);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	begin(&d, G4_DISK_OFFLINE, 0);
+	assert_int_equal(order(&d, G4_DISK_REBALANCE, ""), -G4_E_BUSY);
+	assert_non_null(strstr(d.message, "disk 0 is missing"));
+	begin(&d, G4_DISK_REBUILD, 0);
+	assert_int_equal(order(&d, G4_DISK_REBALANCE, ""), -G4_E_BUSY);
+	assert_non_null(strstr(d.message, "is being rebuilt"));
+	finish(&d);
+	/* what begins meanwhile ends it, and nothing is lost */
+	start(&d, 0);
+	step(&d);
+	begin(&d, G4_DISK_OFFLINE, 1);
+	while (job(&d).state == G4_JOB_RUNNING)
+		step(&d);
+	assert_int_equal(job(&d).state, G4_JOB_FAILED);
+	assert_int_equal(job(&d).code, G4_E_BUSY);
+	disks_expect_filled(&d, ballast, BALLAST_BYTES);
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(users_write_while_a_disk_gets_its_share),
+		cmocka_unit_test(threads_write_while_a_disk_gets_its_share),
+		cmocka_unit_test(nothing_moves_under_a_request),
+		cmocka_unit_test(it_goes_on_after_a_pause_and_an_unmount),
+		cmocka_unit_test(the_power_fails_at_any_request),
+		cmocka_unit_test(a_disk_fails_meanwhile),
+		cmocka_unit_test(what_can_not_be_done_is_told),
+	};
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
