@@ -373,13 +373,14 @@ const struct operation operations[] = {
 	  {.verb = FSYNC, .path = "sh"},
 	  {.verb = CLEAR, .path = "d", .bytes = 1},
 	  {.verb = CLEAR, .path = "d", .bytes = 1, .rest = true}}},
-	/* with what a copy replaces: it is made beside it */
+	/* with what a copy replaces: it is made beside it; of its contents some are shared, some written */
 	{"cp-r",
 	 "h",
 	 "",
 	 {{.verb = MKDIR, .path = "e/c", .id = 142},
 	  {.verb = CREATE, .path = "e/c/n", .id = 143},
 	  {.verb = COPY, .path = "e/c/n", .path2 = "b", .bytes = 12000},
+	  {.verb = WRITE, .path = "e/c/n", .offset = 12288, .bytes = 6000, .id = 144},
 	  {.verb = CHMOD, .path = "e/c/n", .bytes = 0600},
 	  {.verb = RENAME, .path = "e/c/n", .path2 = "e/c/x"},
 	  {.verb = RENAME, .path = "e/c/x", .path2 = "h"}}},
