@@ -2,6 +2,7 @@
 /* Parts, operations, trees. */
 #include "script.h"
 
+#include "dir/leaf.h"
 #include "fs/fs.h"
 
 #define BUFFER_BYTES (512 * G4_KIB)
@@ -719,7 +720,7 @@ static void use_up_space(struct actor *actor, uint64_t leave)
 }
 
 #define FAR_PARTS 40u
-/* Names of four units: 63 fill a leaf. */
+#define LEAF_NAMES (G4_LEAF_FILL / 4) /* of four units: so many fill a leaf, 63 unless it is tiny */
 static void populate_directory(struct actor *actor, const char *path, uint32_t id, uint32_t names)
 {
 	struct part part = {.verb = MKDIR, .id = id};
@@ -752,7 +753,7 @@ static uint32_t leaf_units(struct actor *actor, uint64_t ino, const char *name, 
 	must(rc == -G4_E_NOENT ? 0 : rc, name);
 	g4_icache_put(fs, index);
 	*leaf = g4_address_stored(slot.page);
-	return G4_DIR_UNITS - G4_DIR_HEADER_UNITS - slot.room;
+	return G4_LEAF_FILL - slot.room;
 }
 
 #define Y "yyyyyyyyyyyyyyyyy"
@@ -772,8 +773,8 @@ static void populate_sparse(struct actor *actor, const char *path, uint32_t id, 
 		name[0] = (char)('0' + k / 10);
 		name[1] = (char)('0' + k % 10);
 		(void)leaf_units(actor, dir, Y, &of_y);
-		/* 63 units are left where y is, 64 in the other one: too many for a page by one */
-		if (leaf_units(actor, dir, name, &leaf) > (leaf == of_y ? 63u : 64u))
+		/* a quarter is left where y is, one unit more in the other one: too many for a page by one */
+		if (leaf_units(actor, dir, name, &leaf) > G4_LEAF_FILL / 4 + (leaf != of_y))
 			must(op_unlink(&actor->rig, dir, name), name);
 	}
 	struct g4_attr attr;
@@ -792,7 +793,7 @@ static void populate_full_leaf(struct actor *actor, const char *path, uint32_t i
 	must(resolve(actor, path, &dir), path);
 	memset(name, 'z', sizeof(name));
 	name[40] = 0;
-	for (uint32_t k = 0; leaf_units(actor, dir, "n", &of_n) < G4_DIR_UNITS - G4_DIR_HEADER_UNITS; k++) {
+	for (uint32_t k = 0; leaf_units(actor, dir, "n", &of_n) < G4_LEAF_FILL; k++) {
 		must(k < 1000 ? 0 : -G4_E_INVAL, "a full leaf");
 		name[0] = (char)('0' + k / 100);
 		name[1] = (char)('0' + k / 10 % 10);
@@ -806,10 +807,10 @@ static void populate_full_leaf(struct actor *actor, const char *path, uint32_t i
 
 static void populate_wide(struct actor *actor)
 {
-	populate_full_leaf(actor, "w4", 1000, 66);
-	populate_sparse(actor, "w3", 500, 66);
-	populate_directory(actor, "w1", 300, 63);
-	populate_directory(actor, "w2", 400, 66);
+	populate_full_leaf(actor, "w4", 1000, LEAF_NAMES + 3);
+	populate_sparse(actor, "w3", 500, LEAF_NAMES + 3);
+	populate_directory(actor, "w1", 300, LEAF_NAMES);
+	populate_directory(actor, "w2", 400, LEAF_NAMES + 3);
 	do_part(actor, (struct part){.verb = CREATE, .path = "w2/y", .id = 480});
 	make(actor, "w2/f", 40000, 481); /* a map of many pages, more than a transaction changes */
 	for (uint64_t k = 1; k <= FAR_PARTS; k++)
