@@ -308,9 +308,11 @@ g4_tiny_program(crash_explorer_tiny)
 g4_recycle_memory(crash_explorer_tiny)
 set_target_properties(crash_explorer_tiny PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
-add_test(NAME crash.explorer.tiny COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer_tiny> --match wide/ --sample 100 --keep .
+add_test(NAME crash.explorer.tiny COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer_tiny> --match wide/ --sample 60 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
-set_tests_properties(crash.explorer.tiny PROPERTIES ENVIRONMENT "${test_environment}")
+add_test(NAME crash.explorer.tiny_levels COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer_tiny> --match wide/tiny- --sample 40 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
+set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES ENVIRONMENT "${test_environment}")
 # The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
@@ -318,7 +320,7 @@ add_test(NAME crash.explorer.remote
 # Its workloads are a sample on images with sums; all of them are tried on images without.
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
-set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.remote)
+set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote)
 if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
 	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .
