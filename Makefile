@@ -52,6 +52,7 @@ fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, 
 bench: all ## compare with other file systems on this machine
 	scripts/install-deps.sh bench
 	bench/run.sh --sums=blake3,xxh3
+	bench/directories.sh
 	bench/dedup.sh
 	bench/shredder.py
 	bench/backup.py

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reports of bench/ share: where it was measured, comparing, numbers in tables, and bars in PNG files."""
+"""What the reports of bench/ share: where it was measured, comparing, numbers in tables, and bars and lines in PNG files."""
 import os
 import pathlib
 import platform
@@ -117,6 +117,18 @@ def draw_with_matplotlib(png, title, label, series, rows, low, texts, width, sla
     pyplot.close(figure)
 
 
+def drawer(png, with_gnuplot, with_matplotlib):
+    """Whichever of the two can draw here; None, which is said, if none can."""
+    if shutil.which("gnuplot"):
+        return with_gnuplot
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        print(f"{png} is not drawn: there is neither gnuplot nor matplotlib", file=sys.stderr)
+        return None
+    return with_matplotlib
+
+
 def bars(png, title, label, series, rows, log=False, texts=()):
     """
     Groups of bars, drawn with gnuplot, else matplotlib, else not at all, which is said.
@@ -129,16 +141,66 @@ def bars(png, title, label, series, rows, log=False, texts=()):
         return
     used = [i for i in range(len(series)) if any(values[i] for _, values in rows)]
     series, rows = [series[i] for i in used], [(name, [values[i] for i in used]) for name, values in rows]
-    if shutil.which("gnuplot"):
-        draw = draw_with_gnuplot
-    else:
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            print(f"{png} is not drawn: there is neither gnuplot nor matplotlib", file=sys.stderr)
-            return
-        draw = draw_with_matplotlib
+    draw = drawer(png, draw_with_gnuplot, draw_with_matplotlib)
+    if draw is None:
+        return
     low = min(value for _, values in rows for value in values if value) / 2 if log else None
     slanted = len(rows) > 2 and sum(len(name) + 3 for name, _ in rows) > 100
     draw(png, title, label, series, rows, low, list(texts), 1100 if len(rows) < 9 else 1400, slanted)
     print(png)
+
+
+GNUPLOT_LINES = """set terminal pngcairo size 1100,520 noenhanced font "sans,11"
+set output "{png}"
+set title "{title}"
+set xlabel "{across}"
+set ylabel "{label}"
+{scale}
+set format y "%g"
+set grid ytics lc rgb "#dddddd"
+set key outside right top
+set border 3
+set tics nomirror out
+{data}
+plot {plots}
+"""
+
+
+def lines_with_gnuplot(png, title, across, label, series, log):
+    data = "\n".join(f"$d{i} << END\n" + "\n".join(f"{x:.6g} {y:.6g}" for x, y in points) + "\nEND"
+                     for i, (_, points) in enumerate(series))
+    plots = ", ".join(f'$d{i} with linespoints pt 7 ps 0.5 title "{name}"' for i, (name, _) in enumerate(series))
+    script = GNUPLOT_LINES.format(png=png, title=title, across=across, label=label, data=data, plots=plots,
+                                  scale="set logscale y" if log else "set yrange [0:*]")
+    subprocess.run(["gnuplot"], input=script, text=True, check=True)
+
+
+def lines_with_matplotlib(png, title, across, label, series, log):
+    import matplotlib  # a machine may have neither this nor gnuplot
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(figsize=(11, 5.2), layout="constrained")
+    for name, points in series:
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=3, label=name)
+    axes.set(title=title, xlabel=across, ylabel=label)
+    axes.grid(axis="y", color="#dddddd")
+    if log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    figure.savefig(png, dpi=100)
+    pyplot.close(figure)
+
+
+def lines(png, title, across, label, series, log=False):
+    """
+    Lines, drawn with gnuplot, else matplotlib, else not at all, which is said.
+
+    series: [(name, [(x, y)])]; those without points are left out. across, label: of the axes. log: a logarithmic axis of y.
+    """
+    series = [(name, sorted(points)) for name, points in series if points]
+    draw = drawer(png, lines_with_gnuplot, lines_with_matplotlib) if series else None
+    if draw is not None:
+        draw(png, title, across, label, series, log)
+        print(png)

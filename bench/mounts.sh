@@ -5,6 +5,7 @@
 # in use loop (a device) and server (a process id); log gets what programs say. gpu4fs is in $build/bin.
 : "${work:=}" "${image:=}" "${build:=}"
 loop_options=(--direct-io=on) # no data is cached twice
+ext4_options=() xfs_options=() # more of them, for mkfs
 job=			      # the process group of what runs in the background
 passthrough_hp=${PASSTHROUGH_HP:-}
 [[ -n $passthrough_hp ]] || passthrough_hp=$(type -P passthrough_hp) || passthrough_hp=
@@ -84,8 +85,8 @@ format_peer() {
 	[[ ${#loop_options[@]} -eq 0 || $(losetup --noheadings --output DIO "$loop") -eq 1 ]] ||
 		say "warning: $loop goes through the host's page cache"
 	case $1 in
-	ext4 | passthrough_hp) mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$loop" ;;
-	xfs) mkfs.xfs -q -f -K "$loop" ;;
+	ext4 | passthrough_hp) mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "${ext4_options[@]}" "$loop" ;;
+	xfs) mkfs.xfs -q -f -K "${xfs_options[@]}" "$loop" ;;
 	btrfs) mkfs.btrfs -q -f -K "$loop" ;;
 	btrfs-*) mkfs.btrfs -q -f -K --csum "${1#*-}" "$loop" ;;
 	esac

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Directories by size, through the library in this process: names_bench [--most=N] [--cache=MIB] DEVICE, which it formats (`mem:8G`).
+ * Directories by size, through the library in this process: names_bench [--least=N] [--most=N] [--cache=MIB] DEVICE, which it formats (`mem:8G`).
  *
- * For 1000, 10 000, ... names, up to --most, random ones of 16 bytes: so many directories that there are 200 000 names at least; all are
+ * For --least (1000), ten times as many, ... names, up to --most, random ones of 16 bytes: so many directories that there are 200 000 names at least; all are
  * made, looked up in an order that has nothing to do with that, and removed. Of each it prints millions a second, by the wall clock
  * and, for a busy machine, of the thread's processor time, and of a directory the bytes of its pages for each name, with their part of
  * 1.5 * (name + 24), which are wanted at most. No rate should fall by more than half from the first to the last.
@@ -106,22 +106,26 @@ static void row(uint64_t names)
 
 int main(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"most", required_argument, NULL, 'm'}, {"cache", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {{"least", required_argument, NULL, 'l'},
+						     {"most", required_argument, NULL, 'm'},
+						     {"cache", required_argument, NULL, 'c'},
+						     {NULL, 0, NULL, 0}};
 	const struct gpu4fs_mkfs_options format = {.size = sizeof(format), .flags = GPU4FS_MKFS_FORCE};
 	struct gpu4fs_options options = {.size = sizeof(options), .format = &format, .cache_bytes = UINT64_C(1) << 30};
-	uint64_t most = 1000000;
+	uint64_t least = 1000, most = 1000000;
 
 	for (int answer; (answer = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
-		if (answer == 'm')
+		if (answer == 'l')
+			least = strtoull(optarg, NULL, 10);
+		else if (answer == 'm')
 			most = strtoull(optarg, NULL, 10);
 		else if (answer == 'c')
 			options.cache_bytes = strtoull(optarg, NULL, 10) << 20;
 		else
 			return 2;
 	}
-	if (argc - optind != 1) {
-		fprintf(stderr, "usage: names_bench [--most=N] [--cache=MIB] DEVICE, which is formatted\n");
+	if (argc - optind != 1 || least == 0) {
+		fprintf(stderr, "usage: names_bench [--least=N] [--most=N] [--cache=MIB] DEVICE, which is formatted\n");
 		return 2;
 	}
 	const char *device = argv[optind];
@@ -130,7 +134,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	printf("    names   made/us  of cpu  found/us  of cpu  gone/us  of cpu bytes of what is wanted\n");
-	for (uint64_t names = 1000; names <= most; names *= 10)
+	for (uint64_t names = least; names <= most; names *= 10)
 		row(names);
 	must(gpu4fs_unmount(fs), "unmount");
 	return 0;

@@ -56,15 +56,16 @@ if(G4_SANITIZE MATCHES thread)
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out
-			"engine\\.[a-z_]*" "engine\\.[a-z_]*\\.(all|batch|no_sums)" "engine\\.standin\\.(api_async|api_files|crash|cross)"
+			"engine\\.[a-z_]*" "engine\\.[a-z_]*\\.(all|batch|no_sums|tiny)" "engine\\.standin\\.(api_async|api_files|crash|cross)"
 			"unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling)"
 			"unit\\.(nvme\\.(flight|flush|requests)|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"files\\.(alloc|data|dev|format|fs|inode|space)"
-			"crash\\.explorer" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
+			"crash\\.explorer(\\.tiny|\\.tiny_levels)?" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
 			"shredder\\.(copy|cuts|formats|hostile|kernels|parity|rule|store_crash|store_damage)"
 			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|tune)")
 	else()
 		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
+			"engine\\.model\\.tiny"
 			"crash\\.explorer\\.remote" "engine\\.disks_engine\\.remote" # ThreadSanitizer's of the cpu engine, and engine.agent
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"

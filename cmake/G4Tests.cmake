@@ -77,6 +77,13 @@ macro(g4_test_variant variant)
 	set_tests_properties(${name}.${variant} PROPERTIES
 		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${ARGN}")
 endmacro()
+# Directory pages that a dozen of names fill (src/dir/leaf.h): what changes a directory's structure happens all the time, and three levels
+# are soon there. The program's own copies of these sources take the place of the library's.
+function(g4_tiny_program target)
+	target_sources(${target} PRIVATE src/dir/dir.c src/dir/leaf.c src/dir/shrink.c)
+	target_compile_definitions(${target} PRIVATE G4_DIR_TINY=1)
+endfunction()
+
 foreach(source ${test_programs})
 	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}/tests" "${source}")
 	string(REGEX REPLACE "\\.c$" "" name "${name}")
@@ -108,6 +115,22 @@ foreach(source ${test_programs})
 	if(name MATCHES "^engine\\.(model|linear|crash)$")
 		# The same where names are made, looked up, removed and renamed by batches.
 		g4_test_variant(batch G4_TEST_BATCH=1)
+	endif()
+	if(name MATCHES "^engine\\.(model|linear|makers|shrink)$")
+		set(plain ${target})
+		set(target ${plain}_tiny)
+		add_executable(${target} "${source}")
+		target_include_directories(${target} PRIVATE tests tests/support)
+		target_link_libraries(${target} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+		g4_tiny_program(${target})
+		g4_recycle_memory(${target})
+		g4_test_program(${target})
+		if(name STREQUAL "engine.model") # names by batches, so that one is half done when a directory changes
+			g4_test_variant(tiny G4_TEST_BATCH=1 G4_MODEL_STEPS=300)
+		else()
+			g4_test_variant(tiny G4_LINEAR_ROUNDS=60)
+		endif()
+		set(target ${plain})
 	endif()
 	if(name MATCHES "^engine\\.(model|linear)$")
 		# The same for who keeps what it is told (tests/engine/mirrored.h).
@@ -276,6 +299,20 @@ if(TARGET g4_standin)
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/standin")
 	set_tests_properties(engine.standin.crash PROPERTIES PROCESSORS 2 TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 endif()
+# The same with tiny directory pages: crashes in splits, unions, new levels and levels that go, of chains and trees among them.
+add_executable(crash_explorer_tiny ${explorer_sources})
+target_include_directories(crash_explorer_tiny PRIVATE tests tests/crash)
+target_link_libraries(crash_explorer_tiny PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+target_link_options(crash_explorer_tiny PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+g4_tiny_program(crash_explorer_tiny)
+g4_recycle_memory(crash_explorer_tiny)
+set_target_properties(crash_explorer_tiny PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
+add_test(NAME crash.explorer.tiny COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer_tiny> --match wide/ --sample 60 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
+add_test(NAME crash.explorer.tiny_levels COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer_tiny> --match wide/tiny- --sample 40 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
+set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES ENVIRONMENT "${test_environment}")
 # The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
@@ -283,7 +320,7 @@ add_test(NAME crash.explorer.remote
 # Its workloads are a sample on images with sums; all of them are tried on images without.
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
-set(explorer_tests crash.explorer crash.explorer.remote)
+set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote)
 if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
 	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .

@@ -146,6 +146,9 @@ target_link_libraries(bench_clients PRIVATE Threads::Threads)
 set_target_properties(bench_clients PROPERTIES BUILD_RPATH_USE_ORIGIN ON)
 g4_example(names_bench bench/names.c gpu4fs)
 target_compile_definitions(names_bench PRIVATE _GNU_SOURCE)
+g4_example(directories_bench bench/directories.c gpu4fs)
+target_compile_definitions(directories_bench PRIVATE _GNU_SOURCE)
+target_link_libraries(directories_bench PRIVATE Threads::Threads)
 
 # ---- install
 foreach(section 1 3 8)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from common import bars, commit, machine, number, output_of, ratio, times  # noqa: E402
+from common import bars, commit, lines, machine, number, output_of, ratio, times  # noqa: E402
 
 ENGINES = {"mem": "cuda", "sums-none": "cuda, sums", "sums-xxh3": "cuda, sums", "sums-blake3": "cuda, sums",
            "scrub-xxh3": "cuda, sums", "scrub-blake3": "cuda, sums", "dax": "cuda, dax", "embedded": "library",
@@ -239,10 +239,23 @@ def plot_gpu(records, folder):
     plot_against_peers(records, "fuse", METADATA, "gpu4fs bench on a mount (longer is better)", "operations a second", folder)
     plot_against_peers(records, "cpu", RATES | DATA, "Cores of the host that are busy meanwhile, without clients that poll for the "
                        "cuda engine (shorter is better)", "cores", folder, log=False, value=busy_cores)
+    plot_workgroups(records, folder)
     kernel = [r for r in records if r["engine"] == "cuda" and " kernel, " in r["metric"] and r["unit"] == "M/s" and r["ours"]]
     bars(folder / "gpu-kernel.png", "Calls from a kernel (longer is better)", "million calls a second", ["M/s"],
          [(r["metric"].replace(" from a kernel", ""), [r["ours"]]) for r in kernel], log=True,
          texts=[number(r["ours"]) for r in kernel])
+
+
+def plot_workgroups(records, folder):
+    """As the directories document draws them: a line for each figure and number of lanes, over workgroups."""
+    series = {}
+    for r in records:
+        match = re.fullmatch(r"(.*): (\d+) workgroups", r["metric"])
+        if match and r["ours"]:
+            series.setdefault(match[1], []).append((int(match[2]), r["ours"]))
+    for name, kind in (("lookups", "wide lookup"), ("creates", "create"), ("null", "null command")):
+        lines(folder / f"gpu-workgroups-{name}.png", "From kernels (higher is better)", "workgroups", "million a second",
+              [(s, points) for s, points in series.items() if s.startswith(kind)], log=True)
 
 
 def plot_shredder(records, folder):

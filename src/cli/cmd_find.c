@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu4fs find: names below directories of a file system that is not mounted, or that gpu4fs serve has, by pattern, type, size and time.
- * Threads take directories from a stack that they share; attributes come with the listing, so that a name costs no call.
+ * Threads take directories from a stack that they share, and open them by their paths; attributes come with the listing, so that a name
+ * costs no call. What is below a long path is walked by one thread, from directory to directory (descent.h): a path is as long as the
+ * tree is deep, and walking it for each directory would be the square of that.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* FNM_CASEFOLD */
@@ -16,7 +18,7 @@
 #include <time.h>
 
 #include "base/units_host.h"
-#include "cli/attach.h"
+#include "cli/descent.h"
 #include "print/report.h"
 
 const char g4_help_find[] =
@@ -37,6 +39,8 @@ const char g4_help_find[] =
 	"  -z, --null                end names with a zero byte, not with a line end\n"
 	"      --json                print one JSON object, with attributes\n"
 	"      --help                show this\n";
+
+#define LONG_PATH 1024u /* bytes; below it nobody opens a directory by its path */
 
 struct conditions {
 	const char *name;
@@ -237,25 +241,135 @@ static void take_entry(struct search *search, const struct directory *directory,
 		push(search, directory->path, entry->name, depth);
 }
 
-static void look_into(struct search *search, const struct directory *directory)
+/* Removed since its name was listed, or something else by now. */
+static bool is_gone(int64_t rc)
+{
+	return rc == -ENOENT || rc == -ESTALE || rc == -ENOTDIR || rc == -ELOOP;
+}
+
+/* ------------------------------------------------------------------ below a long path */
+
+struct deep {
+	struct search *search;
+	const struct directory *top;
+};
+
+/* The whole path of a name of a level. Free it. NULL: no memory. */
+static char *deep_path(const struct deep *deep, const struct g4_level *level, const char *name)
+{
+	char *path = NULL;
+
+	for (size_t room = 4 * LONG_PATH;; room *= 2) {
+		free(path);
+		path = malloc(room);
+		if (path == NULL || g4_level_path(deep->top->path, level, name, path, room))
+			return path;
+	}
+}
+
+static void say_deep(const struct deep *deep, const struct g4_level *level, const char *name,
+		     const struct gpu4fs_stat *stat)
+{
+	if (is_over(deep->search) || !fits(&deep->search->conditions, name, stat))
+		return;
+	char *path = deep_path(deep, level, name);
+	if (path == NULL)
+		fail(deep->search, deep->top->path, -ENOMEM);
+	else
+		say(deep->search, path, stat);
+	free(path);
+}
+
+static void deep_failed(struct g4_descent *descent, const struct g4_level *level, const char *name, int64_t rc)
+{
+	const struct deep *deep = descent->context;
+	char *path = deep_path(deep, level, name);
+
+	fail(deep->search, path != NULL ? path : deep->top->path, path != NULL ? (int)rc : -ENOMEM);
+	free(path);
+}
+
+static void deep_take(struct g4_descent *descent, const struct g4_level *level, const char *name,
+		      const struct gpu4fs_stat *stat, uint32_t worker)
+{
+	(void)worker;
+	say_deep(descent->context, level, name, stat);
+}
+
+static bool deep_enter(struct g4_descent *descent, struct g4_level *level)
+{
+	const struct deep *deep = descent->context;
+	const bool last = deep->top->depth + level->depth >= deep->search->conditions.depth;
+	int rc = 0;
+
+	if (is_over(deep->search))
+		return false;
+	if (!last)
+		rc = gpu4fs_open(descent->fs, level->above->from, level->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+				 &level->from);
+	const int opened = rc;
+	rc = level->from != NULL ? gpu4fs_fstat(level->from, &level->stat) :
+				   gpu4fs_lstat(descent->fs, level->above->from, level->name, &level->stat);
+	if (rc == 0)
+		say_deep(deep, level->above, level->name, &level->stat);
+	rc = rc < 0 ? rc : opened;
+	if (rc < 0 && !is_gone(rc))
+		deep_failed(descent, level->above, level->name, rc);
+	return rc == 0 && !last;
+}
+
+static void deep_leave(struct g4_descent *descent, const struct g4_level *level, bool complete, uint32_t worker)
+{
+	(void)descent, (void)level, (void)complete, (void)worker;
+}
+
+/* `file` is the directory, which is closed. */
+static int walk_below(struct search *search, const struct directory *directory, gpu4fs_file *file)
+{
+	struct deep deep = {search, directory};
+	struct g4_descent descent = {.fs = search->fs,
+				     .context = &deep,
+				     .enter = deep_enter,
+				     .take = deep_take,
+				     .leave = deep_leave,
+				     .failed = deep_failed,
+				     .jobs = 1};
+	struct g4_level *first = g4_level_new(NULL, "");
+	int rc = first != NULL ? gpu4fs_fstat(file, &first->stat) : -ENOMEM;
+
+	if (rc < 0) {
+		free(first);
+		gpu4fs_close(file);
+		return rc;
+	}
+	first->from = file;
+	return g4_descend(&descent, first);
+}
+
+static int list(struct search *search, const struct directory *directory, gpu4fs_file *file)
 {
 	struct gpu4fs_dirent entry;
-	gpu4fs_file *file = NULL;
 	gpu4fs_dir *dir = NULL;
-	int rc = g4_cli_open_directory(search->fs, directory->path, O_NOFOLLOW, &file);
+	int rc = gpu4fs_opendir_file(file, GPU4FS_DIR_STAT, &dir);
 
-	if (rc == 0)
-		rc = gpu4fs_opendir_file(file, GPU4FS_DIR_STAT, &dir);
 	if (rc == 0) {
 		while (!is_over(search) && (rc = gpu4fs_readdir(dir, &entry)) == 1)
 			take_entry(search, directory, &entry);
 		rc = rc > 0 ? 0 : rc;
 		gpu4fs_closedir(dir);
 	}
-	if (file)
-		gpu4fs_close(file);
-	/* removed since its name was listed, or something else by now */
-	if (rc < 0 && (directory->depth == 0 || (rc != -ENOENT && rc != -ESTALE && rc != -ENOTDIR && rc != -ELOOP)))
+	gpu4fs_close(file);
+	return rc;
+}
+
+static void look_into(struct search *search, const struct directory *directory)
+{
+	gpu4fs_file *file = NULL;
+	int rc = g4_cli_open_directory(search->fs, directory->path, O_NOFOLLOW, &file);
+
+	if (rc == 0)
+		rc = (strlen(directory->path) > LONG_PATH ? walk_below : list)(search, directory, file);
+	if (rc < 0 && (directory->depth == 0 || !is_gone(rc)))
 		fail(search, directory->path, rc);
 }
 

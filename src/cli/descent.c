@@ -329,7 +329,7 @@ static int open_above(const struct walk *walk, const struct g4_level *level, str
 			rc = gpu4fs_fstat(above->to, &found);
 		if (rc == 0 && found.ino != above->to_inode)
 			rc = -ESTALE;
-	} else if (rc == 0) {
+	} else if (rc == 0 && level->to_fd >= 0) {
 		above->to_fd = openat(level->to_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		rc = above->to_fd < 0 || fstat(above->to_fd, &of_host) != 0 ? -errno : 0;
 		if (rc == 0 && (of_host.st_dev != above->to_device || of_host.st_ino != above->to_inode))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk of `cp -r` and `export`: down a tree of the file system, with a directory of the target beside each of its own.
+ * The walk of `cp -r` and `export`: down a tree of the file system, with a directory of the target beside each of its own. `find` walks deep
+ * trees so, without a target.
  *
  * It has no recursion, and of the way down only the nearest levels are open: a deeper tree takes memory for names, and neither stack nor
  * descriptors. So are few that it has left, where names are still being done. A level that was closed is opened again by ".." of the one below it, and must be the directory that it was.
@@ -20,7 +21,7 @@ struct g4_level {
 	struct g4_level *above; /* NULL: the first */
 	gpu4fs_file *from;	/* NULL: closed for now; gpu4fs_stat of it is `stat` */
 	struct gpu4fs_stat stat;
-	/* The target: of the file system, or a descriptor of the host's (-1: none). By device and inode it is known again. */
+	/* The target: of the file system, or a descriptor of the host's (-1: none); a walk may have neither. By device and inode it is known again. */
 	gpu4fs_file *to;
 	int to_fd;
 	uint64_t to_device, to_inode;

@@ -95,7 +95,7 @@ G4_FN static int look_at_index(const struct g4_dir *dir, const struct g4_dir_ind
 	lead->page = g4_address_from(g4_load64_rlx(&index->entries[child].page));
 	lead->bound = child + 1 < count ? g4_load32_rlx(&index->entries[child + 1].hash) : UINT64_MAX;
 	lead->level = index->level;
-	lead->full = count == G4_DIR_INDEX_ENTRIES;
+	lead->full = count >= G4_DIR_INDEX_FILL;
 	lead->splits = dir->locks && lead->level == 1 ? g4_load64_acq(&leaf_lock_of(dir, lead->page)->splits) : 0;
 	return 0;
 }
@@ -317,7 +317,7 @@ G4_FN static void set_entry(struct g4_dir_index_entry *entry, uint32_t hash, uin
 
 G4_FN static bool index_is_full(const struct g4_dir_index *index)
 {
-	return g4_dir_index_count(index) == G4_DIR_INDEX_ENTRIES;
+	return g4_dir_index_count(index) >= G4_DIR_INDEX_FILL;
 }
 
 /*
@@ -441,7 +441,7 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 	void *page = g4_line_data(g4_dir_cache(dir), *line);
 	if (g4_dir_is_index(dir, *line)) {
 		rc = g4_dir_check_index((const struct g4_dir_index *)page, parent->level);
-		if (rc == 0 && ((const struct g4_dir_index *)page)->count < G4_DIR_INDEX_ENTRIES)
+		if (rc == 0 && ((const struct g4_dir_index *)page)->count < G4_DIR_INDEX_FILL)
 			return 0;
 		if (rc == 0)
 			rc = split_index(wg, dir, txn, *line, parent, parent_line, child);
@@ -483,7 +483,7 @@ G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 	uint32_t level;
 	if (g4_dir_is_index(dir, *line)) {
 		const struct g4_dir_index *index = (const struct g4_dir_index *)page;
-		if (index->count < G4_DIR_INDEX_ENTRIES)
+		if (index->count < G4_DIR_INDEX_FILL)
 			return 0;
 		level = index->level + 1;
 	} else {
@@ -614,7 +614,7 @@ G4_FN static uint32_t used_in(struct g4_wg *wg, const struct g4_dir *dir, struct
 		struct g4_leaf leaf;
 		g4_read_lock_at_gate(&leaf_lock->lock);
 		g4_leaf_open(&leaf, g4_dir_cache(dir), line);
-		used = G4_DIR_UNITS - G4_DIR_HEADER_UNITS - g4_leaf_room(&leaf);
+		used = G4_LEAF_FILL - g4_leaf_room(&leaf);
 		g4_read_unlock(&leaf_lock->lock);
 	}
 	g4_cache_put(g4_dir_cache(dir), line);

@@ -48,13 +48,29 @@ G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit);
 /* Leader. The unit of a name; 0: it is not there. *collides: but another one with its hash. */
 G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
 			    uint32_t bytes, bool *collides);
+/*
+ * Units that names may have before a leaf is full, and entries of an index page: as many as there are. Tests of structural changes are
+ * built with G4_DIR_TINY, where some dozens of names have each of them happen; such a directory is valid for everybody.
+ */
+#ifdef G4_DIR_TINY
+#define G4_LEAF_FILL 76u /* four of the longest names; half of them leaves room for another one */
+#define G4_DIR_INDEX_FILL 8u
+#else
+#define G4_LEAF_FILL (G4_DIR_UNITS - G4_DIR_HEADER_UNITS)
+#define G4_DIR_INDEX_FILL G4_DIR_INDEX_ENTRIES
+#endif
+
 /* Units that are not in use. */
 G4_FN G4_INLINE uint32_t g4_leaf_room(const struct g4_leaf *leaf)
 {
-	uint32_t count = G4_DIR_UNITS;
+	uint32_t count = G4_DIR_HEADER_UNITS + G4_LEAF_FILL;
 
 	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
 		count -= g4_count_bits(leaf->page->used[w]);
+#ifdef G4_DIR_TINY
+	if (count > G4_LEAF_FILL) /* made by others, with more */
+		count = 0;
+#endif
 	return count;
 }
 /*

@@ -20,8 +20,6 @@
 #include "dir/leaf.h"
 #include "dir/tree.h"
 
-#define LEAF_UNITS (G4_DIR_UNITS - G4_DIR_HEADER_UNITS)
-
 struct way { /* to a leaf; all lines are referenced */
 	uint32_t lines[G4_DIR_PATH], children[G4_DIR_PATH];
 	uint32_t count; /* index pages, the root first; the leaf is lines[count] */
@@ -29,20 +27,20 @@ struct way { /* to a leaf; all lines are referenced */
 
 G4_FN uint32_t g4_dir_shrink_credits(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes)
 {
-	const bool sparse = LEAF_UNITS - slot->room <= LEAF_UNITS / 4 + g4_leaf_units_for(name_bytes);
+	const bool sparse = G4_LEAF_FILL - slot->room <= G4_LEAF_FILL / 4 + g4_leaf_units_for(name_bytes);
 
 	return sparse && dir->pages > 1 ? G4_DIR_SHRINK_CREDITS : 0;
 }
 
 G4_FN static bool fit_one(uint32_t used, uint32_t beside)
 {
-	return used == 0 || beside == 0 || used + beside <= LEAF_UNITS / 2;
+	return used == 0 || beside == 0 || used + beside <= G4_LEAF_FILL / 2;
 }
 
 G4_FN bool g4_dir_shrinks(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes,
 			  uint32_t beside)
 {
-	const uint32_t used = LEAF_UNITS - slot->room - g4_leaf_units_for(name_bytes);
+	const uint32_t used = G4_LEAF_FILL - slot->room - g4_leaf_units_for(name_bytes);
 
 	return g4_dir_shrink_credits(dir, slot, name_bytes) > 0 && beside != UINT32_MAX && fit_one(used, beside);
 }
@@ -137,7 +135,7 @@ G4_FN static int unite_leaves(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 
 	g4_leaf_open_alone(&left, g4_dir_cache(dir), pair[0]);
 	g4_leaf_open_alone(&right, g4_dir_cache(dir), pair[1]);
-	const uint32_t used_left = LEAF_UNITS - g4_leaf_room(&left), used_right = LEAF_UNITS - g4_leaf_room(&right);
+	const uint32_t used_left = G4_LEAF_FILL - g4_leaf_room(&left), used_right = G4_LEAF_FILL - g4_leaf_room(&right);
 	if (!fit_one(used_left, used_right))
 		return 0;
 	g4_txn_dirty(txn, parent_line);
@@ -164,7 +162,7 @@ G4_FN static int unite_indexes(struct g4_wg *wg, struct g4_dir *dir, struct g4_t
 	g4_txn_dirty(txn, parent_line);
 	g4_txn_dirty(txn, pair[0]);
 	g4_txn_dirty(txn, pair[1]);
-	if (all <= G4_DIR_INDEX_ENTRIES / 2) {
+	if (all <= G4_DIR_INDEX_FILL / 2) {
 		g4_copy(wg, &left->entries[left->count], right->entries,
 			(uint64_t)right->count * sizeof(right->entries[0]));
 		left->count = all;
@@ -227,7 +225,7 @@ G4_FN G4_COLD int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_
 	if (dir->root == 0 || !find_way(wg, dir, hash, &way))
 		return 0;
 	for (uint32_t at = way.count; at > 0 && rc > 0; at--) {
-		if (at == way.count || index_at(dir, way.lines[at])->count <= G4_DIR_INDEX_ENTRIES / 4)
+		if (at == way.count || index_at(dir, way.lines[at])->count <= G4_DIR_INDEX_FILL / 4)
 			rc = unite_at(wg, dir, txn, &way, at);
 		else
 			rc = 0;

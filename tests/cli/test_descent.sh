@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What walks trees (src/cli/descent.c, for cp -r and export): trees deeper than the stack and the descriptors that there are, by
+# What walks trees (src/cli/descent.c, for cp -r, export and find): trees deeper than the stack and the descriptors that there are, by
 # any number of threads, interrupted, damaged; what a copy replaces.
 . "$(dirname "$0")/lib.sh"
 
@@ -24,6 +24,9 @@ equals "... copies all of it" "$wanted directories, 6 other names" "$(cat .out)"
 exits 0 "export of the copy" few "$gpu4fs" export -v -j 8 --image disk.img /copy out
 equals "... copies all of it" "$wanted directories, 6 other names, 30 bytes" "$(cat .out)"
 equals "... to one path" "$wanted 6" "$(find out -type d | wc -l) $(find out -type f | wc -l)"
+exits 0 "find in it" few "$gpu4fs" find -j 2 --image disk.img -n file /deep
+equals "... finds all of them, with their whole paths" "6 $((2 * LEVELS + 10)) /deep$deep/file" \
+	"$(wc -l <.out) $(awk '{ print length }' .out | sort -n | tail -n 1) $(grep -xF "/deep$deep/file" .out)"
 exits 0 "rm -r of it" "$gpu4fs" rm -rv --image disk.img /deep /copy
 equals "... removes all of it" "$((2 * (wanted + 6))) names removed" "$(cat .out)"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img

@@ -18,6 +18,9 @@ python3 - <<'PYTHON' # a path that is longer than a path may be
 import os
 os.chdir("tree")
 for k in range(200):
+    if k % 10 == 3: # which is found again after all below its neighbour
+        os.makedirs("other/below")
+        open("other/below/file", "w").close()
     os.mkdir("n" * 40)
     os.chdir("n" * 40)
 open("deepest", "w").close()
@@ -65,7 +68,7 @@ host -type f -mtime +5
 same "old files" -t f --changed-before 5d
 host -type f -mtime -5
 same "new files" -t f --changed-within 1w -n '*'
-for depth in 0 1 2; do
+for depth in 0 1 2 100 101 102; do
 	host -maxdepth $depth
 	same "$depth names below" --max-depth $depth
 done

@@ -2,6 +2,7 @@
 /* Parts, operations, trees. */
 #include "script.h"
 
+#include "dir/leaf.h"
 #include "fs/fs.h"
 
 #define BUFFER_BYTES G4_REGION_BYTES
@@ -373,13 +374,14 @@ const struct operation operations[] = {
 	  {.verb = FSYNC, .path = "sh"},
 	  {.verb = CLEAR, .path = "d", .bytes = 1},
 	  {.verb = CLEAR, .path = "d", .bytes = 1, .rest = true}}},
-	/* with what a copy replaces: it is made beside it */
+	/* with what a copy replaces: it is made beside it; of its contents some are shared, some written */
 	{"cp-r",
 	 "h",
 	 "",
 	 {{.verb = MKDIR, .path = "e/c", .id = 142},
 	  {.verb = CREATE, .path = "e/c/n", .id = 143},
 	  {.verb = COPY, .path = "e/c/n", .path2 = "b", .bytes = 12000},
+	  {.verb = WRITE, .path = "e/c/n", .offset = 12288, .bytes = 6000, .id = 144},
 	  {.verb = CHMOD, .path = "e/c/n", .bytes = 0600},
 	  {.verb = RENAME, .path = "e/c/n", .path2 = "e/c/x"},
 	  {.verb = RENAME, .path = "e/c/x", .path2 = "h"}}},
@@ -653,6 +655,12 @@ const struct operation operations[] = {
 	 {{.verb = RENAME, .path = "w3/yyyyyyyyyyyyyyyyy", .path2 = "w3/z"},
 	  {.verb = RENAME, .path = "w3/z", .path2 = "w1/z"},
 	  {.verb = CREATE, .path = "w3/n", .id = 123}}},
+#ifdef G4_DIR_TINY
+	{"tiny-new-level", "w5/n", "w5", {{.verb = CREATE, .path = "w5/n", .id = 124}}},
+	{"tiny-new-level-rename", "w5/n", "w5", {{.verb = RENAME, .path = "b", .path2 = "w5/n"}}},
+	{"tiny-leaf-goes", NULL, "w7", {{.verb = CLEAR, .path = "w7", .bytes = 1}}},
+	{"tiny-level-goes", NULL, "w8", {{.verb = CLEAR, .path = "w8", .bytes = 1}}},
+#endif
 };
 const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
 
@@ -754,7 +762,7 @@ static void use_up_space(struct actor *actor, uint64_t leave)
 }
 
 #define FAR_PARTS 40u
-/* Names of four units: 63 fill a leaf. */
+#define LEAF_NAMES (G4_LEAF_FILL / 4) /* of four units: so many fill a leaf, 63 unless it is tiny */
 static void populate_directory(struct actor *actor, const char *path, uint32_t id, uint32_t names)
 {
 	struct part part = {.verb = MKDIR, .id = id};
@@ -787,7 +795,7 @@ static uint32_t leaf_units(struct actor *actor, uint64_t ino, const char *name, 
 	must(rc == -G4_E_NOENT ? 0 : rc, name);
 	g4_icache_put(fs, index);
 	*leaf = g4_address_stored(slot.page);
-	return G4_DIR_UNITS - G4_DIR_HEADER_UNITS - slot.room;
+	return G4_LEAF_FILL - slot.room;
 }
 
 #define Y "yyyyyyyyyyyyyyyyy"
@@ -807,8 +815,8 @@ static void populate_sparse(struct actor *actor, const char *path, uint32_t id, 
 		name[0] = (char)('0' + k / 10);
 		name[1] = (char)('0' + k % 10);
 		(void)leaf_units(actor, dir, Y, &of_y);
-		/* 63 units are left where y is, 64 in the other one: too many for a page by one */
-		if (leaf_units(actor, dir, name, &leaf) > (leaf == of_y ? 63u : 64u))
+		/* a quarter is left where y is, one unit more in the other one: too many for a page by one */
+		if (leaf_units(actor, dir, name, &leaf) > G4_LEAF_FILL / 4 + (leaf != of_y))
 			must(op_unlink(&actor->rig, dir, name), name);
 	}
 	struct g4_attr attr;
@@ -827,7 +835,7 @@ static void populate_full_leaf(struct actor *actor, const char *path, uint32_t i
 	must(resolve(actor, path, &dir), path);
 	memset(name, 'z', sizeof(name));
 	name[40] = 0;
-	for (uint32_t k = 0; leaf_units(actor, dir, "n", &of_n) < G4_DIR_UNITS - G4_DIR_HEADER_UNITS; k++) {
+	for (uint32_t k = 0; leaf_units(actor, dir, "n", &of_n) < G4_LEAF_FILL; k++) {
 		must(k < 1000 ? 0 : -G4_E_INVAL, "a full leaf");
 		name[0] = (char)('0' + k / 100);
 		name[1] = (char)('0' + k / 10 % 10);
@@ -839,12 +847,92 @@ static void populate_full_leaf(struct actor *actor, const char *path, uint32_t i
 	}
 }
 
+#ifdef G4_DIR_TINY
+static uint64_t pages_of(struct actor *actor, uint64_t dir)
+{
+	struct g4_attr attr;
+
+	must(op_getattr(&actor->rig, dir, &attr), "a directory");
+	return attr.size / G4_PAGE_BYTES;
+}
+
+/* A directory whose only index page has room for one entry, and the leaf of "n" for nothing. */
+static void populate_full_index(struct actor *actor, const char *path, uint32_t id)
+{
+	struct part part = {.verb = MKDIR, .id = id};
+	uint64_t dir, leaf, of_n;
+	char name[41];
+
+	snprintf(part.path, sizeof(part.path), "%s", path);
+	do_part(actor, part);
+	must(resolve(actor, path, &dir), path);
+	for (uint32_t k = 0; k < 1000; k++) {
+		const bool full = pages_of(actor, dir) == G4_DIR_INDEX_FILL; /* with the index page itself */
+		memset(name, 'x', sizeof(name));
+		name[40] = 0;
+		name[0] = (char)('0' + k / 100);
+		name[1] = (char)('0' + k / 10 % 10);
+		name[2] = (char)('0' + k % 10);
+		if (full && leaf_units(actor, dir, "n", &of_n) == G4_LEAF_FILL)
+			return;
+		(void)leaf_units(actor, dir, name, &leaf);
+		actor->cred.uid = id + 1 + k;
+		if (!full || leaf == of_n)
+			must(op_mknod(&actor->rig, dir, name, G4_S_IFREG | 0644, NULL), name);
+	}
+	must(-G4_E_INVAL, "a full index page");
+}
+
+/* A directory of two levels from which so many names went. */
+static uint64_t populate_two_levels(struct actor *actor, const char *path, uint64_t removed)
+{
+	struct part part = {.verb = CREATE, .id = 2990};
+	uint64_t dir;
+
+	populate_full_index(actor, path, 2000); /* the same names lie the same way in each */
+	snprintf(part.path, sizeof(part.path), "%s/n", path);
+	do_part(actor, part);
+	must(resolve(actor, path, &dir), path);
+	must(pages_of(actor, dir) >= 3 + G4_DIR_INDEX_FILL ? 0 : -G4_E_INVAL, "two levels");
+	part = (struct part){.verb = CLEAR, .bytes = removed};
+	snprintf(part.path, sizeof(part.path), "%s", path);
+	if (removed > 0)
+		must(run_clear(actor, &part), path);
+	return dir;
+}
+
+/* Of w7 the next name that CLEAR removes takes a leaf with it, of w8 a level. */
+static void populate_before_unions(struct actor *actor)
+{
+	struct part part = {.verb = CLEAR, .path = "w6", .bytes = 1};
+	const uint64_t dir = populate_two_levels(actor, "w6", 0);
+	uint64_t removed = 0, before_leaf = UINT64_MAX, gone = 0;
+
+	for (; gone < 2; removed++) {
+		const uint64_t pages = pages_of(actor, dir);
+		must(removed < 1000 ? run_clear(actor, &part) : -G4_E_INVAL, "a level that goes");
+		gone = pages - pages_of(actor, dir);
+		if (gone == 1 && before_leaf == UINT64_MAX)
+			before_leaf = removed;
+	}
+	must(before_leaf != UINT64_MAX ? 0 : -G4_E_INVAL, "a leaf that goes");
+	part.bytes = 1000;
+	must(run_clear(actor, &part), "w6");
+	populate_two_levels(actor, "w7", before_leaf);
+	populate_two_levels(actor, "w8", removed - 1);
+}
+#endif
+
 static void populate_wide(struct actor *actor)
 {
-	populate_full_leaf(actor, "w4", 1000, 66);
-	populate_sparse(actor, "w3", 500, 66);
-	populate_directory(actor, "w1", 300, 63);
-	populate_directory(actor, "w2", 400, 66);
+#ifdef G4_DIR_TINY
+	populate_full_index(actor, "w5", 3000);
+	populate_before_unions(actor);
+#endif
+	populate_full_leaf(actor, "w4", 1000, LEAF_NAMES + 3);
+	populate_sparse(actor, "w3", 500, LEAF_NAMES + 3);
+	populate_directory(actor, "w1", 300, LEAF_NAMES);
+	populate_directory(actor, "w2", 400, LEAF_NAMES + 3);
 	do_part(actor, (struct part){.verb = CREATE, .path = "w2/y", .id = 480});
 	make(actor, "w2/f", 40000, 481); /* a map of many pages, more than a transaction changes */
 	for (uint64_t k = 1; k <= FAR_PARTS; k++)

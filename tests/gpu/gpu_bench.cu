@@ -60,7 +60,7 @@ static __device__ int directory_of(struct g4_wg *wg, struct scene *s, uint32_t w
 {
 	char name[16];
 	struct g4_attr attr;
-	uint32_t bytes = put_number(name, 'd', warp << 16 | ((uint32_t)s->job.file + index));
+	uint32_t bytes = put_number(name, 'd', warp << 16 | index);
 	int rc = on_name(wg, s, make ? G4_CMD_MKDIR : G4_CMD_LOOKUP, G4_NODE_ROOT, name, bytes, &attr);
 
 	*node = attr.ino;
@@ -70,7 +70,7 @@ static __device__ int directory_of(struct g4_wg *wg, struct scene *s, uint32_t w
 static __device__ int one(struct g4_wg *wg, struct scene *s, uint32_t warp, uint32_t i, uint64_t *seed, uint64_t *node)
 {
 	const struct gpu_bench_job *job = &s->job;
-	char name[16];
+	char name[32];
 	struct g4_cmd cmd = {};
 	int rc;
 
@@ -79,7 +79,13 @@ static __device__ int one(struct g4_wg *wg, struct scene *s, uint32_t warp, uint
 		return directory_of(wg, s, warp, i, true, node);
 	case GPU_BENCH_MAKE:
 		rc = i % job->directory ? 0 : directory_of(wg, s, warp, i / job->directory, false, node);
-		return rc < 0 ? rc : on_name(wg, s, G4_CMD_MKNOD, *node, name, put_number(name, 'f', i), NULL);
+		if (rc < 0)
+			return rc;
+		i += (uint32_t)job->bytes;
+		return on_name(wg, s, G4_CMD_MKNOD, *node, name, put_number(name, 'f', i), NULL);
+	case GPU_BENCH_MAKE_SHARED:
+		cmd.op = put_number(name, 'g', warp);
+		return on_name(wg, s, G4_CMD_MKNOD, job->file, name, cmd.op + put_number(name + cmd.op, 'f', i), NULL);
 	case GPU_BENCH_LOOKUP:
 		if (i % job->directory == 0) {
 			rc = directory_of(wg, s, warp, i / job->directory, false, node);
@@ -175,17 +181,19 @@ template <class Call> static __device__ void together(struct g4_wg *wg, Call cal
 	__syncwarp();
 }
 
-/* Collective: one name a lane; whether this lane's was there. */
-static __device__ bool find(struct g4_caller *caller, uint32_t dir, uint32_t number, bool attr)
+/* Collective: one name a lane, of those below `lanes`; whether this lane's was there. */
+static __device__ bool find(struct g4_caller *caller, uint32_t dir, uint32_t number, bool attr, uint32_t lanes)
 {
 	struct g4_caller_lane *mine = &caller->lane[g4_wg_lane(caller->wg)];
 	char name[16];
 
-	mine->bytes = put_number(name, 'f', number);
+	mine->bytes = g4_wg_lane(caller->wg) < lanes ? put_number(name, 'f', number) : 0;
+	mine->ino = 0;
 	mine->name = name;
 	mine->wants_attr = attr;
 	together(caller->wg, [&] { g4_caller_lookup_each(caller, &forest[dir]); });
-	if (mine->result == 0 && attr && g4_caller_attr_of(caller, g4_wg_lane(caller->wg))->ino != mine->ino)
+	if (mine->bytes > 0 && mine->result == 0 && attr &&
+	    g4_caller_attr_of(caller, g4_wg_lane(caller->wg))->ino != mine->ino)
 		return false;
 	return mine->result == 0 && mine->ino != 0;
 }
@@ -240,21 +248,29 @@ static __device__ bool sum_page(struct scene *s, struct g4_caller *caller, uint6
 	return mapped && wrong == 0;
 }
 
+/* Lanes of a warp that want something. */
+static __device__ uint32_t lanes_of(const struct gpu_bench_job *job)
+{
+	return job->work == GPU_BENCH_LOOKUP_EACH && job->file ? (uint32_t)job->file : G4_WARP_LANES;
+}
+
 /* Collective: call number i of a warp; whether this lane got what it wanted. seed: each lane's own. */
 static __device__ bool one_each(struct scene *s, struct g4_caller *caller, uint32_t warp, uint32_t i, uint64_t *seed)
 {
 	const struct gpu_bench_job *job = &s->job;
 	const uint32_t lane = g4_wg_lane(caller->wg), calls = job->directory / 32;
+	const uint32_t lanes = lanes_of(job);
 	const uint64_t random = random_next(seed);
 	const uint32_t dir = (uint32_t)(__shfl_sync(G4_WARP_ALL, random, 0) >> 32) % GPU_BENCH_DIRS;
 
 	switch (job->work) {
 	case GPU_BENCH_FIND_ALL:
-		return find(caller, warp * (job->count / calls) + i / calls, i % calls * 32 + lane, true);
+		return find(caller, warp * (job->count / calls) + i / calls, i % calls * 32 + lane, true,
+			    G4_WARP_LANES);
 	case GPU_BENCH_LOOKUP_EACH:
-		return find(caller, dir, (uint32_t)random % job->directory, true);
+		return find(caller, dir, (uint32_t)random % job->directory, true, lanes);
 	case GPU_BENCH_INO_EACH:
-		return find(caller, dir, (uint32_t)random % job->directory, false);
+		return find(caller, dir, (uint32_t)random % job->directory, false, lanes);
 	case GPU_BENCH_READ_EACH:
 		return read_page(s, caller, warp, random % (job->bytes / G4_PAGE_BYTES));
 	default:
@@ -306,7 +322,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80
 	for (uint32_t i = 0; i < s->job.count; i++) {
 		if (one_each(s, caller, warp, i, &seed))
 			good++;
-		else
+		else if (threadIdx.x % G4_WARP_LANES < lanes_of(&s->job))
 			s->first_error = caller->lane[threadIdx.x % G4_WARP_LANES].result < 0 ?
 						 caller->lane[threadIdx.x % G4_WARP_LANES].result :
 						 -G4_E_IO;

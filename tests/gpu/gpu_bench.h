@@ -8,6 +8,7 @@
 enum gpu_bench_work {
 	GPU_BENCH_DIRECTORIES, /* for MAKE; count: those of a warp */
 	GPU_BENCH_MAKE,	       /* every warp makes `count` files in directories of its own */
+	GPU_BENCH_MAKE_SHARED, /* the same, all in the directory `file` */
 	GPU_BENCH_LOOKUP,      /* looks names up at random, that MAKE has made */
 	GPU_BENCH_READ,	       /* 4 KiB at random offsets of one file, from the cache */
 	GPU_BENCH_NOTHING,     /* NOP through g4_execute() */
@@ -29,8 +30,8 @@ struct gpu_bench_job {
 	uint32_t warps;
 	uint32_t count;	    /* operations a warp; calls, where one is 32 operations */
 	uint32_t directory; /* files in a directory */
-	uint64_t file;	    /* READ: inode; DIRECTORIES and MAKE: a warp's first directory */
-	uint64_t bytes;	    /* READ: its size */
+	uint64_t file;	    /* READ, MAKE_SHARED: inode; LOOKUP_EACH: so many lanes of a warp want a name, 0: all */
+	uint64_t bytes;	    /* READ: its size; MAKE: number of a warp's first file */
 };
 
 struct gpu_bench_result {
