@@ -119,7 +119,7 @@ static void watch(void *context, const struct g4_io *io)
 		memory_save(&lab->memory, io->offset_bytes, bytes);
 }
 
-void lab_open(struct lab *lab, struct counts *counts)
+void lab_open(struct lab *lab, struct counts *counts, enum engine engine)
 {
 	struct g4_dev_open_options options = {0};
 	struct g4_dev *inner;
@@ -127,6 +127,7 @@ void lab_open(struct lab *lab, struct counts *counts)
 
 	memset(lab, 0, sizeof(*lab));
 	lab->counts = counts;
+	lab->engine = engine;
 	lab->only_state = lab->only_inner = UINT64_MAX;
 	lab->tree = TREE_KINDS;
 	for (uint32_t k = 0; k < MAX_PARTIES; k++)
@@ -137,6 +138,7 @@ void lab_open(struct lab *lab, struct counts *counts)
 	    g4_dev_fault_open(inner, &lab->fault) < 0)
 		abort();
 	g4_dev_fault_watch(lab->fault, watch, lab);
+	lab->driver = engine_driver(lab);
 }
 
 void lab_close(struct lab *lab)
@@ -146,6 +148,7 @@ void lab_close(struct lab *lab)
 	close_memory(lab);
 	for (uint32_t k = 0; k < TREE_KINDS; k++)
 		free(lab->trees[k]);
+	g4_dev_close(lab->driver);
 	g4_dev_close(lab->fault);
 	rig_close(&lab->rig);
 	for (uint32_t k = 0; k < MAX_PARTIES; k++)
@@ -178,5 +181,7 @@ struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size
 	struct g4_fs *fs;
 
 	g4_dev_fault_set(lab->fault, &settings);
-	return g4_fs_mount(lab->wg[0], lab->fault, &lab_fs_options, &fs, message, room) < 0 ? NULL : fs;
+	return g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &lab_fs_options, &fs, message, room) < 0
+		       ? NULL
+		       : fs;
 }

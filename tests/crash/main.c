@@ -45,6 +45,7 @@ struct work {
 	uint32_t count, room;
 	uint32_t *group; /* workloads of one group share what is learnt about states */
 	const char *match;
+	enum engine engine;
 	uint32_t groups;
 };
 
@@ -60,7 +61,7 @@ static void add(struct work *work, const char *name)
 	if (!w || !work->names || !work->group)
 		abort();
 	if ((!work->match || strstr(name, work->match)) &&
-	    workload_parse(name, w)) { /* an fsync of what is gone is none */
+	    workload_parse(name, w) /* an fsync of what is gone is none */ && engine_takes(work->engine, w->class_)) {
 		if (work->count >= GROUP_MAX && work->group[work->count - GROUP_MAX] == work->groups)
 			work->groups++;
 		work->group[work->count] = work->groups;
@@ -173,8 +174,7 @@ static void take_sample(struct work *work, const struct options *o)
 
 static void set_up(struct lab *lab, const struct options *o, struct counts *counts)
 {
-	lab_open(lab, counts);
-	lab->engine = o->engine;
+	lab_open(lab, counts, o->engine);
 	lab->seed = o->seed;
 	lab->exhaustive = o->thorough ? 8 : 5;
 	lab->samples = o->thorough ? 8 : 4;
@@ -288,7 +288,7 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 /* ------------------------------------------------------------------ the command */
 
 static const char usage[] =
-	"usage: crash [--engine cpu|remote|cuda] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
+	"usage: crash [--engine cpu|remote|cuda|nvme|lanes] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
 	"             [--per-pair N] [--mixes N] [--match TEXT] [--keep FOLDER] [--each] [--list]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
 	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
@@ -429,6 +429,10 @@ static void do_named(const struct options *o, struct counts *counts)
 		printf("%s is no workload\n", o->record ? name : o->workload);
 		exit(2);
 	}
+	if (!engine_takes(o->engine, w->class_)) {
+		printf("%s is no workload of a drive\n", w->name);
+		exit(2);
+	}
 	set_up(lab, o, counts);
 	lab_load(lab, w->tree);
 	if (file)
@@ -455,6 +459,7 @@ int main(int argc, char **argv)
 		do_named(&options, &counts);
 	} else {
 		work.match = options.match;
+		work.engine = options.engine;
 		list_workloads(&work, &options);
 		if (options.sample > 0)
 			take_sample(&work, &options);

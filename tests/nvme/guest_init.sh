@@ -51,6 +51,7 @@ appears() { # the kernel looks at a drive in its own time
 	awaits [ -e "$1" ]
 }
 
+seconds() { cut -d. -f1 /proc/uptime; } # since the start
 mounted() { grep -q ' /mnt ' /proc/mounts; }
 nobody_serves() { ! pidof gpu4fs >/dev/null; }
 
@@ -142,8 +143,9 @@ programs() {
 engine() {
 	for device in "nvme:$one" "nvme:$one/2" "nvme:$two"; do
 		for program in sync txn shift; do
-			echo "$device: $program"
+			began=$(seconds)
 			G4_TEST_DEVICE="$device" test_engine_$program >out 2>&1 || { cat out; return 1; }
+			echo "$device: $program ($(($(seconds) - began)) s)"
 		done
 	done
 	G4_TEST_DEVICE="nvme:$two" G4_MODEL_STEPS=100 test_engine_model >out 2>&1 || { cat out; return 1; }
@@ -254,9 +256,9 @@ trace=$(grep -o trace /etc/tests)
 for test in ${wanted:-binding strangers data partitions programs engine killed reset errors limits unbinding removal}; do
 	echo "GUEST: $test"
 	[ -z "$trace" ] || set -x
-	since=$(cut -d. -f1 /proc/uptime)
+	since=$(seconds)
 	if $test; then
-		echo "GUEST: $test passed ($(($(cut -d. -f1 /proc/uptime) - since)) s)"
+		echo "GUEST: $test passed ($(($(seconds) - since)) s)"
 	else
 		failed="$failed $test"
 		echo "GUEST: $test FAILED"
