@@ -181,7 +181,8 @@ struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size
 	struct g4_fs *fs;
 
 	g4_dev_fault_set(lab->fault, &settings);
-	return g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &lab_fs_options, &fs, message, room) < 0
-		       ? NULL
-		       : fs;
+	return g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &lab_fs_options, &fs, message, room) <
+			       0 ?
+		       NULL :
+		       fs;
 }
