@@ -339,6 +339,12 @@ if(G4_TOOLS)
 			COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py" --self-test)
 		add_test(NAME junit_count.self-test
 			COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/scripts/junit_count.py" --self-test)
+		if(TARGET gpu4fs_tool AND G4_LANES EQUAL 0)
+			# A short part of `make check-nvme`, under a minute: skipped without QEMU or a kernel for it.
+			add_test(NAME nvme.guest COMMAND ${G4_WATCH} "${CMAKE_CURRENT_SOURCE_DIR}/tests/nvme/guest.sh" "${CMAKE_BINARY_DIR}" short)
+			set_tests_properties(nvme.guest PROPERTIES
+				LABELS nvme PROCESSORS 2 COST 200 SKIP_RETURN_CODE 77 TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+		endif()
 		add_test(NAME watch.self-test COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/watch.py" --self-test)
 	endif()
 

@@ -140,11 +140,13 @@ programs() {
 	done
 }
 
+# An emulated processor takes minutes for shift and model, so that one device has each of them.
 engine() {
-	for device in "nvme:$one" "nvme:$one/2" "nvme:$two"; do
-		for program in sync txn shift; do
+	for pair in "$one sync txn" "$one/2 sync txn shift" "$two sync txn"; do
+		device=nvme:${pair%% *}
+		for program in ${pair#* }; do
 			began=$(seconds)
-			G4_TEST_DEVICE="$device" test_engine_$program >out 2>&1 || { cat out; return 1; }
+			G4_TEST_DEVICE="$device" "test_engine_$program" >out 2>&1 || { cat out; return 1; }
 			echo "$device: $program ($(($(seconds) - began)) s)"
 		done
 	done
@@ -253,7 +255,8 @@ unbinding() {
 dd if=/dev/urandom of=/tmp/data bs=64k count=64 2>/dev/null
 wanted=$(sed s/trace// /etc/tests)
 trace=$(grep -o trace /etc/tests)
-for test in ${wanted:-binding strangers data partitions programs engine killed reset errors limits unbinding removal}; do
+[ -n "${wanted## }" ] || failed=everything
+for test in $wanted; do
 	echo "GUEST: $test"
 	[ -z "$trace" ] || set -x
 	since=$(seconds)
