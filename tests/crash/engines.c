@@ -91,6 +91,7 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 
 	memset(m, 0, sizeof(*m));
 	message[0] = 0;
+	lab_settle_drive(lab);
 	g4_dev_fault_set(lab->fault, &settings);
 	if (lab->engine == ENGINE_CUDA)
 		rc = mount_cuda(lab, m, message, room);

@@ -68,6 +68,7 @@ struct lab {
 	struct rig rig;
 	struct g4_wg *wg[MAX_PARTIES];
 	struct g4_dev *fault;
+	struct g4_dev *twin;   /* NULL: there is no drive */
 	struct g4_dev *driver; /* of a controller whose medium is the fault device; NULL: the engine has none */
 	struct memory memory;
 	struct sketch sketch; /* of a state in it */
@@ -91,11 +92,14 @@ struct lab {
 	const char *trace_path;		 /* where records that do not repeat are kept, "": nowhere */
 };
 
-void lab_open(struct lab *lab, struct counts *counts, enum engine engine);
+/* With a drive (NULL: without) recoveries read that one and write to it, and so does the engine (twin.h). */
+void lab_open(struct lab *lab, struct counts *counts, enum engine engine, const char *drive);
 void lab_close(struct lab *lab);
 /* Puts a prepared tree on the device and forgets all outcomes. */
 void lab_load(struct lab *lab, enum tree_kind tree);
 void lab_forget(struct lab *lab);
+/* Before anything is mounted: the drive has what memory has. */
+void lab_settle_drive(struct lab *lab);
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room);
 struct g4_fs_options;
 extern const struct g4_fs_options lab_fs_options;
