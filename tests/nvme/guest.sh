@@ -18,7 +18,7 @@ flock 9 # one at a time in a build
 
 tests=" $* "
 [[ ${tests// trace / } == *[^\ ]* ]] ||
-	tests+="binding strangers data partitions programs engine killed reset errors limits unbinding removal "
+	tests+="binding strangers data partitions programs engine explorer killed reset errors limits unbinding removal "
 tests=${tests/ short / binding data killed reset errors limits unbinding }
 wants() { [[ $tests == *" $1 "* ]]; } # TEST
 needed=(qemu-system-x86_64 busybox dpkg-deb apt-get setpriv)
@@ -52,6 +52,7 @@ programs=("$build/gpu4fs")
 programs+=("$(type -P setpriv)")
 ! wants partitions || programs+=("$(type -P sfdisk)")
 ! wants programs && ! wants rates || programs+=("$(type -P fio)")
+! wants explorer || programs+=("$build/tests/crash_explorer")
 ! wants rates || programs+=("$build/bin/nvme_rate")
 if wants engine; then
 	programs+=("$build"/tests/test_engine_{sync,txn,shift,model})

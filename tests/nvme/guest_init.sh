@@ -153,6 +153,15 @@ engine() {
 	G4_TEST_DEVICE="nvme:$two" G4_MODEL_STEPS=100 test_engine_model >out 2>&1 || { cat out; return 1; }
 }
 
+# The crash explorer, with a drive in the place of its memory: states are written to it, recovered from it, and each read is compared.
+explorer() {
+	for device in "$two" "$one/2"; do
+		began=$(seconds)
+		crash_explorer --drive "nvme:$device" --sample 2 --mixes 20 >out 2>&1 || { cat out; return 1; }
+		echo "$device: $(grep workloads out) ($(($(seconds) - began)) s)"
+	done
+}
+
 # A server that is killed leaves a controller that works; the next one resets it, and what was synchronised is there.
 killed() {
 	gpu4fs mkfs -q -f "nvme:$one" || return 1
