@@ -170,7 +170,7 @@ killed() {
 	awaits mounted || return 1
 	dd if=/tmp/data of=/mnt/data bs=64k conv=fsync 2>/dev/null || return 1
 	(while cp /tmp/data /mnt/more; do :; done) 2>/dev/null &
-	awaits [ -s /mnt/more ] || return 1
+	awaits [ -s /mnt/more ] && fails "in use by another program" gpu4fs nvme unbind "$one" || return 1
 	kill -9 $server
 	wait
 	umount -l /mnt
