@@ -30,7 +30,8 @@ check-gpu: ## the tests of the engine on a GPU, on a machine that has one
 check-nvme: ## the NVMe driver through VFIO, in a virtual machine (docs/nvme.md)
 	scripts/install-deps.sh check nvme
 	cmake --preset release
-	cmake --build --preset release --target gpu4fs_tool test_engine_sync test_engine_txn test_engine_shift test_engine_model
+	cmake --build --preset release --target gpu4fs_tool test_engine_sync test_engine_txn test_engine_shift test_engine_model \
+		crash_explorer
 	tests/nvme/guest.sh build/release
 
 crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="--slice 1/8", for example)

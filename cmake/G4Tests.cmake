@@ -317,10 +317,21 @@ set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES E
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+# The same through the NVMe driver, by the host and by lanes: what an emulated controller makes of the commands. All recoveries go through it.
+foreach(engine_sample "nvme 40" "lanes 8")
+	separate_arguments(engine_sample)
+	list(GET engine_sample 0 engine)
+	list(GET engine_sample 1 sample)
+	add_test(NAME crash.explorer.${engine}
+		COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine ${engine} --mixes 20 --sample ${sample} --keep .
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+	set_tests_properties(crash.explorer.${engine} PROPERTIES ENVIRONMENT "${test_environment}")
+endforeach()
 # Its workloads are a sample on images with sums; all of them are tried on images without.
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
-set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote)
+set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote crash.explorer.nvme
+	crash.explorer.lanes)
 if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
 	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .
@@ -366,6 +377,12 @@ if(G4_TOOLS)
 			COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py" --self-test)
 		add_test(NAME junit_count.self-test
 			COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/scripts/junit_count.py" --self-test)
+		if(TARGET gpu4fs_tool AND G4_LANES EQUAL 0)
+			# A short part of `make check-nvme`, under a minute: skipped without QEMU or a kernel for it.
+			add_test(NAME nvme.guest COMMAND ${G4_WATCH} "${CMAKE_CURRENT_SOURCE_DIR}/tests/nvme/guest.sh" "${CMAKE_BINARY_DIR}" short)
+			set_tests_properties(nvme.guest PROPERTIES
+				LABELS nvme PROCESSORS 2 COST 200 SKIP_RETURN_CODE 77 TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+		endif()
 		add_test(NAME watch.self-test COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/watch.py" --self-test)
 	endif()
 

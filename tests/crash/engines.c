@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engines whose requests are recorded. Rehearsals and recoveries are always the CPU engine's, on the fault device
- * itself:
+ * itself, or through the engine's driver where it has one:
  *
  *	cpu	file system -> fault device: requests one after the other, complete when they return
  *	remote	file system -> remote device -> I/O agent -> fault device: as the CUDA engine has it, on this thread
  *	cuda	the CUDA engine, which makes the same of the fault device
+ *	nvme	file system -> NVMe driver -> emulated controller -> fault device: what a controller makes of the commands
+ *	lanes	file system -> remote device -> lanes of the NVMe driver -> emulated controller -> fault device
  *
  * Behind an agent requests take a moment, so that several are under way at a time, and what is longer than a chunk is cut.
+ * The emulated controller does one command after the other, and those that are under way together in any order.
  */
 #include "dev/agent_host.h"
+#include "dev/nvme/device_host.h"
+#include "dev/nvme/lanes_host.h"
 #include "fs/fs.h"
 #include "fs/mount_host.h"
 #include "lab.h"
@@ -20,7 +25,35 @@
 #define CUDA_CACHE_BYTES (64 * G4_MIB)
 #define CUDA_SMS 16u /* three threads at most have work for them */
 
-const char *const engine_names[ENGINES] = {"cpu", "remote", "cuda"};
+const char *const engine_names[ENGINES] = {"cpu", "remote", "cuda", "nvme", "lanes"};
+
+struct g4_dev *engine_driver(struct lab *lab)
+{
+	const struct g4_emu_options drive = {0};
+	const struct g4_nvme_options options = {.queues = 1, .lanes = lab->engine == ENGINE_LANES};
+	const struct g4_emu_faults habits = {.shuffle = lab->engine}; /* commands are executed in any order */
+	struct g4_dev *host, *lanes;
+	struct g4_emu *emu;
+	char text[256];
+	const struct g4_dev_message message = {text, sizeof(text)};
+
+	if (lab->engine != ENGINE_NVME && lab->engine != ENGINE_LANES)
+		return NULL;
+	g4_dev_fault_share(lab->fault);
+	if (g4_nvme_emu_device_open("emulated", lab->fault, &drive, &options, &host, &emu, message) < 0)
+		abort();
+	g4_emu_set(emu, &habits);
+	if (lab->engine == ENGINE_NVME)
+		return host;
+	if (g4_dev_lanes_open(host, NULL, &lanes) < 0)
+		abort();
+	return lanes;
+}
+
+bool engine_takes(enum engine engine, enum device_class class_)
+{
+	return (engine != ENGINE_NVME && engine != ENGINE_LANES) || class_ == DISK512 || class_ == DISK4K;
+}
 
 static int mount_remote(struct lab *lab, struct mounted *m, char *message, size_t room)
 {
@@ -53,18 +86,20 @@ static int mount_cuda(struct lab *lab, struct mounted *m, char *message, size_t 
 bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *message, size_t room)
 {
 	const struct g4_fault settings = {.write_through = write_through,
-					  .delay_ns = lab->engine == ENGINE_CPU ? 0 : UNDER_WAY_NS};
+					  .delay_ns = lab->engine == ENGINE_CPU || lab->driver ? 0 : UNDER_WAY_NS};
 	int rc;
 
 	memset(m, 0, sizeof(*m));
 	message[0] = 0;
+	lab_settle_drive(lab);
 	g4_dev_fault_set(lab->fault, &settings);
 	if (lab->engine == ENGINE_CUDA)
 		rc = mount_cuda(lab, m, message, room);
 	else if (lab->engine == ENGINE_REMOTE)
 		rc = mount_remote(lab, m, message, room);
 	else
-		rc = g4_fs_mount(lab->wg[0], lab->fault, &lab_fs_options, &m->fs, message, room);
+		rc = g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &lab_fs_options, &m->fs, message,
+				 room);
 	return rc == 0;
 }
 

@@ -5,6 +5,7 @@
 #include "fs/fs.h"
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
+#include "twin.h"
 
 const struct g4_fs_options lab_fs_options = {.cache_bytes = 4 * G4_MIB /* the least that an engine takes */,
 					     .flags = G4_FS_NOATIME};
@@ -119,7 +120,7 @@ static void watch(void *context, const struct g4_io *io)
 		memory_save(&lab->memory, io->offset_bytes, bytes);
 }
 
-void lab_open(struct lab *lab, struct counts *counts)
+void lab_open(struct lab *lab, struct counts *counts, enum engine engine, const char *drive)
 {
 	struct g4_dev_open_options options = {0};
 	struct g4_dev *inner;
@@ -127,16 +128,21 @@ void lab_open(struct lab *lab, struct counts *counts)
 
 	memset(lab, 0, sizeof(*lab));
 	lab->counts = counts;
+	lab->engine = engine;
 	lab->only_state = lab->only_inner = UINT64_MAX;
 	lab->tree = TREE_KINDS;
 	for (uint32_t k = 0; k < MAX_PARTIES; k++)
 		lab->wg[k] = g4_wg_create(k);
 	clock_restart();
 	rig_open(&lab->rig, DEVICE_BYTES, JOURNAL_BYTES);
-	if (g4_dev_open(lab->rig.name, &options, &inner, message, sizeof(message)) < 0 ||
-	    g4_dev_fault_open(inner, &lab->fault) < 0)
+	if (drive)
+		inner = lab->twin = twin_open(drive, lab->rig.image, DEVICE_BYTES);
+	else if (g4_dev_open(lab->rig.name, &options, &inner, message, sizeof(message)) < 0)
+		abort();
+	if (g4_dev_fault_open(inner, &lab->fault) < 0)
 		abort();
 	g4_dev_fault_watch(lab->fault, watch, lab);
+	lab->driver = engine_driver(lab);
 }
 
 void lab_close(struct lab *lab)
@@ -146,6 +152,7 @@ void lab_close(struct lab *lab)
 	close_memory(lab);
 	for (uint32_t k = 0; k < TREE_KINDS; k++)
 		free(lab->trees[k]);
+	g4_dev_close(lab->driver);
 	g4_dev_close(lab->fault);
 	rig_close(&lab->rig);
 	for (uint32_t k = 0; k < MAX_PARTIES; k++)
@@ -166,10 +173,17 @@ void lab_load(struct lab *lab, enum tree_kind tree)
 	close_memory(lab);
 	memcpy(lab->rig.image, lab->trees[tree], DEVICE_BYTES);
 	lab->tree = tree;
+	lab_settle_drive(lab);
 	if (g4_superblock_read(lab->wg[0], lab->fault, &sb, &backup) < 0)
 		abort();
 	g4_layout_of(&sb, &layout);
 	open_memory(lab, &layout);
+}
+
+void lab_settle_drive(struct lab *lab)
+{
+	if (lab->twin)
+		twin_match(lab->twin);
 }
 
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room)
@@ -177,6 +191,10 @@ struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size
 	const struct g4_fault settings = {.write_through = write_through};
 	struct g4_fs *fs;
 
+	lab_settle_drive(lab);
 	g4_dev_fault_set(lab->fault, &settings);
-	return g4_fs_mount(lab->wg[0], lab->fault, &lab_fs_options, &fs, message, room) < 0 ? NULL : fs;
+	return g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &lab_fs_options, &fs, message, room) <
+			       0 ?
+		       NULL :
+		       fs;
 }

@@ -30,6 +30,8 @@ enum engine { /* whose requests are recorded (engines.c) */
 	      ENGINE_CPU,
 	      ENGINE_REMOTE,
 	      ENGINE_CUDA,
+	      ENGINE_NVME,
+	      ENGINE_LANES,
 	      ENGINES
 };
 extern const char *const engine_names[ENGINES];
@@ -66,6 +68,8 @@ struct lab {
 	struct rig rig;
 	struct g4_wg *wg[MAX_PARTIES];
 	struct g4_dev *fault;
+	struct g4_dev *twin;   /* NULL: there is no drive */
+	struct g4_dev *driver; /* of a controller whose medium is the fault device; NULL: the engine has none */
 	struct memory memory;
 	struct sketch sketch; /* of a state in it */
 	struct recall recall; /* recoveries of it */
@@ -88,11 +92,14 @@ struct lab {
 	const char *trace_path;		 /* where records that do not repeat are kept, "": nowhere */
 };
 
-void lab_open(struct lab *lab, struct counts *counts);
+/* With a drive (NULL: without) recoveries read that one and write to it, and so does the engine (twin.h). */
+void lab_open(struct lab *lab, struct counts *counts, enum engine engine, const char *drive);
 void lab_close(struct lab *lab);
 /* Puts a prepared tree on the device and forgets all outcomes. */
 void lab_load(struct lab *lab, enum tree_kind tree);
 void lab_forget(struct lab *lab);
+/* Before anything is mounted: the drive has what memory has. */
+void lab_settle_drive(struct lab *lab);
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room);
 struct g4_fs_options;
 extern const struct g4_fs_options lab_fs_options;
@@ -106,6 +113,10 @@ struct mounted {
 /* By lab->engine. False: *message says why. */
 bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *message, size_t room);
 void engine_actor(const struct mounted *m, struct g4_wg *wg, struct actor *actor);
+/* The driver that an engine needs, over the fault device, for as long as the lab is open; it is NULL for most of them. */
+struct g4_dev *engine_driver(struct lab *lab);
+/* Whether a driver's drive can be like that: no driver makes memory of it. */
+bool engine_takes(enum engine engine, enum device_class class_);
 /* Not clean: what it may still write is nobody's. False: it failed. */
 bool engine_unmount(struct lab *lab, struct mounted *m, bool clean);
 

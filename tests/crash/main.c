@@ -31,7 +31,8 @@ struct options {
 	const char *match; /* in the names of all; NULL: any */
 	uint64_t state, inner;
 	bool list;
-	bool each; /* a line for each workload: what it cost */
+	const char *drive; /* instead of memory; NULL: none */
+	bool each;	   /* a line for each workload: what it cost */
 	const char *keep;
 };
 
@@ -45,6 +46,7 @@ struct work {
 	uint32_t count, room;
 	uint32_t *group; /* workloads of one group share what is learnt about states */
 	const char *match;
+	enum engine engine;
 	uint32_t groups;
 };
 
@@ -60,7 +62,7 @@ static void add(struct work *work, const char *name)
 	if (!w || !work->names || !work->group)
 		abort();
 	if ((!work->match || strstr(name, work->match)) &&
-	    workload_parse(name, w)) { /* an fsync of what is gone is none */
+	    workload_parse(name, w) /* an fsync of what is gone is none */ && engine_takes(work->engine, w->class_)) {
 		if (work->count >= GROUP_MAX && work->group[work->count - GROUP_MAX] == work->groups)
 			work->groups++;
 		work->group[work->count] = work->groups;
@@ -181,8 +183,7 @@ static void take_sample(struct work *work, const struct options *o)
 
 static void set_up(struct lab *lab, const struct options *o, struct counts *counts)
 {
-	lab_open(lab, counts);
-	lab->engine = o->engine;
+	lab_open(lab, counts, o->engine, o->drive);
 	lab->seed = o->seed;
 	lab->exhaustive = o->thorough ? 8 : 5;
 	lab->samples = o->thorough ? 8 : 4;
@@ -296,8 +297,9 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 /* ------------------------------------------------------------------ the command */
 
 static const char usage[] =
-	"usage: crash [--engine cpu|remote|cuda] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
+	"usage: crash [--engine cpu|remote|cuda|nvme|lanes] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
 	"             [--per-pair N] [--mixes N] [--match TEXT] [--keep FOLDER] [--each] [--list]\n"
+	"             [--drive DEVICE, of which the first 8 MiB are overwritten]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
 	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
 
@@ -313,15 +315,25 @@ static enum engine find_engine(const char *name)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"engine", required_argument, NULL, 'e'},   {"sample", required_argument, NULL, 'a'},
-		{"seconds", required_argument, NULL, 't'},  {"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},	    {"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},    {"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},    {"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},	    {"each", no_argument, NULL, 'E'},
-		{"workload", required_argument, NULL, 'w'}, {"state", required_argument, NULL, 'n'},
-		{"inner", required_argument, NULL, 'I'},    {"record", required_argument, NULL, 'r'},
-		{"match", required_argument, NULL, 'M'},    {NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},
+		{"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'},
+		{"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},
+		{"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},
+		{"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},
+		{"each", no_argument, NULL, 'E'},
+		{"workload", required_argument, NULL, 'w'},
+		{"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},
+		{"record", required_argument, NULL, 'r'},
+		{"match", required_argument, NULL, 'M'},
+		{"drive", required_argument, NULL, 'd'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -361,6 +373,9 @@ static void parse(int argc, char **argv, struct options *o)
 		case 'k':
 			o->keep = optarg;
 			break;
+		case 'd':
+			o->drive = optarg;
+			break;
 		case 'M':
 			o->match = optarg;
 			break;
@@ -387,6 +402,8 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		}
 	}
+	if (o->drive)
+		o->jobs = 1; /* it is one process's */
 	if (o->jobs == 0) {
 		const long processors = sysconf(_SC_NPROCESSORS_ONLN);
 		o->jobs = processors < 1 ? 1 : processors > (long)MAX_JOBS ? MAX_JOBS : (uint32_t)processors;
@@ -437,6 +454,10 @@ static void do_named(const struct options *o, struct counts *counts)
 		printf("%s is no workload\n", o->record ? name : o->workload);
 		exit(2);
 	}
+	if (!engine_takes(o->engine, w->class_)) {
+		printf("%s is no workload of a drive\n", w->name);
+		exit(2);
+	}
 	set_up(lab, o, counts);
 	lab_load(lab, w->tree);
 	if (file)
@@ -463,6 +484,7 @@ int main(int argc, char **argv)
 		do_named(&options, &counts);
 	} else {
 		work.match = options.match;
+		work.engine = options.engine;
 		list_workloads(&work, &options);
 		if (options.sample > 0)
 			take_sample(&work, &options);

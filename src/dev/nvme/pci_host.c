@@ -12,11 +12,14 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dev/nvme/pci_host.h"
 
 #define DEVICES "/sys/bus/pci/devices"
+#define BUSY_TRIES 500u /* a process that has ended keeps its group until the controller is reset */
+#define BUSY_PAUSE_NS 10000000
 #define BRIDGE_CLASSES 0x06u /* of class_code >> 16 */
 
 /* "/NUMBER", which is not 0. False: it is something else. */
@@ -211,6 +214,34 @@ static int refused(const struct g4_pci *pci, const char *what, int error, struct
 			   pci->name, what);
 }
 
+int g4_pci_open_group(const struct g4_pci *pci, char path[G4_PCI_GROUP_BYTES])
+{
+	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_NS};
+	int fd = -1;
+
+	snprintf(path, G4_PCI_GROUP_BYTES, "/dev/vfio/%u", pci->group);
+	for (uint32_t tries = 0; fd < 0 && tries < BUSY_TRIES; tries++) {
+		if (tries > 0)
+			nanosleep(&pause, NULL); /* ending early does no harm */
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0 && errno != EBUSY)
+			break;
+	}
+	return fd;
+}
+
+/* Whether a program has it: the kernel would have this one wait for that one to end, without a word. */
+static bool in_use(const struct g4_pci *pci)
+{
+	char path[G4_PCI_GROUP_BYTES];
+	const int fd = g4_pci_open_group(pci, path);
+
+	if (fd < 0)
+		return errno == EBUSY;
+	close(fd);
+	return false;
+}
+
 int g4_pci_give(const struct g4_pci *pci, const char *driver, struct g4_dev_message message)
 {
 	char path[PATH_MAX];
@@ -222,6 +253,9 @@ int g4_pci_give(const struct g4_pci *pci, const char *driver, struct g4_dev_mess
 	if (driver && strcmp(driver, "vfio-pci") == 0 && access("/sys/bus/pci/drivers/vfio-pci", F_OK) != 0)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the kernel has no vfio-pci: modprobe vfio-pci",
 				   pci->name);
+	if (strcmp(pci->driver, "vfio-pci") == 0 && in_use(pci))
+		return g4_dev_fail(message, -G4_E_DEV_BUSY,
+				   "%s: is in use by another program, which has to let go of it first", pci->name);
 	snprintf(path, sizeof(path), DEVICES "/%s/driver_override", pci->name);
 	if ((error = write_text(path, driver ? driver : "\n")) != 0)
 		return refused(pci, "its driver can not be chosen", error, message);

@@ -30,7 +30,16 @@ uint32_t g4_pci_list(struct g4_pci *to, uint32_t room);
 void g4_pci_others(const struct g4_pci *pci, char *text, size_t bytes);
 /* Block devices that the kernel has of it, the index-th: "nvme0n1". False: there is none. */
 bool g4_pci_block(const struct g4_pci *pci, uint32_t index, char *name, size_t bytes);
-/* Another driver: "vfio-pci", or NULL for what the kernel would take by itself. Returns when that one has it. */
+/*
+ * VFIO's file of its group, whose name is put into `path`, or -1 with errno: EBUSY if another program has it, which is waited for for
+ * a moment, as the kernel closes files of a process that was killed a little later.
+ */
+#define G4_PCI_GROUP_BYTES 64u
+int g4_pci_open_group(const struct g4_pci *pci, char path[G4_PCI_GROUP_BYTES]);
+/*
+ * Another driver: "vfio-pci", or NULL for what the kernel would take by itself. Returns when that one has it. -G4_E_DEV_BUSY: a program
+ * has it, or another device of its group, through VFIO.
+ */
 int g4_pci_give(const struct g4_pci *pci, const char *driver, struct g4_dev_message message);
 
 #endif

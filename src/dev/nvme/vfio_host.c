@@ -18,7 +18,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log_host.h"
@@ -27,9 +26,7 @@
 #include "dev/nvme/vfio_host.h"
 
 #define CHUNK_BYTES (2 * G4_MIB)
-#define CHUNKS 65536u	/* places of the table below; VFIO allows 65535 mappings */
-#define BUSY_TRIES 500u /* a process that has ended keeps it until its controller is reset */
-#define BUSY_PAUSE_NS 10000000
+#define CHUNKS 65536u /* places of the table below; VFIO allows 65535 mappings */
 #define PCI_COMMAND 4u
 #define PCI_COMMAND_MEMORY 2u
 #define PCI_COMMAND_MASTER 4u
@@ -260,17 +257,9 @@ static int open_container(struct g4_vfio *vfio, const char *name, struct g4_dev_
 static int open_group(struct g4_vfio *vfio, const char *name, const struct g4_pci *pci, struct g4_dev_message message)
 {
 	struct vfio_group_status status = {.argsz = sizeof(status)};
-	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_NS};
-	char path[64], others[512];
+	char path[G4_PCI_GROUP_BYTES], others[512];
 
-	snprintf(path, sizeof(path), "/dev/vfio/%u", pci->group);
-	for (uint32_t tries = 0; vfio->group < 0 && tries < BUSY_TRIES; tries++) {
-		if (tries > 0)
-			nanosleep(&pause, NULL); /* ending early does no harm */
-		vfio->group = open(path, O_RDWR | O_CLOEXEC);
-		if (vfio->group < 0 && errno != EBUSY)
-			break;
-	}
+	vfio->group = g4_pci_open_group(pci, path);
 	if (vfio->group < 0 && errno == EBUSY)
 		return g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: is in use by another program", name);
 	if (vfio->group < 0 && (errno == EACCES || errno == EPERM))
