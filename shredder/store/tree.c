@@ -55,7 +55,7 @@ void store_part_add(struct store_buf *content, uint64_t *count, const struct sto
 /* Goes past a content; its parts must add up to `size`, and for directories there are no holes. */
 static struct store_content read_content(struct store_in *in, bool directory, uint64_t size)
 {
-	struct store_content content = {.count = store_in_count(in, 2)};
+	struct store_content content = {.count = store_in_count(in, 1)}; /* a hole below 64 bytes is one byte */
 	struct store_part part;
 	uint64_t sum = 0;
 

@@ -214,4 +214,13 @@ exits 2 "--overwrite of another word" restore --overwrite sometimes
 one_sentence "... is refused in one sentence"
 exits 2 "--overwrite never --verify" restore --overwrite never --verify
 one_sentence "... is refused in one sentence"
+
+# a hole that takes one byte of its entry, as the last thing of a directory
+mkdir short
+truncate -s 10 short/hole
+exits 0 "backup of a hole of 10 bytes" "$shredder" backup short
+exits 0 "check" "$shredder" check
+exits 0 "restore of it" "$shredder" restore "latest:$work/short" --target short-out --verify
+cmp short/hole short-out/hole
+report $? "... is what it was"
 finish
