@@ -30,12 +30,8 @@ static int list(const struct cli_repo *repo, struct store *s)
 
 		store_hex(&keys[i].name, hex);
 		if (repo->json) {
-			printf("%s{\"id\": \"%s\", \"kind\": \"%s\", \"created\": ", i == 0 ? "" : ", ", hex,
-			       keys[i].kdf == 1 ? "password" : "key file");
-			cli_print_json_time(&created);
-			fputs(", \"label\": ", stdout);
-			cli_print_json_text(keys[i].label);
-			printf(", \"current\": %s}", keys[i].current ? "true" : "false");
+			fputs(i == 0 ? "" : ", ", stdout);
+			cli_print_json_key(&keys[i]);
 			continue;
 		}
 		printf("%c %.16s  %s  %-8s  ", keys[i].current ? '*' : ' ', hex, cli_format_time(&created, time),
@@ -76,21 +72,10 @@ static int add(const struct cli_repo *repo, struct cli_repo *fresh, struct store
 
 static int remove_one(const struct cli_repo *repo, struct store *s, const char *text)
 {
-	struct store_listed *names;
 	struct store_id name;
-	size_t count, found = 0;
 	char hex[STORE_HEX_BYTES];
-	int rc = store_list_all(s->backend, STORE_KEY, &names, &count);
+	int rc = store_find_name(s->backend, STORE_KEY, text, &name);
 
-	for (size_t i = 0; i < count; i++)
-		if (text[0] != 0 && strncmp(store_hex(&names[i].name, hex), text, strlen(text)) == 0) {
-			name = names[i].name;
-			found++;
-		}
-	free(names);
-	if (rc == 0 && found != 1)
-		rc = store_fail(STORE_E_NONE,
-				found == 0 ? "there is no key '%s'" : "'%s' is the beginning of several keys", text);
 	if (rc == 0 && store_id_equal(&name, &s->key_name))
 		rc = store_fail(STORE_E_INVAL, "this key is the one that is used now; use another one to remove it");
 	if (rc == 0)

@@ -4,6 +4,7 @@
 #define SHREDDER_CLI_REPO_H
 
 #include "cli/cli.h"
+#include "store/exclude.h"
 #include "store/tree.h"
 
 /* Exit statuses as restic's. */
@@ -116,6 +117,23 @@ bool cli_parse_level(const char *text, int *level);
 /* "latest" or "ID", or "ID:/path"; *subpath points into a copy that lives as long as the program. */
 int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *text, struct store_snapshot *snapshot,
 		      const char **subpath);
+
+/*
+ * The snapshots that are named, each once, or with no names all that match; the caller frees them, after an error, too: *list is NULL or theirs.
+ */
+int cli_snapshots_choose(const struct cli_repo *repo, struct store *s, char **names, int count,
+			 struct store_snapshot **list, size_t *found);
+/* A site where this client may append only would keep each old snapshot beside a new one: removing what is not there is refused as well. */
+int cli_may_remove(struct store *s);
+/* Lines of a file, or with "-" of standard input, without their ends. G4_EXIT_OK or a status after a message. */
+int cli_read_lines(const char *command, const char *name, void (*each)(void *user, char *line), void *user);
+int cli_read_patterns(const char *command, const char *name, struct store_excludes *excludes);
+/* "2026-01-31 12:00:00", also with a T, without seconds or time of day: local time, or with a Z behind it UTC. */
+bool cli_parse_time(const char *text, struct store_time *time);
+/* JSON objects. */
+void cli_print_json_snapshot(const struct store_snapshot *snapshot);
+void cli_print_json_node(const char *path, const struct store_node *node);
+void cli_print_json_key(const struct store_key_info *key);
 
 /* Nothing where it should be quiet. */
 void cli_progress_start(const struct cli_repo *repo, struct g4_progress *progress, const char *label);

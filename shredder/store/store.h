@@ -99,6 +99,8 @@ enum store_kind {
 #undef STORE_KIND_ENUM
 };
 const char *store_kind_name(enum store_kind kind);
+/* What a sentence calls it. */
+const char *store_kind_word(enum store_kind kind);
 
 enum store_blob_type { STORE_DATA = 1, STORE_TREE = 2 };
 
@@ -211,6 +213,8 @@ struct store_lock_info {
 	char host[65], user[65];
 	bool dead; /* of this host and its process is gone */
 };
+/* What a lock says. */
+int store_lock_get(struct store *s, const struct store_id *name, struct store_lock_info *info);
 /* One lock at a time; kept alive by a thread of its own until store_unlock(). LOCKED. */
 int store_lock(struct store *s, bool exclusive);
 void store_unlock(struct store *s);

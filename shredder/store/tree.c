@@ -538,30 +538,6 @@ int store_snapshots(struct store *s, const struct store_filter *filter, struct s
 	return rc;
 }
 
-/* The one name that begins with `text`. */
-static int find_name(struct store *s, const char *text, struct store_id *name)
-{
-	struct store_listed *names;
-	size_t count, found = 0;
-	char hex[STORE_HEX_BYTES];
-	int rc = store_list_all(s->backend, STORE_SNAPSHOT, &names, &count);
-
-	if (rc != 0)
-		return rc;
-	for (size_t i = 0; i < count; i++) {
-		if (strncmp(store_hex(&names[i].name, hex), text, strlen(text)) != 0)
-			continue;
-		*name = names[i].name;
-		found++;
-	}
-	free(names);
-	if (found == 1)
-		return 0;
-	return found == 0 ?
-		       store_fail(STORE_E_NONE, "there is no snapshot '%s'", text) :
-		       store_fail(STORE_E_NONE, "'%s' is the beginning of %zu snapshots: say more of it", text, found);
-}
-
 int store_snapshot_find(struct store *s, const char *text, const struct store_filter *filter,
 			struct store_snapshot *snapshot)
 {
@@ -572,7 +548,7 @@ int store_snapshot_find(struct store *s, const char *text, const struct store_fi
 
 	if (strcmp(text, "latest") != 0) {
 		rc = text[0] == 0 ? store_fail(STORE_E_NONE, "there is no snapshot without a name") :
-				    find_name(s, text, &name);
+				    store_find_name(s->backend, STORE_SNAPSHOT, text, &name);
 		return rc != 0 ? rc : store_snapshot_get(s, &name, snapshot);
 	}
 	rc = store_snapshots(s, filter, &list, &count);
