@@ -362,10 +362,9 @@ static int command_ended(void *user)
 	if (WIFSIGNALED(status))
 		return store_fail(STORE_E_IO, "%s was ended by signal %d: there is no snapshot", b->paths[0],
 				  WTERMSIG(status));
-	return WEXITSTATUS(status) == 0 ?
-		       0 :
-		       store_fail(STORE_E_IO, "%s failed with status %d: there is no snapshot", b->paths[0],
-				  WEXITSTATUS(status));
+	return WEXITSTATUS(status) == 0 ? 0 :
+					  store_fail(STORE_E_IO, "%s failed with status %d: there is no snapshot",
+						     b->paths[0], WEXITSTATUS(status));
 }
 
 /* After a failure nobody reads what it prints, which ends it, unless it prints nothing: then a signal does. */

@@ -322,7 +322,8 @@ int cli_cat(int argc, char **argv)
 		if (!cli_repo_take(&repo, option, optarg))
 			return g4_cli_bad_option("cat", option, argv);
 	if (!is_cat(argv + optind, argc - optind))
-		return g4_cli_usage("cat", "it takes config, or snapshot, tree, pack, index, key, lock or blob with a name");
+		return g4_cli_usage("cat",
+				    "it takes config, or snapshot, tree, pack, index, key, lock or blob with a name");
 	if ((status = cli_repo_open(&repo, &s)) == G4_EXIT_OK) {
 		status = cat(&repo, s, argv + optind);
 		cli_repo_close(&repo, s);

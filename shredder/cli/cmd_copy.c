@@ -142,6 +142,8 @@ int cli_copy(int argc, char **argv)
 		return status;
 	if (c.from.path == NULL)
 		return g4_cli_usage("copy", "from which repository? Say --from-repo or set SHREDDER_FROM_REPOSITORY");
+	c.from.upload_limit = c.repo.upload_limit;
+	c.from.download_limit = c.repo.download_limit;
 	status = cli_repo_open(&c.from, &from);
 	if (status != G4_EXIT_OK)
 		return status;

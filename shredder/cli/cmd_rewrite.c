@@ -73,8 +73,7 @@ static void add_tag(struct store_snapshot *snapshot, const char *tag)
 	for (size_t i = 0; i < snapshot->tags_count; i++)
 		if (strcmp(snapshot->tags[i], tag) == 0)
 			return;
-	snapshot->tags =
-		(char **)store_realloc(snapshot->tags, (snapshot->tags_count + 1) * sizeof(*snapshot->tags));
+	snapshot->tags = (char **)store_realloc(snapshot->tags, (snapshot->tags_count + 1) * sizeof(*snapshot->tags));
 	snapshot->tags[snapshot->tags_count++] = store_strdup(tag);
 }
 
@@ -113,8 +112,7 @@ static int rewrite(struct rewriting *w, struct store *s, struct store_snapshot *
 		snapshot->host = store_strdup(w->new_host);
 		differs = true;
 	}
-	if (w->new_time &&
-	    (snapshot->time.seconds != w->time.seconds || snapshot->time.ns != w->time.ns)) {
+	if (w->new_time && (snapshot->time.seconds != w->time.seconds || snapshot->time.ns != w->time.ns)) {
 		snapshot->time = w->time;
 		differs = true;
 	}
@@ -152,8 +150,8 @@ static int rewrite_all(struct rewriting *w, struct store *s, char **names, int c
 	for (size_t i = 0; i < found && rc == 0; i++)
 		rc = rewrite(w, s, &list[i]);
 	if (w->repo.json)
-		printf("], \"snapshots\": %zu, \"told\": %llu, \"complete\": %s}\n", found,
-		       (unsigned long long)w->told, rc == 0 ? "true" : "false");
+		printf("], \"snapshots\": %zu, \"told\": %llu, \"complete\": %s}\n", found, (unsigned long long)w->told,
+		       rc == 0 ? "true" : "false");
 	else if (rc == 0 && !w->repo.quiet)
 		printf("%llu of %zu snapshots %schanged\n", (unsigned long long)w->changed, found,
 		       w->options.dry_run ? "would be " : "");
@@ -258,7 +256,8 @@ int cli_repair(int argc, char **argv)
 	if (status != G4_EXIT_OK)
 		return status;
 	if (optind == argc || strcmp(argv[optind], "snapshots") != 0)
-		return g4_cli_usage("repair", "it takes snapshots; packs and index are what 'shredder check --repair' mends");
+		return g4_cli_usage("repair",
+				    "it takes snapshots; packs and index are what 'shredder check --repair' mends");
 	if ((status = cli_repo_open(&w.repo, &s)) == G4_EXIT_OK) {
 		status = rewrite_all(&w, s, argv + optind + 1, argc - optind - 1);
 		cli_repo_close(&w.repo, s);
@@ -300,16 +299,14 @@ static int recover(struct rewriting *w, struct store *s)
 
 int cli_recover(int argc, char **argv)
 {
-	static const struct option long_options[] = {CLI_REPO_LONG,
-						     {"dry-run", no_argument, NULL, 'n'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		CLI_REPO_LONG, {"dry-run", no_argument, NULL, 'n'}, {NULL, 0, NULL, 0}};
 	struct rewriting w;
 	struct store *s;
 	int option, status = G4_EXIT_OK;
 
 	begin(&w, "recover");
-	while (status == G4_EXIT_OK &&
-	       (option = getopt_long(argc, argv, CLI_REPO_SHORT "n", long_options, NULL)) != -1)
+	while (status == G4_EXIT_OK && (option = getopt_long(argc, argv, CLI_REPO_SHORT "n", long_options, NULL)) != -1)
 		if (!cli_repo_take(&w.repo, option, optarg))
 			status = take_rewrite(&w, option, argv);
 	if (status == G4_EXIT_OK && optind < argc)

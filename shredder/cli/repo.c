@@ -78,6 +78,12 @@ bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 	case CLI_OPT_IDENTITY:
 		repo->identity = value;
 		return true;
+	case CLI_OPT_LIMIT_UPLOAD:
+		repo->upload_limit = value;
+		return true;
+	case CLI_OPT_LIMIT_DOWNLOAD:
+		repo->download_limit = value;
+		return true;
 	case CLI_OPT_SITE_KEY:
 		repo->site_key = value;
 		return true;
@@ -305,16 +311,31 @@ static int ask(void *user, struct store_secret *secret)
 	return secret_of((struct cli_repo *)user, false, secret);
 }
 
-struct store_place cli_repo_place(const struct cli_repo *repo)
+static int parse_limit(const struct cli_repo *repo, const char *text, uint64_t *limit)
 {
-	return (struct store_place){.path = repo->path, .identity = repo->identity, .site_key = repo->site_key};
+	*limit = 0;
+	if (text == NULL || (g4_parse_size(text, limit) == 0 && *limit >= STORE_LIMIT_MIN))
+		return G4_EXIT_OK;
+	return g4_cli_usage(repo->command, "'%s' is no limit: a size, 16K at least", text);
+}
+
+int cli_repo_place(const struct cli_repo *repo, struct store_place *place)
+{
+	int status;
+
+	*place = (struct store_place){.path = repo->path, .identity = repo->identity, .site_key = repo->site_key};
+	status = parse_limit(repo, repo->upload_limit, &place->upload_limit);
+	return status != G4_EXIT_OK ? status : parse_limit(repo, repo->download_limit, &place->download_limit);
 }
 
 int cli_repo_open(struct cli_repo *repo, struct store **out)
 {
 	if (repo->path == NULL)
 		return g4_cli_usage(repo->command, "which repository? Say --repo or set SHREDDER_REPOSITORY");
-	const struct store_place place = cli_repo_place(repo);
+	struct store_place place;
+	const int status = cli_repo_place(repo, &place);
+	if (status != G4_EXIT_OK)
+		return status;
 	const int rc = store_open(&place, repo->plain ? NULL : ask, repo, out);
 	if (rc == 0)
 		return G4_EXIT_OK;

@@ -222,9 +222,8 @@ static int take_file(struct rewriting *w, const char *path, const struct store_n
 	if (lost_bytes > 0) {
 		copy.content = (struct store_content){w->parts.data, w->parts.size, count};
 		copy.flags |= STORE_UNSETTLED;
-		snprintf(sentence, sizeof(sentence),
-			 "%llu of %llu bytes are lost and are zeros now", (unsigned long long)lost_bytes,
-			 (unsigned long long)node->size);
+		snprintf(sentence, sizeof(sentence), "%llu of %llu bytes are lost and are zeros now",
+			 (unsigned long long)lost_bytes, (unsigned long long)node->size);
 		tell(w, path, sentence);
 	}
 	w->files++;

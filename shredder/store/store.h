@@ -135,8 +135,11 @@ struct store_place {
 	const char *identity; /* remote ones: a file with this client's key and certificate; NULL: none */
 	const char *
 		site_key; /* and the only key that the site may have, "sha256//..."; NULL: a certificate as browsers take it */
+	uint64_t upload_limit, download_limit; /* remote ones: bytes a second, of all requests together; 0: none */
 };
 #define STORE_REST_PREFIX "rest:"
+/* The least limit: below it, a request would be silent for so long that it looks broken. */
+#define STORE_LIMIT_MIN (UINT64_C(16) * 1024)
 
 /* What opens or makes a key: one of both. */
 struct store_secret {

@@ -110,8 +110,8 @@ static bool same_bytes(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_
 
 static bool same_metadata(const struct store_node *a, const struct store_node *b)
 {
-	return a->mode == b->mode && (a->flags & STORE_LINKED) == (b->flags & STORE_LINKED) && a->uid == b->uid && a->gid == b->gid && a->mtime.seconds == b->mtime.seconds &&
-	       a->mtime.ns == b->mtime.ns &&
+	return a->mode == b->mode && (a->flags & STORE_LINKED) == (b->flags & STORE_LINKED) && a->uid == b->uid &&
+	       a->gid == b->gid && a->mtime.seconds == b->mtime.seconds && a->mtime.ns == b->mtime.ns &&
 	       same_bytes(a->attributes, a->attributes_bytes, b->attributes, b->attributes_bytes);
 }
 
