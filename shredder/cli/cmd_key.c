@@ -45,10 +45,8 @@ static int list(const struct cli_repo *repo, struct store *s)
 	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
 }
 
-/* The new one first: a crash between the two leaves both. */
 static int add(const struct cli_repo *repo, struct cli_repo *fresh, struct store *s, bool replace)
 {
-	const struct store_id old = s->key_name;
 	struct store_secret secret;
 	struct store_id name;
 	char hex[STORE_HEX_BYTES];
@@ -56,9 +54,7 @@ static int add(const struct cli_repo *repo, struct cli_repo *fresh, struct store
 
 	if (status != G4_EXIT_OK)
 		return status;
-	int rc = store_key_add(s, &secret, &name);
-	if (rc == 0 && replace)
-		rc = store_key_remove(s, &old);
+	const int rc = replace ? store_key_replace(s, &secret, &name) : store_key_add(s, &secret, &name);
 	if (rc != 0)
 		status = cli_repo_failed(repo, rc);
 	else if (repo->json)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "cli/repo.h"
-#include "store/backend.h"
 #include "store/rewrite.h"
 
 #define REWRITE_SHARED_HELP                                                                                            \
@@ -123,9 +122,7 @@ static int rewrite(struct rewriting *w, struct store *s, struct store_snapshot *
 	rc = store_snapshot_texts(snapshot->host, snapshot->paths, snapshot->paths_count, snapshot->tags,
 				  snapshot->tags_count);
 	if (rc == 0 && !w->options.dry_run)
-		rc = store_snapshot_put(s, snapshot);
-	if (rc == 0 && !w->options.dry_run && w->forget && !store_id_equal(&snapshot->name, &old))
-		rc = s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &old);
+		rc = w->forget ? store_snapshot_replace(s, snapshot) : store_snapshot_put(s, snapshot);
 	if (rc == 0)
 		print_changed(w, &old, &snapshot->name);
 	return rc;

@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "cli/repo.h"
-#include "store/backend.h"
-#include "store/crypto.h"
 
 const char cli_help_tag[] =
 	"[OPTION]... [SNAPSHOT]...\n\n"
@@ -92,9 +90,7 @@ static int change(struct tagging *t, struct store *s, struct store_snapshot *sna
 	snapshot->tags = tags.texts;
 	snapshot->tags_count = tags.count;
 	free_list(&old_tags);
-	int rc = store_snapshot_put(s, snapshot);
-	if (rc == 0 && !store_id_equal(&snapshot->name, &old))
-		rc = s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &old);
+	const int rc = store_snapshot_replace(s, snapshot);
 	if (rc != 0)
 		return rc;
 	store_hex(&old, before);

@@ -204,7 +204,9 @@ struct store_key_info {
 };
 int store_key_add(struct store *s, const struct store_secret *secret, struct store_id *name);
 int store_key_list(struct store *s, struct store_key_info **list, size_t *count);
-/* Refuses the last one. */
+/* Another one instead of that which opened the repository: it is there before the old one goes, so a crash leaves both. */
+int store_key_replace(struct store *s, const struct store_secret *secret, struct store_id *name);
+/* With what a change of parity that was cut off has left of it. Refuses the last one. */
 int store_key_remove(struct store *s, const struct store_id *name);
 
 /* ---- locks */

@@ -418,6 +418,16 @@ int store_snapshot_parse(uint32_t version, const struct store_buf *body, struct 
 	return store_fail(STORE_E_DAMAGED, "it is none");
 }
 
+int store_snapshot_replace(struct store *s, struct store_snapshot *snapshot)
+{
+	const struct store_id old = snapshot->name;
+	const int rc = store_snapshot_put(s, snapshot);
+
+	if (rc != 0 || store_id_equal(&snapshot->name, &old))
+		return rc;
+	return s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &old);
+}
+
 int store_snapshot_get(struct store *s, const struct store_id *name, struct store_snapshot *snapshot)
 {
 	struct store_buf body = {0};

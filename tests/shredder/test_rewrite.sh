@@ -50,9 +50,9 @@ for kind in blobs packs index snapshots keys locks; do
 	is_json "list $kind --json" "$shredder" list --json "$kind"
 done
 equals "list snapshots" "$id" "$("$shredder" list snapshots)"
-"$shredder" list blobs | awk '{ print $2 }' | sort >blobs
+"$shredder" list blobs | cut -d' ' -f2 | sort >blob-list
 for pack in $("$shredder" list packs); do "$shredder" cat pack "$pack"; done |
-	grep -o '"id": "[0-9a-f]*"' | cut -d'"' -f4 | sort | cmp - blobs
+	grep -o '"id": "[0-9a-f]*"' | cut -d'"' -f4 | sort | cmp - blob-list
 report $? "what list blobs tells is what the packs have"
 for words in "" frob "snapshot" "config x" "blob"; do
 	# shellcheck disable=SC2086 # several words or none
@@ -97,7 +97,7 @@ exits 0 "forget of the other" "$shredder" forget "$new"
 exits 0 "prune" "$shredder" prune --max-unused 0
 exits 0 "check" "$shredder" check --read-data
 "$shredder" list blobs | wc -l >after
-[ "$(cat after)" -lt "$(wc -l <blobs)" ]
+[ "$(cat after)" -lt "$(wc -l <blob-list)" ]
 report $? "... what was left out is gone"
 exits 1 "... and is in no snapshot" "$shredder" dump "$changed:$work/tree/secret/noise"
 
@@ -122,8 +122,6 @@ rm -rf repo && exits 0 "init" "$shredder" init
 exits 0 "backup of the large ones" "$shredder" backup tree/keep
 "$shredder" list packs | sort >old-packs
 exits 0 "backup" "$shredder" backup tree
-first=$(snapshot_ids | cut -d' ' -f1)
-whole=$(snapshot_ids | cut -d' ' -f2)
 exits 0 "repair of what is whole" "$shredder" repair snapshots
 says "... changes nothing" '^0 of 2 snapshots changed'
 lost= # the pack with the data of the first backup
@@ -200,11 +198,13 @@ equals "... which says so" "None 1" "$(json_value 'd["snapshot"]') $(count)"
 chmod 700 tree/secret
 exits 0 "backup --skip-if-unchanged of another mode" "$shredder" backup --skip-if-unchanged tree
 equals "... makes one" 2 "$(count)"
+# shellcheck disable=SC2016 # for the command's shell
 exits 0 "backup --stdin-from-command" "$shredder" backup --stdin list --stdin-from-command -- sh -c 'cat; echo "$0 $1"' one two
 equals "... saves what it prints" "one two" "$("$shredder" dump latest:/list)"
 exits 1 "... of a command that fails" "$shredder" backup --stdin list --stdin-from-command -- sh -c 'echo half; exit 3'
 one_sentence "... is told in one sentence"
 says "... with its status" 'failed with status 3: there is no snapshot'
+# shellcheck disable=SC2016
 exits 1 "... that a signal ends" "$shredder" backup --stdin list --stdin-from-command -- sh -c 'echo half; kill -9 $$'
 exits 1 "... that is not there" "$shredder" backup --stdin list --stdin-from-command -- ./not-there
 equals "... and none makes a snapshot" 3 "$(count)"
