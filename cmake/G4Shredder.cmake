@@ -107,6 +107,10 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 			target_link_options(test_shredder_${name} PRIVATE
 				"LINKER:--wrap=openat64,--wrap=write,--wrap=fsync,--wrap=renameat,--wrap=unlinkat")
 		endif()
+		if(name STREQUAL "store_restore") # names of its directories fold, and files are exchanged
+			target_link_options(test_shredder_${name} PRIVATE
+				"LINKER:--wrap=openat64,--wrap=fstatat64,--wrap=unlinkat,--wrap=mkdirat")
+		endif()
 		if(name STREQUAL "store_clock") # its clock jumps
 			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=store_now,--wrap=store_host")
 		endif()
