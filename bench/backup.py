@@ -23,12 +23,10 @@ The page cache is warm for all: each tree is read once before. Restored trees ar
 build/bench; exit status 1 when a tool failed or a restore was wrong. bench/README.md says what the numbers mean.
 """
 
-import getopt
 import json
 import os
 import pathlib
 import random
-import re
 import shutil
 import statistics
 import subprocess
@@ -50,18 +48,10 @@ _, status, usage = os.wait4(child, 0)
 with open(sys.argv[1], "w") as result:
     print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=result)
 """
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 RIVALS = ("restic", "borg", "borg-zstd")  # they compress and encrypt, as Shredder does
 # How many times better than the best of them, in wall time and in CPU time; of sizes than the smallest, of memory than restic.
 TIMES = {"first": 3, "second": 3, "restore": 2}
 SIZE, MEMORY = 1, 2
-
-
-def parse_size(text):
-    match = re.fullmatch(r"(\d+)([KMG]?)", text)
-    if not match:
-        sys.exit(f"backup.py: '{text}' is no size")
-    return int(match[1]) * UNITS[match[2]]
 
 
 class Tool:
@@ -310,7 +300,7 @@ def measure_workload(bench, workload, source, turn):
     elif workload == "sources":
         bench.measure("sources", source, source_generations(source, int(options["commits"])), turn)
     elif workload == "image":
-        bench.measure("image", source, image_generations(source, parse_size(options["image"]), int(options["images"])), turn)
+        bench.measure("image", source, image_generations(source, common.parse_size(options["image"]), int(options["images"])), turn)
     elif workload == "tiny":
         bench.measure("tiny", source, tiny_generations(source, int(options["files"])), turn)
     else:
@@ -322,20 +312,7 @@ def main():
                "files": "100000", "folder": str(ROOT / "build/bench/backup"), "only": "tree,sources,image,tiny",
                "tools": "shredder,restic,borg,borg-zstd,casync", "threads": "", "rounds": "1",
                "secret": "password"}
-    try:
-        given, rest = getopt.getopt(sys.argv[1:], "", [name + "=" for name in options] + ["quick", "help"])
-    except getopt.GetoptError as error:
-        sys.exit(f"backup.py: {error}")
-    for name, value in given:
-        if name == "--help":
-            print(__doc__)
-            return 0
-        if name == "--quick":
-            options.update(tree=str(ROOT / "src"), commits="3", image="16M", images="2", files="1000")
-        else:
-            options[name[2:]] = value
-    if rest:
-        sys.exit("backup.py: it takes no argument")
+    common.take_options(options, {"tree": str(ROOT / "src"), "commits": "3", "image": "16M", "images": "2", "files": "1000"}, __doc__)
     if not options["rounds"].isdigit() or int(options["rounds"]) == 0:
         sys.exit("backup.py: --rounds takes a number")
     if options["secret"] not in ("password", "key"):

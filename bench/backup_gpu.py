@@ -21,32 +21,22 @@ wall; in brackets processors that were busy. Before the rounds, the engines' chu
 
 Writes backup_gpu.json. Exit status: 0; 1 when something failed or an engine made other chunks; 3: an engine that was named cannot run here.
 """
-import getopt
 import json
 import multiprocessing
 import os
 import pathlib
 import random
-import re
 import shutil
 import statistics
 import subprocess
 import sys
 import time
 
-from common import commit, machine
+from common import commit, machine, parse_size, take_options
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SEGMENT = 1 << 20
 SMALL = (4 << 10, 100 << 10)
-
-
-def parse_size(text):
-    match = re.fullmatch(r"(\d+)([KMG]?)", text)
-    if not match:
-        sys.exit(f"backup_gpu.py: '{text}' is no size")
-    return int(match[1]) * UNITS[match[2]]
 
 
 def contents(count):
@@ -191,20 +181,7 @@ def measure(options, shredder, tree_kind, folder, rows):
 def main():
     options = {"build": str(ROOT / "build/cuda"), "engines": "cpu,cuda", "only": "image,images,small", "size": "8G", "repository": "plain,full",
                "threads": "0", "rounds": "3", "folder": "/dev/shm", "out": str(ROOT / "build/bench")}
-    try:
-        given, rest = getopt.getopt(sys.argv[1:], "", [name + "=" for name in options] + ["quick", "help"])
-    except getopt.GetoptError as error:
-        sys.exit(f"backup_gpu.py: {error}")
-    for name, value in given:
-        if name == "--help":
-            print(__doc__)
-            return
-        if name == "--quick":
-            options.update(size="64M", rounds="1")
-        else:
-            options[name[2:]] = value
-    if rest:
-        sys.exit("backup_gpu.py: it takes no argument")
+    take_options(options, {"size": "64M", "rounds": "1"}, __doc__)
     for name in ("engines", "only", "repository"):
         options[name] = options[name].split(",")
     folder = pathlib.Path(options["folder"]) / f"shredder-backup-gpu.{os.getpid()}"

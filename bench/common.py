@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reports of bench/ share: where it was measured, comparing, numbers in tables, and bars and lines in PNG files."""
+"""What bench/ shares: options, where it was measured, comparing, numbers in tables, and bars and lines in PNG files."""
+import getopt
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,38 @@ def ratio(unit, ours, peer):
     if not ours or not peer:
         return None
     return peer / ours if unit in SMALLER_IS_BETTER else ours / peer
+
+
+# -------------------------------------------------------------------------------------------------- options
+
+
+def program():
+    return pathlib.Path(sys.argv[0]).name
+
+
+def parse_size(text):
+    match = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if not match:
+        sys.exit(f"{program()}: '{text}' is no size")
+    return int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2]]
+
+
+def take_options(options, quick, help_text):
+    """The command line into `options`, whose names it has; --quick stands for those of `quick`. There are no arguments. Ends after --help."""
+    try:
+        given, rest = getopt.getopt(sys.argv[1:], "", [name + "=" for name in options] + ["quick", "help"])
+    except getopt.GetoptError as error:
+        sys.exit(f"{program()}: {error}")
+    for name, value in given:
+        if name == "--help":
+            print(help_text)
+            sys.exit(0)
+        if name == "--quick":
+            options.update(quick)
+        else:
+            options[name[2:]] = value
+    if rest:
+        sys.exit(f"{program()}: it takes no argument")
 
 
 # ---------------------------------------------------------------------------------------------------- where

@@ -103,6 +103,14 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 		if(name STREQUAL "store_ahead") # a file that fails while it is read
 			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=pread64")
 		endif()
+		if(name STREQUAL "store_kill") # it ends, or its disk is full, at each of them
+			target_link_options(test_shredder_${name} PRIVATE
+				"LINKER:--wrap=openat64,--wrap=write,--wrap=fsync,--wrap=renameat,--wrap=unlinkat")
+		endif()
+		if(name STREQUAL "store_restore") # names of its directories fold, and files are exchanged
+			target_link_options(test_shredder_${name} PRIVATE
+				"LINKER:--wrap=openat64,--wrap=fstatat64,--wrap=unlinkat,--wrap=mkdirat")
+		endif()
 		if(name STREQUAL "store_clock") # its clock jumps
 			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=store_now,--wrap=store_host")
 		endif()

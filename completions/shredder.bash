@@ -9,11 +9,11 @@ _shredder() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
 	local shared="--algorithm --bits --min --max --polynomial --marker --normal --normalization --delimiter --record
 		--engine --gpus --threads --buffers --buffer-size --no-direct --help"
-	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --json --quiet --help"
+	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --limit-upload --limit-download --json --quiet --help"
 	local from="--from-repo --from-password-file --from-password-command --from-key-file --from-no-encryption --from-identity
 		--from-site-key"
 	local which="--host --tag --path"
-	local commands="init backup restore dump ls snapshots mount find diff check forget copy prune parity tag stats key serve identity unlock chunk dedup-ratio bench"
+	local commands="init backup restore dump ls snapshots mount find diff check forget copy prune parity tag rewrite repair recover cat list stats key serve identity unlock chunk dedup-ratio bench"
 	COMPREPLY=()
 	if [[ $COMP_CWORD -eq 1 ]]; then
 		_shredder_words "$current" "$commands help version --help --version"
@@ -29,11 +29,11 @@ _shredder() {
 	--overwrite) _shredder_words "$current" "always if-changed if-newer never" ;;
 	--group-by) _shredder_words "$current" "host paths tags host,paths" ;;
 	-e | --exclude) # of a chunker, -e is the engine
-		[[ $command == backup || $command == restore ]] || _shredder_words "$current" "auto cpu cuda portable avx2 avx512"
+		[[ $command == backup || $command == restore || $command == rewrite ]] || _shredder_words "$current" "auto cpu cuda portable avx2 avx512"
 		;;
 	--engine) _shredder_words "$current" "auto cpu cuda portable avx2 avx512" ;;
 	--min | --max | --normalization) _shredder_words "$current" none ;;
-	-b | --bits | --polynomial | --marker | --normal | -d | --delimiter | --listen | --port | --site-key | --record | --gpus | -t | --threads | --buffers | \
+	-b | --bits | --polynomial | --marker | --normal | -d | --delimiter | --listen | --port | --site-key | --limit-* | --time | --new-time | --new-host | --record | --gpus | -t | --threads | --buffers | \
 		--buffer-size | --size | --rounds) ;;
 	*)
 		case $command:$current in
@@ -49,7 +49,7 @@ _shredder() {
 		unlock:-*) _shredder_words "$current" "$repository --remove-all" ;;
 		backup:-*)
 			_shredder_words "$current" "$repository --exclude --iexclude --exclude-file --exclude-if-present --exclude-caches --exclude-larger-than
-				--files-from --stdin
+				--files-from --stdin --stdin-from-command --skip-if-unchanged --time
 				--one-file-system --tag --host --parent --force --level --threads --engine --gpus --dry-run --verbose"
 			;;
 		restore:-*)
@@ -60,6 +60,16 @@ _shredder() {
 		parity:-*) _shredder_words "$current" "$repository" ;;
 		parity:*) _shredder_words "$current" "0 1 2 3 4" ;;
 		tag:-*) _shredder_words "$current" "$repository $which --set --add --remove" ;;
+		rewrite:-*)
+			_shredder_words "$current" "$repository $which --exclude --iexclude --exclude-file --new-host --new-time --forget --dry-run"
+			;;
+		repair:-*) _shredder_words "$current" "$repository $which --read-data --forget --dry-run" ;;
+		repair:*) _shredder_words "$current" "snapshots latest" ;;
+		recover:-*) _shredder_words "$current" "$repository --dry-run" ;;
+		cat:-*) _shredder_words "$current" "$repository $which" ;;
+		cat:*) _shredder_words "$current" "config snapshot tree pack index key lock blob latest" ;;
+		list:-*) _shredder_words "$current" "$repository" ;;
+		list:*) _shredder_words "$current" "blobs packs index snapshots keys locks" ;;
 		snapshots:-*) _shredder_words "$current" "$repository $which --latest" ;;
 		dump:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
 		check:-*) _shredder_words "$current" "$repository --read-data --read-data-subset --repair --threads" ;;
@@ -71,8 +81,8 @@ _shredder() {
 		prune:-*) _shredder_words "$current" "$repository --max-unused --dry-run" ;;
 		key:-*) _shredder_words "$current" "$repository --new-password-file --new-key-file" ;;
 		key:*) _shredder_words "$current" "list add passwd remove" ;;
-		restore:* | dump:* | ls:* | snapshots:* | diff:* | tag:* | forget:*) _shredder_words "$current" latest ;;
-		check:* | prune:* | copy:* | stats:* | unlock:* | init:*) ;;
+		restore:* | dump:* | ls:* | snapshots:* | diff:* | tag:* | rewrite:* | forget:*) _shredder_words "$current" latest ;;
+		check:* | prune:* | recover:* | copy:* | stats:* | unlock:* | init:*) ;;
 		version:*) ;;
 		*)
 			compopt -o filenames

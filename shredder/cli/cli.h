@@ -27,6 +27,11 @@
 	X(prune, "prune", "remove data that no snapshot needs")                                                        \
 	X(parity, "parity", "change how much damage files survive")                                                    \
 	X(tag, "tag", "change the tags of snapshots")                                                                  \
+	X(rewrite, "rewrite", "make snapshots without some of what they have")                                         \
+	X(repair, "repair", "make snapshots without what is lost")                                                     \
+	X(recover, "recover", "make a snapshot of what none has any more")                                             \
+	X(cat, "cat", "print a file of the repository, or what is in it")                                              \
+	X(list, "list", "list the files of the repository")                                                            \
 	X(stats, "stats", "tell how large it all is")                                                                  \
 	X(key, "key", "list, add, change and remove what opens it")                                                    \
 	X(serve, "serve", "keep repositories for other machines")                                                      \

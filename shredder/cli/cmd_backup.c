@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shredder backup: a snapshot of directories and files, or of standard input. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock_host.h"
@@ -23,11 +26,14 @@ const char cli_help_backup[] =
 	"      --exclude-larger-than SIZE  leave out larger files\n"
 	"      --files-from FILE  paths, one a line; - is standard input\n"
 	"      --stdin NAME       save standard input as file NAME\n"
+	"      --stdin-from-command  PATH... is a command: save what it prints; no snapshot if it fails\n"
 	"  -x, --one-file-system  do not go into other file systems\n"
 	"      --tag TAG          may come several times\n"
 	"  -H, --host NAME        instead of this machine's name\n"
 	"      --parent ID        compare with this snapshot\n"
 	"  -f, --force            read everything\n"
+	"      --skip-if-unchanged  make no snapshot of what is all the same in the last one\n"
+	"      --time TIME        of the snapshot, \"2026-01-31 12:00:00\" [now]\n"
 	"  -l, --level N          of zstd [3]\n"
 	"  -t, --threads N        that read, compress and encrypt [one a processor]\n"
 	"      --engine NAME      what cuts and hashes: auto, cpu, cuda, portable, avx2 or avx512 [auto]\n"
@@ -44,6 +50,9 @@ enum {
 	OPT_EXCLUDE_LARGER,
 	OPT_FILES_FROM,
 	OPT_STDIN,
+	OPT_STDIN_COMMAND,
+	OPT_SKIP,
+	OPT_TIME,
 	OPT_PARENT,
 	OPT_ENGINE,
 	OPT_GPUS
@@ -63,6 +72,9 @@ struct backup {
 	char host[65];
 	char **paths;
 	size_t paths_count;
+	struct store_time time;
+	bool runs; /* paths are a command */
+	pid_t command;
 	struct g4_progress progress;
 };
 
@@ -72,33 +84,10 @@ static void add_path(struct backup *b, const char *path)
 	b->paths[b->paths_count++] = store_strdup(path);
 }
 
-/* Lines of a file, to patterns or paths. G4_EXIT_OK or a status after a message. */
-static int read_lines(struct backup *b, const char *name, bool patterns)
+static void take_line(void *user, char *line)
 {
-	FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
-	char *line = NULL;
-	size_t room = 0;
-	ssize_t bytes;
-
-	if (file == NULL) {
-		g4_cli_error("backup", "%s: %s", name, strerror(errno));
-		return G4_EXIT_FAILURE;
-	}
-	while ((bytes = getline(&line, &room, file)) > 0) {
-		if (line[bytes - 1] == '\n')
-			line[--bytes] = 0;
-		if (patterns)
-			store_exclude_add(&b->excludes, line);
-		else if (bytes > 0)
-			add_path(b, line);
-	}
-	const bool failed = ferror(file) != 0;
-	free(line);
-	if (file != stdin)
-		fclose(file);
-	if (failed)
-		g4_cli_error("backup", "%s cannot be read", name);
-	return failed ? G4_EXIT_FAILURE : G4_EXIT_OK;
+	if (line[0] != 0)
+		add_path((struct backup *)user, line);
 }
 
 /* One of the CPU's is tried, since not every processor has each. */
@@ -147,9 +136,9 @@ static int take(struct backup *b, int option, char **argv)
 			       G4_EXIT_OK :
 			       g4_cli_usage("backup", "'%s' is no size", optarg);
 	case OPT_EXCLUDE_FILE:
-		return read_lines(b, optarg, true);
+		return cli_read_patterns("backup", optarg, &b->excludes);
 	case OPT_FILES_FROM:
-		return read_lines(b, optarg, false);
+		return cli_read_lines("backup", optarg, take_line, b);
 	case OPT_EXCLUDE_IF_PRESENT:
 		b->options.exclude_if_present = optarg;
 		return G4_EXIT_OK;
@@ -159,6 +148,17 @@ static int take(struct backup *b, int option, char **argv)
 			return g4_cli_usage("backup", "'%s' is no name of a file", optarg);
 		b->options.stdin_name = optarg;
 		return G4_EXIT_OK;
+	case OPT_STDIN_COMMAND:
+		b->runs = true;
+		return G4_EXIT_OK;
+	case OPT_SKIP:
+		b->options.skip_unchanged = true;
+		return G4_EXIT_OK;
+	case OPT_TIME:
+		b->options.time = &b->time;
+		return cli_parse_time(optarg, &b->time) ?
+			       G4_EXIT_OK :
+			       g4_cli_usage("backup", "'%s' is no time like 2026-01-31 12:00:00", optarg);
 	case OPT_PARENT:
 		b->parent = optarg;
 		return G4_EXIT_OK;
@@ -230,7 +230,7 @@ static void print_summary(const struct backup *b, const struct store_snapshot *s
 	store_hex(&snapshot->name, hex);
 	if (b->repo.json) {
 		printf("{\"snapshot\": ");
-		if (b->options.dry_run)
+		if (b->options.dry_run || stats->skipped)
 			fputs("null", stdout);
 		else
 			printf("\"%s\"", hex);
@@ -264,7 +264,9 @@ static void print_summary(const struct backup *b, const struct store_snapshot *s
 		       g4_format_size(stats->resumed_bytes, fresh, sizeof(fresh)));
 	if (stats->unread > 0)
 		printf("NOT SAVED: %llu files or directories could not be read\n", (unsigned long long)stats->unread);
-	if (!b->options.dry_run)
+	if (stats->skipped)
+		puts("nothing has changed: no snapshot");
+	else if (!b->options.dry_run)
 		printf("snapshot %.16s\n", hex);
 }
 
@@ -317,6 +319,64 @@ static void find_resume_folder(char folder[RESUME_PATH_BYTES])
 		folder[0] = 0;
 }
 
+/* ---- a command whose output is saved */
+
+/* It becomes standard input; a command that cannot be run is one that fails. */
+static int start_command(struct backup *b)
+{
+	int ends[2];
+
+	b->paths = (char **)store_realloc(b->paths, (b->paths_count + 1) * sizeof(*b->paths));
+	b->paths[b->paths_count] = NULL;
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return store_fail(STORE_E_IO, "cannot run %s: %s", b->paths[0], strerror(errno));
+	b->command = fork();
+	if (b->command == 0) {
+		const int nothing = open("/dev/null", O_RDONLY);
+
+		if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(ends[1], STDOUT_FILENO) >= 0)
+			execvp(b->paths[0], b->paths);
+		g4_cli_error("backup", "cannot run %s: %s", b->paths[0], strerror(errno));
+		_exit(127);
+	}
+	const bool ready = b->command > 0 && dup2(ends[0], STDIN_FILENO) >= 0;
+	const int error = errno;
+	close(ends[0]);
+	close(ends[1]);
+	return ready ? 0 : store_fail(STORE_E_IO, "cannot run %s: %s", b->paths[0], strerror(error));
+}
+
+/* Its output has ended: what it printed is whole when it says so. */
+static int command_ended(void *user)
+{
+	struct backup *b = (struct backup *)user;
+	const pid_t command = b->command;
+	int status = 0;
+
+	if (command <= 0)
+		return 0;
+	b->command = 0;
+	while (waitpid(command, &status, 0) < 0)
+		if (errno != EINTR)
+			return store_fail(STORE_E_IO, "cannot wait for %s: %s", b->paths[0], strerror(errno));
+	if (WIFSIGNALED(status))
+		return store_fail(STORE_E_IO, "%s was ended by signal %d: there is no snapshot", b->paths[0],
+				  WTERMSIG(status));
+	return WEXITSTATUS(status) == 0 ? 0 :
+					  store_fail(STORE_E_IO, "%s failed with status %d: there is no snapshot",
+						     b->paths[0], WEXITSTATUS(status));
+}
+
+/* After a failure nobody reads what it prints, which ends it, unless it prints nothing: then a signal does. */
+static void drop_command(struct backup *b)
+{
+	if (b->command <= 0)
+		return;
+	kill(b->command, SIGTERM);
+	waitpid(b->command, NULL, 0);
+	b->command = 0;
+}
+
 static int run(struct backup *b, struct store *s)
 {
 	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
@@ -337,12 +397,15 @@ static int run(struct backup *b, struct store *s)
 		rc = find_parent(b, s, &parent);
 	if (rc == 1)
 		b->options.parent = &parent;
+	if (rc >= 0 && b->runs)
+		rc = start_command(b);
 	if (rc >= 0) {
 		cli_progress_start(&b->repo, &b->progress, "saving");
 		if (!g4_progress_wanted(&b->progress))
 			b->options.progress = NULL;
 		rc = store_backup(s, &b->options, &snapshot, &stats);
 	}
+	drop_command(b);
 	g4_progress_clear(&b->progress);
 	tell_gpus(b, &stats.gpus);
 	int status = G4_EXIT_OK;
@@ -380,6 +443,9 @@ int cli_backup(int argc, char **argv)
 		{"exclude-larger-than", required_argument, NULL, OPT_EXCLUDE_LARGER},
 		{"files-from", required_argument, NULL, OPT_FILES_FROM},
 		{"stdin", required_argument, NULL, OPT_STDIN},
+		{"stdin-from-command", no_argument, NULL, OPT_STDIN_COMMAND},
+		{"skip-if-unchanged", no_argument, NULL, OPT_SKIP},
+		{"time", required_argument, NULL, OPT_TIME},
 		{"one-file-system", no_argument, NULL, 'x'},
 		{"tag", required_argument, NULL, CLI_OPT_TAG},
 		{"host", required_argument, NULL, 'H'},
@@ -403,7 +469,9 @@ int cli_backup(int argc, char **argv)
 			status = take(&b, option, argv);
 	for (int i = optind; status == G4_EXIT_OK && i < argc; i++)
 		add_path(&b, argv[i]);
-	if (status == G4_EXIT_OK && (b.paths_count == 0) == (b.options.stdin_name == NULL)) {
+	if (status == G4_EXIT_OK && b.runs && (b.options.stdin_name == NULL || b.paths_count == 0)) {
+		status = g4_cli_usage("backup", "--stdin-from-command takes --stdin NAME, and a command");
+	} else if (status == G4_EXIT_OK && !b.runs && (b.paths_count == 0) == (b.options.stdin_name == NULL)) {
 		status = g4_cli_usage("backup", b.paths_count == 0 ? "it takes paths, or --stdin NAME" :
 								     "it takes paths or --stdin, not both");
 	} else if (status == G4_EXIT_OK && !something_there(&b)) {
@@ -419,6 +487,7 @@ int cli_backup(int argc, char **argv)
 	b.options.paths = (const char *const *)b.paths;
 	b.options.paths_count = b.paths_count;
 	b.options.excludes = &b.excludes;
+	b.options.was_read = command_ended;
 	b.options.note = tell;
 	b.options.progress = show_progress;
 	b.options.user = &b;

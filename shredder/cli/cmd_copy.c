@@ -53,21 +53,6 @@ static void show_copy(void *user, uint64_t done, uint64_t total)
 	g4_progress_step(&((struct copying *)user)->progress, g4_min64(done, total), total);
 }
 
-/* The snapshots that are named, or all that match. */
-static int choose(struct copying *c, struct store *s, char **names, int count, struct store_snapshot **list,
-		  size_t *found)
-{
-	const struct store_filter filter = cli_repo_filter(&c->repo);
-	int rc = 0;
-
-	if (count == 0)
-		return store_snapshots(s, &filter, list, found);
-	*list = (struct store_snapshot *)store_alloc((size_t)count * sizeof(**list));
-	for (*found = 0; *found < (size_t)count && rc == 0; *found += rc == 0)
-		rc = store_snapshot_find(s, names[*found], &filter, &(*list)[*found]);
-	return rc;
-}
-
 static int copy(struct copying *c, struct store *from, struct store *to, char **names, int count)
 {
 	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
@@ -82,7 +67,7 @@ static int copy(struct copying *c, struct store *from, struct store *to, char **
 	if (rc == 0 && memcmp(from->uuid, to->uuid, sizeof(to->uuid)) == 0)
 		rc = store_fail(STORE_E_INVAL, "both are the same repository");
 	if (rc == 0) /* before the index is loaded: that has all that they need then */
-		rc = choose(c, from, names, count, &list, &found);
+		rc = cli_snapshots_choose(&c->repo, from, names, count, &list, &found);
 	if (rc == 0)
 		rc = store_index_load(from, NULL, NULL, NULL);
 	if (rc == 0)
@@ -157,6 +142,8 @@ int cli_copy(int argc, char **argv)
 		return status;
 	if (c.from.path == NULL)
 		return g4_cli_usage("copy", "from which repository? Say --from-repo or set SHREDDER_FROM_REPOSITORY");
+	c.from.upload_limit = c.repo.upload_limit;
+	c.from.download_limit = c.repo.download_limit;
 	status = cli_repo_open(&c.from, &from);
 	if (status != G4_EXIT_OK)
 		return status;

@@ -95,7 +95,12 @@ int cli_init(int argc, char **argv)
 		status = cli_repo_secret(&repo, true, &secret);
 	if (status != G4_EXIT_OK)
 		return status;
-	const struct store_place place = cli_repo_place(&repo);
+	struct store_place place;
+	status = cli_repo_place(&repo, &place);
+	if (status != G4_EXIT_OK) {
+		cli_repo_close(&repo, NULL);
+		return status;
+	}
 	const int rc = store_create_as(&place, repo.plain ? NULL : &secret, copy ? &params : NULL, &form, &s);
 	if (rc != 0) {
 		cli_repo_close(&repo, NULL);

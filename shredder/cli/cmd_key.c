@@ -30,12 +30,8 @@ static int list(const struct cli_repo *repo, struct store *s)
 
 		store_hex(&keys[i].name, hex);
 		if (repo->json) {
-			printf("%s{\"id\": \"%s\", \"kind\": \"%s\", \"created\": ", i == 0 ? "" : ", ", hex,
-			       keys[i].kdf == 1 ? "password" : "key file");
-			cli_print_json_time(&created);
-			fputs(", \"label\": ", stdout);
-			cli_print_json_text(keys[i].label);
-			printf(", \"current\": %s}", keys[i].current ? "true" : "false");
+			fputs(i == 0 ? "" : ", ", stdout);
+			cli_print_json_key(&keys[i]);
 			continue;
 		}
 		printf("%c %.16s  %s  %-8s  ", keys[i].current ? '*' : ' ', hex, cli_format_time(&created, time),
@@ -49,10 +45,8 @@ static int list(const struct cli_repo *repo, struct store *s)
 	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
 }
 
-/* The new one first: a crash between the two leaves both. */
 static int add(const struct cli_repo *repo, struct cli_repo *fresh, struct store *s, bool replace)
 {
-	const struct store_id old = s->key_name;
 	struct store_secret secret;
 	struct store_id name;
 	char hex[STORE_HEX_BYTES];
@@ -60,9 +54,7 @@ static int add(const struct cli_repo *repo, struct cli_repo *fresh, struct store
 
 	if (status != G4_EXIT_OK)
 		return status;
-	int rc = store_key_add(s, &secret, &name);
-	if (rc == 0 && replace)
-		rc = store_key_remove(s, &old);
+	const int rc = replace ? store_key_replace(s, &secret, &name) : store_key_add(s, &secret, &name);
 	if (rc != 0)
 		status = cli_repo_failed(repo, rc);
 	else if (repo->json)
@@ -76,21 +68,10 @@ static int add(const struct cli_repo *repo, struct cli_repo *fresh, struct store
 
 static int remove_one(const struct cli_repo *repo, struct store *s, const char *text)
 {
-	struct store_listed *names;
 	struct store_id name;
-	size_t count, found = 0;
 	char hex[STORE_HEX_BYTES];
-	int rc = store_list_all(s->backend, STORE_KEY, &names, &count);
+	int rc = store_find_name(s->backend, STORE_KEY, text, &name);
 
-	for (size_t i = 0; i < count; i++)
-		if (text[0] != 0 && strncmp(store_hex(&names[i].name, hex), text, strlen(text)) == 0) {
-			name = names[i].name;
-			found++;
-		}
-	free(names);
-	if (rc == 0 && found != 1)
-		rc = store_fail(STORE_E_NONE,
-				found == 0 ? "there is no key '%s'" : "'%s' is the beginning of several keys", text);
 	if (rc == 0 && store_id_equal(&name, &s->key_name))
 		rc = store_fail(STORE_E_INVAL, "this key is the one that is used now; use another one to remove it");
 	if (rc == 0)

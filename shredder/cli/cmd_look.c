@@ -56,28 +56,8 @@ static void print_snapshot(const struct looking *l, const struct store_snapshot 
 
 	store_hex(&snapshot->name, hex);
 	if (l->repo.json) {
-		printf("%s\n  {\"id\": \"%s\", \"time\": ", first ? "" : ",", hex);
-		cli_print_json_time(&snapshot->time);
-		fputs(", \"host\": ", stdout);
-		cli_print_json_text(snapshot->host);
-		fputs(", \"user\": ", stdout);
-		cli_print_json_text(snapshot->user);
-		fputs(", \"paths\": ", stdout);
-		cli_print_json_texts(snapshot->paths, snapshot->paths_count);
-		fputs(", \"tags\": ", stdout);
-		cli_print_json_texts(snapshot->tags, snapshot->tags_count);
-		printf(", \"parent\": ");
-		if (snapshot->has_parent)
-			printf("\"%s\"", store_hex(&snapshot->parent, hex));
-		else
-			fputs("null", stdout);
-		printf(", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, \"unread\": %llu, "
-		       "\"program\": ",
-		       (unsigned long long)snapshot->files, (unsigned long long)snapshot->directories,
-		       (unsigned long long)snapshot->others, (unsigned long long)snapshot->bytes,
-		       (unsigned long long)snapshot->unread);
-		cli_print_json_text(snapshot->program);
-		putchar('}');
+		fputs(first ? "\n  " : ",\n  ", stdout);
+		cli_print_json_snapshot(snapshot);
 		return;
 	}
 	printf("%.16s  %s  %9s  %9llu files  ", hex, cli_format_time(&snapshot->time, time),
@@ -138,27 +118,6 @@ static int look_snapshots(struct looking *l, char **names, int count)
 
 /* ------------------------------------------------------------------------------------------------------------- ls */
 
-static void print_node_json(const char *path, const struct store_node *node)
-{
-	printf("{\"path\": ");
-	cli_print_json_text(path);
-	printf(", \"type\": \"%s\", \"mode\": \"%04o\", \"uid\": %u, \"gid\": %u, \"mtime\": ",
-	       store_node_word(node->type), node->mode, node->uid, node->gid);
-	cli_print_json_time(&node->mtime);
-	if (node->type == STORE_NODE_FILE)
-		printf(", \"size\": %llu", (unsigned long long)node->size);
-	if (node->flags & STORE_LINKED)
-		printf(", \"inode\": %llu, \"links\": %llu", (unsigned long long)node->inode,
-		       (unsigned long long)node->links);
-	if (node->type == STORE_NODE_CHAR || node->type == STORE_NODE_BLOCK)
-		printf(", \"major\": %u, \"minor\": %u", node->major, node->minor);
-	if (node->type == STORE_NODE_LINK) {
-		fputs(", \"target\": ", stdout);
-		g4_print_json_string(stdout, node->target, node->target_bytes);
-	}
-	putchar('}');
-}
-
 static void print_node(const char *path, const struct store_node *node)
 {
 	char mode[11], time[32], target[STORE_TARGET_MAX + 1];
@@ -180,7 +139,7 @@ static int print_entry(void *user, const char *path, const struct store_node *no
 
 	if (l->repo.json) {
 		fputs(l->printed++ == 0 ? "\n  " : ",\n  ", stdout);
-		print_node_json(path, node);
+		cli_print_json_node(path, node);
 	} else {
 		if (l->detailed)
 			print_node(path, node);
@@ -276,7 +235,7 @@ static int find_one(void *user, const char *path, const struct store_node *node)
 	store_hex(&l->snapshot->name, hex);
 	if (l->repo.json) {
 		printf("%s\n  {\"snapshot\": \"%s\", \"entry\": ", l->printed == 0 ? "" : ",", hex);
-		print_node_json(path, node);
+		cli_print_json_node(path, node);
 		putchar('}');
 	} else {
 		printf("%.16s  %s  ", hex, cli_format_time(&l->snapshot->time, time));

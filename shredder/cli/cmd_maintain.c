@@ -7,8 +7,11 @@
 #include "store/backend.h"
 #include "store/maintain.h"
 
+/* Of what is needed: what stays of unused data to save moving the rest. 5 % made images larger than restic leaves them, and saves a twelfth of the moving. */
+#define CLI_MAX_UNUSED 0.02
+
 #define PRUNE_HELP                                                                                                     \
-	"      --max-unused N%    unused data that may stay where used data would have to be moved [5%]\n"             \
+	"      --max-unused N%    unused data that may stay where used data would have to be moved [2%]\n"             \
 	"  -n, --dry-run          tell only\n"
 const char cli_help_check[] =
 	"[OPTION]...\n\n"
@@ -274,7 +277,7 @@ int cli_prune(int argc, char **argv)
 						     {"max-unused", required_argument, NULL, OPT_MAX_UNUSED},
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {NULL, 0, NULL, 0}};
-	struct store_prune_options options = {.max_unused = 0.05, .level = CLI_LEVEL};
+	struct store_prune_options options = {.max_unused = CLI_MAX_UNUSED, .level = CLI_LEVEL};
 	struct cli_repo repo;
 	struct store *s;
 	int option;
@@ -516,7 +519,7 @@ int cli_forget(int argc, char **argv)
 		{"dry-run", no_argument, NULL, 'n'},
 		{NULL, 0, NULL, 0}};
 	struct forgetting f = {
-		.by_host = true, .by_paths = true, .prune_options = {.max_unused = 0.05, .level = CLI_LEVEL}};
+		.by_host = true, .by_paths = true, .prune_options = {.max_unused = CLI_MAX_UNUSED, .level = CLI_LEVEL}};
 	struct store *s;
 	int option, status = G4_EXIT_OK;
 

@@ -254,6 +254,12 @@ int cli_restore(int argc, char **argv)
 	if (status == G4_EXIT_OK && optind + 1 != argc)
 		status = g4_cli_usage("restore", "it takes one snapshot, or latest");
 	r.options.excludes = &r.excludes;
+	const char *const opens[] = {r.repo.key_file, r.repo.password_file, r.repo.identity};
+	const char *spared[3];
+	r.options.spared = spared;
+	for (size_t i = 0; i < 3; i++)
+		if (opens[i] != NULL)
+			spared[r.options.spared_count++] = opens[i];
 	if (status == G4_EXIT_OK)
 		status = check_place(&r);
 	r.options.includes = r.includes;

@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "cli/repo.h"
-#include "store/backend.h"
-#include "store/crypto.h"
 
 const char cli_help_tag[] =
 	"[OPTION]... [SNAPSHOT]...\n\n"
@@ -92,9 +90,7 @@ static int change(struct tagging *t, struct store *s, struct store_snapshot *sna
 	snapshot->tags = tags.texts;
 	snapshot->tags_count = tags.count;
 	free_list(&old_tags);
-	int rc = store_snapshot_put(s, snapshot);
-	if (rc == 0 && !store_id_equal(&snapshot->name, &old))
-		rc = s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &old);
+	const int rc = store_snapshot_replace(s, snapshot);
 	if (rc != 0)
 		return rc;
 	store_hex(&old, before);
@@ -107,45 +103,17 @@ static int change(struct tagging *t, struct store *s, struct store_snapshot *sna
 	return 0;
 }
 
-/* A site where this client may append only would keep each old snapshot beside the new one: removing what is not there is refused as well. */
-static int may_remove(struct store *s)
-{
-	struct store_id nothing;
-
-	store_random(&nothing, sizeof(nothing));
-	return s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &nothing);
-}
-
-static bool named_before(const struct store_snapshot *list, size_t place)
-{
-	for (size_t i = 0; i < place; i++)
-		if (store_id_equal(&list[i].name, &list[place].name))
-			return true;
-	return false;
-}
-
 /* All are found before the first one changes. */
 static int change_all(struct tagging *t, struct store *s, char **names, int count)
 {
-	const struct store_filter filter = cli_repo_filter(&t->repo);
 	struct store_snapshot *list = NULL;
 	size_t found = 0;
 	int rc = store_lock(s, true); /* two at once would leave a snapshot each, and forget counts both */
 
-	if (rc == 0 && count == 0) {
-		rc = store_snapshots(s, &filter, &list, &found);
-	} else if (rc == 0) {
-		list = (struct store_snapshot *)store_alloc((size_t)count * sizeof(*list));
-		for (int i = 0; i < count && rc == 0; i++) {
-			rc = store_snapshot_find(s, names[i], &filter, &list[found]);
-			if (rc == 0 && named_before(list, found))
-				store_snapshot_free(&list[found]);
-			else
-				found += rc == 0;
-		}
-	}
+	if (rc == 0)
+		rc = cli_snapshots_choose(&t->repo, s, names, count, &list, &found);
 	if (rc == 0 && found > 0)
-		rc = may_remove(s);
+		rc = cli_may_remove(s);
 	if (t->repo.json)
 		putchar('[');
 	for (size_t i = 0; i < found && rc == 0; i++)

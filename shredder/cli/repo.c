@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/repo.h"
+#include "store/backend.h"
 #include "store/crypto.h"
 #include "store/mend.h"
 
@@ -76,6 +77,12 @@ bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 		return true;
 	case CLI_OPT_IDENTITY:
 		repo->identity = value;
+		return true;
+	case CLI_OPT_LIMIT_UPLOAD:
+		repo->upload_limit = value;
+		return true;
+	case CLI_OPT_LIMIT_DOWNLOAD:
+		repo->download_limit = value;
 		return true;
 	case CLI_OPT_SITE_KEY:
 		repo->site_key = value;
@@ -304,16 +311,31 @@ static int ask(void *user, struct store_secret *secret)
 	return secret_of((struct cli_repo *)user, false, secret);
 }
 
-struct store_place cli_repo_place(const struct cli_repo *repo)
+static int parse_limit(const struct cli_repo *repo, const char *text, uint64_t *limit)
 {
-	return (struct store_place){.path = repo->path, .identity = repo->identity, .site_key = repo->site_key};
+	*limit = 0;
+	if (text == NULL || (g4_parse_size(text, limit) == 0 && *limit >= STORE_LIMIT_MIN))
+		return G4_EXIT_OK;
+	return g4_cli_usage(repo->command, "'%s' is no limit: a size, 16K at least", text);
+}
+
+int cli_repo_place(const struct cli_repo *repo, struct store_place *place)
+{
+	int status;
+
+	*place = (struct store_place){.path = repo->path, .identity = repo->identity, .site_key = repo->site_key};
+	status = parse_limit(repo, repo->upload_limit, &place->upload_limit);
+	return status != G4_EXIT_OK ? status : parse_limit(repo, repo->download_limit, &place->download_limit);
 }
 
 int cli_repo_open(struct cli_repo *repo, struct store **out)
 {
 	if (repo->path == NULL)
 		return g4_cli_usage(repo->command, "which repository? Say --repo or set SHREDDER_REPOSITORY");
-	const struct store_place place = cli_repo_place(repo);
+	struct store_place place;
+	const int status = cli_repo_place(repo, &place);
+	if (status != G4_EXIT_OK)
+		return status;
 	const int rc = store_open(&place, repo->plain ? NULL : ask, repo, out);
 	if (rc == 0)
 		return G4_EXIT_OK;
@@ -352,6 +374,95 @@ int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *
 	const int rc = store_snapshot_find(s, name, &filter, snapshot);
 	free(name);
 	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
+}
+
+static bool named_before(const struct store_snapshot *list, size_t place)
+{
+	for (size_t i = 0; i < place; i++)
+		if (store_id_equal(&list[i].name, &list[place].name))
+			return true;
+	return false;
+}
+
+int cli_snapshots_choose(const struct cli_repo *repo, struct store *s, char **names, int count,
+			 struct store_snapshot **list, size_t *found)
+{
+	const struct store_filter filter = cli_repo_filter(repo);
+	int rc = 0;
+
+	*found = 0;
+	if (count == 0)
+		return store_snapshots(s, &filter, list, found);
+	*list = (struct store_snapshot *)store_alloc((size_t)count * sizeof(**list));
+	for (int i = 0; i < count && rc == 0; i++) {
+		rc = store_snapshot_find(s, names[i], &filter, &(*list)[*found]);
+		if (rc == 0 && named_before(*list, *found))
+			store_snapshot_free(&(*list)[*found]);
+		else
+			*found += rc == 0;
+	}
+	return rc;
+}
+
+int cli_may_remove(struct store *s)
+{
+	struct store_id nothing;
+
+	store_random(&nothing, sizeof(nothing));
+	return s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &nothing);
+}
+
+int cli_read_lines(const char *command, const char *name, void (*each)(void *user, char *line), void *user)
+{
+	FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t bytes;
+
+	if (file == NULL) {
+		g4_cli_error(command, "%s: %s", name, strerror(errno));
+		return G4_EXIT_FAILURE;
+	}
+	while ((bytes = getline(&line, &room, file)) > 0) {
+		if (line[bytes - 1] == '\n')
+			line[bytes - 1] = 0;
+		each(user, line);
+	}
+	const bool failed = ferror(file) != 0;
+	free(line);
+	if (file != stdin)
+		fclose(file);
+	if (failed)
+		g4_cli_error(command, "%s cannot be read", name);
+	return failed ? G4_EXIT_FAILURE : G4_EXIT_OK;
+}
+
+static void take_pattern(void *user, char *line)
+{
+	store_exclude_add((struct store_excludes *)user, line);
+}
+
+int cli_read_patterns(const char *command, const char *name, struct store_excludes *excludes)
+{
+	return cli_read_lines(command, name, take_pattern, excludes);
+}
+
+bool cli_parse_time(const char *text, struct store_time *time)
+{
+	static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+		struct tm t = {.tm_isdst = -1};
+		const char *rest = strptime(text, forms[i], &t);
+
+		if (rest == NULL || (rest[0] != 0 && strcmp(rest, "Z") != 0))
+			continue;
+		const struct tm given = t;
+		*time = (struct store_time){.seconds = rest[0] != 0 ? timegm(&t) : mktime(&t)};
+		/* the 31st of February would become another day */
+		return t.tm_mday == given.tm_mday && t.tm_mon == given.tm_mon;
+	}
+	return false;
 }
 
 void cli_progress_start(const struct cli_repo *repo, struct g4_progress *progress, const char *label)
@@ -413,6 +524,69 @@ void cli_print_json_texts(char *const *texts, size_t count)
 		cli_print_json_text(texts[i]);
 	}
 	putchar(']');
+}
+
+void cli_print_json_snapshot(const struct store_snapshot *snapshot)
+{
+	char hex[STORE_HEX_BYTES];
+
+	store_hex(&snapshot->name, hex);
+	printf("{\"id\": \"%s\", \"time\": ", hex);
+	cli_print_json_time(&snapshot->time);
+	fputs(", \"host\": ", stdout);
+	cli_print_json_text(snapshot->host);
+	fputs(", \"user\": ", stdout);
+	cli_print_json_text(snapshot->user);
+	fputs(", \"paths\": ", stdout);
+	cli_print_json_texts(snapshot->paths, snapshot->paths_count);
+	fputs(", \"tags\": ", stdout);
+	cli_print_json_texts(snapshot->tags, snapshot->tags_count);
+	printf(", \"parent\": ");
+	if (snapshot->has_parent)
+		printf("\"%s\"", store_hex(&snapshot->parent, hex));
+	else
+		fputs("null", stdout);
+	printf(", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, \"unread\": %llu, "
+	       "\"program\": ",
+	       (unsigned long long)snapshot->files, (unsigned long long)snapshot->directories,
+	       (unsigned long long)snapshot->others, (unsigned long long)snapshot->bytes,
+	       (unsigned long long)snapshot->unread);
+	cli_print_json_text(snapshot->program);
+	putchar('}');
+}
+
+void cli_print_json_node(const char *path, const struct store_node *node)
+{
+	printf("{\"path\": ");
+	cli_print_json_text(path);
+	printf(", \"type\": \"%s\", \"mode\": \"%04o\", \"uid\": %u, \"gid\": %u, \"mtime\": ",
+	       store_node_word(node->type), node->mode, node->uid, node->gid);
+	cli_print_json_time(&node->mtime);
+	if (node->type == STORE_NODE_FILE)
+		printf(", \"size\": %llu", (unsigned long long)node->size);
+	if (node->flags & STORE_LINKED)
+		printf(", \"inode\": %llu, \"links\": %llu", (unsigned long long)node->inode,
+		       (unsigned long long)node->links);
+	if (node->type == STORE_NODE_CHAR || node->type == STORE_NODE_BLOCK)
+		printf(", \"major\": %u, \"minor\": %u", node->major, node->minor);
+	if (node->type == STORE_NODE_LINK) {
+		fputs(", \"target\": ", stdout);
+		g4_print_json_string(stdout, node->target, node->target_bytes);
+	}
+	putchar('}');
+}
+
+void cli_print_json_key(const struct store_key_info *key)
+{
+	const struct store_time created = {.seconds = key->created};
+	char hex[STORE_HEX_BYTES];
+
+	printf("{\"id\": \"%s\", \"kind\": \"%s\", \"created\": ", store_hex(&key->name, hex),
+	       key->kdf == 1 ? "password" : "key file");
+	cli_print_json_time(&created);
+	fputs(", \"label\": ", stdout);
+	cli_print_json_text(key->label);
+	printf(", \"current\": %s}", key->current ? "true" : "false");
 }
 
 const char *cli_format_mode(const struct store_node *node, char text[11])

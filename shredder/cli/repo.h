@@ -4,6 +4,7 @@
 #define SHREDDER_CLI_REPO_H
 
 #include "cli/cli.h"
+#include "store/exclude.h"
 #include "store/tree.h"
 
 /* Exit statuses as restic's. */
@@ -17,7 +18,8 @@ struct cli_repo {
 	const char *command;
 	const char *path, *password_file, *password_command, *key_file;
 	const char *identity, *site_key;
-	const char *password_variable; /* its name in the environment; NULL: a new password is asked for */
+	const char *upload_limit, *download_limit; /* as they were given */
+	const char *password_variable;		   /* its name in the environment; NULL: a new password is asked for */
 	const char *prompt;
 	bool plain, json, quiet;
 	const char *host; /* snapshots */
@@ -36,6 +38,8 @@ struct cli_repo {
 	"      --password-command COMMAND  what prints it [SHREDDER_PASSWORD_COMMAND]\n"                               \
 	"  -k, --key-file FILE    a file of 32 random bytes or more instead of a password [SHREDDER_KEY_FILE]\n"       \
 	"      --no-encryption    the repository is not encrypted\n"                                                   \
+	"      --limit-upload SIZE, --limit-download SIZE\n"                                                           \
+	"                         bytes a second to and from a remote repository, 16K at least [no limit]\n"           \
 	"  -j, --json             JSON instead of text\n"                                                              \
 	"  -q, --quiet            no summary and no progress\n"
 #define CLI_FROM_HELP                                                                                                     \
@@ -54,6 +58,8 @@ enum {
 	CLI_OPT_NO_ENCRYPTION,
 	CLI_OPT_IDENTITY,
 	CLI_OPT_SITE_KEY,
+	CLI_OPT_LIMIT_UPLOAD,
+	CLI_OPT_LIMIT_DOWNLOAD,
 	CLI_OPT_TAG,
 	CLI_OPT_PATH,
 	CLI_OPT_FROM_REPO,
@@ -73,7 +79,8 @@ enum {
 		{"key-file", required_argument, NULL, 'k'}, {"identity", required_argument, NULL, CLI_OPT_IDENTITY},   \
 		{"site-key", required_argument, NULL, CLI_OPT_SITE_KEY},                                               \
 		{"no-encryption", no_argument, NULL, CLI_OPT_NO_ENCRYPTION}, {"quiet", no_argument, NULL, 'q'},        \
-		{"quiet", no_argument, NULL, 'q'},                                                                     \
+		{"limit-upload", required_argument, NULL, CLI_OPT_LIMIT_UPLOAD},                                       \
+		{"limit-download", required_argument, NULL, CLI_OPT_LIMIT_DOWNLOAD},                                   \
 	{                                                                                                              \
 		"json", no_argument, NULL, 'j'                                                                         \
 	}
@@ -100,7 +107,8 @@ void cli_repo_init_from(struct cli_repo *repo, const char *command);
 /* Takes an option of the above: false, it is none of these. */
 bool cli_repo_take(struct cli_repo *repo, int option, const char *value);
 bool cli_repo_take_from(struct cli_repo *repo, int option, const char *value);
-struct store_place cli_repo_place(const struct cli_repo *repo);
+/* G4_EXIT_OK, or a status after a message. */
+int cli_repo_place(const struct cli_repo *repo, struct store_place *place);
 /* Opens it; G4_EXIT_OK, or a status after a message. */
 int cli_repo_open(struct cli_repo *repo, struct store **out);
 /* The secret that was named, or asked for on the terminal, twice when it is a new one. Holds until cli_repo_close(). */
@@ -116,6 +124,23 @@ bool cli_parse_level(const char *text, int *level);
 /* "latest" or "ID", or "ID:/path"; *subpath points into a copy that lives as long as the program. */
 int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *text, struct store_snapshot *snapshot,
 		      const char **subpath);
+
+/*
+ * The snapshots that are named, each once, or with no names all that match; the caller frees them, after an error, too: *list is NULL or theirs.
+ */
+int cli_snapshots_choose(const struct cli_repo *repo, struct store *s, char **names, int count,
+			 struct store_snapshot **list, size_t *found);
+/* A site where this client may append only would keep each old snapshot beside a new one: removing what is not there is refused as well. */
+int cli_may_remove(struct store *s);
+/* Lines of a file, or with "-" of standard input, without their ends. G4_EXIT_OK or a status after a message. */
+int cli_read_lines(const char *command, const char *name, void (*each)(void *user, char *line), void *user);
+int cli_read_patterns(const char *command, const char *name, struct store_excludes *excludes);
+/* "2026-01-31 12:00:00", also with a T, without seconds or time of day: local time, or with a Z behind it UTC. */
+bool cli_parse_time(const char *text, struct store_time *time);
+/* JSON objects. */
+void cli_print_json_snapshot(const struct store_snapshot *snapshot);
+void cli_print_json_node(const char *path, const struct store_node *node);
+void cli_print_json_key(const struct store_key_info *key);
 
 /* Nothing where it should be quiet. */
 void cli_progress_start(const struct cli_repo *repo, struct g4_progress *progress, const char *label);

@@ -74,5 +74,7 @@ struct store_listed {
 	uint64_t bytes;
 };
 int store_list_all(struct store_backend *b, enum store_kind kind, struct store_listed **names, size_t *count);
+/* The one name of a kind that begins with `text`. NONE: there is none, or several. */
+int store_find_name(struct store_backend *b, enum store_kind kind, const char *text, struct store_id *name);
 
 #endif

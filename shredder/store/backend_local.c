@@ -609,3 +609,25 @@ int store_list_all(struct store_backend *b, enum store_kind kind, struct store_l
 	*count = c.count;
 	return 0;
 }
+
+int store_find_name(struct store_backend *b, enum store_kind kind, const char *text, struct store_id *name)
+{
+	struct store_listed *names;
+	size_t count, found = 0;
+	char hex[STORE_HEX_BYTES];
+	const int rc = store_list_all(b, kind, &names, &count);
+
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < count && text[0] != 0; i++) {
+		if (strncmp(store_hex(&names[i].name, hex), text, strlen(text)) != 0)
+			continue;
+		*name = names[i].name;
+		found++;
+	}
+	free(names);
+	if (found == 1)
+		return 0;
+	return found == 0 ? store_fail(STORE_E_NONE, "there is no %s '%s'", store_kind_word(kind), text) :
+			    store_fail(STORE_E_NONE, "'%s' is the beginning of %zu names: say more of it", text, found);
+}

@@ -13,6 +13,7 @@
  * A site of ours keeps for a while what came of an upload that was cut off, and answers how much that is in "Shredder-Received" when it is
  * asked for the file. Then the rest is sent, with "Content-Range", and nothing that another server would not understand before.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,8 @@
 #define FIRST_WAIT_NS (UINT64_C(250) * 1000000)
 #define LAST_WAIT_NS (UINT64_C(15) * 1000000000)
 #define SILENCE_S 60L
+/* As much of a body as is sent at a time where there is a limit: a second, of the least one. */
+#define PIECE_BYTES STORE_LIMIT_MIN
 /* What is shorter is sent again as a whole. */
 #define RESUMED_BYTES (64 * G4_KIB)
 
@@ -42,12 +45,19 @@ struct line {
 	struct line *next;
 };
 
+/* What may be sent or received a second. */
+struct rate {
+	uint64_t limit;	  /* 0: anything */
+	uint64_t next_ns; /* when all that came before has had its time; guarded by `mutex` */
+};
+
 struct rest {
 	struct store_backend base;
 	char *url; /* ends with a slash */
 	char *identity, *site_key;
 	pthread_mutex_t mutex;
 	struct line *lines;
+	struct rate up, down;
 	bool spoken; /* the server answered once: then it is worth waiting for */
 };
 
@@ -68,9 +78,26 @@ struct request {
 	curl_off_t length;
 	uint64_t received; /* what a site of ours says that it has of a file that is not there */
 	CURL *curl;
+	struct rest *rest;
 };
 
 /* ------------------------------------------------------------------------------------------------------ one request */
+
+/* Waits until so many bytes more are within the limit; requests side by side share it. */
+static void wait_for_rate(struct rest *rest, struct rate *rate, uint64_t bytes)
+{
+	if (rate->limit == 0 || bytes == 0)
+		return;
+	pthread_mutex_lock(&rest->mutex);
+	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
+	if (rate->next_ns < now)
+		rate->next_ns = now;
+	rate->next_ns += (uint64_t)((double)bytes * 1e9 / (double)rate->limit);
+	const struct timespec until = {(time_t)(rate->next_ns / 1000000000), (long)(rate->next_ns % 1000000000)};
+	pthread_mutex_unlock(&rest->mutex);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
 
 static size_t receive(char *data, size_t one, size_t count, void *user)
 {
@@ -78,6 +105,7 @@ static size_t receive(char *data, size_t one, size_t count, void *user)
 	const size_t bytes = one * count;
 	long status = 0;
 
+	wait_for_rate(r->rest, &r->rest->down, bytes);
 	curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status >= 300) { /* words, of which some are shown */
 		const size_t used = strlen(r->answer);
@@ -101,8 +129,10 @@ static size_t receive(char *data, size_t one, size_t count, void *user)
 static size_t give(char *to, size_t one, size_t count, void *user)
 {
 	struct request *r = (struct request *)user;
-	const size_t bytes = (size_t)g4_min64(one * count, r->send_bytes - r->sent);
+	const uint64_t most = r->rest->up.limit == 0 ? one * count : g4_min64(one * count, PIECE_BYTES);
+	const size_t bytes = (size_t)g4_min64(most, r->send_bytes - r->sent);
 
+	wait_for_rate(r->rest, &r->rest->up, bytes);
 	memcpy(to, r->send + r->sent, bytes);
 	r->sent += bytes;
 	return bytes;
@@ -214,6 +244,9 @@ static CURLcode perform(struct rest *rest, const char *path, struct request *r)
 	r->status = 0;
 	r->length = -1;
 	r->curl = curl;
+	r->rest = rest;
+	if (r->send_bytes < RESUMED_BYTES) /* which does not come by give() */
+		wait_for_rate(rest, &rest->up, r->send_bytes);
 	const CURLcode code = curl_easy_perform(curl);
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &r->status);
 	curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &r->length);
@@ -502,6 +535,8 @@ int store_backend_rest(const struct store_place *place, struct store_backend **o
 	rest->base.path = store_rest_shown(place->path);
 	rest->identity = place->identity != NULL ? store_strdup(place->identity) : NULL;
 	rest->site_key = place->site_key != NULL ? store_strdup(place->site_key) : NULL;
+	rest->up.limit = place->upload_limit;
+	rest->down.limit = place->download_limit;
 	pthread_mutex_init(&rest->mutex, NULL);
 	*out = &rest->base;
 	return 0;

@@ -21,6 +21,7 @@
 #include "chunk/devices.h"
 #include "store/backend.h"
 #include "store/backup_parts.h"
+#include "store/maintain.h"
 
 #define FILE_JOBS_MAX 256
 
@@ -60,6 +61,37 @@ char *store_absolute(const char *path)
 	return out;
 }
 
+/* A change counts at or below what was backed up; above that, directories are only on the way, and change with what else they have. */
+static int count_change(void *user, enum store_change change, const char *path, const struct store_node *left,
+			const struct store_node *right)
+{
+	const struct store_snapshot *snapshot = (const struct store_snapshot *)user;
+	const size_t bytes = strlen(path);
+
+	for (size_t i = 0; i < snapshot->paths_count && change == STORE_METADATA; i++)
+		if (strncmp(snapshot->paths[i], path, bytes) == 0 && snapshot->paths[i][bytes] == '/')
+			return 0;
+	return left != NULL || right != NULL ? 1 : 0;
+}
+
+/* Whether a restore of what was backed up gives the same; 1 or 0, or an error. All that is new can be read. */
+static int same_as_parent(struct backup *op, struct store_snapshot *snapshot)
+{
+	const struct store_snapshot *parent = op->options->parent;
+	struct store_codec codec;
+
+	if (parent == NULL || snapshot->unread != 0 || parent->unread != 0 ||
+	    snapshot->owners.list.size != parent->owners.list.size ||
+	    (parent->owners.list.size > 0 &&
+	     memcmp(snapshot->owners.list.data, parent->owners.list.data, parent->owners.list.size) != 0))
+		return 0;
+	const struct store_content before = store_snapshot_root(parent), after = store_snapshot_root(snapshot);
+	store_codec_init(&codec, 0);
+	const int rc = store_diff(op->s, &codec, &before, &after, count_change, snapshot);
+	store_codec_free(&codec);
+	return rc < 0 ? rc : rc == 0;
+}
+
 static int make_snapshot(struct backup *op, char **paths, size_t count, struct store_snapshot *snapshot)
 {
 	const struct store_backup_options *o = op->options;
@@ -91,7 +123,11 @@ static int make_snapshot(struct backup *op, char **paths, size_t count, struct s
 	snapshot->program = store_strdup("shredder " G4_VERSION);
 	if (op->s->version >= STORE_VERSION_OWNERS)
 		store_owners_of(op->owners, &snapshot->owners);
-	return o->dry_run ? 0 : store_snapshot_put(op->s, snapshot);
+	if (o->dry_run)
+		return 0;
+	const int same = o->skip_unchanged ? same_as_parent(op, snapshot) : 0;
+	op->stats->skipped = same == 1;
+	return same < 0 ? same : same == 1 ? 0 : store_snapshot_put(op->s, snapshot);
 }
 
 static void fill_stats(struct backup *op, struct store_backup_stats *stats)
@@ -267,7 +303,7 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 	store_raise_descriptors();
 	memset(snapshot, 0, sizeof(*snapshot));
 	memset(stats, 0, sizeof(*stats));
-	snapshot->time = store_now();
+	snapshot->time = options->time != NULL ? *options->time : store_now();
 	op->s = s;
 	op->options = options;
 	op->stats = stats;
@@ -296,6 +332,8 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 		op->keeping.packer = options->dry_run ? NULL : store_packer_open(s);
 		rc = run(op, store_threads(options->threads), paths, count);
 	}
+	if (rc == 0 && options->was_read != NULL)
+		rc = options->was_read(options->user);
 	if (rc == 0 && op->keeping.packer != NULL)
 		rc = store_packer_finish(op->keeping.packer);
 	if (rc == 0 && !op->root_complete)

@@ -20,7 +20,8 @@ struct store_backup_stats {
 	uint64_t written_bytes;			     /* packs and index files */
 	uint64_t unread;			     /* files and directories that could not be read */
 	uint64_t changed;			     /* while they were read */
-	uint64_t done_bytes;			     /* read or taken over so far, holes included */
+	bool skipped;		 /* the snapshot would have been its parent once more, and was not stored */
+	uint64_t done_bytes;	 /* read or taken over so far, holes included */
 	uint64_t expected_bytes; /* how much that will be: the parent's files, or what was measured; 0: not known yet */
 	struct shredder_service_state gpus; /* zeros where none were asked for; at the end only */
 };
@@ -38,6 +39,10 @@ struct store_backup_options {
 	const char *host;
 	char **tags;
 	size_t tags_count;
+	const struct store_time *time; /* that the snapshot has; NULL: now */
+	/* Called when everything was read, before the snapshot is stored; anything but 0, with a sentence, ends the backup without one. NULL: nothing. */
+	int (*was_read)(void *user);
+	bool skip_unchanged; /* no snapshot where a restore of the parent would give the same; not in a dry run */
 	const struct store_snapshot *parent; /* NULL: everything is read */
 	bool one_file_system, dry_run;
 	const char *resume_folder; /* notes about files of resume_bytes and more (resume.h); NULL: none are taken */
@@ -59,7 +64,7 @@ struct store_backup_options {
 };
 
 /*
- * 0 and the snapshot, which is stored unless dry_run; `stats` also after an error. Files that cannot be read are told, counted and
+ * 0 and the snapshot, which is stored unless dry_run, or stats->skipped. `stats` also after an error. Files that cannot be read are told, counted and
  * left out. The lock and the index are the caller's.
  */
 int store_backup(struct store *s, const struct store_backup_options *options, struct store_snapshot *snapshot,

@@ -5,23 +5,17 @@
 
 #include "store/backup_parts.h"
 
+static const char *above(const void **at)
+{
+	const struct backup_folder *folder = (const struct backup_folder *)*at;
+
+	*at = folder != NULL ? folder->parent : NULL;
+	return folder != NULL ? folder->name : NULL;
+}
+
 char *backup_path(const struct backup_folder *folder, const char *name)
 {
-	size_t bytes = strlen(name) + 2;
-	const struct backup_folder *at;
-
-	for (at = folder; at != NULL; at = at->parent)
-		bytes += strlen(at->name) + 1;
-	char *path = (char *)store_alloc(bytes), *end = path + bytes - 1 - strlen(name);
-	memcpy(end, name, strlen(name));
-	for (at = folder; at != NULL && at->parent != NULL; at = at->parent) {
-		*--end = '/';
-		end -= strlen(at->name);
-		memcpy(end, at->name, strlen(at->name));
-	}
-	*--end = '/';
-	memmove(path, end, strlen(end) + 1);
-	return path;
+	return store_path_up(folder, name, above);
 }
 
 void backup_fail(struct backup *op, int rc)

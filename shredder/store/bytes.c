@@ -33,6 +33,24 @@ char *store_strdup(const char *text)
 	return (char *)check_memory(strdup(text));
 }
 
+char *store_path_up(const void *folder, const char *name, const char *(*above)(const void **folder))
+{
+	size_t bytes = strlen(name) + 1;
+	const void *at = folder;
+	const char *part;
+
+	while ((part = above(&at)) != NULL)
+		bytes += strlen(part) + 1;
+	char *path = (char *)store_alloc(bytes), *end = path + bytes - 1 - strlen(name);
+	memcpy(end, name, strlen(name));
+	for (at = folder; (part = above(&at)) != NULL;) {
+		*--end = '/';
+		end -= strlen(part);
+		memcpy(end, part, strlen(part));
+	}
+	return path;
+}
+
 void store_buf_free(struct store_buf *buf)
 {
 	free(buf->data);

@@ -12,6 +12,12 @@ void *store_alloc_aligned(size_t alignment, size_t bytes);
 void *store_realloc(void *memory, size_t bytes);
 char *store_strdup(const char *text);
 
+/*
+ * "A/B/NAME" of a name in a folder that knows the one above it: above() gives a folder's name and moves on to the one above, NULL behind the last
+ * one. The caller frees it.
+ */
+char *store_path_up(const void *folder, const char *name, const char *(*above)(const void **folder));
+
 /* Zero is an empty one. */
 struct store_buf {
 	uint8_t *data;

@@ -9,7 +9,7 @@
 
 static const char magic[8] = {'s', 'h', 'r', 'e', 'd', 'd', 'e', 'r'};
 
-static const char *kind_word(enum store_kind kind)
+const char *store_kind_word(enum store_kind kind)
 {
 	switch (kind) {
 #define KIND_CASE(name, number, folder, what)                                                                          \
@@ -46,7 +46,7 @@ int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *
 	store_prefix_make(wanted, kind, *version, *encrypted);
 	if (*version == 0 || memcmp(prefix, wanted, sizeof(wanted)) != 0)
 		return store_fail(STORE_E_DAMAGED, "%s is damaged: its first bytes are not those of a %s", what,
-				  kind_word(kind));
+				  store_kind_word(kind));
 	return 0;
 }
 
@@ -55,9 +55,9 @@ const char *store_describe(enum store_kind kind, const struct store_id *name, ch
 	char hex[STORE_HEX_BYTES];
 
 	if (kind == STORE_CONFIG)
-		snprintf(text, 80, "%s", kind_word(kind));
+		snprintf(text, 80, "%s", store_kind_word(kind));
 	else
-		snprintf(text, 80, "%s %.16s", kind_word(kind), store_hex(name, hex));
+		snprintf(text, 80, "%s %.16s", store_kind_word(kind), store_hex(name, hex));
 	return text;
 }
 
@@ -131,7 +131,7 @@ static int make_file(struct store *s, enum store_kind kind, const struct store_b
 	struct store_buf packed = {0}, file = {0};
 
 	if (body->size > STORE_BODY_MAX)
-		return store_fail(STORE_E_INVAL, "the %s would be larger than it may be", kind_word(kind));
+		return store_fail(STORE_E_INVAL, "the %s would be larger than it may be", store_kind_word(kind));
 	store_body_pack(body, &packed);
 	store_prefix_make(store_buf_reserve(&file, STORE_PREFIX_BYTES), kind, s->version, s->encrypted);
 	file.size = STORE_PREFIX_BYTES;

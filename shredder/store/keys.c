@@ -194,17 +194,45 @@ int store_key_list(struct store *s, struct store_key_info **list, size_t *count)
 	return rc;
 }
 
+/*
+ * A change of parity that was cut off leaves a key in two files with other parity: removing one of them would leave what it opens with open.
+ * Of those the one that is named goes last, so that who is cut off here can name it again.
+ */
 int store_key_remove(struct store *s, const struct store_id *name)
 {
+	struct store_buf file = {0}, other = {0};
 	struct store_listed *names;
-	size_t count;
+	size_t count, twins = 0;
 	int rc = store_list_all(s->backend, STORE_KEY, &names, &count);
 
-	free(names);
 	if (rc != 0)
 		return rc;
-	if (count <= 1)
-		return store_fail(STORE_E_INVAL, "this is the last key: without it nothing could be read any more");
-	rc = s->backend->ops->remove(s->backend, STORE_KEY, name);
+	/* what cannot be read has no twin that could */
+	const bool readable = store_own_get(s, STORE_KEY, name, &file) == 0;
+	for (size_t i = 0; i < count && readable; i++) {
+		const bool same = !store_id_equal(&names[i].name, name) &&
+				  store_own_get(s, STORE_KEY, &names[i].name, &other) == 0 && other.size == file.size &&
+				  memcmp(other.data, file.data, file.size) == 0;
+
+		if (same)
+			names[twins++].name = names[i].name;
+	}
+	if (count <= twins + 1)
+		rc = store_fail(STORE_E_INVAL, "this is the last key: without it nothing could be read any more");
+	for (size_t i = 0; i < twins && rc == 0; i++)
+		rc = s->backend->ops->remove(s->backend, STORE_KEY, &names[i].name);
+	if (rc == 0)
+		rc = s->backend->ops->remove(s->backend, STORE_KEY, name);
+	free(names);
+	store_buf_free(&file);
+	store_buf_free(&other);
 	return rc == 0 ? s->backend->ops->settle(s->backend, STORE_KEY) : rc;
+}
+
+int store_key_replace(struct store *s, const struct store_secret *secret, struct store_id *name)
+{
+	const struct store_id old = s->key_name;
+	const int rc = store_key_add(s, secret, name);
+
+	return rc == 0 ? store_key_remove(s, &old) : rc;
 }

@@ -135,6 +135,15 @@ static int read_lock(struct store *s, const struct store_id *name, struct body *
 	return rc;
 }
 
+int store_lock_get(struct store *s, const struct store_id *name, struct store_lock_info *info)
+{
+	struct body body;
+	const int rc = read_lock(s, name, &body);
+
+	*info = body.info;
+	return rc;
+}
+
 /* LOCKED when another lock than `own` stands in the way. Dead ones are removed. */
 static int look_around(struct store *s, bool exclusive, const struct store_id *own)
 {

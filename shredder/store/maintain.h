@@ -90,6 +90,9 @@ typedef int store_diff_fn(void *user, enum store_change change, const char *path
 int store_diff(struct store *s, struct store_codec *codec, const struct store_content *left,
 	       const struct store_content *right, store_diff_fn *each, void *user);
 
+/* The path of an entry of a directory, which has "" or "/a"; the caller frees it. */
+char *store_node_path(const char *path, const struct store_node *node);
+
 /* ---- every entry below a directory, in order, directories before what they hold */
 typedef int store_visit_fn(void *user, const char *path, const struct store_node *node);
 /* `each` gives 0 to go on, 1 not to go into this directory, or a code that ends it. path: of `content`, "" or "/a". */

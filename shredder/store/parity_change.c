@@ -30,6 +30,8 @@ struct changing {
 	uint32_t keep_room;
 	struct store_id *old; /* packs of this batch */
 	size_t old_count;
+	struct store_id *fresh; /* that the batch has written, and no index names yet */
+	size_t fresh_count;
 	uint64_t batch_bytes, batch_most;
 	uint64_t done, total;
 };
@@ -96,6 +98,26 @@ static void keep_pack(struct changing *c, uint32_t number, bool keep)
 	c->keep[number] = keep;
 }
 
+/* Whether there are other index files than these, or nobody can tell: writing one may fail behind the moment from which it is there. */
+static bool index_changed(struct store_backend *b, const struct store_listed *old, size_t old_count)
+{
+	struct store_listed *now;
+	char text[STORE_TEXT_BYTES];
+	size_t count;
+	bool changed;
+
+	snprintf(text, sizeof(text), "%s", store_message());
+	changed = store_list_all(b, STORE_INDEX, &now, &count) != 0;
+	if (!changed) {
+		changed = count != old_count;
+		for (size_t i = 0; i < count && !changed; i++)
+			changed = !store_id_equal(&now[i].name, &old[i].name);
+		free(now);
+	}
+	store_fail(STORE_E_IO, "%s", text);
+	return changed;
+}
+
 /* The index names the batch's new packs, and nothing names the old ones any more: they go. */
 static int end_batch(struct changing *c)
 {
@@ -107,6 +129,8 @@ static int end_batch(struct changing *c)
 
 	if (rc == 0)
 		rc = store_index_rewrite(c->s, c->keep, &names, &names_count);
+	if (rc == 0 || index_changed(b, old, old_count))
+		c->fresh_count = 0;
 	for (size_t i = 0; i < old_count && rc == 0; i++) {
 		bool again = false;
 
@@ -129,6 +153,7 @@ static int end_batch(struct changing *c)
 static int change_pack(struct changing *c, uint32_t number)
 {
 	const struct store_pack pack = store_pack_at(c->s, number);
+	const uint32_t count = store_pack_count(c->s);
 	struct store_id name;
 	const int changed = change_bytes(c, STORE_PACK, &pack.name, &name);
 
@@ -140,7 +165,12 @@ static int change_pack(struct changing *c, uint32_t number)
 	int rc = c->s->backend->ops->put(c->s->backend, STORE_PACK, &name, c->file.data, c->file.size);
 	if (rc != 0)
 		return rc;
-	keep_pack(c, store_index_pack(c->s, &name, c->file.size), true);
+	const uint32_t fresh = store_index_pack(c->s, &name, c->file.size);
+	keep_pack(c, fresh, true);
+	if (fresh >= count) { /* else an index has it already: one that was cut off */
+		c->fresh = (struct store_id *)store_realloc(c->fresh, (c->fresh_count + 1) * sizeof(*c->fresh));
+		c->fresh[c->fresh_count++] = name;
+	}
 	keep_pack(c, number, false);
 	c->old = (struct store_id *)store_realloc(c->old, (c->old_count + 1) * sizeof(*c->old));
 	c->old[c->old_count++] = pack.name;
@@ -148,6 +178,18 @@ static int change_pack(struct changing *c, uint32_t number)
 	c->change->bytes += c->file.size;
 	c->batch_bytes += c->file.size;
 	return c->batch_bytes >= c->batch_most ? end_batch(c) : 0;
+}
+
+/* After a failure, of a full disk most often: what was written in vain would fill it until somebody prunes. The old packs are all there. */
+static void drop_fresh(struct changing *c)
+{
+	char text[STORE_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "%s", store_message());
+	for (size_t i = 0; i < c->fresh_count; i++)
+		if (c->s->backend->ops->remove(c->s->backend, STORE_PACK, &c->fresh[i]) != 0)
+			break; /* prune removes them */
+	store_fail(STORE_E_IO, "%s", text);
 }
 
 static int change_packs(struct changing *c)
@@ -183,12 +225,13 @@ int store_parity_set(struct store *s, uint32_t parity, struct store_parity_chang
 		rc = change_others(&c, STORE_KEY);
 	if (rc == 0)
 		rc = change_others(&c, STORE_SNAPSHOT);
-	if (rc == 0)
-		rc = change_packs(&c);
+	if (rc == 0 && (rc = change_packs(&c)) != 0)
+		drop_fresh(&c);
 	if (rc == 0)
 		rc = s->backend->ops->clean(s->backend);
 	free(c.keep);
 	free(c.old);
+	free(c.fresh);
 	store_buf_free(&c.file);
 	return rc;
 }

@@ -318,7 +318,12 @@ static void restore_file(struct restore *op, struct restore_folder *folder, cons
 		return;
 	}
 	int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	if (fd < 0 && errno == EACCES && unlinkat(folder->fd, name, 0) == 0) /* a file without write permission */
+	/* one that has come into the way since, or has got another name: that must not change with it */
+	const bool linked = fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink > 1;
+	if (linked)
+		close(fd);
+	/* or a file without write permission */
+	if ((linked || (fd < 0 && errno == EACCES)) && unlinkat(folder->fd, name, 0) == 0)
 		fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
 		restore_note_errno(op, folder, name, "making the file");
@@ -821,6 +826,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	op->options = options;
 	if (stat(s->backend->path, &op->repository) != 0)
 		op->repository.st_ino = 0;
+	restore_spare(op);
 	op->as_root = geteuid() == 0 && !options->no_owner;
 	op->owners = options->owner_names ? store_owner_map_new(&snapshot->owners) : NULL;
 	op->linked = (struct restore_linked **)store_alloc(LINK_ROWS * sizeof(*op->linked));
@@ -841,6 +847,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	store_pool_close(op->pool);
 	free_linked(op);
 	store_owner_map_free(op->owners);
+	free(op->spared);
 	for (uint32_t i = 0; i <= threads; i++) {
 		store_codec_free(&workers[i].codec);
 		store_buf_free(&workers[i].blob);

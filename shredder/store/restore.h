@@ -32,6 +32,9 @@ struct store_restore_options {
 	size_t includes_count;
 	enum store_overwrite overwrite;
 	bool delete_others; /* of directories that are restored into: what the snapshot does not have, as far as excludes and includes take it */
+	const char *const
+		*spared; /* paths on this machine of files that delete_others leaves, whatever the snapshot has */
+	size_t spared_count;
 	bool dry_run;
 	bool no_owner;	  /* owners stay the caller's; always so without root */
 	bool owner_names; /* owners are those who have their names here, where the snapshot says them */

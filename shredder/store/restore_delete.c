@@ -4,8 +4,11 @@
  *
  * Only a name that stands between two that the snapshot has, in a list that was authenticated and is sorted, is known to be missing there: what
  * cannot be read deletes nothing. Every name is looked at and removed relative to the descriptor of its directory, and no link is followed, so
- * nothing outside of the target goes, whoever exchanges directories for links meanwhile. What is mounted below the target stays, and so does
- * the repository.
+ * nothing outside of the target goes, whoever exchanges directories for links meanwhile. What is mounted below the target stays, and so do
+ * the repository and the files that open it.
+ *
+ * Where a directory takes letters of either case for one, a name that the snapshot has is there under another one. Such a directory shows
+ * by a name of it that is found with another case; of its names those stay that are the same inode as one of the snapshot's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +18,9 @@
 
 #include "store/names.h"
 #include "store/restore_parts.h"
+
+/* Of names of a folder: nothing is known, each is its own, or several are one. */
+enum { UNKNOWN, PLAIN, FOLDS };
 
 /* A directory that is emptied. */
 struct level {
@@ -31,6 +37,9 @@ struct deletion {
 	struct store_buf path; /* of what is looked at now, with a zero behind it that does not count */
 	struct level *levels;
 	size_t depth, room;
+	int names; /* FOLDS: the folder takes several for one */
+	struct restore_inode *ours;
+	size_t ours_count;
 };
 
 enum outcome { GONE, LEFT, ENTERED };
@@ -48,6 +57,44 @@ bool restore_is_mounted(int fd)
 	struct statx st;
 
 	return statx(fd, "", AT_EMPTY_PATH, 0, &st) != 0 || (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+static void add_inode(struct restore_inode **list, size_t *count, const struct stat *st)
+{
+	if ((*count & (*count - 1)) == 0) /* a power of two: it is full */
+		*list = (struct restore_inode *)store_realloc(*list, (*count == 0 ? 1 : 2 * *count) * sizeof(**list));
+	(*list)[(*count)++] = (struct restore_inode){st->st_dev, st->st_ino};
+}
+
+static int compare_inodes(const void *left, const void *right)
+{
+	const struct restore_inode *a = (const struct restore_inode *)left, *b = (const struct restore_inode *)right;
+
+	if (a->device != b->device)
+		return a->device < b->device ? -1 : 1;
+	return (a->inode > b->inode) - (a->inode < b->inode);
+}
+
+static bool has_inode(const struct restore_inode *list, size_t count, const struct stat *st)
+{
+	const struct restore_inode wanted = {st->st_dev, st->st_ino};
+
+	return count > 0 && bsearch(&wanted, list, count, sizeof(*list), compare_inodes) != NULL;
+}
+
+void restore_spare(struct restore *op)
+{
+	const struct store_restore_options *o = op->options;
+	struct stat st;
+
+	for (size_t i = 0; i < o->spared_count; i++) {
+		if (stat(o->spared[i], &st) == 0)
+			add_inode(&op->spared, &op->spared_count, &st);
+		if (lstat(o->spared[i], &st) == 0 && S_ISLNK(st.st_mode))
+			add_inode(&op->spared, &op->spared_count, &st);
+	}
+	if (op->spared_count > 0)
+		qsort(op->spared, op->spared_count, sizeof(*op->spared), compare_inodes);
 }
 
 bool restore_is_repository(const struct restore *op, int fd)
@@ -150,6 +197,9 @@ static enum outcome enter(struct deletion *d, int parent, bool included)
 	}
 	if (!restore_selects(d->op, path_of(d), S_ISDIR(st.st_mode), &included) || !included)
 		return LEFT;
+	if (has_inode(d->op->spared, d->op->spared_count, &st) ||
+	    (d->depth == 0 && d->names == FOLDS && has_inode(d->ours, d->ours_count, &st)))
+		return LEFT;
 	if (S_ISDIR(st.st_mode))
 		return enter_directory(d, parent, included);
 	return delete_name(d, parent, false) ? GONE : LEFT;
@@ -217,6 +267,7 @@ static void end(struct deletion *d)
 {
 	store_buf_free(&d->path);
 	free(d->levels);
+	free(d->ours);
 }
 
 int restore_delete_directory(struct restore *op, const struct restore_folder *folder, const char *name,
@@ -255,6 +306,63 @@ static struct store_names *list_folder(struct restore *op, const struct restore_
 	return names;
 }
 
+/* Whether a name that is there is found with its letters' case changed, too. What has no letters cannot tell, and has no other case either. */
+static int look_at_case(int fd, const char *name)
+{
+	char other[STORE_NAME_MAX + 1];
+	struct stat st, again;
+	bool letters = false, plain = true;
+	size_t i = 0;
+
+	for (; name[i] != 0 && i < STORE_NAME_MAX; i++) {
+		const bool letter = (name[i] | 32) >= 'a' && (name[i] | 32) <= 'z';
+
+		other[i] = letter ? (char)(name[i] ^ 32) : name[i];
+		letters = letters || letter;
+		plain = plain && (name[i] & 128) == 0;
+	}
+	other[i] = 0;
+	if (!letters)
+		return plain ? UNKNOWN : FOLDS; /* letters that only the file system knows */
+	return fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			       fstatat(fd, other, &again, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == again.st_ino &&
+			       st.st_dev == again.st_dev ?
+		       FOLDS :
+		       PLAIN;
+}
+
+/*
+ * Before the first name goes that the snapshot does not have: whether the folder folds names, and if it does, which inodes the snapshot's names lead
+ * to. 0, or an error.
+ */
+static int learn_folding(struct deletion *d, struct store_codec *codec, const struct store_content *content,
+			 const char *name)
+{
+	const int fd = d->folder->fd;
+	struct store_dir dir;
+	struct store_node node;
+	struct stat st;
+	char text[STORE_NAME_MAX + 1];
+	int more;
+
+	if (d->names != UNKNOWN)
+		return 0;
+	d->names = look_at_case(fd, name);
+	if (d->names != FOLDS)
+		return 0;
+	store_dir_open(&dir, d->op->s, codec, content);
+	while ((more = store_dir_next(&dir, &node)) == 1) {
+		memcpy(text, node.name, node.name_bytes);
+		text[node.name_bytes] = 0;
+		if (fstatat(fd, text, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			add_inode(&d->ours, &d->ours_count, &st);
+	}
+	store_dir_close(&dir);
+	if (d->ours_count > 0)
+		qsort(d->ours, d->ours_count, sizeof(*d->ours), compare_inodes);
+	return more;
+}
+
 void restore_delete_others(struct restore *op, struct store_codec *codec, const struct restore_folder *folder,
 			   const struct store_content *content, const char *path, bool included)
 {
@@ -276,8 +384,11 @@ void restore_delete_others(struct restore *op, struct store_codec *codec, const 
 		while (more == 1 && (order = store_name_compare(node.name, node.name_bytes, (const uint8_t *)name,
 								strlen(name))) < 0)
 			more = store_dir_next(&dir, &node);
-		if (more == 0 || (more == 1 && order != 0))
-			delete_all(&d, name, included);
+		if (more < 0 || (more == 1 && order == 0))
+			continue;
+		if ((rc = learn_folding(&d, codec, content, name)) < 0)
+			break;
+		delete_all(&d, name, included);
 	}
 	if (more < 0 || rc < 0)
 		restore_note(op, folder, ".", store_message());

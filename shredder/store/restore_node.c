@@ -9,27 +9,17 @@
 
 #include "store/restore_parts.h"
 
-static char *path_of(const struct restore_folder *folder, const char *name)
+static const char *above(const void **at)
 {
-	size_t bytes = strlen(name) + 2;
-	const struct restore_folder *at;
+	const struct restore_folder *folder = (const struct restore_folder *)*at;
 
-	for (at = folder; at != NULL; at = at->parent)
-		bytes += strlen(at->name) + 1;
-	char *path = (char *)store_alloc(bytes), *end = path + bytes - 1 - strlen(name);
-	memcpy(end, name, strlen(name));
-	for (at = folder; at != NULL; at = at->parent) {
-		*--end = '/';
-		end -= strlen(at->name);
-		memcpy(end, at->name, strlen(at->name));
-	}
-	memmove(path, end, strlen(end) + 1);
-	return path;
+	*at = folder != NULL ? folder->parent : NULL;
+	return folder != NULL ? folder->name : NULL;
 }
 
 void restore_note(struct restore *op, const struct restore_folder *folder, const char *name, const char *sentence)
 {
-	char *path = path_of(folder, name);
+	char *path = store_path_up(folder, name, above);
 
 	atomic_fetch_add(&op->errors, 1);
 	pthread_mutex_lock(&op->notes);

@@ -12,6 +12,11 @@
 struct restore_linked;
 struct store_pool;
 
+struct restore_inode {
+	dev_t device;
+	ino_t inode;
+};
+
 /* A directory that is open: kept while something in it is not complete. */
 struct restore_folder {
 	struct restore_folder *parent;
@@ -28,7 +33,9 @@ struct restore {
 	const struct store_restore_options *options;
 	struct store_owner_map *owners; /* NULL: numbers stay */
 	bool as_root;
-	struct stat repository; /* st_ino 0: not on this machine */
+	struct stat repository;	      /* st_ino 0: not on this machine */
+	struct restore_inode *spared; /* that options->spared leads to, and links on the way */
+	size_t spared_count;
 	struct store_pool *pool;
 	pthread_mutex_t notes;
 	struct restore_linked **linked;
@@ -51,6 +58,8 @@ void restore_set_closed(struct restore *op, const struct restore_folder *folder,
 /* ---- restore_delete.c */
 /* False: the snapshot was made of things in this directory, not of it, so what else there was is not known. path: in the snapshot, "/a". */
 bool restore_knows(const struct store_snapshot *snapshot, const char *path);
+/* Looks at options->spared. The caller frees op->spared. */
+void restore_spare(struct restore *op);
 /* The repository is open there, or it cannot be known. */
 bool restore_is_repository(const struct restore *op, int fd);
 /* Something is mounted there, be it of the same file system. */

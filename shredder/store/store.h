@@ -99,6 +99,8 @@ enum store_kind {
 #undef STORE_KIND_ENUM
 };
 const char *store_kind_name(enum store_kind kind);
+/* What a sentence calls it. */
+const char *store_kind_word(enum store_kind kind);
 
 enum store_blob_type { STORE_DATA = 1, STORE_TREE = 2 };
 
@@ -133,8 +135,11 @@ struct store_place {
 	const char *identity; /* remote ones: a file with this client's key and certificate; NULL: none */
 	const char *
 		site_key; /* and the only key that the site may have, "sha256//..."; NULL: a certificate as browsers take it */
+	uint64_t upload_limit, download_limit; /* remote ones: bytes a second, of all requests together; 0: none */
 };
 #define STORE_REST_PREFIX "rest:"
+/* The least limit: below it, a request would be silent for so long that it looks broken. */
+#define STORE_LIMIT_MIN (UINT64_C(16) * 1024)
 
 /* What opens or makes a key: one of both. */
 struct store_secret {
@@ -199,7 +204,9 @@ struct store_key_info {
 };
 int store_key_add(struct store *s, const struct store_secret *secret, struct store_id *name);
 int store_key_list(struct store *s, struct store_key_info **list, size_t *count);
-/* Refuses the last one. */
+/* Another one instead of that which opened the repository: it is there before the old one goes, so a crash leaves both. */
+int store_key_replace(struct store *s, const struct store_secret *secret, struct store_id *name);
+/* With what a change of parity that was cut off has left of it. Refuses the last one. */
 int store_key_remove(struct store *s, const struct store_id *name);
 
 /* ---- locks */
@@ -211,6 +218,8 @@ struct store_lock_info {
 	char host[65], user[65];
 	bool dead; /* of this host and its process is gone */
 };
+/* What a lock says. */
+int store_lock_get(struct store *s, const struct store_id *name, struct store_lock_info *info);
 /* One lock at a time; kept alive by a thread of its own until store_unlock(). LOCKED. */
 int store_lock(struct store *s, bool exclusive);
 void store_unlock(struct store *s);

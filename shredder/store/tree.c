@@ -55,7 +55,7 @@ void store_part_add(struct store_buf *content, uint64_t *count, const struct sto
 /* Goes past a content; its parts must add up to `size`, and for directories there are no holes. */
 static struct store_content read_content(struct store_in *in, bool directory, uint64_t size)
 {
-	struct store_content content = {.count = store_in_count(in, 2)};
+	struct store_content content = {.count = store_in_count(in, 1)}; /* a hole below 64 bytes is one byte */
 	struct store_part part;
 	uint64_t sum = 0;
 
@@ -418,6 +418,16 @@ int store_snapshot_parse(uint32_t version, const struct store_buf *body, struct 
 	return store_fail(STORE_E_DAMAGED, "it is none");
 }
 
+int store_snapshot_replace(struct store *s, struct store_snapshot *snapshot)
+{
+	const struct store_id old = snapshot->name;
+	const int rc = store_snapshot_put(s, snapshot);
+
+	if (rc != 0 || store_id_equal(&snapshot->name, &old))
+		return rc;
+	return s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &old);
+}
+
 int store_snapshot_get(struct store *s, const struct store_id *name, struct store_snapshot *snapshot)
 {
 	struct store_buf body = {0};
@@ -538,30 +548,6 @@ int store_snapshots(struct store *s, const struct store_filter *filter, struct s
 	return rc;
 }
 
-/* The one name that begins with `text`. */
-static int find_name(struct store *s, const char *text, struct store_id *name)
-{
-	struct store_listed *names;
-	size_t count, found = 0;
-	char hex[STORE_HEX_BYTES];
-	int rc = store_list_all(s->backend, STORE_SNAPSHOT, &names, &count);
-
-	if (rc != 0)
-		return rc;
-	for (size_t i = 0; i < count; i++) {
-		if (strncmp(store_hex(&names[i].name, hex), text, strlen(text)) != 0)
-			continue;
-		*name = names[i].name;
-		found++;
-	}
-	free(names);
-	if (found == 1)
-		return 0;
-	return found == 0 ?
-		       store_fail(STORE_E_NONE, "there is no snapshot '%s'", text) :
-		       store_fail(STORE_E_NONE, "'%s' is the beginning of %zu snapshots: say more of it", text, found);
-}
-
 int store_snapshot_find(struct store *s, const char *text, const struct store_filter *filter,
 			struct store_snapshot *snapshot)
 {
@@ -572,7 +558,7 @@ int store_snapshot_find(struct store *s, const char *text, const struct store_fi
 
 	if (strcmp(text, "latest") != 0) {
 		rc = text[0] == 0 ? store_fail(STORE_E_NONE, "there is no snapshot without a name") :
-				    find_name(s, text, &name);
+				    store_find_name(s->backend, STORE_SNAPSHOT, text, &name);
 		return rc != 0 ? rc : store_snapshot_get(s, &name, snapshot);
 	}
 	rc = store_snapshots(s, filter, &list, &count);

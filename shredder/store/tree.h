@@ -118,6 +118,8 @@ static inline struct store_content store_snapshot_root(const struct store_snapsh
 int store_snapshot_texts(const char *host, char *const *paths, size_t paths_count, char *const *tags,
 			 size_t tags_count);
 int store_snapshot_put(struct store *s, struct store_snapshot *snapshot);
+/* Puts it, whose name is that of the one that it was, and removes that one: a crash leaves both. Where nothing may be removed it fails in between. */
+int store_snapshot_replace(struct store *s, struct store_snapshot *snapshot);
 int store_snapshot_get(struct store *s, const struct store_id *name, struct store_snapshot *snapshot);
 /* version: the repository's. */
 int store_snapshot_parse(uint32_t version, const struct store_buf *body, struct store_snapshot *snapshot);

@@ -5,7 +5,7 @@
 
 #include "store/maintain.h"
 
-static char *join(const char *path, const struct store_node *node)
+char *store_node_path(const char *path, const struct store_node *node)
 {
 	char *whole = (char *)store_alloc(strlen(path) + node->name_bytes + 2);
 
@@ -42,7 +42,7 @@ int store_visit(struct store *s, struct store_codec *codec, const struct store_c
 			depth--;
 			continue;
 		}
-		char *below = join(frame->path, &node);
+		char *below = store_node_path(frame->path, &node);
 		rc = each(user, below, &node);
 		if (rc != 0 || node.type != STORE_NODE_DIR) {
 			free(below);
@@ -110,8 +110,8 @@ static bool same_bytes(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_
 
 static bool same_metadata(const struct store_node *a, const struct store_node *b)
 {
-	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->mtime.seconds == b->mtime.seconds &&
-	       a->mtime.ns == b->mtime.ns &&
+	return a->mode == b->mode && (a->flags & STORE_LINKED) == (b->flags & STORE_LINKED) && a->uid == b->uid &&
+	       a->gid == b->gid && a->mtime.seconds == b->mtime.seconds && a->mtime.ns == b->mtime.ns &&
 	       same_bytes(a->attributes, a->attributes_bytes, b->attributes, b->attributes_bytes);
 }
 
@@ -154,7 +154,7 @@ static int step(struct store *s, struct store_codec *codec, struct diff_frame **
 	const struct store_node *either = left != NULL ? left : right;
 	if (either == NULL)
 		return 0;
-	char *path = join(frame->path, either);
+	char *path = store_node_path(frame->path, either);
 	if (left == NULL)
 		rc = each(user, STORE_ADDED, path, NULL, right);
 	else if (right == NULL)

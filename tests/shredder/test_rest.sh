@@ -56,6 +56,19 @@ says "... is refused" "there is a repository already"
 exits 0 "backup" "$shredder" backup tree
 exits 0 "check" "$shredder" check --read-data
 restored "restore"
+# what takes longer than its limit allows has not kept to it; how much longer depends on the machine
+noise 1500000 7 >limited
+SECONDS=0
+exits 0 "backup with --limit-upload" "$shredder" backup --limit-upload 500K limited
+[ $SECONDS -ge 2 ]
+report $? "... takes the time for it"
+SECONDS=0
+exits 0 "restore with --limit-download" "$shredder" restore --limit-download 500K "latest:$work/limited" --target limited-out
+[ $SECONDS -ge 2 ] && cmp limited limited-out/limited
+report $? "... takes the time for it"
+exits 0 "forget of that" "$shredder" forget latest
+exits 2 "a limit that is too low" "$shredder" snapshots --limit-upload 1K
+one_sentence "... is refused in one sentence"
 echo more >tree/sub/more
 exits 0 "another backup" "$shredder" backup tree
 exits 0 "forget and prune" "$shredder" forget --keep-last 1 --prune --max-unused 0

@@ -137,6 +137,16 @@ equals "... deletes in what was backed up, and not beside it" "above/file above/
 	"$(find above -type f | sort | paste -sd' ')"
 exits 0 "backup again, as the newest" "$shredder" backup tree
 
+# ---- what opens the repository stays
+again
+mkdir -p out/more/keys
+cp key out/more/keys/key
+ln -s keys/key out/more/link
+exits 0 "--delete with the key below the target" "$shredder" restore -k out/more/link "latest:$work/tree" --target out --delete
+equals "... leaves it, and the link to it" "out/more out/more/keys out/more/keys/key out/more/link" "$(find out/more | sort | paste -sd' ')"
+exits 0 "... and without it" restore --delete
+equals "... deletes both" "" "$(find out -name more)"
+
 # ---- what is mounted stays
 if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
 	again
@@ -214,4 +224,13 @@ exits 2 "--overwrite of another word" restore --overwrite sometimes
 one_sentence "... is refused in one sentence"
 exits 2 "--overwrite never --verify" restore --overwrite never --verify
 one_sentence "... is refused in one sentence"
+
+# a hole that takes one byte of its entry, as the last thing of a directory
+mkdir short
+truncate -s 10 short/hole
+exits 0 "backup of a hole of 10 bytes" "$shredder" backup short
+exits 0 "check" "$shredder" check
+exits 0 "restore of it" "$shredder" restore "latest:$work/short" --target short-out --verify
+cmp short/hole short-out/hole
+report $? "... is what it was"
 finish

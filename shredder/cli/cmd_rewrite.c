@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shredder rewrite, repair and recover: snapshots without what somebody does not want in them, without what the repository has lost, and of
+ * directories that no snapshot has any more. A new snapshot comes first, an old one goes after it: a crash between the two leaves both.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/repo.h"
+#include "store/rewrite.h"
+
+#define REWRITE_SHARED_HELP                                                                                            \
+	"      --forget           remove the old snapshot when the new one is there\n"                                 \
+	"  -n, --dry-run          tell what would be left out, and change nothing\n"
+
+const char cli_help_rewrite[] =
+	"[OPTION]... [SNAPSHOT]...\n\n"
+	"Makes new snapshots of those that are named, or of all that match, without what is excluded, or of another host or time.\n"
+	"The old ones stay, and the new ones have the tag 'rewritten', unless --forget is given; 'shredder prune' removes what is in\n"
+	"none any more.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+	"  -e, --exclude PATTERN  leave out what matches, as for backup; \"/...\" from the root of the snapshot\n"
+	"      --iexclude PATTERN  the same, letters of either case alike\n"
+	"      --exclude-file FILE  patterns, one a line\n"
+	"      --new-host NAME    of this host\n"
+	"      --new-time TIME    of this time, \"2026-01-31 12:00:00\"\n" REWRITE_SHARED_HELP
+	"      --help             show this\n";
+
+const char cli_help_repair[] =
+	"[OPTION]... snapshots [SNAPSHOT]...\n\n"
+	"Makes new snapshots of those that are named, or of all that match, without what the repository has lost: run\n"
+	"'shredder check --repair' first, which mends what can be. A file keeps its size, with zeros for lost chunks, and is read again\n"
+	"by the next backup; of directories the names that are left stay. The old snapshots stay, and the new ones have the tag\n"
+	"'repaired', unless --forget is given.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+	"  -d, --read-data        read every chunk: what is damaged in its pack is lost as well\n" REWRITE_SHARED_HELP
+	"      --help             show this\n";
+
+const char cli_help_recover[] =
+	"[OPTION]...\n\n"
+	"Makes a snapshot, with the tag 'recovered', of all directories that no snapshot has: of snapshots that were forgotten, until\n"
+	"a prune, and of backups that were cut off. Each is below the name of its blob.\n\n" CLI_REPO_HELP
+	"  -n, --dry-run          tell how many there are, and store nothing\n"
+	"      --help             show this\n";
+
+enum { OPT_IEXCLUDE = CLI_OPT_REPO_FREE, OPT_EXCLUDE_FILE, OPT_NEW_HOST, OPT_NEW_TIME, OPT_FORGET };
+
+struct rewriting {
+	struct cli_repo repo;
+	const char *tag;
+	struct store_excludes excludes;
+	struct store_rewrite_options options;
+	const char *new_host;
+	bool new_time, forget;
+	struct store_time time;
+	uint64_t changed, told;
+};
+
+static void tell(void *user, const char *path, const char *sentence)
+{
+	struct rewriting *w = (struct rewriting *)user;
+
+	w->told++;
+	if (w->repo.json || w->repo.quiet)
+		return;
+	cli_print_name(stdout, path);
+	printf(": %s\n", sentence);
+}
+
+/* --------------------------------------------------------------------------------------------------- rewrite and repair */
+
+static void add_tag(struct store_snapshot *snapshot, const char *tag)
+{
+	for (size_t i = 0; i < snapshot->tags_count; i++)
+		if (strcmp(snapshot->tags[i], tag) == 0)
+			return;
+	snapshot->tags = (char **)store_realloc(snapshot->tags, (snapshot->tags_count + 1) * sizeof(*snapshot->tags));
+	snapshot->tags[snapshot->tags_count++] = store_strdup(tag);
+}
+
+static void print_changed(struct rewriting *w, const struct store_id *old, const struct store_id *fresh)
+{
+	char before[STORE_HEX_BYTES], after[STORE_HEX_BYTES];
+
+	store_hex(old, before);
+	store_hex(fresh, after);
+	if (w->repo.json && w->options.dry_run)
+		printf("%s\n  {\"old\": \"%s\", \"snapshot\": null}", w->changed == 0 ? "" : ",", before);
+	else if (w->repo.json)
+		printf("%s\n  {\"old\": \"%s\", \"snapshot\": \"%s\"}", w->changed == 0 ? "" : ",", before, after);
+	else if (!w->repo.quiet && w->options.dry_run)
+		printf("%.16s would change\n", before);
+	else if (!w->repo.quiet)
+		printf("%.16s is %.16s now%s\n", before, after, w->forget ? "" : ", and is there still");
+	w->changed++;
+}
+
+static int rewrite(struct rewriting *w, struct store *s, struct store_snapshot *snapshot)
+{
+	const struct store_id old = snapshot->name;
+	bool differs = false;
+	char hex[STORE_HEX_BYTES];
+	int rc = store_rewrite(s, &w->options, snapshot);
+
+	if (rc == STORE_E_NONE)
+		return store_fail(rc, "nothing would be left of snapshot %.16s; 'shredder forget' removes it",
+				  store_hex(&old, hex));
+	if (rc < 0)
+		return rc;
+	differs = rc == 1;
+	if (w->new_host != NULL && strcmp(w->new_host, snapshot->host) != 0) {
+		free(snapshot->host);
+		snapshot->host = store_strdup(w->new_host);
+		differs = true;
+	}
+	if (w->new_time && (snapshot->time.seconds != w->time.seconds || snapshot->time.ns != w->time.ns)) {
+		snapshot->time = w->time;
+		differs = true;
+	}
+	if (!differs)
+		return 0;
+	if (!w->forget)
+		add_tag(snapshot, w->tag);
+	rc = store_snapshot_texts(snapshot->host, snapshot->paths, snapshot->paths_count, snapshot->tags,
+				  snapshot->tags_count);
+	if (rc == 0 && !w->options.dry_run)
+		rc = w->forget ? store_snapshot_replace(s, snapshot) : store_snapshot_put(s, snapshot);
+	if (rc == 0)
+		print_changed(w, &old, &snapshot->name);
+	return rc;
+}
+
+/* All are found before the first one changes. */
+static int rewrite_all(struct rewriting *w, struct store *s, char **names, int count)
+{
+	struct store_snapshot *list = NULL;
+	size_t found = 0;
+	/* two that remove at once would leave a snapshot each */
+	int rc = store_lock(s, w->forget && !w->options.dry_run);
+
+	if (rc == 0)
+		rc = store_index_load(s, NULL, NULL, NULL);
+	if (rc == 0)
+		rc = cli_snapshots_choose(&w->repo, s, names, count, &list, &found);
+	if (rc == 0 && found > 0 && w->forget && !w->options.dry_run)
+		rc = cli_may_remove(s);
+	if (w->repo.json)
+		fputs("{\"changed\": [", stdout);
+	for (size_t i = 0; i < found && rc == 0; i++)
+		rc = rewrite(w, s, &list[i]);
+	if (w->repo.json)
+		printf("], \"snapshots\": %zu, \"told\": %llu, \"complete\": %s}\n", found, (unsigned long long)w->told,
+		       rc == 0 ? "true" : "false");
+	else if (rc == 0 && !w->repo.quiet)
+		printf("%llu of %zu snapshots %schanged\n", (unsigned long long)w->changed, found,
+		       w->options.dry_run ? "would be " : "");
+	store_snapshots_free(list, found);
+	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(&w->repo, rc);
+}
+
+static int take_rewrite(struct rewriting *w, int option, char **argv)
+{
+	switch (option) {
+	case 'e':
+		store_exclude_add(&w->excludes, optarg);
+		return G4_EXIT_OK;
+	case OPT_IEXCLUDE:
+		store_exclude_add_folded(&w->excludes, optarg);
+		return G4_EXIT_OK;
+	case OPT_EXCLUDE_FILE:
+		return cli_read_patterns(w->repo.command, optarg, &w->excludes);
+	case OPT_NEW_HOST:
+		w->new_host = optarg;
+		return G4_EXIT_OK;
+	case OPT_NEW_TIME:
+		w->new_time = true;
+		return cli_parse_time(optarg, &w->time) ?
+			       G4_EXIT_OK :
+			       g4_cli_usage(w->repo.command, "'%s' is no time like 2026-01-31 12:00:00", optarg);
+	case 'd':
+		w->options.read_data = true;
+		return G4_EXIT_OK;
+	case OPT_FORGET:
+		w->forget = true;
+		return G4_EXIT_OK;
+	case 'n':
+		w->options.dry_run = true;
+		return G4_EXIT_OK;
+	default:
+		return g4_cli_bad_option(w->repo.command, option, argv);
+	}
+}
+
+static void begin(struct rewriting *w, const char *command)
+{
+	memset(w, 0, sizeof(*w));
+	cli_repo_init(&w->repo, command);
+	w->options.level = CLI_LEVEL;
+	w->options.told = tell;
+	w->options.user = w;
+}
+
+int cli_rewrite(int argc, char **argv)
+{
+	static const struct option long_options[] = {CLI_REPO_LONG,
+						     CLI_FILTER_LONG,
+						     {"exclude", required_argument, NULL, 'e'},
+						     {"iexclude", required_argument, NULL, OPT_IEXCLUDE},
+						     {"exclude-file", required_argument, NULL, OPT_EXCLUDE_FILE},
+						     {"new-host", required_argument, NULL, OPT_NEW_HOST},
+						     {"new-time", required_argument, NULL, OPT_NEW_TIME},
+						     {"forget", no_argument, NULL, OPT_FORGET},
+						     {"dry-run", no_argument, NULL, 'n'},
+						     {NULL, 0, NULL, 0}};
+	struct rewriting w;
+	struct store *s;
+	int option, status = G4_EXIT_OK;
+
+	begin(&w, "rewrite");
+	w.tag = "rewritten";
+	while (status == G4_EXIT_OK &&
+	       (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "e:n", long_options, NULL)) != -1)
+		if (!cli_repo_take(&w.repo, option, optarg))
+			status = take_rewrite(&w, option, argv);
+	w.options.excludes = &w.excludes;
+	if (status == G4_EXIT_OK && w.excludes.count == 0 && w.new_host == NULL && !w.new_time)
+		status = g4_cli_usage("rewrite", "what should change? Say --exclude, --new-host or --new-time");
+	if (status == G4_EXIT_OK && (status = cli_repo_open(&w.repo, &s)) == G4_EXIT_OK) {
+		status = rewrite_all(&w, s, argv + optind, argc - optind);
+		cli_repo_close(&w.repo, s);
+	}
+	store_excludes_free(&w.excludes);
+	return g4_cli_finish_output("rewrite", status);
+}
+
+int cli_repair(int argc, char **argv)
+{
+	static const struct option long_options[] = {CLI_REPO_LONG,
+						     CLI_FILTER_LONG,
+						     {"read-data", no_argument, NULL, 'd'},
+						     {"forget", no_argument, NULL, OPT_FORGET},
+						     {"dry-run", no_argument, NULL, 'n'},
+						     {NULL, 0, NULL, 0}};
+	struct rewriting w;
+	struct store *s;
+	int option, status = G4_EXIT_OK;
+
+	begin(&w, "repair");
+	w.tag = "repaired";
+	w.options.mend = true;
+	while (status == G4_EXIT_OK &&
+	       (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "dn", long_options, NULL)) != -1)
+		if (!cli_repo_take(&w.repo, option, optarg))
+			status = take_rewrite(&w, option, argv);
+	if (status != G4_EXIT_OK)
+		return status;
+	if (optind == argc || strcmp(argv[optind], "snapshots") != 0)
+		return g4_cli_usage("repair",
+				    "it takes snapshots; packs and index are what 'shredder check --repair' mends");
+	if ((status = cli_repo_open(&w.repo, &s)) == G4_EXIT_OK) {
+		status = rewrite_all(&w, s, argv + optind + 1, argc - optind - 1);
+		cli_repo_close(&w.repo, s);
+	}
+	return g4_cli_finish_output("repair", status);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- recover */
+
+static int recover(struct rewriting *w, struct store *s)
+{
+	struct store_snapshot snapshot = {0};
+	char hex[STORE_HEX_BYTES];
+	uint64_t found = 0;
+	int rc = store_lock(s, false);
+
+	if (rc == 0)
+		rc = store_index_load(s, NULL, NULL, NULL);
+	if (rc == 0)
+		rc = store_recover(s, &w->options, &snapshot, &found);
+	const bool stored = rc == 0 && found > 0 && !w->options.dry_run;
+	if (stored)
+		rc = store_snapshot_put(s, &snapshot);
+	if (rc == 0 && w->repo.json)
+		printf("{\"directories\": %llu, \"files\": %llu, \"snapshot\": ", (unsigned long long)found,
+		       (unsigned long long)snapshot.files);
+	if (rc == 0 && w->repo.json && stored)
+		printf("\"%s\"}\n", store_hex(&snapshot.name, hex));
+	else if (rc == 0 && w->repo.json)
+		puts("null}");
+	else if (rc == 0 && !w->repo.quiet)
+		printf("%llu directories, with %llu files, are in no snapshot\n", (unsigned long long)found,
+		       (unsigned long long)snapshot.files);
+	if (stored && rc == 0 && !w->repo.json && !w->repo.quiet)
+		printf("snapshot %.16s has them\n", store_hex(&snapshot.name, hex));
+	store_snapshot_free(&snapshot);
+	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(&w->repo, rc);
+}
+
+int cli_recover(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		CLI_REPO_LONG, {"dry-run", no_argument, NULL, 'n'}, {NULL, 0, NULL, 0}};
+	struct rewriting w;
+	struct store *s;
+	int option, status = G4_EXIT_OK;
+
+	begin(&w, "recover");
+	while (status == G4_EXIT_OK && (option = getopt_long(argc, argv, CLI_REPO_SHORT "n", long_options, NULL)) != -1)
+		if (!cli_repo_take(&w.repo, option, optarg))
+			status = take_rewrite(&w, option, argv);
+	if (status == G4_EXIT_OK && optind < argc)
+		status = g4_cli_usage("recover", "it takes no arguments");
+	if (status == G4_EXIT_OK && (status = cli_repo_open(&w.repo, &s)) == G4_EXIT_OK) {
+		status = recover(&w, s);
+		cli_repo_close(&w.repo, s);
+	}
+	return g4_cli_finish_output("recover", status);
+}
