@@ -303,6 +303,52 @@ static void reads_beside_writes_have_an_order(void **state)
 	close_files();
 }
 
+#define LONG_BYTES (2700000u)
+#define LONGEST (4u << 20)
+
+/* Reads of more than goes through a ring at once, from its pieces' ends and beside them, also behind the end of the file. */
+static void *read_long(void *context)
+{
+	static const size_t sizes[] = {256u << 10, (256u << 10) + 1, 1u << 20, (1u << 20) + 1, LONGEST};
+	static const uint64_t offsets[] = {0,	       1,      300000, LONG_BYTES - (256u << 10), LONG_BYTES - 1,
+					   LONG_BYTES, LONGEST};
+	uint8_t *has = malloc(LONGEST), *told = malloc(LONGEST);
+	uint64_t wrong = !has || !told;
+
+	(void)context;
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]) && wrong == 0; s++) {
+		for (size_t o = 0; o < sizeof(offsets) / sizeof(offsets[0]); o++) {
+			const uint64_t left = offsets[o] < LONG_BYTES ? LONG_BYTES - offsets[o] : 0;
+			const uint64_t bytes = left < sizes[s] ? left : sizes[s];
+
+			api_pattern(has, 3, offsets[o], bytes);
+			wrong += gpu4fs_pread(reader, told, sizes[s], (int64_t)offsets[o]) != (int64_t)bytes;
+			wrong += memcmp(has, told, bytes) != 0;
+		}
+	}
+	free(has);
+	free(told);
+	return (void *)(uintptr_t)wrong;
+}
+
+static void long_reads_are_of_all_their_pieces(void **state)
+{
+	pthread_t threads[4];
+
+	(void)state;
+	api_write_pattern("long", 3, LONG_BYTES);
+	reader = api_open("long", O_RDONLY, 0);
+	assert_null(read_long(NULL));
+	for (uint32_t t = 0; t < 4; t++)
+		assert_int_equal(pthread_create(&threads[t], NULL, read_long, NULL), 0);
+	for (uint32_t t = 0; t < 4; t++) {
+		void *wrong;
+		pthread_join(threads[t], &wrong);
+		assert_null(wrong);
+	}
+	ok(gpu4fs_close(reader));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +357,7 @@ int main(void)
 		api_test(reads_of_any_size_among_changes_of_any_kind),
 		api_test(what_was_kept_serves_the_next_handle),
 		api_test(reads_beside_writes_have_an_order),
+		api_test(long_reads_are_of_all_their_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
