@@ -14,7 +14,8 @@
 #include "inode/trail.h"
 #include "simt/simt.h"
 
-#define PLACES 4096u /* 16 MiB of pages; memory where it is written */
+#define PLACES 4096u			       /* 16 MiB of pages; memory where it is written */
+#define TABLE (PLACES + G4C_PAGES_AT_ONCE + 1) /* a read that begins in one of the last places goes on behind them */
 #define FILLING (1u << 31)
 
 struct place {
@@ -29,8 +30,8 @@ struct place {
 
 /* What is taken with the first page. */
 struct memory {
-	uint8_t pages[PLACES][G4_PAGE_BYTES];
-	struct place places[PLACES];
+	uint8_t pages[TABLE][G4_PAGE_BYTES];
+	struct place places[TABLE];
 };
 
 struct g4c_pages {
@@ -139,7 +140,7 @@ static int64_t copy(const struct memory *memory, uint32_t slot, uint64_t inside,
 		bytes -= part;
 		if (memory->places[slot].bytes < G4_PAGE_BYTES)
 			break;
-		slot = (slot + 1) % PLACES;
+		slot++;
 		inside = 0;
 	}
 	return done;
@@ -158,7 +159,7 @@ bool g4c_pages_find(struct g4c_pages *pages, uint64_t ino, uint64_t generation, 
 	if (!memory)
 		return false;
 	while (!all) {
-		struct place *place = &memory->places[(slot + taken) % PLACES];
+		struct place *place = &memory->places[slot + taken];
 		if (!begin_reading(place))
 			break;
 		taken++;
@@ -173,7 +174,7 @@ bool g4c_pages_find(struct g4c_pages *pages, uint64_t ino, uint64_t generation, 
 	if (all)
 		*done = copy(memory, slot, offset & (G4_PAGE_BYTES - 1), bytes, deliver, to);
 	while (taken > 0)
-		end_reading(&memory->places[(slot + --taken) % PLACES]);
+		end_reading(&memory->places[slot + --taken]);
 	return all;
 }
 
@@ -195,8 +196,8 @@ uint8_t *g4c_pages_room(struct g4c_pages *pages, const struct g4c_page_run *run,
 	const uint32_t slot = place_of(run->ino, run->generation, run->first);
 	uint32_t n = 0, most = run->count;
 
-	if (most > PLACES - slot)
-		most = PLACES - slot;
+	if (most > TABLE - slot)
+		most = TABLE - slot;
 	for (; memory && n < most; n++) {
 		struct place *place = &memory->places[slot + n];
 		if (!begin_filling(place))

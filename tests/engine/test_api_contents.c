@@ -48,13 +48,18 @@ static void check_all(const char *after)
 		check(at, 5000, after);
 }
 
-/* Reads until what is there is kept: the first read of a handle keeps nothing, and one that changes the time of access neither. */
+/*
+ * Reads until what is there is kept: the first read of a handle keeps nothing, one that changes the time of access neither, and the background
+ * may have something to write.
+ */
 static void learn(void)
 {
-	for (uint32_t round = 0; round < 4; round++)
+	uint32_t round = 0;
+
+	do
 		check_all("nothing");
-	if (fs->pages)
-		assert_true(is_kept(0) && is_kept(PAGE));
+	while (fs->pages && !(is_kept(0) && is_kept(PAGE)) && ++round < 1000);
+	assert_true(round < 1000);
 }
 
 static void open_files(void)
@@ -241,13 +246,17 @@ static void reads_of_any_size_among_changes_of_any_kind(void **state)
 /* Files that were closed, and opened again, are found as they were. */
 static void what_was_kept_serves_the_next_handle(void **state)
 {
+	bool kept = false;
+
 	(void)state;
 	open_files();
-	learn();
-	ok(gpu4fs_close(reader));
-	reader = api_open("file", O_RDONLY, 0);
-	if (fs->pages)
-		assert_true(is_kept(0));
+	for (uint32_t round = 0; round < 1000 && !kept; round++) {
+		learn();
+		ok(gpu4fs_close(reader));
+		reader = api_open("file", O_RDONLY, 0);
+		kept = !fs->pages || is_kept(0);
+	}
+	assert_true(kept);
 	check_all("it was opened again");
 	close_files();
 }

@@ -145,6 +145,27 @@ static void ends_are_known_where_somebody_said_so(void **state)
 	assert_int_equal(find(G4_PAGE_BYTES, 10), NOT_KEPT);
 }
 
+/* Wherever a file's place is, also at the table's end. */
+static void pages_of_any_file_are_kept(void **state)
+{
+	(void)state;
+	for (uint64_t generation = 0; generation < 3 * 4096; generation++) {
+		struct g4c_page_run run = {.ino = INO, .generation = generation, .first = 0, .count = 2};
+		uint8_t *memory = g4c_pages_room(pages, &run, 2, &run.count);
+		int64_t done;
+		bool old;
+
+		assert_non_null(memory);
+		memory[G4_PAGE_BYTES - 1] = (uint8_t)generation;
+		memory[G4_PAGE_BYTES] = (uint8_t)(generation >> 8);
+		g4c_pages_filled(pages, &run, (uint64_t)2 * G4_PAGE_BYTES, false, EPOCH, epochs[EPOCH]);
+		assert_true(g4c_pages_find(pages, INO, generation, G4_PAGE_BYTES - 1, 2, NULL, to, &done, &old));
+		assert_int_equal(done, 2);
+		assert_int_equal(to[0], (uint8_t)generation);
+		assert_int_equal(to[1], (uint8_t)(generation >> 8));
+	}
+}
+
 static bool deliver_nothing(void *where, const void *from, size_t bytes)
 {
 	(void)where;
@@ -229,6 +250,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(change_makes_it_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_was_read_before_a_change_is_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends_are_known_where_somebody_said_so, setup, teardown),
+		cmocka_unit_test_setup_teardown(pages_of_any_file_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(bad_memory_is_a_fault, setup, teardown),
 		cmocka_unit_test_setup_teardown(room_is_for_one_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(readers_see_one_fill, setup, teardown),
