@@ -16,6 +16,7 @@ void g4c_stay_beneath(gpu4fs *fs)
 
 void g4c_deliver_by(gpu4fs *fs, bool (*by)(void *to, const void *from, size_t bytes))
 {
+	fs->deliver = by;
 	g4_ring_client_deliver_by(g4_connection_ring(g4_engine_connection(fs->mount->engine)), by);
 }
 

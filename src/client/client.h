@@ -18,6 +18,7 @@
 
 #include "client/convert.h"
 #include "client/mirror.h"
+#include "client/pages.h"
 #include "engine/engine.h"
 #include "fs/path.h"
 #include "gpu4fs/gpu4fs.h"
@@ -54,6 +55,8 @@ struct gpu4fs {
 	struct g4_cred cred;	   /* constant, but for umask (beneath.h) */
 	uint32_t resolve_flags;	   /* G4_RESOLVE_BENEATH or nothing (beneath.h) */
 	struct g4c_mirror *mirror; /* of what this session was told; NULL: the engine is here, or tells no epochs */
+	struct g4c_pages *pages;   /* of what this session has read; NULL: as above */
+	g4c_deliver *deliver;	   /* puts bytes into callers' memory; NULL: memcpy() does */
 };
 
 struct gpu4fs_file {
@@ -67,6 +70,9 @@ struct gpu4fs_file {
 	uint32_t flags;	    /* G4_OPEN_* */
 	uint32_t linkable;  /* O_TMPFILE without O_EXCL */
 	uint32_t has_locks; /* a lock was ever taken through this handle; atomic */
+	uint32_t epoch;	    /* read.c; this and the next two are atomic, and hints */
+	uint32_t window;    /* pages that a sequential reader was given last */
+	uint64_t next_read; /* where the last read ended */
 	pthread_mutex_t position_lock;
 	uint64_t position;
 };
@@ -110,6 +116,12 @@ int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, stru
 int g4c_access(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode);
 /* Attributes by handle (path.c). */
 int g4c_stat_handle(gpu4fs_file *file, struct g4_attr *attr);
+/* The same, and what that depends on: trail->count 0: nobody knows. */
+int g4c_stat_handle_noting(gpu4fs_file *file, struct g4_attr *attr, struct g4_trail *trail);
+/* The same without a command. False: the mirror does not know (path.c). */
+bool g4c_was_told_of_handle(gpu4fs_file *file, struct g4_attr *attr, struct g4_trail *trail);
+/* Reads by a handle that may: bytes, fewer at the end of the file, or a negative errno (read.c). */
+int64_t g4c_read(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset);
 /* An inode as a command names it. */
 struct g4c_node {
 	uint64_t ino;

@@ -314,18 +314,6 @@ static int check_io(const gpu4fs_file *file, uint32_t direction)
 	return S_ISDIR(file->format) ? -EISDIR : 0;
 }
 
-static inline int64_t do_read(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset)
-{
-	struct g4_cmd cmd = {.op = G4_CMD_READ,
-			     .handle = file->handle,
-			     .offset = offset,
-			     .length = g4_min64(bytes, G4C_IO_MAX_BYTES),
-			     .data = buffer};
-	int rc = g4c_run(file->engine, &cmd);
-
-	return rc ? rc : (int64_t)cmd.value;
-}
-
 /* end: where the write ended, also for O_APPEND; may be NULL. */
 static inline int64_t do_write(gpu4fs_file *file, const void *buffer, size_t bytes, uint64_t offset, uint64_t *end)
 {
@@ -350,7 +338,7 @@ int64_t gpu4fs_pread(gpu4fs_file *file, void *buffer, size_t bytes, int64_t offs
 
 	if (__builtin_expect(rc || offset < 0, 0))
 		return rc ? rc : -EINVAL;
-	return do_read(file, buffer, bytes, (uint64_t)offset);
+	return g4c_read(file, buffer, bytes, (uint64_t)offset);
 }
 
 int64_t gpu4fs_pwrite(gpu4fs_file *file, const void *buffer, size_t bytes, int64_t offset)
@@ -369,7 +357,7 @@ int64_t gpu4fs_read(gpu4fs_file *file, void *buffer, size_t bytes)
 	if (done)
 		return done;
 	pthread_mutex_lock(&file->position_lock);
-	done = do_read(file, buffer, bytes, file->position);
+	done = g4c_read(file, buffer, bytes, file->position);
 	if (done > 0)
 		file->position += (uint64_t)done;
 	pthread_mutex_unlock(&file->position_lock);

@@ -215,6 +215,7 @@ int g4c_credentials(const struct gpu4fs_credentials *given, struct g4_cred *cred
 
 static void session_free(gpu4fs *fs)
 {
+	g4c_pages_free(fs->pages);
 	g4c_mirror_free(fs->mirror);
 	pthread_cond_destroy(&fs->async_done);
 	pthread_mutex_destroy(&fs->async_lock);
@@ -248,6 +249,8 @@ static int session_new(struct g4c_mount *mount, const struct g4_cred *cred, bool
 	}
 	if (g4_engine_epochs(mount->engine)) /* without memory for it, it asks */
 		fs->mirror = g4c_mirror_new(g4_engine_epochs(mount->engine));
+	if (fs->mirror)
+		fs->pages = g4c_pages_new(g4_engine_epochs(mount->engine));
 	*out = fs;
 	return 0;
 }

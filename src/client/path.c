@@ -88,13 +88,32 @@ static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint3
 	return walk_noting(fs, node, path, bytes, follow, attr, &trail);
 }
 
+static struct g4c_question about_handle(const gpu4fs_file *file)
+{
+	return (struct g4c_question){.start = file->handle, .asks = G4C_ASKS_HANDLE};
+}
+
+int g4c_stat_handle_noting(gpu4fs_file *file, struct g4_attr *attr, struct g4_trail *trail)
+{
+	const struct g4c_question question = about_handle(file);
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = attr};
+
+	return ask(file->fs, &question, &cmd, trail);
+}
+
 int g4c_stat_handle(gpu4fs_file *file, struct g4_attr *attr)
 {
-	const struct g4c_question question = {.start = file->handle, .asks = G4C_ASKS_HANDLE};
-	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = attr};
 	struct g4_trail trail;
 
-	return ask(file->fs, &question, &cmd, &trail);
+	return g4c_stat_handle_noting(file, attr, &trail);
+}
+
+bool g4c_was_told_of_handle(gpu4fs_file *file, struct g4_attr *attr, struct g4_trail *trail)
+{
+	const struct g4c_question question = about_handle(file);
+	int rc;
+
+	return g4c_mirror_find(file->fs->mirror, &question, &rc, attr, trail) && rc == 0;
 }
 
 int g4c_run_at(gpu4fs *fs, struct g4_cmd *cmd, const char *path, uint32_t bytes, uint32_t flags)

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading by a handle: from what the session has read before (pages.h), or by a command. Small reads bring whole pages into what is
+ * kept, and those of a sequential reader bring what lies ahead of him. Large ones, and those of handles whose every read the engine is to know
+ * of, are commands.
+ *
+ * The first read of a handle keeps nothing unless its file's epoch is known: that would be a command more for files that are read once.
+ */
+#include <errno.h>
+
+#include "client/client.h"
+
+#define MIN_WINDOW 4u /* pages that a sequential reader is given at first */
+
+enum { NEVER_READ, READ_ONCE, EPOCH_KNOWN }; /* gpu4fs_file.epoch: from EPOCH_KNOWN on, that and the epoch */
+
+static int64_t read_by_command(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_READ,
+			     .handle = file->handle,
+			     .offset = offset,
+			     .length = g4_min64(bytes, G4C_IO_MAX_BYTES),
+			     .data = buffer};
+	int rc = g4c_run(file->engine, &cmd);
+
+	return rc ? rc : (int64_t)cmd.value;
+}
+
+/* Which one is the file's. False: it is not known, and it is not worth a command yet, or not to be had. */
+static bool epoch_of(gpu4fs_file *file, uint16_t *epoch)
+{
+	const uint32_t known = g4_load32_rlx(&file->epoch);
+	struct g4_trail trail;
+	struct g4_attr attr;
+
+	if (known >= EPOCH_KNOWN) {
+		*epoch = (uint16_t)(known - EPOCH_KNOWN);
+		return true;
+	}
+	g4_store32_rlx(&file->epoch, READ_ONCE);
+	if (!(known == READ_ONCE ? g4c_stat_handle_noting(file, &attr, &trail) == 0 :
+				   g4c_was_told_of_handle(file, &attr, &trail)) ||
+	    trail.count != 1)
+		return false;
+	*epoch = trail.epochs[0];
+	g4_store32_rlx(&file->epoch, EPOCH_KNOWN + *epoch);
+	return true;
+}
+
+/* Whether the file ended there while its epoch had that value: a read is also short in front of a page that cannot be read. */
+static bool ends_at(gpu4fs_file *file, uint64_t end, uint16_t epoch, uint64_t value)
+{
+	struct g4_trail trail;
+	struct g4_attr attr;
+
+	return g4c_stat_handle_noting(file, &attr, &trail) == 0 && trail.count == 1 && trail.epochs[0] == epoch &&
+	       trail.sum == g4_trail_sum(0, value) && attr.size == end;
+}
+
+/* What a read of `asked` pages brings. old: of a file that changes, nothing that nobody asked for. */
+static uint32_t window_of(gpu4fs_file *file, uint64_t offset, uint32_t asked, bool old)
+{
+	uint32_t window = g4_load32_rlx(&file->window);
+
+	if (old || g4_load64_rlx(&file->next_read) != offset)
+		window = 0;
+	else
+		window = window < MIN_WINDOW / 2 ? MIN_WINDOW : (uint32_t)g4_min64(2 * window, G4C_PAGES_AT_ONCE);
+	g4_store32_rlx(&file->window, window);
+	return window > asked ? window : asked;
+}
+
+static int64_t give(const gpu4fs_file *file, void *buffer, const uint8_t *from, size_t bytes)
+{
+	if (!file->fs->deliver)
+		memcpy(buffer, from, bytes);
+	else if (!file->fs->deliver(buffer, from, bytes))
+		return -EFAULT;
+	return (int64_t)bytes;
+}
+
+/* Reads pages to be kept, and gives what was asked for out of them. False: it is to be read by a command of its own. */
+static bool read_pages(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset, bool old, int64_t *done)
+{
+	struct g4c_pages *pages = file->fs->pages;
+	const uint64_t first = offset >> G4_PAGE_SHIFT, inside = offset & (G4_PAGE_BYTES - 1);
+	const uint32_t asked = (uint32_t)((inside + bytes + G4_PAGE_BYTES - 1) >> G4_PAGE_SHIFT);
+	struct g4c_page_run run = {.ino = file->ino, .generation = file->generation, .first = first};
+	uint16_t epoch;
+
+	if (asked > G4C_PAGES_AT_ONCE || !epoch_of(file, &epoch))
+		return false;
+	run.count = window_of(file, offset, asked, old);
+	const uint64_t value = g4c_pages_epoch(pages, epoch);
+	uint8_t *memory = g4c_pages_room(pages, &run, asked, &run.count);
+	if (!memory)
+		return false;
+	const int64_t got = read_by_command(file, memory, (size_t)run.count << G4_PAGE_SHIFT, first << G4_PAGE_SHIFT);
+	const uint64_t has = got > 0 ? (uint64_t)got : 0;
+	const bool whole = has == (uint64_t)run.count << G4_PAGE_SHIFT;
+	const bool keeps = got >= 0 && g4c_pages_epoch(pages, epoch) == value;
+	const bool ends = keeps && !whole && ends_at(file, (first << G4_PAGE_SHIFT) + has, epoch, value);
+	const size_t behind = has > inside ? has - inside : 0;
+	const bool good = behind >= bytes || ends;
+	if (good)
+		*done = give(file, buffer, memory + inside, behind < bytes ? behind : bytes);
+	g4c_pages_filled(pages, &run, keeps ? has : 0, ends, epoch, value);
+	return good;
+}
+
+int64_t g4c_read(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset)
+{
+	struct g4c_pages *pages = file->fs->pages;
+	int64_t done;
+	bool old;
+
+	if (!pages || bytes == 0 || bytes > G4C_PAGES_AT_ONCE * G4_PAGE_BYTES || offset > G4C_FILE_MAX_BYTES - bytes ||
+	    (file->flags & (G4_OPEN_DIRECT | G4_OPEN_NOATIME)))
+		return read_by_command(file, buffer, bytes, offset);
+	if (!(g4c_pages_find(pages, file->ino, file->generation, offset, bytes, file->fs->deliver, buffer, &done,
+			     &old) &&
+	      g4_engine_lives(file->engine)) &&
+	    !read_pages(file, buffer, bytes, offset, old, &done))
+		done = read_by_command(file, buffer, bytes, offset);
+	g4_store64_rlx(&file->next_read, offset + bytes);
+	return done;
+}
