@@ -93,8 +93,8 @@ enum tree_kind {
 	SMALL, /* a few files and directories of each kind */
 	WRAP,  /* the same; the journal's next record runs over the end of the ring */
 	DUE, /* the same; the journal is nearly half full when the workload begins, so that a checkpoint falls into it */
-	FULL,  /* the same and hardly any free space; a large attribute was just rewritten */
-	WIDE,  /* a directory whose only leaf is full, one that has an index; with tiny pages also some that get or lose a level */
+	FULL, /* the same and hardly any free space; a large attribute was just rewritten */
+	WIDE, /* a directory whose only leaf is full, one that has an index; with tiny pages also some that get or lose a level */
 	LARGE, /* a page of 2 MiB, for the operations that are about it */
 	TREE_KINDS
 };

@@ -599,7 +599,7 @@ static void a_caller_that_changes_its_memory_damages_nothing(void **state)
 	batch.foreign = true;
 	assert_int_equal(g4_hash(rig.wg, rig.fs, inode->disk.policy, &batch), 0);
 	pattern[5000]++;
-	assert_int_equal(g4_place(rig.wg, rig.fs, inode, &batch), 0);
+	assert_int_equal(g4_place(rig.wg, rig.fs, inode, &batch, 0), 0);
 	assert_int_equal(g4_store(rig.wg, rig.fs, &batch), 0);
 	memcpy(found, pattern, LARGE * G4_PAGE_BYTES);
 	pattern[3 * G4_PAGE_BYTES]++;

@@ -16,7 +16,9 @@ static void what_was_dirty_is_replaced_and_nothing_is_cached(void **state)
 	assert_int_equal(op_write(&rig, held.ino, 0, 3 * G4_PAGE_BYTES, found, 4 * G4_PAGE_BYTES, NULL), 0);
 	assert_int_equal(held.inode->dirty_count, 4);
 	g4_write_lock(&held.inode->lock);
-	assert_int_equal(g4_write_direct(wg, fs, held.index, 0, data, PAGES, PAGES * G4_PAGE_BYTES - 5, &done), 0);
+	assert_int_equal(g4_write_direct(wg, fs, held.index, 0, data, PAGES, PAGES * G4_PAGE_BYTES - 5,
+					 G4_DEDUP_BY_POLICY, &done),
+			 0);
 	assert_int_equal(done, PAGES);
 	assert_int_equal(held.inode->dirty_count, 0);
 	assert_int_equal(held.inode->size, PAGES * G4_PAGE_BYTES - 5);
