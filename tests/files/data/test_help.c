@@ -65,7 +65,7 @@ static void pieces_of_a_batch_are_stored(void **state)
 	g4_write_lock(&inode->lock);
 	stages_gather_memory(0, count);
 	const uint64_t reserved = batch->reserved;
-	assert_int_equal(g4_place(wg, fs, inode, batch), 0);
+	assert_int_equal(g4_place(wg, fs, inode, batch, 0), 0);
 	const struct g4_split_work work = {.kind = G4_SPLIT_WRITE, .bytes = BYTES, .batch = batch};
 	job = g4_split_open(wg, fs, &work);
 	assert_non_null(job);

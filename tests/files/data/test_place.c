@@ -11,7 +11,7 @@ static void a_row_becomes_a_segment_and_a_gap_another(void **state)
 	stages_write(pages, 5);
 	g4_write_lock(&inode->lock);
 	g4_gather_dirty(fs, inode, batch);
-	assert_int_equal(g4_place(wg, fs, inode, batch), 0);
+	assert_int_equal(g4_place(wg, fs, inode, batch, 0), 0);
 	assert_int_equal(batch->segment_count, 3);
 	assert_int_equal(batch->claimed, 5);
 	const uint32_t first[] = {0, 3, 4}, length[] = {3, 1, 1};
@@ -47,7 +47,7 @@ static void unwritten_space_is_a_segment_of_its_own(void **state)
 	assert_int_equal(run.kind, G4_UNWRITTEN);
 	const struct g4_address address = run.address;
 	stages_gather_memory(0, 40);
-	assert_int_equal(g4_place(wg, fs, inode, batch), 0);
+	assert_int_equal(g4_place(wg, fs, inode, batch, 0), 0);
 	assert_int_equal(batch->claimed, 20);
 	for (uint32_t s = 0; s < batch->segment_count; s++) {
 		const struct g4_segment *segment = &batch->segments[s];
@@ -75,7 +75,7 @@ static void what_was_not_published_is_given_back(void **state)
 	g4_write_lock(&inode->lock);
 	stages_gather_memory(0, 100);
 	const uint64_t reserved = batch->reserved;
-	assert_int_equal(g4_place(wg, fs, inode, batch), 0);
+	assert_int_equal(g4_place(wg, fs, inode, batch, 0), 0);
 	const uint64_t all = fs->alloc.free_pages;
 	g4_place_undo(fs, batch, 30);
 	assert_int_equal(fs->alloc.free_pages, all + 70);

@@ -8,7 +8,7 @@ static void store(void)
 	const uint64_t reserved = batch->reserved;
 
 	assert_int_equal(g4_hash(wg, fs, inode->disk.policy, batch), 0);
-	assert_int_equal(g4_place(wg, fs, inode, batch), 0);
+	assert_int_equal(g4_place(wg, fs, inode, batch, 0), 0);
 	assert_int_equal(g4_store(wg, fs, batch), 0);
 	inode->map_reservation = reserved - batch->claimed + inode->growth_reservation;
 }

@@ -28,7 +28,7 @@ static void memory_is_stored_and_no_file_has_it(void **state)
 	g4_write_lock(&inode->lock);
 	stages_gather_memory(0, 100);
 	const uint64_t reserved = batch->reserved;
-	assert_int_equal(g4_place(wg, fs, inode, batch), 0);
+	assert_int_equal(g4_place(wg, fs, inode, batch, 0), 0);
 	assert_int_equal(g4_store(wg, fs, batch), 0);
 	expect_stored(data);
 	assert_int_equal(g4_map_lookup(wg, fs, inode, 0, 100, &run), 0);
@@ -45,7 +45,7 @@ static void a_piece_ends_inside_a_segment(void **state)
 	g4_write_lock(&inode->lock);
 	stages_gather_memory(0, 8);
 	const uint64_t reserved = batch->reserved;
-	assert_int_equal(g4_place(wg, fs, inode, batch), 0);
+	assert_int_equal(g4_place(wg, fs, inode, batch, 0), 0);
 	assert_int_equal(batch->segment_count, 1);
 	uint8_t *there = rig.image + g4_address_stored(batch->segments[0].address);
 	memset(there, 0x5a, 8 * G4_PAGE_BYTES);
@@ -74,7 +74,7 @@ static void batches_that_share_lists_are_stored_together(void **state)
 		g4_batch_init(&both[b], batch->lists, first, count);
 		both[b].count = count;
 		reserved[b] = both[b].reserved = g4_gathered_reservation(fs, &both[b], 0);
-		assert_int_equal(g4_place(wg, fs, inode, &both[b]), 0);
+		assert_int_equal(g4_place(wg, fs, inode, &both[b], 0), 0);
 	}
 	assert_int_equal(g4_store_together(wg, fs, both, 2), 0);
 	for (uint32_t b = 0; b < 2; b++) {
@@ -112,7 +112,7 @@ static void more_segments_than_requests_are_stored_in_several_transfers(void **s
 	g4_write_lock(&inode->lock);
 	g4_batch_init(&apart, &memory.lists, 0, PAGES);
 	g4_gather_dirty(fs, inode, &apart);
-	assert_int_equal(g4_place(wg, fs, inode, &apart), 0);
+	assert_int_equal(g4_place(wg, fs, inode, &apart, 0), 0);
 	assert_int_equal(apart.segment_count, PAGES);
 	assert_true(apart.segment_count > sizeof(memory.lists.requests) / sizeof(memory.lists.requests[0]));
 	const int rc = g4_store_together(wg, fs, &apart, 1);
