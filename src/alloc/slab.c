@@ -253,12 +253,14 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	*address = G4_NO_ADDRESS;
 	g4_lock(&shard->lock);
 	*near = g4_load32_rlx(&shard->near);
-	if (shard->slab[kind - 1])
-		rc = take_slot(wg, alloc, txn, kind, g4_address_from(shard->slab[kind - 1]), true, address, near);
+	const uint64_t fills = g4_load64_rlx(&shard->slab[kind - 1]);
+	if (fills)
+		rc = take_slot(wg, alloc, txn, kind, g4_address_from(fills), true, address, near);
 	if (rc == 0 && g4_address_is_none(*address))
 		rc = take_elsewhere(wg, alloc, txn, kind, shard, reserved, address, near);
 	g4_store32_rlx(&shard->near, *near);
-	g4_unlock_fenced(&shard->lock); /* behind the slab's stripe, or what take_elsewhere() ends with */
+	/* what the lock guards is written by take_elsewhere() alone, before its fence, but for the hint; the slab has its stripe */
+	g4_unlock_fenced(&shard->lock);
 	if (rc == 0 && g4_address_is_none(*address))
 		rc = -G4_E_CORRUPT_ALLOC;
 	return rc;

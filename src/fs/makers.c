@@ -316,7 +316,8 @@ G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 					      g4_makers_divide(wg, fs, &txn, inode, hash, name_bytes);
 		rc = g4_end(fs, &txn, rc);
 	}
-	g4_dir_unlock(inode, how);
+	g4_fence_rel(); /* the caller gives its reference back behind it */
+	g4_dir_unlock_fenced(inode, how);
 	return rc;
 }
 

@@ -96,6 +96,20 @@ G4_FN uint64_t g4_icache_recall_key(struct g4_icache *icache, uint64_t ino, uint
 	return key != 0 ? key : g4_icache_new_key(icache);
 }
 
+/*
+ * Takes an in-core inode without references, and locks it, before its number is found no more: from then on others may load the inode into
+ * another one and change it there, and no copy of this one may count. Nobody else can lock it. The reference of the last who had it may
+ * have been seen to go before its lock (g4_icache_put_fenced()): then that comes at once.
+ */
+G4_FN static bool take_unused(struct g4_inode_core *inode)
+{
+	if (!g4_cas32_acq(&inode->refs, 0, G4_ICACHE_TAKEN | 1))
+		return false;
+	while (!g4_write_trylock(&inode->lock))
+		g4_pause();
+	return true;
+}
+
 /* Makes an unused in-core inode ours; false when it is in use or was a moment ago. */
 G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 {
@@ -104,12 +118,12 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 	if (g4_load32_rlx(&inode->refs) != 0)
 		return false;
 	if (g4_load32_rlx(&inode->state) == G4_ICACHE_FREE)
-		return g4_cas32_acq(&inode->refs, 0, G4_ICACHE_TAKEN | 1);
+		return take_unused(inode);
 	if (g4_load32_rlx(&inode->accessed)) {
 		g4_store32_rlx(&inode->accessed, 0);
 		return false;
 	}
-	if (!g4_cas32_acq(&inode->refs, 0, G4_ICACHE_TAKEN | 1))
+	if (!take_unused(inode))
 		return false;
 	if (g4_load32_acq(&inode->state) == G4_ICACHE_FREE)
 		return true; /* given back meanwhile */
@@ -135,21 +149,10 @@ G4_FN uint32_t g4_icache_take(struct g4_icache *icache)
 	return G4_NO_INODE;
 }
 
-/*
- * Locks a taken in-core inode, which nobody else can lock. The reference of the last who had it may have been seen to go before its lock
- * (g4_icache_put_fenced()): then that comes at once.
- */
-G4_FN static void lock_taken(struct g4_inode_core *inode)
-{
-	while (!g4_write_trylock(&inode->lock))
-		g4_pause();
-}
-
 G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index)
 {
 	struct g4_inode_core *inode = &icache->inodes[index];
 
-	lock_taken(inode); /* another version: its inode may have changed in another in-core inode meanwhile */
 	g4_store32_rel(&inode->state, G4_ICACHE_FREE);
 	g4_write_unlock(&inode->lock);
 	g4_sub32(&inode->refs, G4_ICACHE_TAKEN | 1);
@@ -164,8 +167,7 @@ G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, 
 	struct g4_lock dirty_lock = inode->dirty_lock;
 
 	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
-	lock_taken(inode); /* an optimistic reader of the in-core inode sees that before it sees anything of this */
-	g4_fence_rel();
+	g4_fence_rel(); /* an optimistic reader of the in-core inode sees that it is locked before it sees anything of this */
 	g4_store32_rlx(&inode->state, G4_ICACHE_FREE);
 	g4_store32_rlx(&inode->accessed, 0);
 	g4_zero16(&inode->disk, (uint32_t)(sizeof(*inode) - offsetof(struct g4_inode_core, disk)));

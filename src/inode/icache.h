@@ -50,11 +50,11 @@ G4_FN void g4_icache_lock_two(struct g4_fs *fs, struct g4_inode_core *a, struct 
 G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b);
 
 /* ---- for inode.c, which gives an in-core inode to a new inode ---- */
-/* Takes an unused in-core inode out of the table, G4_ICACHE_TAKEN; G4_NO_INODE: all are in use. */
+/* Takes an unused in-core inode out of the table, G4_ICACHE_TAKEN and write-locked; G4_NO_INODE: all are in use. */
 G4_FN uint32_t g4_icache_take(struct g4_icache *icache);
 /* Gives a taken in-core inode back that was not used. */
 G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index);
-/* A taken in-core inode becomes that of `ino`, empty and write-locked. */
+/* A taken in-core inode becomes that of `ino`, empty; it stays write-locked. */
 G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, uint64_t ino);
 /* Puts it into the table, ready; from here on others find it. */
 G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index);

@@ -113,8 +113,8 @@ G4_FN G4_INLINE bool g4_icache_copy_is(const struct g4_inode_core *copy, uint64_
 /*
  * Per-lane. Copies the first G4_INODE_CORE_ATTRIBUTE_BYTES of an in-core inode without lock and reference. False where it is not
  * there any more (ino 0: whatever is there will do) or changing. The copy counts if the lock has that version afterwards
- * (g4_read_unchanged()): an in-core inode changes under its lock, which is held while it is given to another inode, too; what comes into
- * it from the slab is one version more.
+ * (g4_read_unchanged()): an in-core inode changes under its lock, which is held from before its number is found no more until it is
+ * another inode's, too; what comes into it from the slab is one version more.
  */
 G4_FN G4_INLINE bool g4_icache_read_optimistic(const struct g4_inode_core *inode, uint64_t ino,
 					       struct g4_inode_core *copy, uint32_t *version)

@@ -107,8 +107,8 @@ static void a_key_outlives_the_core(void **state)
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "first", G4_S_IFREG | 0644, &first), 0);
 	assert_int_equal(op_sync(&rig), 0);
 	const uint64_t key = key_of(first);
-	for (uint32_t n = 0; n < 2 * MORE_THAN_CORES;
-	     n++) { /* it was asked for, and so stays for one round of the clock */
+	/* it was asked for, and so stays for one round of the clock */
+	for (uint32_t n = 0; n < 2 * MORE_THAN_CORES; n++) {
 		snprintf(name, sizeof(name), "f%u", n);
 		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &node), 0);
 	}

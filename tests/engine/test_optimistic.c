@@ -131,6 +131,79 @@ static void a_copy_does_not_count_when_the_inode_was_changed_or_its_place_given_
 	rig_unmount_fs(&rig, wg, fs, true);
 }
 
+/* ------------------------------------------------------------------ a reader while the place is given away */
+
+#define MORE_THAN_CORES 4600u /* the least number of in-core inodes is 4096 */
+
+/* Somebody who has looked at all in-core inodes, and looks again when one of them was taken and its inode has changed elsewhere. */
+struct onlooker {
+	struct rig other; /* another workgroup's */
+	uint32_t *versions;
+	uint32_t taken; /* that were looked at */
+	bool deceived;
+};
+
+static void look_again(void *context, const struct g4_io *io)
+{
+	struct onlooker *onlooker = (struct onlooker *)context;
+	struct g4_attr attr = {.mode = 0640};
+
+	(void)io;
+	for (uint32_t i = 0; i < fs->icache.count && onlooker->taken == 0; i++) {
+		struct g4_inode_core *inode = g4_icache_at(fs, i);
+		if (!(g4_load32_acq(&inode->refs) & G4_ICACHE_TAKEN) || inode->state != G4_ICACHE_READY)
+			continue;
+		onlooker->taken++;
+		assert_int_equal(op_setattr(&onlooker->other, inode->ino, G4_SET_MODE, &attr), 0);
+		onlooker->deceived = is_unchanged(i, onlooker->versions[i]);
+	}
+}
+
+/* Its number is found no more, so others load and change it, and what they add to its epoch is in the trail of whoever has the copy. */
+static void a_copy_does_not_count_from_when_its_place_was_taken(void **state)
+{
+	static const struct g4_fault harmless = {.keep_unflushed = true};
+	struct onlooker onlooker = {.taken = 0};
+	struct g4_attr attr;
+	uint64_t *inos = (uint64_t *)calloc(MORE_THAN_CORES, sizeof(*inos)), ino;
+	char name[16];
+
+	(void)state;
+	mount_with(NULL);
+	for (uint32_t k = 0; k < MORE_THAN_CORES; k++) {
+		snprintf(name, sizeof(name), "f%u", k);
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &inos[k]), 0);
+	}
+	for (uint32_t k = MORE_THAN_CORES - FILES / 2; k < MORE_THAN_CORES; k += 20) {
+		snprintf(name, sizeof(name), "f%u", k);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+	rig_unmount_fs(&rig, wg, fs, true);
+
+	mount_with(&harmless);
+	/* all in-core inodes are somebody's, and the slabs that have slots left are not in the cache */
+	assert_in_range(fs->icache.count, 1, MORE_THAN_CORES - FILES - 1);
+	for (uint32_t k = 0; k < MORE_THAN_CORES - FILES; k++)
+		assert_int_equal(op_getattr(&rig, inos[k], &attr), 0);
+	onlooker.versions = (uint32_t *)calloc(fs->icache.count, sizeof(*onlooker.versions));
+	for (uint32_t i = 0; i < fs->icache.count; i++)
+		g4_read_begin(&g4_icache_at(fs, i)->lock, &onlooker.versions[i]);
+	onlooker.other = rig;
+	onlooker.other.wg = g4_wg_create(0);
+	g4_dev_fault_watch(rig.fault, look_again, &onlooker);
+	for (uint32_t k = 0; k < FILES && onlooker.taken == 0; k++) { /* until one needs a slab that is on the device */
+		snprintf(name, sizeof(name), "n%u", k);
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &ino), 0);
+	}
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	assert_int_equal(onlooker.taken, 1);
+	assert_false(onlooker.deceived);
+	g4_wg_destroy(onlooker.other.wg);
+	free(onlooker.versions);
+	free(inos);
+	rig_unmount_fs(&rig, wg, fs, true);
+}
+
 /* ------------------------------------------------------------------ a ring's lookups by all lanes */
 
 #define ENTRIES 4u
@@ -393,6 +466,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_was_copied_during_a_load_does_not_count, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_copy_does_not_count_from_when_its_place_was_taken, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_copy_does_not_count_when_the_inode_was_changed_or_its_place_given_away, setup, teardown),
 		desk_test(lanes_walk_together_as_far_as_they_have_room),
