@@ -702,9 +702,10 @@ G4_FN static int is_own_row(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	int rc = g4_extent_has_several(wg, fs, first, &one);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
-	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) { /* any that can be read tells who made them */
-		rc = damaged(g4_meta_get_sums(wg, &fs->meta, g4_address_after_pages(first, quarter), 0, 1, quarter,
-					      &line));
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS;
+	     quarter++) { /* any that can be read tells who made them */
+		rc = damaged(
+			g4_meta_get_sums(wg, &fs->meta, g4_address_after_pages(first, quarter), 0, 1, quarter, &line));
 		if (rc == -G4_E_CORRUPT_SUMS)
 			continue;
 		if (rc < 0)

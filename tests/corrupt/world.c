@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "data/map.h"
-#include "fs/mount_host.h"
 #include "format/sums.h"
+#include "fs/mount_host.h"
 #include "hash/crc32c.h"
 #include "inode/icache.h"
 #include "simt/simt_host.h"
