@@ -702,12 +702,19 @@ G4_FN static int is_own_row(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	int rc = g4_extent_has_several(wg, fs, first, &one);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
-	rc = damaged(g4_meta_get_sums(wg, &fs->meta, first, 0, 1, 0, &line));
-	if (rc < 0)
-		return rc == -G4_E_CORRUPT_SUMS ? 1 : rc;
-	const bool own = g4_meta_line(&fs->cache, line)->inode == inode->ino;
-	g4_cache_put(&fs->cache, line);
-	return own;
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS;
+	     quarter++) { /* any that can be read tells who made them */
+		rc = damaged(
+			g4_meta_get_sums(wg, &fs->meta, g4_address_after_pages(first, quarter), 0, 1, quarter, &line));
+		if (rc == -G4_E_CORRUPT_SUMS)
+			continue;
+		if (rc < 0)
+			return rc;
+		const bool own = g4_meta_line(&fs->cache, line)->inode == inode->ino;
+		g4_cache_put(&fs->cache, line);
+		return own;
+	}
+	return 1; /* there is nothing to copy */
 }
 
 /* A page of sums for a quarter of a new indirect page: that of the large page, or entries that are lost. */

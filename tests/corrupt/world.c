@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "data/map.h"
+#include "format/sums.h"
 #include "fs/mount_host.h"
 #include "hash/crc32c.h"
+#include "inode/icache.h"
 #include "simt/simt_host.h"
 
 #define BIG_NAMES 420
@@ -102,7 +105,8 @@ static void make_shared(struct rig *rig)
 	const uint64_t a = new_file(rig, G4_NODE_ROOT, "original"), b = new_file(rig, G4_NODE_ROOT, "copy"),
 		       c = new_file(rig, G4_NODE_ROOT, "copy of the copy"),
 		       d = new_file(rig, G4_NODE_ROOT, "of one page"),
-		       e = new_file(rig, G4_NODE_ROOT, "copy of the large one");
+		       e = new_file(rig, G4_NODE_ROOT, "copy of the large one"),
+		       f = new_file(rig, G4_NODE_ROOT, "copy with its large pages");
 	struct g4_attr large;
 
 	fill(rig, a, 0, 40 * G4_PAGE_BYTES);
@@ -114,6 +118,7 @@ static void make_shared(struct rig *rig)
 		copy(rig, a, 39 * G4_PAGE_BYTES, d, page * G4_PAGE_BYTES, G4_PAGE_BYTES);
 	must(op_lookup(rig, G4_NODE_ROOT, "large", &large), "large");
 	copy(rig, large.ino, 0, e, 0, LARGE_BYTES - LARGE_BYTES % G4_PAGE_BYTES);
+	copy(rig, e, 0, f, 0, LARGE_BYTES - LARGE_BYTES % G4_PAGE_BYTES);
 }
 
 static void make_links(struct rig *rig)
@@ -204,6 +209,40 @@ void world_populate(struct rig *rig, enum world_size size)
 	must(op_sync(rig), "sync");
 }
 
+/* Where the large page that a file begins with lies, and its pages of sums; 0: it has none. */
+static void find_large(struct rig *rig, const char *name, uint64_t *at, uint64_t *row)
+{
+	struct g4_sum_entry entry;
+	struct g4_attr attr;
+	struct g4_run run;
+	uint32_t index;
+
+	must(op_lookup(rig, G4_NODE_ROOT, name, &attr), name);
+	rig_run_at(rig, attr.ino, 0, &run);
+	*at = run.level == 1 ? g4_address_stored(run.address) : 0;
+	must(g4_icache_get(rig->wg, rig->fs, attr.ino, &index), name);
+	const int has_row = g4_map_row(rig->wg, rig->fs, g4_icache_at(rig->fs, index), 0, &entry);
+	must(has_row, name);
+	*row = has_row ? g4_address_stored(g4_sum_entry_place(&entry)) : 0;
+	g4_icache_put(rig->fs, index);
+}
+
+/* Owners are counted for a whole region, and, where there are sums, for four pages of them. */
+static void expect_shared(struct rig *rig)
+{
+	uint64_t at, row, copy_at, copy_row;
+
+	find_large(rig, "copy of the large one", &at, &row);
+	find_large(rig, "copy with its large pages", &copy_at, &copy_row);
+	const char *algorithm = getenv("G4_TEST_CHECKSUM");
+	const bool sums = algorithm == NULL || strcmp(algorithm, "0") != 0;
+	if (at == 0 || at != copy_at || row != copy_row || (row != 0) != sums ||
+	    !(rig->fs->super.features_incompat & G4_FEATURE_INCOMPAT_WHOLE)) {
+		fprintf(stderr, "world: no large page is shared as a whole, or its pages of sums are not\n");
+		abort();
+	}
+}
+
 void world_change(struct rig *rig)
 {
 	static const char *const rewritten[] = {"inline", "small",     "every other page",
@@ -228,6 +267,8 @@ void world_change(struct rig *rig)
 	}
 	make_orphans(rig);
 	must(op_sync(rig), "sync");
+	if (rig->fs != NULL) /* without an engine, which could say otherwise */
+		expect_shared(rig);
 }
 
 /* ------------------------------------------------------------------ looking at it */

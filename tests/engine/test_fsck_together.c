@@ -29,6 +29,31 @@ static void must(int rc)
 	assert_true(rc >= 0);
 }
 
+/* A page of 2 MiB that several files have, and its pages of sums: owners that several threads meet. One has it divided. */
+static void share_large(void)
+{
+	uint8_t *bytes = rig_memory(G4_REGION_BYTES, 9);
+	uint64_t first, copy, from, to, done;
+	struct g4_run run;
+
+	must(op_mknod(&rig, dirs[0], "large", S_IFREG | 0644, &first));
+	must(op_write(&rig, first, 0, 0, bytes, G4_REGION_BYTES, NULL));
+	must(op_fsync(&rig, first));
+	rig_run_at(&rig, first, 0, &run);
+	assert_int_equal(run.level, 1);
+	must(op_open(&rig, first, G4_OPEN_READ, &from));
+	for (uint32_t d = 1; d < DIRECTORIES; d += 2) {
+		must(op_mknod(&rig, dirs[d], "copy of the large one", S_IFREG | 0644, &copy));
+		must(op_open(&rig, copy, G4_OPEN_WRITE, &to));
+		must(op_copy(&rig, from, 0, to, 0, G4_REGION_BYTES, &done));
+		assert_int_equal(done, G4_REGION_BYTES);
+		must(op_release(&rig, to));
+	}
+	must(op_write(&rig, copy, 0, 5 * G4_PAGE_BYTES, bytes, G4_PAGE_BYTES, NULL));
+	must(op_release(&rig, from));
+	free(bytes);
+}
+
 static void populate(void)
 {
 	char name[64], page[4096];
@@ -59,6 +84,7 @@ static void populate(void)
 		snprintf(name, sizeof(name), "%u", i);
 		must(op_mknod(&rig, dir, name, S_IFREG | 0644, &node));
 	}
+	share_large();
 }
 
 static int setup(void **state)

@@ -4,6 +4,8 @@
  * none of sums, parts of it have owners and sums of their own as soon as they are changed, and the space is exact in any order of all that. (Power cuts: the crash
  * explorer's "copy" and "share".)
  */
+#include <pthread.h>
+
 #include "damage.h"
 #include "rig.h"
 
@@ -661,6 +663,37 @@ static void a_damaged_page_of_sums_is_given_up_by_all(void **state)
 	expect(b, 2 * LARGE);
 }
 
+/* A copy whose original is gone has pages of sums that name that: where the first can not be read the others are copied all the same. */
+static void a_damaged_first_page_of_sums_takes_no_other_with_it(void **state)
+{
+	const uint64_t a = make_large("a", 1), b = make("b");
+	const uint64_t quarter = G4_SUMS_SLOTS * G4_PAGE_BYTES;
+
+	(void)state;
+	copy(a, 0, b, 0, 512);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "a"), 0);
+	const uint64_t row = row_of(b, 0);
+	unmount();
+	rig.image[row + 100] ^= 1;
+	mount();
+	assert_int_equal(op_write(&rig, b, 0, 3 * quarter, data + 3 * quarter, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	mount();
+	assert_int_not_equal(op_read(&rig, b, 0, 0, found, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_read(&rig, b, 0, quarter, found, 3 * quarter, NULL), 0);
+	assert_memory_equal(found, data + quarter, 3 * quarter);
+	struct rig_repair how = {0};
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	mount();
+	expect(b, LARGE);
+}
+
 /* Counts of owners of pages of sums, and a version that does not know that they have any. */
 static void wrong_owners_of_pages_of_sums_are_found_and_repaired(void **state)
 {
@@ -706,6 +739,84 @@ static void wrong_owners_of_pages_of_sums_are_found_and_repaired(void **state)
 	}
 }
 
+/* ---------------------------------------------------------------------------------------------------- threads */
+
+#define THREADS 3u
+#define SHARED_LARGES 2u
+
+struct sharer {
+	pthread_t thread;
+	uint32_t number;
+	const uint64_t *ino;
+};
+
+/* Copies of large pages, and changes that divide them. A page holds the number of the write that it was made by, all over. */
+static void *share_and_divide(void *user)
+{
+	const struct sharer *sharer = (const struct sharer *)user;
+	uint64_t state = sharer->number + 1, *bytes = calloc(1, LARGE), done, handle[THREADS];
+
+	for (uint32_t f = 0; f < THREADS; f++)
+		assert_int_equal(op_open(&rig, sharer->ino[f], G4_OPEN_READ | G4_OPEN_WRITE, &handle[f]), 0);
+	for (uint32_t i = 0; i < 160 / rig_every(4); i++) {
+		const uint32_t from = (uint32_t)(rig_random(&state) % THREADS),
+			       to = (uint32_t)(rig_random(&state) % THREADS);
+		const uint64_t at = rig_random(&state) % SHARED_LARGES * LARGE, kind = rig_random(&state) % 8;
+		const uint64_t page = rig_random(&state) % 512 * G4_PAGE_BYTES;
+		if (kind == 0) { /* a new large page */
+			for (uint64_t w = 0; w < LARGE / 8; w++)
+				bytes[w] = (uint64_t)sharer->number << 32 | i;
+			assert_int_equal(op_write(&rig, 0, handle[to], at, bytes, LARGE, &done), 0);
+		} else if (kind < 3) {
+			for (uint32_t w = 0; w < 512; w++)
+				bytes[w] = (uint64_t)sharer->number << 32 | i;
+			assert_int_equal(op_write(&rig, 0, handle[to], at + page, bytes, G4_PAGE_BYTES, &done), 0);
+		} else if (kind == 3) {
+			assert_int_equal(op_truncate(&rig, sharer->ino[to], at + page), 0);
+		} else if (from != to) {
+			assert_int_equal(op_copy(&rig, handle[from], at, handle[to],
+						 rig_random(&state) % SHARED_LARGES * LARGE, LARGE, &done),
+					 0);
+		}
+	}
+	for (uint32_t f = 0; f < THREADS; f++)
+		assert_int_equal(op_release(&rig, handle[f]), 0);
+	free(bytes);
+	return NULL;
+}
+
+static void threads_that_share_large_pages_leave_whole_ones(void **state)
+{
+	struct sharer sharers[THREADS];
+	struct g4_statfs statfs;
+	uint64_t ino[THREADS], done;
+
+	(void)state;
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+	rig_mount(&rig);
+	for (uint32_t t = 0; t < THREADS; t++) {
+		char name[] = {'t', (char)('0' + t), 0};
+		ino[t] = make(name);
+	}
+	for (uint32_t t = 0; t < THREADS; t++) {
+		sharers[t].ino = ino;
+		sharers[t].number = t;
+		assert_int_equal(pthread_create(&sharers[t].thread, NULL, share_and_divide, &sharers[t]), 0);
+	}
+	for (uint32_t t = 0; t < THREADS; t++)
+		pthread_join(sharers[t].thread, NULL);
+	for (uint32_t t = 0; t < THREADS; t++) {
+		assert_int_equal(op_read(&rig, ino[t], 0, 0, found, MOST_BYTES, &done), 0);
+		for (uint64_t at = 0; at < done; at += G4_PAGE_BYTES)
+			assert_memory_equal(&found[at], &found[at + 8], g4_min64(done - at, G4_PAGE_BYTES) - 8);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &statfs), 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_expect_clean(&rig, statfs.blocks_free, "after threads that share large pages");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define TEST_WITH_SUMS(name) cmocka_unit_test_setup_teardown(name, setup_sums, teardown)
 
@@ -729,7 +840,10 @@ int main(void)
 		TEST(more_than_large_pointers_lead_there_is_wrong),
 		TEST_WITH_SUMS(a_copy_has_the_same_pages_of_sums),
 		TEST_WITH_SUMS(a_damaged_page_of_sums_is_given_up_by_all),
+		TEST_WITH_SUMS(a_damaged_first_page_of_sums_takes_no_other_with_it),
 		TEST_WITH_SUMS(wrong_owners_of_pages_of_sums_are_found_and_repaired),
+		TEST(threads_that_share_large_pages_leave_whole_ones),
+		TEST_WITH_SUMS(threads_that_share_large_pages_leave_whole_ones),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
