@@ -239,8 +239,8 @@ int g4_set_check_whole(const struct g4_set *set, struct g4_dev_message message);
  */
 int g4_set_change_over(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth);
 
-/* The level of what mkfs made (enum g4_level). */
-uint32_t g4_set_own_level(const struct g4_set *set);
+/* The level of what mkfs made (enum g4_level). The chunks do not change meanwhile. */
+uint32_t g4_set_own_level(const struct g4_chunk_map *map);
 
 /* ---- the device (set_io_host.c) ---- */
 /* Makes the device of a set whose disks and chunks are there. */

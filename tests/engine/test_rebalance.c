@@ -417,6 +417,42 @@ static void nothing_moves_under_a_request(void **state)
 	disks_free(&d);
 }
 
+/* Who asks of one chunk after the other, as a file system that grows, is told of each address once, though pieces move meanwhile. */
+static void chunks_are_told_while_they_move(void **state)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t ballast, copied, at = 0;
+	struct g4_dev_order chunk;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	dev = open_all(&d);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	for (;;) {
+		memset(&chunk, 0, sizeof(chunk));
+		chunk.op = G4_ORDER_CHUNK;
+		chunk.bytes = at;
+		if (g4_dev_order(wg, dev, &chunk) < 0)
+			break;
+		assert_true(chunk.done <= at);
+		assert_true(chunk.bytes > at);
+		assert_int_equal(chunk.all, G4_LEVEL_OWN);
+		assert_int_equal(chunk.disk, G4_LEVEL_COPIES);
+		at = chunk.bytes;
+		for (uint32_t k = 0; k < 2; k++) {
+			const struct piece p = next(set);
+			if (p.bytes > 0)
+				(void)moved(wg, set, false, G4_MIB, &copied);
+		}
+	}
+	assert_int_equal(at, g4_dev_props(dev)->size_bytes);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	disks_free(&d);
+}
+
 /* ---- interruptions ---- */
 
 static void it_goes_on_after_a_pause_and_an_unmount(void **state)
@@ -695,6 +731,7 @@ int main(void)
 		cmocka_unit_test(users_write_while_a_disk_gets_its_share),
 		cmocka_unit_test(threads_write_while_a_disk_gets_its_share),
 		cmocka_unit_test(nothing_moves_under_a_request),
+		cmocka_unit_test(chunks_are_told_while_they_move),
 		cmocka_unit_test(it_goes_on_after_a_pause_and_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
 		cmocka_unit_test(what_follows_a_torn_switch_is_on_all_disks),
