@@ -72,7 +72,8 @@ void g4_set_rebuild_progress(const struct g4_set *set, uint64_t *done, uint64_t 
 	const uint32_t disk = g4_load32_acq(&set->target);
 
 	*done = *all = 0;
-	for (uint32_t n = 0; n < set->map.count && disk != G4_MAX_DISKS; n++) {
+	/* with a target the table stays; without one it may be switched now */
+	for (uint32_t n = 0; disk != G4_MAX_DISKS && n < set->map.count; n++) {
 		const struct g4_chunk *chunk = &set->chunks[n];
 		for (uint32_t p = 0; p < (uint32_t)chunk->columns * chunk->copies; p++)
 			if (g4_place_disk(chunk->places[p]) == disk)
