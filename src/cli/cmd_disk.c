@@ -418,25 +418,34 @@ static int change_spare(const char *const *names, int count, bool removes)
 	return G4_EXIT_FAILURE;
 }
 
-/* The last name is the one that goes. */
-static int remove_disk(const char *const *names, int count)
+/* What a disk has goes to the others, and it with it; or, of NULL, what the fuller ones have too much of. *bytes as the engine tells it. False: it said why not. */
+static bool move_places(const char *const *names, int count, const char *leaves, uint64_t *bytes)
 {
 	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
-	char message[1024] = "", text[24];
 	struct g4_progress progress = {0};
 	struct g4_dev *set = NULL;
-	uint64_t bytes = 0;
+	char message[1024] = "";
 	int rc = g4_set_open(names, (uint32_t)count, &options, &set, message, sizeof(message));
 
 	g4_progress_start(&progress, "moving");
 	if (rc == 0)
-		rc = g4_remove_disk(set, names[count - 1], &progress, &bytes, message, sizeof(message));
+		rc = leaves != NULL ? g4_remove_disk(set, leaves, &progress, bytes, message, sizeof(message)) :
+				      g4_balance_disks(set, &progress, bytes, message, sizeof(message));
 	g4_progress_clear(&progress);
 	g4_dev_close(set);
-	if (rc < 0) {
+	if (rc < 0)
 		g4_cli_error("disk", "%s", message);
+	return rc == 0;
+}
+
+/* The last name is the one that goes. */
+static int remove_disk(const char *const *names, int count)
+{
+	uint64_t bytes = 0;
+	char text[24];
+
+	if (!move_places(names, count, names[count - 1], &bytes))
 		return G4_EXIT_FAILURE;
-	}
 	g4_format_size(bytes, text, sizeof(text));
 	printf("%s is no disk of the file system any more; it has %s now\n", names[count - 1], text);
 	return G4_EXIT_OK;
@@ -455,22 +464,11 @@ static uint64_t unassigned(const char *const *names, int count)
 
 static int rebalance(const char *const *names, int count)
 {
-	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
-	char message[1024] = "", text[24];
-	struct g4_progress progress = {0};
-	struct g4_dev *set = NULL;
 	uint64_t moved = 0;
-	int rc = g4_set_open(names, (uint32_t)count, &options, &set, message, sizeof(message));
+	char text[24];
 
-	g4_progress_start(&progress, "moving");
-	if (rc == 0)
-		rc = g4_balance_disks(set, &progress, &moved, message, sizeof(message));
-	g4_progress_clear(&progress);
-	g4_dev_close(set);
-	if (rc < 0) {
-		g4_cli_error("disk", "%s", message);
+	if (!move_places(names, count, NULL, &moved))
 		return G4_EXIT_FAILURE;
-	}
 	g4_format_size(moved, text, sizeof(text));
 	if (moved)
 		printf("%s were moved; what lies on the disks is spread over all of them\n", text);

@@ -108,7 +108,10 @@ enum g4_dev_order_op {
 	G4_ORDER_NAME,
 	G4_ORDER_ADD,	 /* name: a new one becomes one more, and the device may be longer; what is on it is gone */
 	G4_ORDER_ASSIGN, /* disk: a level; name: bytes in decimal, 0: all. Chunks of it, and the device is longer */
-	/* disk: a chunk's number. Out: it is done to bytes, of level `all`, mkfs's are of level disk. -G4_E_NOENT: none is */
+	/*
+	 * bytes: an address. Out: its chunk is done to bytes, of level `all`, mkfs's are of level disk. -G4_E_NOENT: none has it. Not by
+	 * numbers: chunks get others while pieces of them move (SPREAD_MOVE)
+	 */
 	G4_ORDER_CHUNK,
 	/* out: what comes next of a rebuild is `bytes` of the device's addresses from `done` on; 0: it is at its end */
 	G4_ORDER_NEXT,

@@ -8,22 +8,23 @@
 
 G4_FN int g4_levels_apply(struct g4_wg *wg, struct g4_fs *fs, uint64_t from)
 {
+	uint64_t at = from;
 	int rc = 0;
 
 	if (!(fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS))
 		return 0;
-	for (uint32_t n = 0; rc == 0; n++) {
+	while (rc == 0) {
 		struct g4_dev_order order;
 		memset(&order, 0, sizeof(order));
 		order.op = G4_ORDER_CHUNK;
-		order.disk = n;
+		order.bytes = at;
 		rc = g4_space_order(wg, &fs->space, &order);
 		if (rc < 0)
 			return rc == -G4_E_NOENT ? 0 : rc;
 		fs->own_level = order.disk < G4_LEVELS ? order.disk : (uint32_t)G4_LEVEL_OWN;
+		at = order.bytes;
 		/* what was assigned to the own level by that name is own: files that ask for that level lie there */
-		if (order.all == G4_LEVEL_OWN || order.all == fs->own_level || order.all >= G4_POOLS ||
-		    order.bytes <= from)
+		if (order.all == G4_LEVEL_OWN || order.all == fs->own_level || order.all >= G4_POOLS)
 			continue;
 		uint64_t first = g4_max64(order.done, from);
 		if (order.all == G4_POOL_GONE)

@@ -22,6 +22,7 @@ struct plan {
 	/* the gap of each disk that is given away next: its first byte, and how long it is; and bytes of all gaps from there on */
 	uint64_t next[G4_MAX_DISKS], run[G4_MAX_DISKS], left[G4_MAX_DISKS];
 	uint64_t stop[G4_MAX_DISKS]; /* of each disk: where what chunks may have ends */
+	uint64_t least;		     /* shorter gaps are left alone */
 	uint32_t disk_count;
 };
 
@@ -54,7 +55,7 @@ G4_FN static uint32_t roomiest(const struct plan *plan, const uint32_t *disks, u
 }
 
 /* The first gap of a disk from `*at` on, which then is where it begins; its bytes, 0: there is none. */
-G4_FN static uint64_t find_gap(const struct plan *plan, uint32_t disk, uint64_t *at)
+G4_FN static uint64_t find_any_gap(const struct plan *plan, uint32_t disk, uint64_t *at)
 {
 	uint64_t end = plan->stop[disk];
 	bool moved = true;
@@ -76,6 +77,18 @@ G4_FN static uint64_t find_gap(const struct plan *plan, uint32_t disk, uint64_t 
 			}
 	}
 	return *at < plan->stop[disk] ? end - *at : 0;
+}
+
+/* The first that is long enough. */
+G4_FN static uint64_t find_gap(const struct plan *plan, uint32_t disk, uint64_t *at)
+{
+	uint64_t bytes = find_any_gap(plan, disk, at);
+
+	while (bytes != 0 && bytes < plan->least) {
+		*at += bytes;
+		bytes = find_any_gap(plan, disk, at);
+	}
+	return bytes;
 }
 
 /* Whether `chunk` goes on where the last of the plan ends, on the same disks. */
@@ -203,6 +216,54 @@ G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t mos
 	}
 }
 
+/* Gaps of at least so many bytes, of all disks from the byte on that chunks may have. How many. */
+G4_FN static uint64_t look_for_gaps(struct plan *plan, uint64_t front, uint64_t least)
+{
+	uint64_t count = 0;
+
+	plan->least = least;
+	for (uint32_t d = 0; d < plan->disk_count; d++) {
+		plan->next[d] = front;
+		plan->run[d] = find_gap(plan, d, &plan->next[d]);
+		plan->left[d] = 0;
+		for (uint64_t at = plan->next[d], bytes = plan->run[d]; bytes; bytes = find_gap(plan, d, &at)) {
+			plan->left[d] += bytes;
+			at += bytes;
+			count++;
+		}
+	}
+	return count;
+}
+
+/* Whether there are gaps on as many disks as a chunk is to have, and on the one that is to be there. */
+G4_FN static bool can_be_laid(const struct plan *plan, const struct g4_chunk_wish *wish)
+{
+	const uint32_t least = wish->raid == G4_RAID_1	    ? wish->copies :
+			       wish->raid == G4_RAID_PARITY ? wish->copies + 1 :
+			       wish->raid == G4_RAID_0	    ? 2u :
+							      1u;
+	uint32_t count = 0;
+
+	for (uint32_t d = 0; d < plan->disk_count; d++)
+		count += plan->left[d] != 0;
+	return count >= least && (!plan->with_disk || plan->left[plan->with_disk - 1] != 0);
+}
+
+/* A gap takes a chunk at least: where there are too many for half of what the table has left, short ones stay, if longer ones will do. */
+G4_FN static void choose_gaps(struct plan *plan, const struct g4_chunk_wish *wish, uint64_t front)
+{
+	uint64_t least = G4_CHUNK_UNIT, count = look_for_gaps(plan, front, least);
+
+	while (count > (G4_CHUNKS_MAX - plan->count) / 2) {
+		count = look_for_gaps(plan, front, 2 * least);
+		if (!can_be_laid(plan, wish)) {
+			look_for_gaps(plan, front, least);
+			return;
+		}
+		least *= 2;
+	}
+}
+
 /* What of the disks the first `count` chunks leave. */
 G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish, const uint64_t *disk_bytes,
 			     uint32_t disk_count, struct g4_chunk *chunks, uint32_t count)
@@ -216,17 +277,13 @@ G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish
 	plan->level = wish->level;
 	plan->with_disk = wish->with_disk;
 	for (uint32_t d = 0; d < disk_count; d++) {
-		const uint64_t usable = g4_chunk_usable(disk_bytes[d]), front = G4_CHUNK_UNIT + wish->log_bytes;
+		const uint64_t usable = g4_chunk_usable(disk_bytes[d]);
 		plan->stop[d] =
 			G4_CHUNK_UNIT + usable - g4_align_down(usable / 100 * wish->leave_percent, G4_CHUNK_UNIT);
-		plan->next[d] = front;
-		plan->run[d] = find_gap(plan, d, &plan->next[d]);
-		for (uint64_t at = plan->next[d], bytes = plan->run[d]; bytes; bytes = find_gap(plan, d, &at)) {
-			plan->left[d] += bytes;
-			at += bytes;
-		}
-		plan->piece_bytes += plan->left[d] / MOST_PIECES;
 	}
+	choose_gaps(plan, wish, G4_CHUNK_UNIT + wish->log_bytes);
+	for (uint32_t d = 0; d < disk_count; d++)
+		plan->piece_bytes += plan->left[d] / MOST_PIECES;
 	plan->piece_bytes = g4_align_up(plan->piece_bytes + 1, G4_CHUNK_UNIT);
 }
 

@@ -45,8 +45,8 @@ struct g4_chunk_wish {
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			     struct g4_chunk *chunks);
 /*
- * Lays further chunks, behind `count` that are there, over what these leave of the disks, also between them; no front. How many chunks
- * there are then: `count` if there is no room for what is wished. Per-lane.
+ * Lays further chunks, behind `count` that are there, over what these leave of the disks, also between them; no front. Gaps that are
+ * short stay where they would use up the table, and longer ones will do. How many chunks there are then: `count` if there is no room for what is wished. Per-lane.
  */
 G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			       struct g4_chunk *chunks, uint32_t count);

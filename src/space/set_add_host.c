@@ -214,7 +214,7 @@ static int wish_for(struct g4_set *set, uint32_t level, struct g4_chunk_wish *wi
 	uint32_t bears;
 
 	g4_chunk_wish_like(&set->map, numbers.log_bytes, wish);
-	if (level == g4_set_own_level(set)) /* more of what mkfs made */
+	if (level == g4_set_own_level(&set->map)) /* more of what mkfs made */
 		return 0;
 	if (wish->raid != G4_RAID_PARITY && wish->raid != G4_RAID_0)
 		wish->stripe_bytes = G4_STRIPE_DEFAULT;
@@ -244,7 +244,8 @@ static int assign(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk_wi
 
 	if (rc == 0 && growth.chunk_count == set->map.count)
 		rc = g4_dev_fail(message, -G4_E_NOSPC, "the disks have no room left for chunks of level %s",
-				 g4_level_name(wish->level == G4_LEVEL_OWN ? g4_set_own_level(set) : wish->level));
+				 g4_level_name(wish->level == G4_LEVEL_OWN ? g4_set_own_level(&set->map) :
+									     wish->level));
 	else if (rc == 0)
 		rc = grow(wg, set, NULL, NULL, &growth);
 	if (rc < 0 && rc != -G4_E_NOSPC)
@@ -271,11 +272,11 @@ int g4_set_assign(struct g4_wg *wg, struct g4_set *set, uint32_t level, uint64_t
 	return rc;
 }
 
-uint32_t g4_set_own_level(const struct g4_set *set)
+uint32_t g4_set_own_level(const struct g4_chunk_map *map)
 {
 	struct g4_chunk_wish wish;
 
-	g4_chunk_wish_like(&set->map, 0, &wish);
+	g4_chunk_wish_like(map, 0, &wish);
 	return wish.raid == G4_RAID_NONE ? (uint32_t)G4_LEVEL_NONE :
 	       wish.raid == G4_RAID_0	 ? (uint32_t)G4_LEVEL_STRIPED :
 	       wish.raid == G4_RAID_1	 ? (uint32_t)G4_LEVEL_COPIES :

@@ -279,7 +279,7 @@ int g4_set_balance(struct g4_dev *dev, const struct g4_set_in_use *in_use, struc
 		return g4_dev_fail(sentence, -G4_E_NOMEM, "out of memory");
 	pthread_mutex_lock(&set->orders);
 	int rc = g4_set_check_whole(set, sentence);
-	if (rc == 0 && g4_set_own_level(set) >= G4_LEVEL_PARITY)
+	if (rc == 0 && g4_set_own_level(&set->map) >= G4_LEVEL_PARITY)
 		rc = g4_dev_fail(sentence, -G4_E_NOTSUP,
 				 "%s: rows with parity stay on the disks that they were made for", set->disks[0].name);
 	if (rc == 0)

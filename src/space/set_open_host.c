@@ -356,6 +356,9 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 	rc = check_missing(o, set);
 	if (rc < 0)
 		return rc;
+	/* a write goes where the newest table says: none may be done while a disk that is left alone would speak for the one before */
+	if (set->uneven && !set->dev.props.read_only)
+		set->unrecorded = 1;
 	rc = g4_set_parity_begin(set);
 	if (rc == 0 && set->parity)
 		rc = g4_set_parity_recover(o->wg, set);

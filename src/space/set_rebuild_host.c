@@ -72,7 +72,8 @@ void g4_set_rebuild_progress(const struct g4_set *set, uint64_t *done, uint64_t 
 	const uint32_t disk = g4_load32_acq(&set->target);
 
 	*done = *all = 0;
-	for (uint32_t n = 0; n < set->map.count && disk != G4_MAX_DISKS; n++) {
+	/* with a target the table stays; without one it may be switched now */
+	for (uint32_t n = 0; disk != G4_MAX_DISKS && n < set->map.count; n++) {
 		const struct g4_chunk *chunk = &set->chunks[n];
 		for (uint32_t p = 0; p < (uint32_t)chunk->columns * chunk->copies; p++)
 			if (g4_place_disk(chunk->places[p]) == disk)
@@ -669,14 +670,14 @@ static int order_chunk(struct g4_set *set, struct g4_dev_order *order)
 {
 	uint64_t epoch;
 	const struct g4_chunk_map *map = g4_set_view_enter(set, &epoch);
-	const bool there = order->disk < g4_load32_acq(&map->count);
+	const struct g4_chunk *chunk = g4_chunk_find(map, order->bytes);
+	const bool there = order->bytes - chunk->address < chunk->bytes;
 
 	if (there) {
-		const struct g4_chunk *chunk = &map->chunks[order->disk];
 		order->done = chunk->address;
 		order->bytes = chunk->address + chunk->bytes;
 		order->all = g4_chunk_is_gone(chunk) ? (uint64_t)G4_POOL_GONE : (uint64_t)chunk->level;
-		order->disk = g4_set_own_level(set);
+		order->disk = g4_set_own_level(map);
 	}
 	g4_set_view_leave(set, epoch);
 	return there ? 0 : -G4_E_NOENT;

@@ -86,7 +86,7 @@ static void add_up_chunks(const struct g4_set *set, struct g4_set_status *status
 {
 	uint64_t taken[G4_MAX_DISKS] = {0};
 
-	status->own_level = g4_set_own_level(set);
+	status->own_level = g4_set_own_level(&set->map);
 	status->log_bytes = set->super->parity_log_bytes;
 	status->chunk_count = set->map.count;
 	memcpy(status->chunks, set->chunks, set->map.count * sizeof(*set->chunks));

@@ -83,7 +83,7 @@ struct g4_set {
 	bool has_super;		     /* it was read or written; not while the set is being made */
 	bool chunks_damaged;	     /* on a disk: all get them again with the next superblock */
 	bool uneven;		     /* some disks have an older generation than the newest: a crash left them so */
-	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
+	uint32_t unrecorded; /* atomic: a disk is missing, and the others do not say so yet; or they are uneven */
 	uint32_t
 		stuck; /* atomic: a disk has failed that can not be done without, and what it had not flushed may be lost */
 	bool torn; /* lock held: stuck while a table was switched under requests, and nobody knows which one counts: nothing is written */
@@ -154,7 +154,7 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 bool g4_set_is_whole(const struct g4_set *set, uint32_t without);
 /* A disk has failed: the others say so when it returns 0. -G4_E_IO: it can not be done without. */
 int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
-/* Before the first write that missing disks miss: the others say so when it returns 0. */
+/* Before the first write that missing disks miss: the others say so when it returns 0. All have the newest table then. */
 int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
 /*
  * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log, nor a
@@ -239,8 +239,8 @@ int g4_set_check_whole(const struct g4_set *set, struct g4_dev_message message);
  */
 int g4_set_change_over(struct g4_wg *wg, struct g4_set *set, const struct g4_set_growth *growth);
 
-/* The level of what mkfs made (enum g4_level). */
-uint32_t g4_set_own_level(const struct g4_set *set);
+/* The level of what mkfs made (enum g4_level). The chunks do not change meanwhile. */
+uint32_t g4_set_own_level(const struct g4_chunk_map *map);
 
 /* ---- the device (set_io_host.c) ---- */
 /* Makes the device of a set whose disks and chunks are there. */

@@ -417,6 +417,42 @@ static void nothing_moves_under_a_request(void **state)
 	disks_free(&d);
 }
 
+/* Who asks of one chunk after the other, as a file system that grows, is told of each address once, though pieces move meanwhile. */
+static void chunks_are_told_while_they_move(void **state)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t ballast, copied, at = 0;
+	struct g4_dev_order chunk;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	dev = open_all(&d);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	for (;;) {
+		memset(&chunk, 0, sizeof(chunk));
+		chunk.op = G4_ORDER_CHUNK;
+		chunk.bytes = at;
+		if (g4_dev_order(wg, dev, &chunk) < 0)
+			break;
+		assert_true(chunk.done <= at);
+		assert_true(chunk.bytes > at);
+		assert_int_equal(chunk.all, G4_LEVEL_OWN);
+		assert_int_equal(chunk.disk, G4_LEVEL_COPIES);
+		at = chunk.bytes;
+		for (uint32_t k = 0; k < 2; k++) {
+			const struct piece p = next(set);
+			if (p.bytes > 0)
+				(void)moved(wg, set, false, G4_MIB, &copied);
+		}
+	}
+	assert_int_equal(at, g4_dev_props(dev)->size_bytes);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	disks_free(&d);
+}
+
 /* ---- interruptions ---- */
 
 static void it_goes_on_after_a_pause_and_an_unmount(void **state)
@@ -538,6 +574,67 @@ static void the_power_fails_at_any_request(void **state)
 	assert_true(again > 0);
 }
 
+/*
+ * The power fails while the table is switched, and disks say one thing and the other. What is written next, by whoever opens the set, is there
+ * when any one disk is lost after that: not one of them still speaks for the table of before.
+ */
+static void what_follows_a_torn_switch_is_on_all_disks(void **state)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3), *found = rig_memory(G4_PAGE_BYTES, 4);
+	static struct disks_order requests;
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t ballast, copied, random = 7;
+	uint8_t *before[MOST_DISKS], *after[MOST_DISKS];
+	struct disks d, crashed;
+	struct g4_dev *dev;
+	uint32_t torn = 0;
+	struct faulty f;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	/* up to a piece that leaves another disk than the one that is told first: that one has it before and after */
+	dev = open_all(&d);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	struct piece p = next(set);
+	for (; g4_place_disk(set->chunks[set->next.chunk].places[set->next.number]) == 0; p = next(set))
+		assert_true(moved(wg, set, true, p.bytes, &copied) > 0);
+	g4_dev_close(dev);
+	keep_disks(&d, before);
+	disks_open_faulty(&d, &f);
+	disks_watch(&d, &f, &requests);
+	p = next((struct g4_set *)f.set->host);
+	assert_int_equal(moved(wg, (struct g4_set *)f.set->host, false, G4_PAGE_BYTES, &copied), G4_MIB);
+	disks_make(&crashed, d.count, d.bytes);
+	for (uint32_t at = 0; at <= requests.count; at++) {
+		disks_crash(&crashed, before, &f, &requests, at, &random);
+		dev = open_all(&crashed);
+		torn += ((struct g4_set *)dev->host)->uneven;
+		assert_int_equal(g4_dev_write(wg, dev, p.address, page, G4_PAGE_BYTES, G4_IO_FUA), 0);
+		keep_disks(&crashed, after); /* the power fails again */
+		g4_dev_close(dev);
+		for (uint32_t lost = 0; lost < d.count; lost++) {
+			restore_disks(&crashed, after);
+			if (disks_try_open(&crashed, all_of(&d) & ~(1u << lost), true, 0, &dev) < 0)
+				fail_msg("after %u requests without %u: %s", at, lost, crashed.message);
+			assert_int_equal(g4_dev_read(wg, dev, p.address, found, G4_PAGE_BYTES), 0);
+			if (memcmp(found, page, G4_PAGE_BYTES) != 0)
+				fail_msg("after %u requests disk %u was lost, and what was written with it", at, lost);
+			g4_dev_close(dev);
+		}
+		for (uint32_t n = 0; n < d.count; n++)
+			free(after[n]);
+	}
+	assert_true(torn > 0);
+	disks_free(&crashed);
+	g4_dev_close(f.set);
+	for (uint32_t n = 0; n < d.count; n++)
+		free(before[n]);
+	g4_wg_destroy(wg);
+	free(page);
+	free(found);
+	disks_free(&d);
+}
+
 /* One disk fails for good after so many of its writes; what was synced until then is there, and with copies users do not notice. */
 static void a_disk_fails_meanwhile(void **state)
 {
@@ -634,8 +731,10 @@ int main(void)
 		cmocka_unit_test(users_write_while_a_disk_gets_its_share),
 		cmocka_unit_test(threads_write_while_a_disk_gets_its_share),
 		cmocka_unit_test(nothing_moves_under_a_request),
+		cmocka_unit_test(chunks_are_told_while_they_move),
 		cmocka_unit_test(it_goes_on_after_a_pause_and_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
+		cmocka_unit_test(what_follows_a_torn_switch_is_on_all_disks),
 		cmocka_unit_test(a_disk_fails_meanwhile),
 		cmocka_unit_test(what_can_not_be_done_is_told),
 	};

@@ -196,6 +196,43 @@ static void gaps_between_places_are_given_away(void **state)
 		}
 }
 
+/* The table of chunks is not used up for gaps of a MiB, with much more behind them; where there is nothing else they are given away. */
+static void many_small_gaps_do_not_hide_a_large_one(void **state)
+{
+	enum { HAD = 1100, LARGE = 8192 };
+	static const struct {
+		enum g4_raid raid;
+		uint32_t copies, disks, gained;
+	} levels[] = {{G4_RAID_NONE, 1, 1, LARGE}, {G4_RAID_0, 1, 2, 2 * LARGE}, {G4_RAID_1, 2, 2, LARGE}};
+	const uint32_t cases = 3 * sizeof(levels) / sizeof(levels[0]);
+
+	(void)state;
+	for (uint32_t l = 0; l < cases; l++) {
+		const uint32_t level = l / 3, large = l % 3 == 1 ? 0 : LARGE, both = levels[level].disks;
+		const uint32_t other =
+			l % 3 == 2 && both > 1 ? 0 : large; /* the second disk has nothing but small ones */
+		const uint64_t front = (1 + 2 * HAD) * G4_CHUNK_UNIT + G4_PAGE_BYTES,
+			       all[] = {front + large * G4_CHUNK_UNIT, front + other * G4_CHUNK_UNIT};
+		const struct g4_chunk_wish wish = {
+			.raid = levels[level].raid, .copies = levels[level].copies, .stripe_bytes = G4_STRIPE_DEFAULT};
+		for (uint32_t n = 0; n < HAD; n++) {
+			const uint64_t place = (1 + 2 * n) * G4_CHUNK_UNIT;
+			chunks[n] = (struct g4_chunk){.address = n * G4_CHUNK_UNIT,
+						      .bytes = G4_CHUNK_UNIT,
+						      .place_bytes = G4_CHUNK_UNIT,
+						      .columns = 1,
+						      .copies = (uint16_t)both,
+						      .places = {place, both > 1 ? place | 1 : 0}};
+		}
+		assert_int_equal(g4_chunk_validate(chunks, HAD, all, both), 0);
+		const uint32_t count = g4_chunk_extend(&wish, all, both, chunks, HAD);
+		const uint64_t gained = g4_chunk_end(chunks, count) - g4_chunk_end(chunks, HAD);
+		assert_int_equal(g4_chunk_validate(chunks, count, all, both), 0);
+		assert_true(large && other == large ? gained >= levels[level].gained * G4_CHUNK_UNIT : gained > 0);
+		assert_true(!large || other != large || count < G4_CHUNKS_MAX);
+	}
+}
+
 static void what_is_gone_gets_chunks_again(void **state)
 {
 	enum { EACH = 7 };
@@ -231,4 +268,5 @@ static void what_is_gone_gets_chunks_again(void **state)
 RUN_TESTS(cmocka_unit_test(a_plan_of_each_level_covers_its_space),
 	  cmocka_unit_test(more_copies_than_disks_can_not_be_had), cmocka_unit_test(damaged_chunks_are_refused),
 	  cmocka_unit_test(places_that_were_moved_are_in_any_order_and_apart),
-	  cmocka_unit_test(gaps_between_places_are_given_away), cmocka_unit_test(what_is_gone_gets_chunks_again))
+	  cmocka_unit_test(gaps_between_places_are_given_away),
+	  cmocka_unit_test(many_small_gaps_do_not_hide_a_large_one), cmocka_unit_test(what_is_gone_gets_chunks_again))
