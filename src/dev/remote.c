@@ -144,7 +144,11 @@ G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, 
 	piece->flags = io->flags & (G4_IO_COPY_MASK | G4_IO_CLASS_MASK);
 	piece->within = io->cookie;
 	piece->area = G4_REMOTE_STAGING;
-	piece->bytes = g4_min64(total - io->cookie, r->chunk_bytes);
+	if (r->lanes)
+		piece->bytes = g4_nvme_lanes_cut(r->lanes, io->offset_bytes + io->cookie, total - io->cookie,
+						 io->op == G4_IO_WRITE);
+	else
+		piece->bytes = g4_min64(total - io->cookie, r->chunk_bytes);
 	piece->at = 0;
 	if (here >= AREA_LEAST_BYTES &&
 	    in_area(r, (const uint8_t *)io->iov[i].base + skip, here, &piece->area, &piece->at))
@@ -162,6 +166,9 @@ G4_FN static bool next_piece(const struct g4_remote *r, const struct g4_io *io, 
 	piece->op = io->op;
 	if (!takes_data(io->op) && !gives_data(io->op)) {
 		piece->bytes = io->op == G4_IO_FLUSH ? 0 : io->discard_bytes;
+		if (io->op == G4_IO_DISCARD && r->lanes &&
+		    !g4_nvme_lanes_discards(r->lanes, io->offset_bytes, io->discard_bytes))
+			return false;
 		return io->cookie == 0;
 	}
 	uint64_t total = data_bytes(io);

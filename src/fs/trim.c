@@ -12,6 +12,8 @@
 /* Pages of one request: with little free space few, since a claim for space may have to wait for these. */
 #define MOST_PAGES UINT64_C(8192)
 #define LEAST_PAGES UINT64_C(64)
+/* A run that is longer is cut at multiples of one of these: no granule of a drive that divides it is left out for lying in two requests. */
+#define CUT_PAGES(most) ((most) >= G4_REGION_PAGES ? (uint64_t)G4_REGION_PAGES : LEAST_PAGES)
 
 /* What is free of the level that has least: pages may be of any, and claims for space of it may have to wait. */
 G4_FN static uint64_t least_free(const struct g4_alloc *alloc)
@@ -49,7 +51,13 @@ G4_FN static int trim_there(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, u
 			return g4_check(fs, rc);
 		if (pages == 0)
 			break;
-		if (pages >= least) {
+		const bool enough = pages >= least;
+		if (pages == most) {
+			const uint64_t cut = g4_align_down(page + pages, CUT_PAGES(most));
+			g4_alloc_unhide(alloc, cut, page + pages - cut);
+			pages = cut - page;
+		}
+		if (enough) {
 			rc = g4_space_discard(wg, &fs->space, g4_page_address(page), pages * G4_PAGE_BYTES);
 			*done += rc == 0 ? pages * G4_PAGE_BYTES : 0;
 		}

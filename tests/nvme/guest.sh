@@ -19,6 +19,8 @@ flock 9 # one at a time in a build
 tests=" $* "
 [[ ${tests// trace / } == *[^\ ]* ]] ||
 	tests+="binding strangers data partitions programs engine explorer killed reset errors limits unbinding removal "
+patience=1800 # seconds for the download; in `make check` less than tests/watch.py gives a test that waits
+[[ $tests != *" short "* ]] || patience=100
 tests=${tests/ short / binding data killed reset errors limits unbinding }
 wants() { [[ $tests == *" $1 "* ]]; } # TEST
 needed=(qemu-system-x86_64 busybox dpkg-deb apt-get setpriv)
@@ -32,11 +34,13 @@ done
 # ---- the kernel ----
 kernel=$(find kernel/boot -name 'vmlinuz-*' 2>/dev/null | head -1 || :)
 if [ -z "$kernel" ]; then
-	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -1)
+	package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -1 || :)
 	[ -n "$package" ] || { echo "skipped: apt knows no linux-image-cloud-amd64"; exit 77; }
-	rm -rf kernel ./*.deb
-	apt-get -qq download "$package" 2>/dev/null || { echo "skipped: $package can not be had"; exit 77; }
-	dpkg-deb --extract "$package"_*.deb kernel
+	rm -rf kernel unpacked ./*.deb
+	timeout --foreground "$patience" apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 download "$package" \
+		>/dev/null 2>&1 || { echo "skipped: $package can not be downloaded within $patience s"; exit 77; }
+	dpkg-deb --extract "$package"_*.deb unpacked
+	mv unpacked kernel # the whole of it, or nothing
 	rm -f ./*.deb
 	kernel=$(find kernel/boot -name 'vmlinuz-*' | head -1)
 fi
@@ -79,10 +83,10 @@ done
 printf '[inject-error]\nevent = "%s"\nerrno = "5"\nonce = "on"\nsector = "8192"\n\n' pwritev read_aio >once.conf
 printf '[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "163840"\n' >always.conf
 # A busy host lets the machine wait: its kernel does not count ticks at the start (no_timer_check), nor look for processors that stand
-# still (nowatchdog).
+# still (nowatchdog). QEMU ends with this script, and with an interrupt from the keyboard (--foreground).
 drive() { echo "-drive id=$1,file=${2:-$1.img},format=raw,if=none,cache=writeback,discard=unmap"; }
 # shellcheck disable=SC2046
-setpriv --pdeathsig TERM timeout --kill-after 5 "$limit" qemu-system-x86_64 -nodefaults -display none -no-reboot \
+setpriv --pdeathsig TERM timeout --foreground --kill-after 5 "$limit" qemu-system-x86_64 -nodefaults -display none -no-reboot \
 	-machine q35 -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m 1024 -serial stdio \
 	-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off -device intel-iommu,caching-mode=on,aw-bits=48 \
 	$(drive a) $(drive b) $(drive c) $(drive d blkdebug:once.conf:d.img) $(drive e) $(drive f blkdebug:always.conf:f.img) \

@@ -44,6 +44,24 @@ static void again(struct g4_dev *medium, const struct g4_emu_options *emulated,
 	open_on(medium, emulated, options);
 }
 
+/* As by the host's queues; the controller fails commands that cross its boundary, and those of other sizes. */
+static void sizes_of_the_drive_are_kept(void **state)
+{
+	(void)state;
+	for (uint32_t boundary = 1; boundary < 300; boundary = 3 * boundary + 1) {
+		const struct g4_emu_options options = {.boundary = boundary};
+		again(open_device("mem:16M"), &options, NULL);
+		write_and_read(dev, 512, 0, 65536, 0);
+		write_and_read(dev, 4096, 0, 65536 + 512, G4_IO_FUA);
+	}
+	for (uint32_t write = 1; write < 16; write = 2 * write + 1) {
+		const struct g4_emu_options options = sizes_for(write);
+		again(open_device("mem:16M"), &options, NULL);
+		writes_are_cut_at_granules(dev, write);
+	}
+	granules_are_discarded(dev);
+}
+
 static void data_comes_back(void **state)
 {
 	const struct g4_emu_options large = {.block_bytes = 4096}, small = {.mdts = 1};
@@ -189,6 +207,7 @@ static void devices_without_such_a_queue_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {lanes_test(data_comes_back),
+					   lanes_test(sizes_of_the_drive_are_kept),
 					   lanes_test(what_is_discarded_is_forgotten_and_nothing_else),
 					   lanes_test(lost_power_takes_what_was_not_flushed),
 					   lanes_test(many_threads_share_few_slots),

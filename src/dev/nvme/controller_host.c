@@ -20,7 +20,8 @@
 #define TIMEOUT_NS UINT64_C(30000000000)
 #define READY_UNIT_NS UINT64_C(500000000)
 #define RESETS_MOST 3u
-#define LOOKS 2000u /* before naps */
+#define DISCARD_GRANULE_MOST_BYTES (2 * G4_MIB) /* a region of the allocator */
+#define LOOKS 2000u				/* before naps */
 #define NAP_NS 50000
 
 G4_STATIC_ASSERT(G4_NVME_PIECE_MOST_BYTES <= (uint64_t)G4_NVME_MAX_BLOCKS * 512, "a command has no more blocks");
@@ -246,9 +247,25 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	return 0;
 }
 
+/* A granule of discards that is larger than what the file system discards at once would not be discarded ever. */
+static struct g4_nvme_sizes sizes_of(const struct g4_nvme_namespace_data *data, uint32_t lba_shift)
+{
+	struct g4_nvme_sizes sizes = {.boundary = data->boundary};
+
+	if (!(data->features & G4_NVME_FEATURES_SIZES))
+		return sizes;
+	sizes.write = data->write_granularity + 1u;
+	if ((data->discard_granularity + UINT64_C(1)) << lba_shift <= DISCARD_GRANULE_MOST_BYTES &&
+	    (data->discard_alignment + UINT64_C(1)) << lba_shift <= DISCARD_GRANULE_MOST_BYTES) {
+		sizes.discard = data->discard_granularity + 1u;
+		sizes.discard_start = data->discard_alignment + 1u;
+	}
+	return sizes;
+}
+
 /* Of a namespace, by its number. */
 static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *identity, uint32_t nsid,
-			 struct g4_dev_props *props, uint32_t *boundary_blocks, struct g4_dev_message message)
+			 struct g4_dev_props *props, struct g4_nvme_sizes *sizes, struct g4_dev_message message)
 {
 	struct g4_nvme_namespace_data page __attribute__((aligned(8)));
 	const struct g4_nvme_namespace_data *const data = &page;
@@ -283,7 +300,7 @@ static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *id
 				       .read_only = nvme->read_only,
 				       .volatile_cache = identity->volatile_cache,
 				       .discard = identity->discard && !nvme->read_only};
-	*boundary_blocks = data->boundary;
+	*sizes = sizes_of(data, format.lba_shift);
 	if (props->size_bytes < G4_PAGE_BYTES)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small (%" PRIu64 " bytes)", nvme->name,
 				   props->size_bytes);
@@ -339,7 +356,7 @@ static struct g4_nvme_target target_of(const struct g4_nvme *nvme, uint32_t spac
 	return (struct g4_nvme_target){.nsid = nvme->spaces[space].nsid,
 				       .block_shift = nvme->spaces[space].props.sector_bytes == 512 ? 9 : 12,
 				       .space = space,
-				       .boundary_blocks = nvme->spaces[space].boundary_blocks};
+				       .sizes = nvme->spaces[space].sizes};
 }
 
 /* The driver's side of a queue that has just been made for the first time. */
@@ -392,7 +409,7 @@ static int find_space(struct g4_nvme *nvme, uint32_t nsid, uint32_t *space, stru
 	if (nvme->space_count == G4_NVME_SPACES_MOST)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: more than %u namespaces of a controller were used",
 				   nvme->name, G4_NVME_SPACES_MOST);
-	const int rc = see_namespace(nvme, &nvme->identity, nsid, &next->props, &next->boundary_blocks, message);
+	const int rc = see_namespace(nvme, &nvme->identity, nsid, &next->props, &next->sizes, message);
 	if (rc < 0)
 		return rc;
 	next->nsid = nsid;
@@ -481,12 +498,12 @@ static int identify_again(struct g4_nvme *nvme, struct g4_dev_message message)
 {
 	struct g4_nvme_identity now = {0};
 	struct g4_dev_props props;
-	uint32_t boundary;
+	struct g4_nvme_sizes sizes; /* they do not have to be what they were */
 	int rc = see_controller(nvme, &now, message);
 	bool same = rc == 0 && is_same(&now, &nvme->identity);
 
 	for (uint32_t i = 0; i < nvme->space_count && rc == 0; i++) {
-		rc = see_namespace(nvme, &now, nvme->spaces[i].nsid, &props, &boundary, message);
+		rc = see_namespace(nvme, &now, nvme->spaces[i].nsid, &props, &sizes, message);
 		same = same && rc == 0 && props.size_bytes == nvme->spaces[i].props.size_bytes &&
 		       props.sector_bytes == nvme->spaces[i].props.sector_bytes;
 	}

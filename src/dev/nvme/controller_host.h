@@ -65,7 +65,7 @@ struct g4_nvme_identity {
 /* A namespace that was opened. */
 struct g4_nvme_space {
 	uint32_t nsid;
-	uint32_t boundary_blocks; /* NOIOB */
+	struct g4_nvme_sizes sizes;
 	struct g4_dev_props props;
 };
 

@@ -318,6 +318,9 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	if (emu->options.boundary && lba / emu->options.boundary != (lba + blocks - 1) / emu->options.boundary)
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	if (!reads && emu->options.write_granularity && lba % emu->options.write_granularity != 0 &&
+	    (lba + blocks) % emu->options.write_granularity != 0)
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	const uint32_t status = (command->flags & 0xc0) == G4_NVME_SGL && emu->options.sgls ?
 					find_segments(emu, command, blocks << emu->block_shift, &count) :
 					find_buffers(emu, command, blocks << emu->block_shift, &count);
@@ -342,6 +345,9 @@ static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *com
 		if (ranges[i].lba > emu->blocks[command->nsid - 1] ||
 		    ranges[i].blocks > emu->blocks[command->nsid - 1] - ranges[i].lba)
 			return G4_NVME_LBA_RANGE | G4_NVME_DNR;
+		if ((emu->options.discard_granularity && ranges[i].blocks % emu->options.discard_granularity != 0) ||
+		    (emu->options.discard_alignment && ranges[i].lba % emu->options.discard_alignment != 0))
+			return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 		struct g4_io io = {.op = G4_IO_DISCARD,
 				   .offset_bytes = ranges[i].lba << emu->block_shift,
 				   .discard_bytes = (uint64_t)ranges[i].blocks << emu->block_shift};
@@ -381,6 +387,19 @@ static void pad(char *to, size_t bytes, const char *text)
 	memcpy(to, text, g4_min64(strlen(text), bytes));
 }
 
+static void identify_sizes(const struct g4_emu_options *options, struct g4_nvme_namespace_data *data)
+{
+	const uint32_t write = options->write_granularity, discard = options->discard_granularity,
+		       start = options->discard_alignment;
+
+	data->boundary = (g4_le16)options->boundary;
+	if (write || discard || start)
+		data->features = G4_NVME_FEATURES_SIZES;
+	data->write_granularity = (g4_le16)(write ? write - 1 : 0);
+	data->discard_granularity = (g4_le16)(discard ? discard - 1 : 0);
+	data->discard_alignment = (g4_le16)(start ? start - 1 : 0);
+}
+
 static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const uint32_t lies = emu->options.lies;
@@ -414,7 +433,7 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 		       lies & G4_EMU_HALF	     ? emu->blocks[command->nsid - 1] / 2 :
 						       emu->blocks[command->nsid - 1];
 	data->capacity = data->used = data->blocks;
-	data->boundary = (g4_le16)emu->options.boundary;
+	identify_sizes(&emu->options, data);
 	data->formats = 1;
 	data->format = lies & G4_EMU_NO_SUCH_FORMAT ? 9 : emu->block_shift == 12;
 	data->format_list[0].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 9;

@@ -56,10 +56,14 @@ struct g4_emu_faults {
 struct g4_emu_options {
 	uint32_t block_bytes; /* 0: as the medium's sectors */
 	uint32_t lies;
-	uint32_t mdts;	       /* most data of a command: 4 KiB << this; 0: no limit */
-	uint32_t sgls;	       /* as IDENTIFY has it; 0: it takes no SGLs */
-	uint32_t boundary;     /* blocks, as IDENTIFY has it; a command that crosses a multiple fails */
-	struct g4_dev *second; /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
+	uint32_t mdts;	   /* most data of a command: 4 KiB << this; 0: no limit */
+	uint32_t sgls;	   /* as IDENTIFY has it; 0: it takes no SGLs */
+	uint32_t boundary; /* blocks, as IDENTIFY has it; a command that crosses a multiple fails */
+	/* Blocks, of which IDENTIFY has one less; 0: it says nothing of the three. */
+	uint32_t write_granularity; /* a write that neither begins nor ends at a multiple fails */
+	uint32_t discard_granularity,
+		discard_alignment; /* a range that is no multiple, or does not begin at one, fails */
+	struct g4_dev *second;	   /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
 };
 
 struct g4_emu;

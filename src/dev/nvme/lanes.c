@@ -8,10 +8,30 @@
 
 /* ---- commands ---- */
 
+G4_FN static uint64_t block_of(const struct g4_nvme_lanes *lanes, uint64_t offset)
+{
+	return lanes->first_block + (offset >> lanes->block_shift);
+}
+
+G4_FN uint64_t g4_nvme_lanes_cut(const struct g4_nvme_lanes *lanes, uint64_t offset, uint64_t left, bool writes)
+{
+	return g4_nvme_cut(&lanes->sizes, block_of(lanes, offset), left >> lanes->block_shift,
+			   lanes->chunk_bytes >> lanes->block_shift, writes)
+	       << lanes->block_shift;
+}
+
+G4_FN bool g4_nvme_lanes_discards(const struct g4_nvme_lanes *lanes, uint64_t offset, uint64_t bytes)
+{
+	uint64_t lba = block_of(lanes, offset), blocks = bytes >> lanes->block_shift;
+
+	g4_nvme_granules(&lanes->sizes, &lba, &blocks);
+	return blocks > 0;
+}
+
 G4_FN static void describe_data(const struct g4_nvme_lanes *lanes, uint32_t number,
 				const struct g4_remote_request *request, struct g4_nvme_command *command)
 {
-	const uint64_t lba = lanes->first_block + (request->offset_bytes >> lanes->block_shift);
+	const uint64_t lba = block_of(lanes, request->offset_bytes);
 	const uint64_t pages = g4_pages_for(request->bytes);
 	const uint64_t chunk = (uintptr_t)lanes->staging + number * lanes->chunk_bytes;
 
@@ -33,10 +53,10 @@ G4_FN static void describe_discard(const struct g4_nvme_lanes *lanes, uint32_t n
 {
 	uint8_t *chunk = lanes->staging + number * lanes->chunk_bytes;
 	struct g4_nvme_range *range = (struct g4_nvme_range *)chunk;
-	uint64_t lba = lanes->first_block + (request->offset_bytes >> lanes->block_shift);
-	uint64_t left = request->bytes >> lanes->block_shift;
+	uint64_t lba = block_of(lanes, request->offset_bytes), left = request->bytes >> lanes->block_shift;
 	uint32_t count = 0;
 
+	g4_nvme_granules(&lanes->sizes, &lba, &left);
 	for (; left > 0 && count < RANGES_MOST; count++) {
 		const uint32_t blocks = (uint32_t)g4_min64(left, RANGE_MOST_BLOCKS);
 		range[count].attributes = 0;

@@ -56,6 +56,7 @@ struct g4_nvme_lanes {
 	uint64_t chunk_bytes;
 	uint64_t timeout_ns;
 	uint64_t first_block; /* of what the device is, in its namespace */
+	struct g4_nvme_sizes sizes;
 	uint32_t nsid;
 	uint32_t block_shift;
 	uint32_t idle;	  /* looks without a completion since the last check; of the poller, and so are those below */
@@ -63,12 +64,16 @@ struct g4_nvme_lanes {
 	uint32_t late;	  /* what was said last */
 	uint32_t stopped; /* 1: they are quiet, as the host wants it; read by others */
 	struct g4_nvme_cache cache; /* of the first queue, for all */
-	uint8_t padding[44];
+	uint8_t padding[28];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_remote) % 16 == 0,
 		 "commands are aligned, also where one lies behind the other");
 
-/* For remote.c, all per-lane. Starts what a slot is to do; its holder alone. */
+/* For remote.c, all per-lane. How many of `left` bytes at an offset one command moves, at most a chunk. */
+G4_FN uint64_t g4_nvme_lanes_cut(const struct g4_nvme_lanes *lanes, uint64_t offset, uint64_t left, bool writes);
+/* Whether a discard of these bytes has a granule that the drive discards: if not, there is nothing to post. */
+G4_FN bool g4_nvme_lanes_discards(const struct g4_nvme_lanes *lanes, uint64_t offset, uint64_t bytes);
+/* Starts what a slot is to do; its holder alone. */
 G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const struct g4_remote_request *request);
 /* Its holder: whether that has ended, and *code, 0 or negative, with what. */
 G4_FN bool g4_nvme_lanes_ended(const struct g4_nvme_lanes *lanes, uint32_t slot, int32_t *code);

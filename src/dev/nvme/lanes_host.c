@@ -248,6 +248,7 @@ static void describe_lanes(const struct g4_nvme_keeper *keeper, uint32_t index, 
 	lanes->nsid = target->nsid;
 	lanes->block_shift = target->block_shift;
 	lanes->first_block = target->first_block;
+	lanes->sizes = target->sizes;
 	lanes->talk = &keeper->talks[index];
 	lanes->reset = keeper->first_reset;
 }

@@ -125,13 +125,12 @@ struct part {
 G4_FN static struct part part_at(const struct g4_nvme_queue *queue, const struct g4_nvme_target *target,
 				 const struct g4_io *io, uint64_t skip)
 {
-	struct part part = {0, skip, g4_min64(bytes_of(io) - skip, queue->piece_bytes)};
+	struct part part = {0, skip, 0};
 
-	if (target->boundary_blocks) {
-		const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
-		part.most = g4_min64(part.most, (target->boundary_blocks - lba % target->boundary_blocks)
-							<< target->block_shift);
-	}
+	const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
+	part.most = g4_nvme_cut(&target->sizes, lba, (bytes_of(io) - skip) >> target->block_shift,
+				queue->piece_bytes >> target->block_shift, io->op == G4_IO_WRITE)
+		    << target->block_shift;
 	while (part.skip >= io->iov[part.first].bytes)
 		part.skip -= io->iov[part.first++].bytes;
 	return part;
@@ -201,18 +200,33 @@ G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const str
 	return bytes;
 }
 
+/* Whether there is a granule to be discarded behind `skip` bytes. */
+G4_FN static bool has_granule(const struct g4_nvme_target *target, const struct g4_io *io, uint64_t skip)
+{
+	uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
+	uint64_t blocks = (io->discard_bytes - skip) >> target->block_shift;
+
+	g4_nvme_granules(&target->sizes, &lba, &blocks);
+	return blocks > 0;
+}
+
+/* There is a granule. Returns how many bytes are done with: all where none follows. */
 G4_FN static uint64_t describe_discard(const struct g4_nvme_target *target, const struct g4_io *io, uint64_t skip,
 				       uint8_t *list, struct g4_nvme_command *command)
 {
 	struct g4_nvme_range *range = (struct g4_nvme_range *)list;
+	const uint64_t first = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
+	uint64_t lba = first, blocks = g4_min64((io->discard_bytes - skip) >> target->block_shift, RANGE_MOST_BLOCKS);
 
+	g4_nvme_granules(&target->sizes, &lba, &blocks);
 	range->attributes = 0;
-	range->blocks = (uint32_t)g4_min64((io->discard_bytes - skip) >> target->block_shift, RANGE_MOST_BLOCKS);
-	range->lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
+	range->blocks = (uint32_t)blocks;
+	range->lba = lba;
 	command->opcode = G4_NVME_DSM;
 	command->prp1 = (uintptr_t)list;
 	command->dword11 = G4_NVME_DSM_DEALLOCATE;
-	return (uint64_t)range->blocks << target->block_shift;
+	const uint64_t done = (lba + blocks - first) << target->block_shift;
+	return has_granule(target, io, skip + done) ? done : io->discard_bytes - skip;
 }
 
 /* Starts what comes next. */
@@ -265,6 +279,8 @@ G4_FN static bool start_more(struct g4_nvme_queue *queue, const struct g4_nvme_t
 G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io)
 {
 	io->queue = 1;
+	if (io->op == G4_IO_DISCARD && !has_granule(target, io, 0))
+		io->cookie += io->discard_bytes; /* nothing is left to start */
 	start_more(queue, target, io);
 }
 

@@ -13,6 +13,7 @@
 
 #include "dev/dev.h"
 #include "dev/nvme/flight.h"
+#include "dev/nvme/sizes.h"
 
 #define G4_NVME_LIST_BYTES G4_PAGE_BYTES /* for each slot: the PRPs or the SGL of a command, or the range of a DSM */
 
@@ -21,8 +22,8 @@ struct g4_nvme_target {
 	uint32_t nsid;
 	uint32_t block_shift;
 	uint64_t first_block;
-	uint32_t space;		  /* flight.h */
-	uint32_t boundary_blocks; /* of the namespace: no command crosses a multiple; 0: it does not matter */
+	uint32_t space;		    /* flight.h */
+	struct g4_nvme_sizes sizes; /* of the namespace */
 };
 
 struct g4_nvme_queue {
@@ -33,7 +34,7 @@ struct g4_nvme_queue {
 	uint32_t has_sgl;     /* the controller takes SGLs, which describe what PRPs would cut */
 	uint32_t reserved;
 	struct g4_nvme_target first; /* what the controller was opened for; the queue has requests of others, too */
-	uint8_t padding[80];
+	uint8_t padding[64];
 };
 #define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
 

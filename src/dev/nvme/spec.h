@@ -175,18 +175,24 @@ G4_STATIC_ASSERT(sizeof(struct g4_nvme_format) == 4, "an LBA format");
 
 struct g4_nvme_namespace_data {
 	g4_le64 blocks, capacity, used;
-	uint8_t features;
-	uint8_t formats; /* less 1 */
-	uint8_t format;	 /* bits 3-0: which of them it has */
+	uint8_t features; /* bit 4: preferred sizes are there */
+	uint8_t formats;  /* less 1 */
+	uint8_t format;	  /* bits 3-0: which of them it has */
 	uint8_t skipped0[19];
 	g4_le16 boundary; /* NOIOB: blocks; commands that cross a multiple of it are slower. 0: none is */
-	uint8_t skipped2[80];
+	uint8_t skipped2[16];
+	g4_le16 write_granularity, write_alignment;	/* NPWG, NPWA: blocks less 1 */
+	g4_le16 discard_granularity, discard_alignment; /* NPDG, NPDA */
+	uint8_t skipped3[56];
 	struct g4_nvme_format format_list[16];
 	uint8_t skipped1[3904];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_namespace_data) == 4096, "a page");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, boundary) == 46, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, write_granularity) == 64, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, discard_granularity) == 68, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, format_list) == 128, "where the specification has it");
+#define G4_NVME_FEATURES_SIZES 16u
 
 /* ---- log pages ---- */
 struct g4_nvme_health_log {

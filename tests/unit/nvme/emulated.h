@@ -117,6 +117,52 @@ static inline void discards(struct g4_dev *dev)
 		assert_int_equal(buffer[i], 0);
 }
 
+/* ---- sizes that a drive likes; the controller fails what is of others ---- */
+
+#define DISCARDS_OF 16u /* blocks, from multiples of 8 on */
+static inline struct g4_emu_options sizes_for(uint32_t write)
+{
+	return (struct g4_emu_options){
+		.mdts = 1, .write_granularity = write, .discard_granularity = DISCARDS_OF, .discard_alignment = 8};
+}
+
+/* From a granule's start, so that each command but the last one can end at another's. */
+static inline void writes_are_cut_at_granules(struct g4_dev *dev, uint32_t write)
+{
+	for (uint64_t sectors = 1; sectors < 400; sectors = 3 * sectors + 1) {
+		write_and_read(dev, 512 * write * sectors, 0, 512 * sectors, 0);
+		write_and_read(dev, 512 * write * sectors, 512, 512 * sectors, G4_IO_FUA);
+	}
+}
+
+static inline void discard_sectors(struct g4_dev *dev, uint64_t first, uint64_t count)
+{
+	struct g4_io io = {.op = G4_IO_DISCARD, .offset_bytes = 512 * first, .discard_bytes = 512 * count};
+
+	g4_dev_submit(wg, dev, &io);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+}
+
+/* Whole granules are, what is beside them keeps its contents; where there is none, nothing is asked for. */
+static inline void granules_are_discarded(struct g4_dev *dev)
+{
+	const uint64_t bytes = UINT64_C(512) * 8 * DISCARDS_OF;
+
+	for (uint64_t first = 1; first < 20; first++)
+		for (uint64_t count = 1; count < 5 * DISCARDS_OF; count += 5) {
+			const uint64_t start = (first + 7) / 8 * 8, end = first + count;
+			const uint64_t granules = start < end ? (end - start) / DISCARDS_OF : 0;
+			fill(buffer, bytes, 0, 1);
+			assert_int_equal(g4_dev_write(wg, dev, 0, buffer, bytes, 0), 0);
+			discard_sectors(dev, first, count);
+			assert_int_equal(g4_dev_read(wg, dev, 0, buffer, bytes), 0);
+			for (uint64_t at = 0; at < 512 * granules * DISCARDS_OF; at++)
+				assert_int_equal(buffer[512 * start + at], 0);
+			fill(buffer + 512 * start, 512 * granules * DISCARDS_OF, 512 * start, 1);
+			check(buffer, bytes, 0, 1);
+		}
+}
+
 /* A medium with a volatile cache that forgets at a cut what was not flushed. */
 static inline struct g4_dev *open_fault(void)
 {

@@ -114,6 +114,27 @@ static void boundaries_are_kept(void **state)
 		}
 }
 
+static void preferred_sizes_are_kept(void **state)
+{
+	(void)state;
+	for (uint32_t write = 1; write < 16; write = 2 * write + 1) { /* a command has 16 blocks */
+		const struct g4_emu_options options = sizes_for(write);
+		struct g4_dev *dev = open_emu(&options, NULL);
+		writes_are_cut_at_granules(dev, write);
+		g4_dev_close(dev);
+	}
+}
+
+static void whole_granules_are_discarded(void **state)
+{
+	const struct g4_emu_options options = sizes_for(0);
+	struct g4_dev *dev = open_emu(&options, NULL);
+
+	(void)state;
+	granules_are_discarded(dev);
+	g4_dev_close(dev);
+}
+
 static void discarded_blocks_are_given_back(void **state)
 {
 	struct g4_dev *dev = open_emu(NULL, NULL);
@@ -499,6 +520,8 @@ int main(void)
 		cmocka_unit_test(small_transfers_and_one_slot_are_enough),
 		cmocka_unit_test(vectors_of_odd_pieces_work),
 		cmocka_unit_test(boundaries_are_kept),
+		cmocka_unit_test(preferred_sizes_are_kept),
+		cmocka_unit_test(whole_granules_are_discarded),
 		cmocka_unit_test(discarded_blocks_are_given_back),
 		cmocka_unit_test(what_is_empty_or_beyond_the_end_needs_no_controller),
 		cmocka_unit_test(many_threads_share_queues_of_any_length),

@@ -228,7 +228,7 @@ static void no_command_crosses_a_boundary(void **state)
 	uint64_t lba = 100 + 5;
 
 	(void)state;
-	queue.first.boundary_blocks = 10;
+	queue.first.sizes.boundary = 10;
 	queue.first.first_block = 100; /* boundaries are the namespace's */
 	g4_nvme_start(&queue, &queue.first, &io);
 	for (const struct g4_nvme_command *command; (command = next_command());) {
