@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#include "data/bounce_stage.h"
+#include "data/reserve.h"
 #include "dev/agent_host.h"
 #include "fs/fs.h"
 #include "fs/mount_host.h"
@@ -370,6 +372,64 @@ static void so_does_one_of_what_was_looked_for(void **state)
 	write_with_errors(4 * DIRECT);
 }
 
+#define LEAF_PAGES 512u /* that a page of the map leads to */
+
+/* A batch to a file whose first page of the map has been read, and whose second one can not be. */
+static int stage_beside_a_bad_map(uint64_t page, uint32_t pages, uint32_t *published)
+{
+	struct g4_fault fault = {0};
+	uint64_t now = pages, reserved, pooled;
+	uint32_t index;
+	struct g4_run run;
+
+	unmount();
+	mount(&fault);
+	rig_run_at(&rig, ino, 0, &run);
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	assert_int_equal(g4_reserve_direct(rig.wg, rig.fs, index, page, &now, &reserved, &pooled), 0);
+	assert_int_equal(now, pages);
+	const uint32_t mark = g4_scratch_mark(rig.wg);
+	struct g4_batch *batch = g4_batch_take(rig.wg);
+	batch->reserved = reserved;
+	batch->pooled = pooled;
+	fault.fail_read_at = 1;
+	g4_dev_fault_set(rig.fault, &fault);
+	const int rc = g4_stage_run(rig.wg, rig.fs, g4_icache_at(rig.fs, index), batch, data + page * G4_PAGE_BYTES,
+				    page, pages, FILE_BYTES, published);
+	fault.fail_read_at = 0;
+	g4_dev_fault_set(rig.fault, &fault);
+	g4_scratch_release(rig.wg, mark);
+	g4_icache_put(rig.fs, index);
+	assert_int_equal(rig.fs->bounce.used, 0);
+	assert_int_equal(rig.fs->alloc.reserved, 0);
+	return rc;
+}
+
+/* The first pages of a buffer get a place, and the next ones none: nothing comes of it. Those of a buffer before are stored. */
+static void an_error_between_places(void **state)
+{
+	const uint64_t first = LEAF_PAGES - 10, buffer_pages = DIRECT / G4_PAGE_BYTES;
+	uint8_t *const at = data + first * G4_PAGE_BYTES;
+	uint32_t published;
+
+	(void)state;
+	rig_pattern(data, 13, FILE_BYTES);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	memcpy(buffer, data, FILE_BYTES);
+	rig_pattern(at, 14, DIRECT);
+	memset(at + 3 * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
+	assert_int_equal(stage_beside_a_bad_map(first, (uint32_t)buffer_pages, &published), -G4_E_IO);
+	assert_int_equal(published, 0);
+	memcpy(data, buffer, FILE_BYTES);
+	judge(FILE_BYTES);
+
+	rig_pattern(data + (LEAF_PAGES - buffer_pages) * G4_PAGE_BYTES, 15, DIRECT);
+	assert_int_equal(stage_beside_a_bad_map(LEAF_PAGES - buffer_pages, (uint32_t)(2 * buffer_pages), &published),
+			 0);
+	assert_int_equal(published, buffer_pages);
+	judge(FILE_BYTES);
+}
+
 /* Behind the first batches: what was written is told. */
 static void an_error_later_on_tells_what_is_written(void **state)
 {
@@ -606,6 +666,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(so_does_one_of_what_was_looked_for, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(an_error_later_on_tells_what_is_written, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(the_device_becomes_full, setup_small_dedup, teardown),
+		cmocka_unit_test_setup_teardown(an_error_between_places, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(so_do_those_who_look, setup_dedup, teardown),
 	};
