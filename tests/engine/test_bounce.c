@@ -372,6 +372,27 @@ static void so_does_one_of_what_was_looked_for(void **state)
 	write_with_errors(4 * DIRECT);
 }
 
+/* What is there already is written where hardly anything is free. */
+static void what_is_found_needs_little_space(void **state)
+{
+	struct g4_statfs space;
+	uint64_t node, other, done, size = 0;
+
+	(void)state;
+	rig_pattern(data, 16, FILE_BYTES);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, 2 * G4_MIB, NULL), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "filler", G4_S_IFREG | 0600, &node), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &space), 0);
+	assert_int_equal(op_fallocate(&rig, node, 0, 0, (space.blocks_available - 60) * G4_PAGE_BYTES), 0);
+	for (; size < 2 * G4_MIB; size += done)
+		assert_int_equal(op_write(&rig, other, 0, size, data + size, 2 * G4_MIB - size, &done), 0);
+	expect(other, data, 2 * G4_MIB);
+	assert_int_equal(rig_place(&rig, ino, 300), rig_place(&rig, other, 300));
+	judge(2 * G4_MIB);
+}
+
 #define LEAF_PAGES 512u /* that a page of the map leads to */
 
 /* A batch to a file whose first page of the map has been read, and whose second one can not be. */
@@ -666,6 +687,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(so_does_one_of_what_was_looked_for, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(an_error_later_on_tells_what_is_written, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(the_device_becomes_full, setup_small_dedup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_found_needs_little_space, setup_small_dedup, teardown),
 		cmocka_unit_test_setup_teardown(an_error_between_places, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(so_do_those_who_look, setup_dedup, teardown),
