@@ -255,6 +255,8 @@ G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *ino
 		g4_place_undo(fs, batch, 0);
 		/* the reservation holds again */
 		g4_alloc_reserve_again(&fs->alloc, g4_file_pool(fs, inode), batch->claimed);
+		batch->segment_count = 0; /* so that nothing is stored or published of what is given back */
+		batch->claimed = 0;
 		return rc;
 	}
 	batch->count = placed;
