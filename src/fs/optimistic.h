@@ -90,6 +90,7 @@ struct g4_optimistic_lookup {
 	const struct g4_cmd *cmd;
 	bool root;		/* g4_is_root(): may look names up anywhere */
 	struct g4_trail *trail; /* NULL: nobody asks */
+	uint32_t end;		/* of the path's names: behind it are slashes alone, which ask for a directory */
 
 	uint32_t index;	     /* where it is, and what must be there: */
 	uint64_t ino;	     /* 0: whatever is */
@@ -189,14 +190,22 @@ G4_FN G4_INLINE void g4_optimistic_note_name(struct g4_optimistic_lookup *walk, 
 
 /* ------------------------------------------------------------------ names */
 
-/*
- * Alone: the name that begins at *at or behind slashes there; *at is then its end. False: there is none, since there are slashes
- * alone, or one at the end, which asks for a directory. Or it cannot be in the lookup cache.
- */
-G4_FN G4_INLINE bool g4_optimistic_next(const struct g4_cmd *cmd, uint32_t *at, uint32_t *bytes)
+/* Where the path's last name ends; 0: it has slashes alone. */
+G4_FN G4_INLINE uint32_t g4_optimistic_end(const struct g4_cmd *cmd)
 {
+	uint32_t end = cmd->name_bytes;
+
+	while (cmd->op == G4_CMD_RESOLVE && end > 0 && cmd->name[end - 1] == '/')
+		end--;
+	return end;
+}
+
+/* Alone: the name that begins at *at or behind slashes there; *at is then its end. False: it cannot be in the lookup cache. */
+G4_FN G4_INLINE bool g4_optimistic_next(const struct g4_optimistic_lookup *walk, uint32_t *at, uint32_t *bytes)
+{
+	const struct g4_cmd *cmd = walk->cmd;
 	const bool path = cmd->op == G4_CMD_RESOLVE; /* else it is one name */
-	const uint32_t end = cmd->name_bytes;
+	const uint32_t end = walk->end;
 
 	while (path && *at < end && cmd->name[*at] == '/')
 		++*at;
@@ -205,8 +214,7 @@ G4_FN G4_INLINE bool g4_optimistic_next(const struct g4_cmd *cmd, uint32_t *at, 
 		++*bytes;
 	const char *name = cmd->name + *at;
 	*at += *bytes;
-	return *bytes > 0 && *bytes <= G4_LOOKUP_NAME_BYTES &&
-	       !(name[0] == '.' && (*bytes == 1 || (*bytes == 2 && name[1] == '.')));
+	return *bytes <= G4_LOOKUP_NAME_BYTES && !(name[0] == '.' && (*bytes == 1 || (*bytes == 2 && name[1] == '.')));
 }
 
 /* Together: the words of a part's name, and its hash, as g4_dir_hash() makes it. */
@@ -249,15 +257,13 @@ G4_FN G4_INLINE bool g4_optimistic_add_part(const struct g4_optimistic_lookup *w
 G4_FN G4_INLINE bool g4_optimistic_find_parts(const struct g4_optimistic_lookup *walk, uint32_t *count)
 {
 	const struct g4_cmd *cmd = walk->cmd;
-	const uint32_t width = g4_wg_width(walk->wg), end = cmd->name_bytes;
+	const uint32_t width = g4_wg_width(walk->wg), end = walk->end;
 	uint32_t start = 0;
 	bool inside = false; /* of a name, which began at `start` */
 
 	*count = 0;
 	if (cmd->op == G4_CMD_LOOKUP)
 		return g4_optimistic_add_part(walk, count, 0, end);
-	if (cmd->name[end - 1] == '/')
-		return false; /* asks for a directory */
 	for (uint32_t base = 0; base < end; base += width) {
 		const uint32_t i = base + g4_wg_lane(walk->wg);
 		const uint64_t names = g4_ballot(walk->wg, i < end && cmd->name[i] != '/');
@@ -468,12 +474,15 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 	const struct g4_cmd *cmd = walk->cmd;
 	const bool leads = !walk->together || g4_wg_lane(walk->wg) == 0;
 	const bool follow = cmd->op == G4_CMD_RESOLVE && !(cmd->flags & G4_RESOLVE_NOFOLLOW);
+	const bool slash =
+		walk->end < cmd->name_bytes; /* what it leads to is a directory, or the command says what is wrong */
 	const struct g4_inode_core *copy = &walk->memory->inode;
 	struct g4_inode_core *inode = &walk->memory->icache[walk->index];
 	/* no maker changes these attributes between the two looks at this */
 	const uint64_t changes = walk->trail && leads ? g4_load64_acq(&inode->shared_changes) : 0;
 
-	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || (follow && g4_is_link(copy->disk.mode)))
+	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || (follow && g4_is_link(copy->disk.mode)) ||
+	    (slash && !g4_is_dir(copy->disk.mode)))
 		return false;
 	const bool untouched = !copy->accessed;
 	if (cmd->attr && leads) {
@@ -513,7 +522,10 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 	walk.trail = memory->epochs ? g4_trail_of(cmd) : NULL;
 	if (walk.trail && (!together || g4_wg_lane(wg) == 0))
 		g4_trail_begin(walk.trail);
-	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PATH_MAX || !g4_optimistic_start(&walk))
+	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PATH_MAX)
+		return false;
+	walk.end = g4_optimistic_end(cmd);
+	if (walk.end == 0 || !g4_optimistic_start(&walk))
 		return false;
 	if (together) {
 		if (!g4_optimistic_split(&walk, &count))
@@ -525,13 +537,13 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 		}
 	} else {
 		do {
-			if (!g4_optimistic_next(cmd, &at, &name.bytes))
+			if (!g4_optimistic_next(&walk, &at, &name.bytes))
 				return false;
 			name.text = cmd->name + at - name.bytes;
 			name.hash = g4_dir_hash(memory->hash_key, name.text, name.bytes);
 			if (!g4_optimistic_down(&walk, &name))
 				return false;
-		} while (at < cmd->name_bytes);
+		} while (at < walk.end);
 	}
 	return g4_optimistic_arrive(&walk);
 }

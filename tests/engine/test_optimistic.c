@@ -4,6 +4,7 @@
  * does not count. And what of a ring's lookups the lanes of a workgroup answer together.
  */
 #include "fs/fs.h"
+#include "fs/optimistic.h"
 #include "rig.h"
 #include "ring/client_host.h"
 #include "ring/execute.h"
@@ -204,6 +205,58 @@ static void a_copy_does_not_count_from_when_its_place_was_taken(void **state)
 	rig_unmount_fs(&rig, wg, fs, true);
 }
 
+/* ------------------------------------------------------------------ a lane alone */
+
+/* What RESOLVE says of a path that has been asked for before, and whether a look without locks knows it. */
+static bool is_known(const char *path, uint32_t flags, int status, uint64_t ino)
+{
+	static const struct g4_cred superuser = {0};
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE,
+			     .flags = flags,
+			     .node = G4_NODE_ROOT,
+			     .name = path,
+			     .name_bytes = (uint16_t)strlen(path),
+			     .cred = &superuser,
+			     .attr = &attr};
+
+	for (uint32_t k = 0; k < 2; k++) {
+		memset(&attr, 0, sizeof(attr));
+		g4_execute(wg, fs, &cmd);
+		assert_int_equal(cmd.status, status);
+		assert_int_equal(attr.ino, status == 0 ? ino : attr.ino);
+	}
+	memset(&attr, 0, sizeof(attr));
+	const bool known = g4_optimistic_alone(fs, &cmd);
+	assert_true(!known || (status == 0 && attr.ino == ino));
+	return known;
+}
+
+/* As the ways to directories end of which a command has the name alone. */
+static void slashes_at_the_end_are_no_reason_to_take_locks(void **state)
+{
+	uint64_t dir, below, file, link;
+
+	(void)state;
+	mount_with(NULL);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
+	assert_int_equal(op_mkdir(&rig, dir, "below", 0755, &below), 0);
+	assert_int_equal(op_mknod(&rig, dir, "file", G4_S_IFREG | 0600, &file), 0);
+	assert_int_equal(op_symlink(&rig, G4_NODE_ROOT, "link", "dir", &link), 0);
+	assert_true(is_known("dir/below", 0, 0, below));
+	assert_true(is_known("dir/below/", 0, 0, below));
+	assert_true(is_known("//dir//below///", 0, 0, below));
+	assert_true(is_known("dir/", G4_RESOLVE_NOFOLLOW, 0, dir));
+	assert_true(is_known("dir/file", 0, 0, file));
+	assert_false(is_known("dir/file/", 0, -G4_E_NOTDIR, 0));
+	assert_true(is_known("link", G4_RESOLVE_NOFOLLOW, 0, link));
+	assert_false(is_known("link/", G4_RESOLVE_NOFOLLOW, 0, dir));
+	assert_false(is_known("dir/none/", 0, -G4_E_NOENT, 0));
+	assert_false(is_known("dir/./", 0, 0, dir));
+	assert_false(is_known("/", 0, 0, g4_icache_at(fs, fs->root_index)->ino));
+	rig_unmount_fs(&rig, wg, fs, true);
+}
+
 /* ------------------------------------------------------------------ a ring's lookups by all lanes */
 
 #define ENTRIES 4u
@@ -368,7 +421,7 @@ static void lanes_walk_together_as_far_as_they_have_room(void **state)
 		strcpy(path + 2 * k, "d");
 		assert_int_equal(ask_path(path, 0, inodes[k]), k < G4_OPTIMISTIC_PARTS);
 		strcpy(path + 2 * k + 1, "/");
-		assert_false(ask_path(path, 0, inodes[k]));
+		assert_int_equal(ask_path(path, 0, inodes[k]), k < G4_OPTIMISTIC_PARTS);
 	}
 	for (uint32_t bytes = 1; bytes < sizeof(name); bytes++) {
 		memset(name, 'n', bytes);
@@ -393,7 +446,12 @@ static void lanes_leave_to_the_command_what_is_not_plain(void **state)
 	assert_true(ask_path("//dir///file", 0, file));
 	assert_false(ask_path("dir/./file", 0, file));
 	assert_false(ask_path("dir/../dir/file", 0, file));
+	assert_true(ask_path("dir/", 0, dir));
+	assert_true(ask_path("/dir//", 0, dir));
+	assert_false(ask_path("dir/file/", -G4_E_NOTDIR, 0));
+	assert_false(ask_path("link/", 0, dir));
 	assert_false(ask_path("/", 0, G4_NODE_ROOT));
+	assert_false(ask_path("//", 0, G4_NODE_ROOT));
 	assert_false(ask_path("", -G4_E_NOENT, 0));
 	assert_false(ask_path("dir/none", -G4_E_NOENT, 0));
 	assert_false(ask_path("dir/file/file", -G4_E_NOTDIR, 0));
@@ -402,6 +460,9 @@ static void lanes_leave_to_the_command_what_is_not_plain(void **state)
 	struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, G4_NODE_ROOT, "link");
 	slot.command.flags = G4_RESOLVE_NOFOLLOW;
 	assert_true(ask(&slot, 0, link));
+	slot = slot_of(G4_CMD_RESOLVE, G4_NODE_ROOT, "link/"); /* what it leads to all the same */
+	slot.command.flags = G4_RESOLVE_NOFOLLOW;
+	assert_false(ask(&slot, 0, dir));
 	slot = slot_of(G4_CMD_RESOLVE, dir, "file");
 	assert_true(ask(&slot, 0, file));
 	slot = slot_of(G4_CMD_LOOKUP, dir, "file");
@@ -469,6 +530,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_copy_does_not_count_from_when_its_place_was_taken, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_copy_does_not_count_when_the_inode_was_changed_or_its_place_given_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(slashes_at_the_end_are_no_reason_to_take_locks, setup, teardown),
 		desk_test(lanes_walk_together_as_far_as_they_have_room),
 		desk_test(lanes_leave_to_the_command_what_is_not_plain),
 		desk_test(lanes_ask_for_permission_as_the_command_does),
