@@ -261,54 +261,63 @@ static void what_was_kept_serves_the_next_handle(void **state)
 	close_files();
 }
 
-#define STAMPED (3 * PAGE)
 #define STAMPS 400u
-static uint32_t stamp; /* written, and known to be */
+#define STAMPED_MOST (1u << 20) /* what one command moves */
+static uint32_t stamp;		/* written, and known to be */
+static size_t stamped;		/* bytes of a write and of a read */
 
 static void *stamp_again(void *context)
 {
-	static uint8_t bytes[STAMPED];
+	uint32_t *words = malloc(stamped);
 
 	(void)context;
-	for (uint32_t round = 1; round <= STAMPS; round++) {
-		for (uint32_t k = 0; k < STAMPED; k += sizeof(round))
-			memcpy(bytes + k, &round, sizeof(round));
-		if (gpu4fs_pwrite(writer, bytes, sizeof(bytes), 0) != STAMPED)
+	for (uint32_t round = 1; words && round <= STAMPS; round++) {
+		for (size_t k = 0; k < stamped / sizeof(round); k++)
+			words[k] = round;
+		if (gpu4fs_pwrite(writer, words, stamped, 0) != (int64_t)stamped)
 			break;
 		g4_store32_rel(&stamp, round);
 		for (uint32_t k = 0; k < round % 8; k++)
 			sched_yield(); /* now and then readers have the time to keep it */
 	}
+	free(words);
 	g4_store32_rel(&stamp, STAMPS);
 	return NULL;
 }
 
-/* A read that begins when a write has returned has it, whole. */
-static void reads_beside_writes_have_an_order(void **state)
+static void read_beside_writes(size_t bytes)
 {
+	uint32_t *words = calloc(1, bytes), known = 0, last = 0;
 	pthread_t thread;
-	uint32_t known = 0, last = 0;
 
-	(void)state;
-	open_files();
-	memset(wanted, 0, STAMPED);
-	gives(gpu4fs_pwrite(writer, wanted, STAMPED, 0), STAMPED);
+	assert_non_null(words);
+	stamped = bytes;
+	gives(gpu4fs_pwrite(writer, words, bytes, 0), bytes);
 	g4_store32_rel(&stamp, 0);
 	assert_int_equal(pthread_create(&thread, NULL, stamp_again, NULL), 0);
 	while (known < STAMPS) {
-		uint32_t first, word;
-
 		known = g4_load32_acq(&stamp);
-		gives(gpu4fs_pread(reader, got, STAMPED, 0), STAMPED);
-		memcpy(&first, got, sizeof(first));
-		for (uint32_t k = 0; k < STAMPED; k += sizeof(word)) {
-			memcpy(&word, got + k, sizeof(word));
-			assert_int_equal(word, first);
-		}
-		assert_true(first >= known && first >= last);
-		last = first;
+		gives(gpu4fs_pread(reader, words, bytes, 0), bytes);
+		for (size_t k = 0; k < bytes / sizeof(*words); k++)
+			if (words[k] != words[0])
+				fail_msg("a read of %zu bytes has %u at its begin and %u at %zu", bytes, words[0],
+					 words[k], k * sizeof(*words));
+		assert_true(words[0] >= known && words[0] >= last);
+		last = words[0];
 	}
 	pthread_join(thread, NULL);
+	free(words);
+}
+
+/* A read that begins when a write has returned has it, whole: from pages that are kept, from pages and commands, and by one command. */
+static void reads_beside_writes_have_an_order(void **state)
+{
+	static const size_t sizes[] = {3 * PAGE, 32 * PAGE, 33 * PAGE, STAMPED_MOST};
+
+	(void)state;
+	open_files();
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		read_beside_writes(sizes[i]);
 	close_files();
 }
 
