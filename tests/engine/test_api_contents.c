@@ -367,6 +367,121 @@ static void long_reads_are_of_all_their_pieces(void **state)
 	ok(gpu4fs_close(reader));
 }
 
+#define CUT (3u << 19) /* in the middle of a long read's second piece */
+static uint32_t cuts_end;
+
+static void *cut_again(void *context)
+{
+	(void)context;
+	for (uint32_t round = 0; round < 60; round++)
+		if (gpu4fs_ftruncate(writer, CUT) != 0 || gpu4fs_ftruncate(writer, LONGEST) != 0)
+			break;
+	g4_store32_rel(&cuts_end, 1);
+	return NULL;
+}
+
+/* A long read is as long as one of its pieces found the file, and nothing of what lies behind a short piece comes with it. */
+static void long_reads_end_with_the_first_short_piece(void **state)
+{
+	uint8_t *has = malloc(CUT), *told = malloc(LONGEST);
+	pthread_t thread;
+
+	(void)state;
+	assert_true(has && told);
+	server = api_in_process();
+	api_write_pattern("long", 4, CUT);
+	api_pattern(has, 4, 0, CUT);
+	ok(gpu4fs_open(server, NULL, "long", O_RDWR, 0, &writer));
+	reader = api_open("long", O_RDONLY, 0);
+	g4_store32_rel(&cuts_end, 0);
+	assert_int_equal(pthread_create(&thread, NULL, cut_again, NULL), 0);
+	for (bool last = false; !last;) {
+		last = g4_load32_acq(&cuts_end) != 0;
+		memset(told, 0xee, LONGEST);
+		const int64_t rc = gpu4fs_pread(reader, told, LONGEST, 0);
+		if (rc != CUT && rc != LONGEST && rc % (1 << 20) != 0)
+			fail_msg("a read beside truncation gave %lld bytes", (long long)rc);
+		assert_true(rc >= CUT);
+		assert_memory_equal(told, has, CUT);
+		for (int64_t k = CUT; k < LONGEST; k++)
+			if (told[k] != (k < rc ? 0 : 0xee))
+				fail_msg("byte %lld of a read of %lld is %u", (long long)k, (long long)rc, told[k]);
+	}
+	pthread_join(thread, NULL);
+	gives(gpu4fs_pread(reader, told, LONGEST, 0), LONGEST);
+	ok(gpu4fs_close(reader));
+	ok(gpu4fs_close(writer));
+	free(has);
+	free(told);
+}
+
+/* Has the second of two pages in the image no longer what was written there. */
+static void damage(const char *image, const uint8_t *page)
+{
+	const int fd = open(image, O_RDWR | O_CLOEXEC);
+	uint8_t bytes[PAGE];
+	off_t at = 0;
+
+	assert_true(fd >= 0);
+	while (pread(fd, bytes, PAGE, at) == PAGE && memcmp(bytes, page, PAGE) != 0)
+		at += PAGE;
+	assert_memory_equal(bytes, page, PAGE);
+	bytes[77] ^= 4;
+	assert_int_equal(pwrite(fd, bytes, PAGE, at), PAGE);
+	close(fd);
+}
+
+static uint64_t damage_met(gpu4fs_file *file)
+{
+	struct gpu4fs_health health = {0};
+
+	ok(gpu4fs_health(server, &health));
+	const uint64_t before = health.damaged_since_mount;
+	fails(gpu4fs_pread(file, got, 2 * PAGE, 5 * PAGE), EIO);
+	ok(gpu4fs_health(server, &health));
+	return health.damaged_since_mount - before;
+}
+
+/* What lies in front of a page that cannot be read is told, the page is an error each time, and what lies behind it is told, too. */
+static void an_unreadable_page_ends_reads_and_is_an_error(void **state)
+{
+	static const uint64_t bad[] = {5, 300}; /* among pages that are kept; in the second piece of a long read */
+	uint8_t *has = malloc(LONG_BYTES), *told = malloc(LONG_BYTES);
+
+	(void)state;
+	assert_true(has && told);
+	api_pattern(has, 5, 0, LONG_BYTES);
+	ok(api_unmount(fs));
+	api_image("bad.image", 64 << 20);
+	fs = api_mount("bad.image", true);
+	api_write_pattern("file", 5, LONG_BYTES);
+	ok(api_unmount(fs));
+	for (size_t b = 0; b < 2; b++)
+		damage("bad.image", has + bad[b] * PAGE);
+	fs = api_mount("bad.image", false);
+	reader = api_open("file", O_RDONLY, 0);
+	for (uint32_t round = 0; round < 4; round++) {
+		gives(gpu4fs_pread(reader, told, 4 * PAGE, PAGE), 4 * PAGE);
+		gives(gpu4fs_pread(reader, told, 8 * PAGE, 3 * PAGE + 10), 2 * PAGE - 10);
+		assert_memory_equal(told, has + 3 * PAGE + 10, 2 * PAGE - 10);
+		fails(gpu4fs_pread(reader, told, 8 * PAGE, 5 * PAGE + 10), EIO);
+		gives(gpu4fs_pread(reader, told, 2 * PAGE, 6 * PAGE), 2 * PAGE);
+		assert_memory_equal(told, has + 6 * PAGE, 2 * PAGE);
+		gives(gpu4fs_pread(reader, told, LONG_BYTES, 6 * PAGE), 294 * PAGE);
+		assert_memory_equal(told, has + 6 * PAGE, 294 * PAGE);
+		fails(gpu4fs_pread(reader, told, LONG_BYTES, 300 * PAGE), EIO);
+		gives(gpu4fs_pread(reader, told, LONG_BYTES, 301 * PAGE), LONG_BYTES - 301 * PAGE);
+		assert_memory_equal(told, has + 301 * PAGE, LONG_BYTES - 301 * PAGE);
+	}
+	server = api_in_process();
+	ok(gpu4fs_open(server, NULL, "file", O_RDONLY, 0, &writer));
+	assert_int_equal(damage_met(reader), damage_met(writer)); /* it is asked for once */
+	ok(gpu4fs_close(writer));
+	ok(gpu4fs_close(reader));
+	free(has);
+	free(told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +491,8 @@ int main(void)
 		api_test(what_was_kept_serves_the_next_handle),
 		api_test(reads_beside_writes_have_an_order),
 		api_test(long_reads_are_of_all_their_pieces),
+		api_test(long_reads_end_with_the_first_short_piece),
+		api_test(an_unreadable_page_ends_reads_and_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
