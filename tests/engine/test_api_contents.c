@@ -415,22 +415,6 @@ static void long_reads_end_with_the_first_short_piece(void **state)
 	free(told);
 }
 
-/* Has the second of two pages in the image no longer what was written there. */
-static void damage(const char *image, const uint8_t *page)
-{
-	const int fd = open(image, O_RDWR | O_CLOEXEC);
-	uint8_t bytes[PAGE];
-	off_t at = 0;
-
-	assert_true(fd >= 0);
-	while (pread(fd, bytes, PAGE, at) == PAGE && memcmp(bytes, page, PAGE) != 0)
-		at += PAGE;
-	assert_memory_equal(bytes, page, PAGE);
-	bytes[77] ^= 4;
-	assert_int_equal(pwrite(fd, bytes, PAGE, at), PAGE);
-	close(fd);
-}
-
 static uint64_t damage_met(gpu4fs_file *file)
 {
 	struct gpu4fs_health health = {0};
@@ -457,7 +441,7 @@ static void an_unreadable_page_ends_reads_and_is_an_error(void **state)
 	api_write_pattern("file", 5, LONG_BYTES);
 	ok(api_unmount(fs));
 	for (size_t b = 0; b < 2; b++)
-		damage("bad.image", has + bad[b] * PAGE);
+		api_flip_in_image("bad.image", has + bad[b] * PAGE);
 	fs = api_mount("bad.image", false);
 	reader = api_open("file", O_RDONLY, 0);
 	for (uint32_t round = 0; round < 4; round++) {
