@@ -78,6 +78,9 @@ static struct memory *take_memory(struct g4c_pages *pages)
 		mmap(NULL, sizeof(*memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return NULL;
+	/* hints, both: a kernel without them copies what nobody uses */
+	(void)madvise(memory, sizeof(*memory), MADV_WIPEONFORK);
+	(void)madvise(memory, sizeof(*memory), MADV_DONTDUMP);
 	if (__atomic_compare_exchange_n(&pages->memory, &none, memory, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return memory;
 	munmap(memory, sizeof(*memory));

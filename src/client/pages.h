@@ -23,7 +23,10 @@ struct g4c_page_run {
 /* Puts bytes into the memory of who reads. False: it cannot be written. */
 typedef bool g4c_deliver(void *to, const void *from, size_t bytes);
 
-/* `epochs`: G4_EPOCHS of them, the caller's until the table is freed. NULL: no memory. The memory of pages is taken with the first of them. */
+/*
+ * `epochs`: G4_EPOCHS of them, the caller's until the table is freed. NULL: no memory. The memory of pages is taken with the first of them;
+ * a child of a fork has none of them, and no core dump.
+ */
 struct g4c_pages *g4c_pages_new(const uint64_t *epochs);
 void g4c_pages_free(struct g4c_pages *pages);
 /* The value that an epoch has now: to be read before the command that reads what will depend on it. */

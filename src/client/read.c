@@ -79,7 +79,7 @@ static int64_t give(const gpu4fs_file *file, void *buffer, const uint8_t *from, 
 	return (int64_t)bytes;
 }
 
-/* Reads pages to be kept, and gives what was asked for out of them. False: it is to be read by a command of its own. */
+/* Reads pages to be kept, and gives what was asked for out of them. False: nothing was read, a command is to do it. */
 static bool read_pages(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset, bool old, int64_t *done)
 {
 	struct g4c_pages *pages = file->fs->pages;
@@ -100,12 +100,11 @@ static bool read_pages(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t o
 	const bool whole = has == (uint64_t)run.count << G4_PAGE_SHIFT;
 	const bool keeps = got >= 0 && g4c_pages_epoch(pages, epoch) == value;
 	const bool ends = keeps && !whole && ends_at(file, (first << G4_PAGE_SHIFT) + has, epoch, value);
-	const size_t behind = has > inside ? has - inside : 0;
-	const bool good = behind >= bytes || ends;
-	if (good)
-		*done = give(file, buffer, memory + inside, behind < bytes ? behind : bytes);
+	const uint64_t behind = has > inside ? has - inside : 0;
+	/* short or an error: a command for these bytes alone would have found the same */
+	*done = got < 0 ? got : give(file, buffer, memory + inside, g4_min64(behind, bytes));
 	g4c_pages_filled(pages, &run, keeps ? has : 0, ends, epoch, value);
-	return good;
+	return true;
 }
 
 int64_t g4c_read(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset)

@@ -24,9 +24,6 @@
 
 #define SMALL_BYTES (16 * G4_KIB)
 #define LARGE_BYTES G4_MIB
-#define READ_PARTS 4u /* pieces of a long read that are under way, in one large buffer */
-#define READ_PART_BYTES (LARGE_BYTES / READ_PARTS)
-#define READ_SLOTS 64u /* of a ring for each of them */
 #define LARGE_MAX 64u
 #define SMALL_MAX 256u
 #define TEXT_COUNT 16u
@@ -569,54 +566,27 @@ static bool unmarshal(struct g4_ring_client *client, uint32_t number, uint64_t w
 	return true;
 }
 
-/* A command that was given to the engine, and whose result nobody has taken yet. */
-struct sent {
-	struct g4_cmd *cmd;
-	struct g4_ring_slot slot;
-	uint32_t number;
-	bool left;   /* submit() */
-	bool failed; /* the engine is gone: there is no slot */
-};
-
-/* Gives a command whose data, if any, lies at `at` in the data area; walk: NULL: none. 0: await_result() has to follow. */
-static int send_command(struct g4_ring_client *client, struct sent *sent, struct g4_cmd *cmd,
-			const struct g4_walk *walk, uint64_t at)
+/* One command whose data, if any, lies at `at` in the data area; walk: NULL: none. */
+static int call(struct g4_ring_client *client, struct g4_cmd *cmd, const struct g4_walk *walk, uint64_t at)
 {
-	uint32_t inline_bytes;
-	int rc = marshal(client, cmd, walk, &sent->slot, &inline_bytes);
+	struct g4_ring_slot slot;
+	uint32_t inline_bytes, number;
+	uint64_t word;
+	bool left;
+	int rc = marshal(client, cmd, walk, &slot, &inline_bytes);
 
 	if (rc < 0)
 		return cmd->status = rc;
-	sent->cmd = cmd;
-	sent->slot.command.data = at;
-	sent->failed = g4_load32_acq(&client->stopped) ||
-		       !submit(client, &sent->slot, inline_bytes, &sent->number, &sent->left);
-	return 0;
-}
-
-static int await_result(struct g4_ring_client *client, struct sent *sent)
-{
-	struct g4_cmd *cmd = sent->cmd;
-	uint64_t word;
-
+	slot.command.data = at;
 	cmd->status = -G4_E_IO;
-	if (!sent->failed) {
-		if (wait_for(client, &sent->slot.command, sent->number, sent->left, &word) &&
-		    !unmarshal(client, sent->number, word, cmd))
+	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, &number, &left)) {
+		if (wait_for(client, &slot.command, number, left, &word) && !unmarshal(client, number, word, cmd))
 			cmd->status = -G4_E_IO;
-		free_slot(client, sent->number);
+		free_slot(client, number);
 	}
-	if (sent->slot.command.text_at != G4_RING_TEXT_INLINE)
-		give_back(client, &client->text, sent->slot.command.text_at);
+	if (slot.command.text_at != G4_RING_TEXT_INLINE)
+		give_back(client, &client->text, slot.command.text_at);
 	return cmd->status;
-}
-
-static int call(struct g4_ring_client *client, struct g4_cmd *cmd, const struct g4_walk *walk, uint64_t at)
-{
-	struct sent sent;
-	const int rc = send_command(client, &sent, cmd, walk, at);
-
-	return rc < 0 ? rc : await_result(client, &sent);
 }
 
 /* What a command has given lies at `at`, and shall be in the caller's memory. */
@@ -655,8 +625,8 @@ static int call_copied(struct g4_ring_client *client, struct g4_cmd *cmd)
 	return rc;
 }
 
-/* WRITE in pieces. What was moved before an error counts, as in write(2). */
-static int write_in_pieces(struct g4_ring_client *client, struct g4_cmd *cmd)
+/* READ or WRITE in pieces. What was moved before an error counts, as in read(2) and write(2). */
+static int call_in_pieces(struct g4_ring_client *client, struct g4_cmd *cmd)
 {
 	struct g4_cmd piece = *cmd;
 	uint64_t done = 0;
@@ -679,65 +649,6 @@ static int write_in_pieces(struct g4_ring_client *client, struct g4_cmd *cmd)
 	return cmd->status = done > 0 ? 0 : rc;
 }
 
-/* Pieces of a read that are under way, in order, each in a part of one borrowed buffer. */
-struct reading {
-	struct g4_cmd pieces[READ_PARTS];
-	struct sent sent[READ_PARTS];
-	uint32_t count, taken; /* given, and answered */
-	uint64_t given;	       /* bytes that were asked for */
-	uint64_t at;	       /* of the buffer */
-};
-
-/* Gives the next piece. An error is one of all pieces, and so of the first. */
-static int read_on(struct g4_ring_client *client, struct reading *r, const struct g4_cmd *cmd)
-{
-	const uint32_t part = r->count % READ_PARTS;
-	struct g4_cmd *piece = &r->pieces[part];
-
-	*piece = *cmd;
-	piece->data = (uint8_t *)cmd->data + r->given;
-	piece->offset = cmd->offset + r->given;
-	piece->length = g4_min64(cmd->length - r->given, READ_PART_BYTES);
-	r->given += piece->length;
-	const int rc = send_command(client, &r->sent[part], piece, NULL, r->at + part * READ_PART_BYTES);
-	r->count += rc == 0;
-	return rc;
-}
-
-/*
- * READ of more than one piece: while one is copied out, the engine does those behind it. What was read before an error counts, as in read(2);
- * what lies behind a short piece does not.
- */
-static int read_in_pieces(struct g4_ring_client *client, struct g4_cmd *cmd)
-{
-	struct reading r = {.at = borrow(client, &client->large)};
-	/* all that are under way hold slots: those of a ring that has few are for other threads, too */
-	const uint32_t most = (uint32_t)g4_min64(READ_PARTS, g4_max64(client->entries / READ_SLOTS, 1));
-	uint64_t done = 0;
-	bool over = false;
-	int rc = 0;
-
-	for (;;) {
-		while (!over && r.given < cmd->length && r.count - r.taken < most) {
-			rc = read_on(client, &r, cmd);
-			over = rc < 0;
-		}
-		if (r.taken == r.count)
-			break;
-		const uint32_t part = r.taken++ % READ_PARTS;
-		struct g4_cmd *piece = &r.pieces[part];
-		const int got = await_result(client, &r.sent[part]);
-		if (over)
-			continue;
-		rc = got < 0 ? got : deliver(client, piece, r.at + part * READ_PART_BYTES);
-		over = rc < 0 || piece->value < piece->length;
-		done += rc < 0 ? 0 : piece->value;
-	}
-	give_back(client, &client->large, r.at);
-	cmd->value = done;
-	return cmd->status = done > 0 ? 0 : rc;
-}
-
 int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 {
 	uint64_t at = (uint64_t)((uint8_t *)cmd->data - client->data);
@@ -746,12 +657,10 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 		return call(client, cmd, NULL, 0);
 	if (cmd->data && at < client->data_bytes && cmd->length <= client->data_bytes - at)
 		return call(client, cmd, NULL, at);
-	if (cmd->op == G4_CMD_READ && cmd->length > READ_PART_BYTES)
-		return read_in_pieces(client, cmd);
 	if (cmd->length <= LARGE_BYTES)
 		return call_copied(client, cmd);
 	if (g4_command_is(cmd->op, G4_DATA_IN_PLACE))
-		return write_in_pieces(client, cmd);
+		return call_in_pieces(client, cmd);
 	if (!g4_command_is(cmd->op, G4_DATA_IN)) { /* no listing or value is longer: a larger buffer is not filled */
 		uint64_t length = cmd->length;
 		cmd->length = LARGE_BYTES;

@@ -103,6 +103,23 @@ int api_teardown(void **state)
 	return rc;
 }
 
+uint64_t api_flip_in_image(const char *name, const uint8_t *page)
+{
+	FILE *file = fopen(name, "r+");
+	uint8_t found[4096];
+	uint64_t at = UINT64_MAX;
+
+	assert_non_null(file);
+	for (uint64_t k = 0; at == UINT64_MAX && fread(found, sizeof(found), 1, file) == 1; k++)
+		if (memcmp(found, page, sizeof(found)) == 0)
+			at = k * sizeof(found);
+	assert_true(at != UINT64_MAX);
+	assert_int_equal(fseek(file, (long)at + 100, SEEK_SET), 0);
+	assert_int_equal(fputc(page[100] ^ 1, file), page[100] ^ 1);
+	assert_int_equal(fclose(file), 0);
+	return at;
+}
+
 gpu4fs *api_session(uint32_t uid, uint32_t gid, uint32_t group)
 {
 	const struct gpu4fs_credentials credentials = {

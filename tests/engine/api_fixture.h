@@ -46,6 +46,8 @@ gpu4fs *api_in_process(void);
 gpu4fs *api_session(uint32_t uid, uint32_t gid, uint32_t group);
 /* A file of `bytes` bytes in the working directory for an image; removes what was there. */
 void api_image(const char *name, uint64_t bytes);
+/* Flips a bit of the image's page that holds these 4096 bytes, while it is not mounted; its address. */
+uint64_t api_flip_in_image(const char *name, const uint8_t *page);
 
 /* Expects 0, a given negative errno, a given count. */
 #define ok(call) api_expect((int64_t)(call), 0, #call, __FILE__, __LINE__)

@@ -261,54 +261,63 @@ static void what_was_kept_serves_the_next_handle(void **state)
 	close_files();
 }
 
-#define STAMPED (3 * PAGE)
 #define STAMPS 400u
-static uint32_t stamp; /* written, and known to be */
+#define STAMPED_MOST (1u << 20) /* what one command moves */
+static uint32_t stamp;		/* written, and known to be */
+static size_t stamped;		/* bytes of a write and of a read */
 
 static void *stamp_again(void *context)
 {
-	static uint8_t bytes[STAMPED];
+	uint32_t *words = malloc(stamped);
 
 	(void)context;
-	for (uint32_t round = 1; round <= STAMPS; round++) {
-		for (uint32_t k = 0; k < STAMPED; k += sizeof(round))
-			memcpy(bytes + k, &round, sizeof(round));
-		if (gpu4fs_pwrite(writer, bytes, sizeof(bytes), 0) != STAMPED)
+	for (uint32_t round = 1; words && round <= STAMPS; round++) {
+		for (size_t k = 0; k < stamped / sizeof(round); k++)
+			words[k] = round;
+		if (gpu4fs_pwrite(writer, words, stamped, 0) != (int64_t)stamped)
 			break;
 		g4_store32_rel(&stamp, round);
 		for (uint32_t k = 0; k < round % 8; k++)
 			sched_yield(); /* now and then readers have the time to keep it */
 	}
+	free(words);
 	g4_store32_rel(&stamp, STAMPS);
 	return NULL;
 }
 
-/* A read that begins when a write has returned has it, whole. */
-static void reads_beside_writes_have_an_order(void **state)
+static void read_beside_writes(size_t bytes)
 {
+	uint32_t *words = calloc(1, bytes), known = 0, last = 0;
 	pthread_t thread;
-	uint32_t known = 0, last = 0;
 
-	(void)state;
-	open_files();
-	memset(wanted, 0, STAMPED);
-	gives(gpu4fs_pwrite(writer, wanted, STAMPED, 0), STAMPED);
+	assert_non_null(words);
+	stamped = bytes;
+	gives(gpu4fs_pwrite(writer, words, bytes, 0), bytes);
 	g4_store32_rel(&stamp, 0);
 	assert_int_equal(pthread_create(&thread, NULL, stamp_again, NULL), 0);
 	while (known < STAMPS) {
-		uint32_t first, word;
-
 		known = g4_load32_acq(&stamp);
-		gives(gpu4fs_pread(reader, got, STAMPED, 0), STAMPED);
-		memcpy(&first, got, sizeof(first));
-		for (uint32_t k = 0; k < STAMPED; k += sizeof(word)) {
-			memcpy(&word, got + k, sizeof(word));
-			assert_int_equal(word, first);
-		}
-		assert_true(first >= known && first >= last);
-		last = first;
+		gives(gpu4fs_pread(reader, words, bytes, 0), bytes);
+		for (size_t k = 0; k < bytes / sizeof(*words); k++)
+			if (words[k] != words[0])
+				fail_msg("a read of %zu bytes has %u at its begin and %u at %zu", bytes, words[0],
+					 words[k], k * sizeof(*words));
+		assert_true(words[0] >= known && words[0] >= last);
+		last = words[0];
 	}
 	pthread_join(thread, NULL);
+	free(words);
+}
+
+/* A read that begins when a write has returned has it, whole: from pages that are kept, from pages and commands, and by one command. */
+static void reads_beside_writes_have_an_order(void **state)
+{
+	static const size_t sizes[] = {3 * PAGE, 32 * PAGE, 33 * PAGE, STAMPED_MOST};
+
+	(void)state;
+	open_files();
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		read_beside_writes(sizes[i]);
 	close_files();
 }
 
@@ -358,6 +367,105 @@ static void long_reads_are_of_all_their_pieces(void **state)
 	ok(gpu4fs_close(reader));
 }
 
+#define CUT (3u << 19) /* in the middle of a long read's second piece */
+static uint32_t cuts_end;
+
+static void *cut_again(void *context)
+{
+	(void)context;
+	for (uint32_t round = 0; round < 60; round++)
+		if (gpu4fs_ftruncate(writer, CUT) != 0 || gpu4fs_ftruncate(writer, LONGEST) != 0)
+			break;
+	g4_store32_rel(&cuts_end, 1);
+	return NULL;
+}
+
+/* A long read is as long as one of its pieces found the file, and nothing of what lies behind a short piece comes with it. */
+static void long_reads_end_with_the_first_short_piece(void **state)
+{
+	uint8_t *has = malloc(CUT), *told = malloc(LONGEST);
+	pthread_t thread;
+
+	(void)state;
+	assert_true(has && told);
+	server = api_in_process();
+	api_write_pattern("long", 4, CUT);
+	api_pattern(has, 4, 0, CUT);
+	ok(gpu4fs_open(server, NULL, "long", O_RDWR, 0, &writer));
+	reader = api_open("long", O_RDONLY, 0);
+	g4_store32_rel(&cuts_end, 0);
+	assert_int_equal(pthread_create(&thread, NULL, cut_again, NULL), 0);
+	for (bool last = false; !last;) {
+		last = g4_load32_acq(&cuts_end) != 0;
+		memset(told, 0xee, LONGEST);
+		const int64_t rc = gpu4fs_pread(reader, told, LONGEST, 0);
+		if (rc != CUT && rc != LONGEST && rc % (1 << 20) != 0)
+			fail_msg("a read beside truncation gave %lld bytes", (long long)rc);
+		assert_true(rc >= CUT);
+		assert_memory_equal(told, has, CUT);
+		for (int64_t k = CUT; k < LONGEST; k++)
+			if (told[k] != (k < rc ? 0 : 0xee))
+				fail_msg("byte %lld of a read of %lld is %u", (long long)k, (long long)rc, told[k]);
+	}
+	pthread_join(thread, NULL);
+	gives(gpu4fs_pread(reader, told, LONGEST, 0), LONGEST);
+	ok(gpu4fs_close(reader));
+	ok(gpu4fs_close(writer));
+	free(has);
+	free(told);
+}
+
+static uint64_t damage_met(gpu4fs_file *file)
+{
+	struct gpu4fs_health health = {0};
+
+	ok(gpu4fs_health(server, &health));
+	const uint64_t before = health.damaged_since_mount;
+	fails(gpu4fs_pread(file, got, 2 * PAGE, 5 * PAGE), EIO);
+	ok(gpu4fs_health(server, &health));
+	return health.damaged_since_mount - before;
+}
+
+/* What lies in front of a page that cannot be read is told, the page is an error each time, and what lies behind it is told, too. */
+static void an_unreadable_page_ends_reads_and_is_an_error(void **state)
+{
+	static const uint64_t bad[] = {5, 300}; /* among pages that are kept; in the second piece of a long read */
+	uint8_t *has = malloc(LONG_BYTES), *told = malloc(LONG_BYTES);
+
+	(void)state;
+	assert_true(has && told);
+	api_pattern(has, 5, 0, LONG_BYTES);
+	ok(api_unmount(fs));
+	api_image("bad.image", 64 << 20);
+	fs = api_mount("bad.image", true);
+	api_write_pattern("file", 5, LONG_BYTES);
+	ok(api_unmount(fs));
+	for (size_t b = 0; b < 2; b++)
+		api_flip_in_image("bad.image", has + bad[b] * PAGE);
+	fs = api_mount("bad.image", false);
+	reader = api_open("file", O_RDONLY, 0);
+	for (uint32_t round = 0; round < 4; round++) {
+		gives(gpu4fs_pread(reader, told, 4 * PAGE, PAGE), 4 * PAGE);
+		gives(gpu4fs_pread(reader, told, 8 * PAGE, 3 * PAGE + 10), 2 * PAGE - 10);
+		assert_memory_equal(told, has + 3 * PAGE + 10, 2 * PAGE - 10);
+		fails(gpu4fs_pread(reader, told, 8 * PAGE, 5 * PAGE + 10), EIO);
+		gives(gpu4fs_pread(reader, told, 2 * PAGE, 6 * PAGE), 2 * PAGE);
+		assert_memory_equal(told, has + 6 * PAGE, 2 * PAGE);
+		gives(gpu4fs_pread(reader, told, LONG_BYTES, 6 * PAGE), 294 * PAGE);
+		assert_memory_equal(told, has + 6 * PAGE, 294 * PAGE);
+		fails(gpu4fs_pread(reader, told, LONG_BYTES, 300 * PAGE), EIO);
+		gives(gpu4fs_pread(reader, told, LONG_BYTES, 301 * PAGE), LONG_BYTES - 301 * PAGE);
+		assert_memory_equal(told, has + 301 * PAGE, LONG_BYTES - 301 * PAGE);
+	}
+	server = api_in_process();
+	ok(gpu4fs_open(server, NULL, "file", O_RDONLY, 0, &writer));
+	assert_int_equal(damage_met(reader), damage_met(writer)); /* it is asked for once */
+	ok(gpu4fs_close(writer));
+	ok(gpu4fs_close(reader));
+	free(has);
+	free(told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -367,6 +475,8 @@ int main(void)
 		api_test(what_was_kept_serves_the_next_handle),
 		api_test(reads_beside_writes_have_an_order),
 		api_test(long_reads_are_of_all_their_pieces),
+		api_test(long_reads_end_with_the_first_short_piece),
+		api_test(an_unreadable_page_ends_reads_and_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,24 +108,6 @@ static void mkfs_takes_the_sums(void **state)
 	unlink(image);
 }
 
-/* Flips a bit of the page of the image file that begins as the page does; its address. */
-static uint64_t flip_in_image(const uint8_t *page)
-{
-	FILE *file = fopen(image, "r+");
-	uint8_t found[4096];
-	uint64_t at = UINT64_MAX;
-
-	assert_non_null(file);
-	for (uint64_t k = 0; at == UINT64_MAX && fread(found, sizeof(found), 1, file) == 1; k++)
-		if (memcmp(found, page, sizeof(found)) == 0)
-			at = k * sizeof(found);
-	assert_true(at != UINT64_MAX);
-	assert_int_equal(fseek(file, (long)at + 100, SEEK_SET), 0);
-	assert_int_equal(fputc(page[100] ^ 1, file), page[100] ^ 1);
-	assert_int_equal(fclose(file), 0);
-	return at;
-}
-
 static struct gpu4fs_health health_of(gpu4fs *mounted)
 {
 	struct gpu4fs_health health;
@@ -168,7 +150,7 @@ static void damage_is_counted(void **state)
 	assert_int_equal(health.last_ino + health.last_offset + health.last_address, 0);
 	ok(gpu4fs_unmount(fs));
 	api_pattern(page, 77, 3 * sizeof(page), sizeof(page));
-	const uint64_t address = flip_in_image(page);
+	const uint64_t address = api_flip_in_image(image, page);
 
 	fs = api_mount(image, false);
 	assert_int_equal(health_of(fs).damaged_pages, 0); /* nobody has read it */

@@ -10,6 +10,8 @@
 /* cmocka needs its own four first */
 #include <cmocka.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client/pages.h"
 #include "inode/trail.h"
@@ -201,6 +203,32 @@ static void room_is_for_one_at_a_time(void **state)
 	assert_int_equal(find(0, 4 * G4_PAGE_BYTES), 4 * G4_PAGE_BYTES);
 }
 
+/* A child finds nothing of its parent's, has room also where a thread of that was filling, and the parent does not pay for it. */
+static void a_child_of_a_fork_begins_with_nothing(void **state)
+{
+	struct g4c_page_run run = run_of(4, 2);
+	int status;
+
+	(void)state;
+	fill(0, 2, 2 * G4_PAGE_BYTES, false, 0);
+	assert_non_null(g4c_pages_room(pages, &run, 2, &run.count));
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct g4c_page_run same = run_of(4, 2);
+
+		const bool nothing = find(0, 1) == NOT_KEPT;
+		const bool room = g4c_pages_room(pages, &same, 2, &same.count) != NULL;
+		_exit((nothing ? 0 : 1) | (room ? 0 : 2));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	g4c_pages_filled(pages, &run, (uint64_t)2 * G4_PAGE_BYTES, false, EPOCH, epochs[EPOCH]);
+	assert_int_equal(find(0, 1), 1);
+	assert_int_equal(find(4 * G4_PAGE_BYTES, 1), 1);
+}
+
 #define ROUNDS 3000u
 static uint32_t stopped;
 
@@ -253,6 +281,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pages_of_any_file_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(bad_memory_is_a_fault, setup, teardown),
 		cmocka_unit_test_setup_teardown(room_is_for_one_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_child_of_a_fork_begins_with_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(readers_see_one_fill, setup, teardown),
 	};
 
