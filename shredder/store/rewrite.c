@@ -93,7 +93,8 @@ static int look_at_packs(struct rewriting *w)
 		const struct store_listed one = {.name = pack.name}, *there = NULL;
 
 		if (count > 0)
-			there = (const struct store_listed *)bsearch(&one, names, count, sizeof(*names), compare_listed);
+			there = (const struct store_listed *)bsearch(&one, names, count, sizeof(*names),
+								     compare_listed);
 		looked->packs[i] = there == NULL ? LOST : there->bytes == pack.bytes ? THERE : UNKNOWN;
 	}
 	free(names);

@@ -16,7 +16,8 @@ void store_looked_free(struct store_looked *looked);
 struct store_rewrite_options {
 	const struct store_excludes *excludes; /* of paths as the snapshot has them; NULL: nothing is left out */
 	bool mend;			       /* what the repository has lost is left out instead of being an error */
-	struct store_looked *looked; /* with mend: goes from one snapshot to the next, so that no chunk is looked at twice */
+	struct store_looked
+		*looked; /* with mend: goes from one snapshot to the next, so that no chunk is looked at twice */
 	bool read_data; /* with mend: chunks are read, else it is enough that the pack is there and has the size that the index says */
 	bool dry_run;
 	int level;

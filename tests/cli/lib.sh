@@ -54,7 +54,7 @@ is_json() { # is_json NAME COMMAND...
 	local name=$1
 	shift
 	run "$@"
-	python3 -m json.tool <"$work/.out" >/dev/null 2>>"$work/.err"
+	python3 -c 'import json, sys; json.load(sys.stdin)' <"$work/.out" 2>>"$work/.err"
 	report $? "$name"
 }
 

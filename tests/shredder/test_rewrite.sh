@@ -6,6 +6,9 @@
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh
 . "$(case $0 in /*) dirname "$0" ;; *) echo "$OLDPWD/$(dirname "$0")" ;; esac)/backup_lib.sh"
+python3() { # many short ones
+	"$python" -S -I "$@"
+}
 head -c 64 /dev/urandom >key
 export SHREDDER_REPOSITORY=$work/repo SHREDDER_KEY_FILE=$work/key
 for command in rewrite repair recover cat list; do
