@@ -197,6 +197,12 @@ exits 0 "repair of a chunk that is damaged in its pack" "$shredder" repair snaps
 says "... does not see it" '^0 of 1 snapshots changed'
 exits 0 "repair --read-data" "$shredder" repair snapshots --read-data latest
 says "... does" 'damaged: [0-9]* of 1000000 bytes are lost'
+exits 0 "repair --read-data --forget" "$shredder" repair snapshots --read-data --forget
+exits 0 "prune" "$shredder" prune --max-unused 0
+exits 0 "the next backup" "$shredder" backup damaged
+exits 0 "... stores the chunk again" "$shredder" check --read-data
+"$shredder" dump "latest:$work/damaged" | cmp - damaged
+report $? "... and has the file"
 
 # ---- options of a backup about its snapshot
 rm -rf repo && exits 0 "init" "$shredder" init
