@@ -367,12 +367,23 @@ static int command_ended(void *user)
 						     b->paths[0], WEXITSTATUS(status));
 }
 
-/* After a failure nobody reads what it prints, which ends it, unless it prints nothing: then a signal does. */
+/* After a failure nobody reads what it prints any more. It may end well by the first signal; the second one it cannot refuse. */
 static void drop_command(struct backup *b)
 {
+	const struct timespec moment = {.tv_nsec = 50000000};
+
 	if (b->command <= 0)
 		return;
+	close(STDIN_FILENO);
 	kill(b->command, SIGTERM);
+	for (int i = 0; i < 40; i++) {
+		if (waitpid(b->command, NULL, WNOHANG) != 0) {
+			b->command = 0;
+			return;
+		}
+		nanosleep(&moment, NULL);
+	}
+	kill(b->command, SIGKILL);
 	waitpid(b->command, NULL, 0);
 	b->command = 0;
 }
@@ -467,6 +478,8 @@ int cli_backup(int argc, char **argv)
 	       (option = getopt_long(argc, argv, CLI_REPO_SHORT "e:xH:fl:t:nv", long_options, NULL)) != -1)
 		if (!cli_repo_take(&b.repo, option, optarg))
 			status = take(&b, option, argv);
+	if (status == G4_EXIT_OK && b.runs && b.paths_count > 0)
+		status = g4_cli_usage("backup", "--stdin-from-command takes a command, and no --files-from");
 	for (int i = optind; status == G4_EXIT_OK && i < argc; i++)
 		add_path(&b, argv[i]);
 	if (status == G4_EXIT_OK && b.runs && (b.options.stdin_name == NULL || b.paths_count == 0)) {

@@ -48,6 +48,7 @@ struct rewriting {
 	const char *tag;
 	struct store_excludes excludes;
 	struct store_rewrite_options options;
+	struct store_looked looked;
 	const char *new_host;
 	bool new_time, forget;
 	struct store_time time;
@@ -246,6 +247,7 @@ int cli_repair(int argc, char **argv)
 	begin(&w, "repair");
 	w.tag = "repaired";
 	w.options.mend = true;
+	w.options.looked = &w.looked;
 	while (status == G4_EXIT_OK &&
 	       (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "dn", long_options, NULL)) != -1)
 		if (!cli_repo_take(&w.repo, option, optarg))
@@ -257,6 +259,7 @@ int cli_repair(int argc, char **argv)
 				    "it takes snapshots; packs and index are what 'shredder check --repair' mends");
 	if ((status = cli_repo_open(&w.repo, &s)) == G4_EXIT_OK) {
 		status = rewrite_all(&w, s, argv + optind + 1, argc - optind - 1);
+		store_looked_free(&w.looked);
 		cli_repo_close(&w.repo, s);
 	}
 	return g4_cli_finish_output("repair", status);

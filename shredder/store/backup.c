@@ -74,11 +74,17 @@ static int count_change(void *user, enum store_change change, const char *path, 
 	return left != NULL || right != NULL ? 1 : 0;
 }
 
-/* Whether a restore of what was backed up gives the same; 1 or 0, or an error. All that is new can be read. */
+/*
+ * Whether a restore of what was backed up gives the same; 1 or 0, or an error. All that is new can be read. Files with several names count
+ * as changed when they are other inodes: which names are one file could be told only by looking at all of them. A parent that somebody has
+ * removed meanwhile restores nothing.
+ */
 static int same_as_parent(struct backup *op, struct store_snapshot *snapshot)
 {
 	const struct store_snapshot *parent = op->options->parent;
+	struct store_backend *b = op->s->backend;
 	struct store_codec codec;
+	uint64_t bytes;
 
 	if (parent == NULL || snapshot->unread != 0 || parent->unread != 0 ||
 	    snapshot->owners.list.size != parent->owners.list.size ||
@@ -87,8 +93,10 @@ static int same_as_parent(struct backup *op, struct store_snapshot *snapshot)
 		return 0;
 	const struct store_content before = store_snapshot_root(parent), after = store_snapshot_root(snapshot);
 	store_codec_init(&codec, 0);
-	const int rc = store_diff(op->s, &codec, &before, &after, count_change, snapshot);
+	int rc = store_diff(op->s, &codec, &before, &after, count_change, snapshot);
 	store_codec_free(&codec);
+	if (rc == 0 && (rc = b->ops->size(b, STORE_SNAPSHOT, &parent->name, &bytes)) == STORE_E_ABSENT)
+		return 0;
 	return rc < 0 ? rc : rc == 0;
 }
 

@@ -83,7 +83,8 @@ struct store_parity_change {
 int store_parity_set(struct store *s, uint32_t parity, struct store_parity_change *change);
 
 /* ---- differences of two directories */
-enum store_change { STORE_ADDED, STORE_REMOVED, STORE_CONTENT, STORE_METADATA, STORE_TYPE };
+/* STORE_INODE: all is the same, but of files with several names the number that tells which names are one file. */
+enum store_change { STORE_ADDED, STORE_REMOVED, STORE_CONTENT, STORE_METADATA, STORE_TYPE, STORE_INODE };
 /* Anything but 0 stops. `left` or `right` is NULL where there is none. */
 typedef int store_diff_fn(void *user, enum store_change change, const char *path, const struct store_node *left,
 			  const struct store_node *right);

@@ -16,7 +16,7 @@
 #include "store/maintain.h"
 #include "store/rewrite.h"
 
-/* Of a blob with mend: not looked at yet. */
+/* Of a blob: not looked at yet. Of a pack: it is there with another size, so what is in it has to be read. */
 enum { UNKNOWN, THERE, LOST };
 
 /* A directory that is being read and written. */
@@ -40,9 +40,7 @@ struct rewriting {
 	struct level *levels;
 	size_t depth, room;
 	struct store_buf blob, parts;
-	uint8_t *known; /* of each blob that there was at the beginning; mend only */
-	bool *packs;	/* which are there */
-	uint64_t known_count, packs_count;
+	struct store_looked own_looked, *looked; /* at what there was at the beginning; mend only */
 	uint64_t files, directories, others, bytes;
 };
 
@@ -60,29 +58,44 @@ static bool is_lost(const struct rewriting *w, int rc)
 
 /* ------------------------------------------------------------------------------------------------------- what is there */
 
+void store_looked_free(struct store_looked *looked)
+{
+	free(looked->chunks);
+	free(looked->packs);
+	memset(looked, 0, sizeof(*looked));
+}
+
 static int compare_listed(const void *a, const void *b)
 {
 	return memcmp(((const struct store_listed *)a)->name.bytes, ((const struct store_listed *)b)->name.bytes,
 		      STORE_ID_BYTES);
 }
 
-/* The index may name packs that are gone. */
+/* The index may name packs that are gone, or that have been cut off. */
 static int look_at_packs(struct rewriting *w)
 {
+	struct store_looked *looked = w->looked;
 	struct store_listed *names;
 	size_t count;
+
+	if (looked->packs != NULL)
+		return 0;
 	const int rc = store_list_all(w->s->backend, STORE_PACK, &names, &count);
 
 	if (rc != 0)
 		return rc;
-	w->known_count = store_index_count(w->s);
-	w->known = (uint8_t *)store_alloc(w->known_count + 1);
-	w->packs_count = store_pack_count(w->s);
-	w->packs = (bool *)store_alloc(w->packs_count + 1);
-	for (uint32_t i = 0; i < w->packs_count; i++) {
-		const struct store_listed one = {.name = store_pack_at(w->s, i).name};
+	looked->chunks_count = store_index_count(w->s);
+	looked->chunks = (uint8_t *)store_alloc(looked->chunks_count + 1);
+	looked->packs_count = store_pack_count(w->s);
+	looked->packs = (uint8_t *)store_alloc(looked->packs_count + 1);
+	for (uint32_t i = 0; i < looked->packs_count; i++) {
+		const struct store_pack pack = store_pack_at(w->s, i);
+		const struct store_listed one = {.name = pack.name}, *there = NULL;
 
-		w->packs[i] = count > 0 && bsearch(&one, names, count, sizeof(*names), compare_listed) != NULL;
+		if (count > 0)
+			there = (const struct store_listed *)bsearch(&one, names, count, sizeof(*names),
+								     compare_listed);
+		looked->packs[i] = there == NULL ? LOST : there->bytes == pack.bytes ? THERE : UNKNOWN;
 	}
 	free(names);
 	return 0;
@@ -91,24 +104,25 @@ static int look_at_packs(struct rewriting *w)
 /* 0: the chunk is there, 1: it is lost, or an error. */
 static int look_at_chunk(struct rewriting *w, const struct store_part *part)
 {
+	struct store_looked *looked = w->looked;
 	struct store_entry entry;
 	uint32_t number;
 	int rc = store_index_find(w->s, &part->id, &number, &entry);
 
 	if (rc != 0)
 		return rc == STORE_E_NO_BLOB ? 1 : rc;
-	if (entry.type != STORE_DATA || entry.raw != part->bytes || number >= w->known_count)
+	if (entry.type != STORE_DATA || entry.raw != part->bytes || number >= looked->chunks_count)
 		return 1;
-	if (w->known[number] != UNKNOWN)
-		return w->known[number] == LOST;
-	bool lost = entry.pack >= w->packs_count || !w->packs[entry.pack];
-	if (!lost && w->options->read_data) {
+	if (looked->chunks[number] != UNKNOWN)
+		return looked->chunks[number] == LOST;
+	bool lost = entry.pack >= looked->packs_count || looked->packs[entry.pack] == LOST;
+	if (!lost && (w->options->read_data || looked->packs[entry.pack] != THERE)) {
 		rc = store_blob_get(w->s, &w->cutter.codec, STORE_DATA, &part->id, &w->blob);
 		lost = is_lost(w, rc);
 		if (rc != 0 && !lost)
 			return rc;
 	}
-	w->known[number] = lost ? LOST : THERE;
+	looked->chunks[number] = lost ? LOST : THERE;
 	return lost;
 }
 
@@ -304,6 +318,7 @@ static int begin(struct rewriting *w, struct store *s, const struct store_rewrit
 	w->options = options;
 	w->keeping.s = s;
 	w->keeping.level = options->level;
+	w->looked = options->looked != NULL ? options->looked : &w->own_looked;
 	const int rc = store_cutter_open(&w->cutter, &w->keeping, NULL);
 	if (rc != 0)
 		return rc;
@@ -337,8 +352,7 @@ static void end(struct rewriting *w)
 	store_buf_free(&w->blob);
 	store_buf_free(&w->parts);
 	free(w->levels);
-	free(w->known);
-	free(w->packs);
+	store_looked_free(&w->own_looked);
 }
 
 /* Takes the root's content. */

@@ -6,10 +6,19 @@
 #include "store/exclude.h"
 #include "store/tree.h"
 
+/* What is known of chunks and packs; zeros before, and as long as the lock and the index are the same. */
+struct store_looked {
+	uint8_t *chunks, *packs;
+	uint64_t chunks_count, packs_count;
+};
+void store_looked_free(struct store_looked *looked);
+
 struct store_rewrite_options {
 	const struct store_excludes *excludes; /* of paths as the snapshot has them; NULL: nothing is left out */
 	bool mend;			       /* what the repository has lost is left out instead of being an error */
-	bool read_data; /* with mend: chunks are read, else it is enough that the index and the pack are there */
+	struct store_looked
+		*looked; /* with mend: goes from one snapshot to the next, so that no chunk is looked at twice */
+	bool read_data; /* with mend: chunks are read, else it is enough that the pack is there and has the size that the index says */
 	bool dry_run;
 	int level;
 	/* What is left out, wholly or in part, and why. */

@@ -129,7 +129,10 @@ static bool compare(const struct store_node *a, const struct store_node *b, enum
 		*change = STORE_CONTENT;
 		return true;
 	}
-	return !same_metadata(a, b);
+	if (!same_metadata(a, b))
+		return true;
+	*change = STORE_INODE;
+	return (a->flags & STORE_LINKED) != 0 && a->inode != b->inode;
 }
 
 static int step(struct store *s, struct store_codec *codec, struct diff_frame **frames, size_t *depth, size_t *room,

@@ -10,6 +10,10 @@ failures=0
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpu4fs-cli.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+python=$(python3 -c 'import sys; print(sys.executable)') # what python3 is may be a script that looks for it, which takes longer
+python3() {
+	"$python" "$@"
+}
 
 report() { # report STATUS NAME
 	checks=$((checks + 1))
@@ -50,7 +54,7 @@ is_json() { # is_json NAME COMMAND...
 	local name=$1
 	shift
 	run "$@"
-	python3 -m json.tool <"$work/.out" >/dev/null 2>>"$work/.err"
+	python3 -c 'import json, sys; json.load(sys.stdin)' <"$work/.out" 2>>"$work/.err"
 	report $? "$name"
 }
 

@@ -1195,6 +1195,51 @@ static void a_file_that_changes_meanwhile_is_told(void **state)
 	store_close(s);
 }
 
+static struct store *hooked_store;
+
+static int remove_parent(void *user)
+{
+	const struct store_backup_options *options = (const struct store_backup_options *)user;
+
+	return hooked_store->backend->ops->remove(hooked_store->backend, STORE_SNAPSHOT, &options->parent->name);
+}
+
+/* Who removes snapshots takes the lock as a backup does, shared: what is all the same in a snapshot that is gone is saved. */
+static void a_parent_that_goes_meanwhile_is_no_reason_to_skip(void **state)
+{
+	char tree[96], name[128], repository[96];
+	const char *paths[] = {tree};
+	struct store_backup_options backup = {
+		.paths = paths, .paths_count = 1, .host = "here", .level = 1, .threads = 1, .note = count_changes};
+	struct store_backup_stats stats;
+	struct store_snapshot first, second;
+	uint64_t bytes;
+
+	(void)state;
+	snprintf(repository, sizeof(repository), "%s/gone", folder);
+	snprintf(tree, sizeof(tree), "%s/gone.tree", folder);
+	assert_int_equal(mkdir(tree, 0700), 0);
+	snprintf(name, sizeof(name), "%s/file", tree);
+	write_bytes(name, 1000, 1000);
+	assert_int_equal(store_create(&(struct store_place){.path = repository}, NULL, NULL, &hooked_store), 0);
+	struct store_backend *b = hooked_store->backend;
+	assert_int_equal(store_index_load(hooked_store, NULL, NULL, NULL), 0);
+	assert_int_equal(store_backup(hooked_store, &backup, &first, &stats), 0);
+	backup.parent = &first;
+	backup.skip_unchanged = true;
+	backup.user = &backup;
+	assert_int_equal(store_backup(hooked_store, &backup, &second, &stats), 0);
+	assert_true(stats.skipped);
+	store_snapshot_free(&second);
+	backup.was_read = remove_parent;
+	assert_int_equal(store_backup(hooked_store, &backup, &second, &stats), 0);
+	assert_false(stats.skipped);
+	assert_int_equal(b->ops->size(b, STORE_SNAPSHOT, &second.name, &bytes), 0);
+	store_snapshot_free(&first);
+	store_snapshot_free(&second);
+	store_close(hooked_store);
+}
+
 /* ------------------------------------------------------------------------------------------- many names */
 
 static int by_string(const void *a, const void *b)
@@ -1462,6 +1507,7 @@ int main(void)
 		cmocka_unit_test(cleaning_leaves_what_is_being_written),
 		cmocka_unit_test(what_cannot_be_read_is_mended),
 		cmocka_unit_test(a_file_that_changes_meanwhile_is_told),
+		cmocka_unit_test(a_parent_that_goes_meanwhile_is_no_reason_to_skip),
 		cmocka_unit_test(names_come_in_order),
 		cmocka_unit_test(a_directory_with_little_memory_is_the_same),
 	};
