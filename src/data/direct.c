@@ -24,7 +24,8 @@ G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, ui
 		const uint64_t first = page + *done, most = sums ? row - first % row : row;
 		uint64_t now = g4_min64(pages - *done, most), reserved, pooled;
 		uint32_t published;
-		int rc = g4_reserve_direct(wg, fs, index, first, &now, &reserved, &pooled);
+		int rc = staged ? g4_reserve_staged(wg, fs, index, first, &now, &reserved, &pooled) :
+				  g4_reserve_direct(wg, fs, index, first, &now, &reserved, &pooled);
 		if (rc < 0)
 			return g4_check(fs, rc);
 		const uint32_t mark = g4_scratch_mark(wg);

@@ -155,9 +155,8 @@ G4_FN static bool reserve_direct(struct g4_fs *fs, const struct g4_inode_core *i
 	return false;
 }
 
-/* As much as is worth a batch of its own, or none. */
-G4_FN static int reserve_batch(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
-			       uint64_t *reserved, uint64_t *pooled)
+G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
+			    uint64_t *reserved, uint64_t *pooled)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool grows = g4_map_height_for(page + *pages - 1) > inode->disk.map_height;
@@ -180,13 +179,12 @@ G4_FN static int reserve_batch(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 	return is_allocated(wg, fs, inode, page, pages);
 }
 
-G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
+G4_FN int g4_reserve_staged(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
 			    uint64_t *reserved, uint64_t *pooled)
 {
 	const uint64_t most = g4_min64(*pages, G4_BATCH_PAGES);
-	int rc = reserve_batch(wg, fs, index, page, pages, reserved, pooled);
+	int rc = g4_reserve_direct(wg, fs, index, page, pages, reserved, pooled);
 
-	/* to the end of the space; and what is found gives back what was reserved for it */
 	for (uint64_t n = most / 2; n > 0 && rc == -G4_E_NOSPC; n /= 2)
 		if (reserve_direct(fs, g4_icache_at(fs, index), page, n, reserved, pooled)) {
 			*pages = n;
@@ -198,7 +196,7 @@ G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 G4_FN int g4_reserve_elsewhere(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
 			       uint64_t *reserved, uint64_t *pooled)
 {
-	const int rc = reserve_batch(wg, fs, index, page, pages, reserved, pooled);
+	const int rc = g4_reserve_direct(wg, fs, index, page, pages, reserved, pooled);
 
 	return rc == 0 && *reserved + *pooled == 0 ? -G4_E_NOSPC : rc;
 }

@@ -18,6 +18,9 @@ G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
  */
 G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
 			    uint64_t *reserved, uint64_t *pooled);
+/* The same, halves of it down to a page where there is no room for more: what is found gives back what was reserved for it. */
+G4_FN int g4_reserve_staged(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
+			    uint64_t *reserved, uint64_t *pooled);
 
 /* The same for pages that have space, which they are to leave: it is of no use, so -G4_E_NOSPC where there is no other. */
 G4_FN int g4_reserve_elsewhere(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,

@@ -132,7 +132,7 @@ static void free_work(struct work *work)
 /* Others are not about a page of 2 MiB, and would take longer for it. */
 static bool is_for(const struct operation *operation, enum tree_kind tree)
 {
-	return (strncmp(operation->name, "whole-", 6) == 0) == (tree == LARGE);
+	return operation_is_of_large(operation) == (tree == LARGE);
 }
 
 static void list_workloads(struct work *work, const struct options *o)

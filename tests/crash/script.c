@@ -982,3 +982,8 @@ uint64_t tree_preamble(struct actor *actor, enum tree_kind kind, uint64_t commit
 	must(op_sync(&actor->rig), "sync");
 	return made;
 }
+
+bool operation_is_of_large(const struct operation *operation)
+{
+	return strncmp(operation->name, "whole-", 6) == 0;
+}

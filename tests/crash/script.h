@@ -84,6 +84,8 @@ struct operation {
 };
 extern const struct operation operations[];
 extern const uint32_t operation_count;
+/* Of the tree LARGE alone, by its name: "whole-". */
+bool operation_is_of_large(const struct operation *operation);
 const struct operation *operation_find(const char *name);
 /* Ends the program where two operations make files of one id, which the judge takes for one file. */
 void operations_check(void);

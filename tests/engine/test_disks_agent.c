@@ -173,8 +173,8 @@ static void nonsense_gets_a_code(void **state)
 	open_pair(&p, 5, &rows);
 	assert_int_equal(g4_errand_do(p.wg, p.set, &errand), -G4_E_INVAL);
 	errand.message = &message.order;
-	for (uint32_t op = 0; op < 64; op++) { /* none of them has a name, nor is a disk being rebuilt */
-		message.order = (struct g4_remote_order){.op = op, .disk = UINT32_MAX};
+	for (uint32_t op = 0; op < 64; op++) { /* none of them has a name or an address, nor is a disk being rebuilt */
+		message.order = (struct g4_remote_order){.op = op, .disk = UINT32_MAX, .bytes = UINT64_MAX};
 		assert_int_equal(g4_errand_do(p.wg, p.set, &errand), 0);
 		assert_true(message.order.result < 0);
 	}

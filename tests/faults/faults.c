@@ -314,7 +314,10 @@ static bool in_wide(const char *path)
 
 static bool possible_in(const struct operation *operation, enum tree_kind kind)
 {
-	return (in_wide(operation->parts[0].path) || in_wide(operation->parts[0].path2)) == (kind == WIDE);
+	const enum tree_kind home = operation_is_of_large(operation)					    ? LARGE :
+				    in_wide(operation->parts[0].path) || in_wide(operation->parts[0].path2) ? WIDE :
+													      SMALL;
+	return home == kind;
 }
 
 struct count {
