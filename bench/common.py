@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What bench/ shares: options, where it was measured, comparing, numbers in tables, and bars and lines in PNG files."""
 import getopt
+import json
 import os
 import pathlib
 import platform
@@ -52,6 +53,24 @@ def take_options(options, quick, help_text):
 
 
 # ---------------------------------------------------------------------------------------------------- where
+
+
+def report(text, collect, table, plot):
+    """The commands of a report, which is ended by this: collect(folder, settings), table(records) and plot(records, folder). text: how it is used."""
+    words = sys.argv[1:]
+    try:
+        if len(words) >= 2 and words[0] == "collect":
+            json.dump(collect(words[1], dict(w.split("=", 1) for w in words[2:])), sys.stdout, indent=1)
+            print()
+        elif len(words) == 2 and words[0] == "table":
+            table(json.loads(pathlib.Path(words[1]).read_text()))
+        elif len(words) == 3 and words[0] == "plot":
+            plot(json.loads(pathlib.Path(words[1]).read_text()), pathlib.Path(words[2]))
+        else:
+            print(text.strip(), file=sys.stderr)
+            sys.exit(2)
+    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {error!r}")
 
 
 def output_of(*words):

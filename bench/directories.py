@@ -8,14 +8,12 @@ directories.py plot FILE.json FOLDER          draws FOLDER/directories-FIGURE.pn
 
 Exit status: 0, also when a target is missed; 1 when something could not be read or drawn.
 """
-import json
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 
-from common import bars, commit, lines, machine, number, times
+from common import bars, commit, lines, machine, number, report, times
 
 PEERS = ["inprocess", "fuse", "ext4", "xfs", "btrfs"]
 NAMES = {"inprocess": "gpu4fs", "fuse": "gpu4fs, FUSE"}
@@ -129,22 +127,5 @@ def plot(records, folder):
                   [line(*p) for p in pairs if PEERS[p[0]] in ("inprocess", "ext4")], log=figure == "deep")
 
 
-def main(words):
-    if len(words) >= 2 and words[0] == "collect":
-        json.dump(collect(words[1], dict(w.split("=", 1) for w in words[2:])), sys.stdout, indent=1)
-        print()
-    elif len(words) == 2 and words[0] == "table":
-        table(json.loads(pathlib.Path(words[1]).read_text()))
-    elif len(words) == 3 and words[0] == "plot":
-        plot(json.loads(pathlib.Path(words[1]).read_text()), words[2])
-    else:
-        print(__doc__.strip(), file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
-        sys.exit(f"directories.py: {error!r}")
+    report(__doc__, collect, table, plot)

@@ -11,10 +11,9 @@ Exit status: 0, also when a target is missed; 1 when something could not be read
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 
-from common import bars, commit, machine, number, ratio, times
+from common import bars, commit, machine, number, ratio, report, times
 
 ENGINES = {"inprocess": "in-process", "fuse": "FUSE", "preload": "interception", "inprocess-blake3": "in-process, BLAKE3",
            "inprocess-xxh3": "in-process, XXH3", "inprocess-crc32c": "in-process, CRC-32C"}
@@ -227,23 +226,10 @@ def plot(records, name, folder):
     bars(png, title, label, [f"gpu4fs {e}" for e in engines] + peers, rows, log=True)
 
 
-def main(words):
-    if len(words) >= 2 and words[0] == "collect":
-        json.dump(collect(words[1], dict(w.split("=", 1) for w in words[2:])), sys.stdout, indent=1)
-        print()
-    elif len(words) == 2 and words[0] == "table":
-        table(json.loads(pathlib.Path(words[1]).read_text()))
-    elif len(words) == 3 and words[0] == "plot":
-        for name in ("metadata", "data", "latency"):
-            plot(json.loads(pathlib.Path(words[1]).read_text()), name, words[2])
-    else:
-        print(__doc__.strip(), file=sys.stderr)
-        return 2
-    return 0
+def plot_all(records, folder):
+    for name in ("metadata", "data", "latency"):
+        plot(records, name, folder)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
-        sys.exit(f"report.py: {error!r}")
+    report(__doc__, collect, table, plot_all)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from common import bars, commit, lines, machine, number, output_of, ratio, times  # noqa: E402
+from common import bars, commit, lines, machine, number, output_of, ratio, report, times  # noqa: E402
 
 ENGINES = {"mem": "cuda", "sums-none": "cuda, sums", "sums-xxh3": "cuda, sums", "sums-blake3": "cuda, sums",
            "scrub-xxh3": "cuda, sums", "scrub-blake3": "cuda, sums", "dax": "cuda, dax", "embedded": "library",
@@ -284,22 +284,5 @@ def plot(records, folder):
     plot_shredder([r for r in records if r["bench"] != "gpu"], folder)
 
 
-def main(words):
-    if len(words) >= 2 and words[0] == "collect":
-        json.dump(collect(words[1], dict(w.split("=", 1) for w in words[2:])), sys.stdout, indent=1)
-        print()
-    elif len(words) == 2 and words[0] == "table":
-        table(json.loads(pathlib.Path(words[1]).read_text()))
-    elif len(words) == 3 and words[0] == "plot":
-        plot(json.loads(pathlib.Path(words[1]).read_text()), pathlib.Path(words[2]))
-    else:
-        print(__doc__.strip(), file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
-        sys.exit(f"report.py: {error!r}")
+    report(__doc__, collect, table, plot)
