@@ -184,19 +184,9 @@ if [[ $(df --output=avail --block-size=1M "$work" | tail -n 1) -lt $((image_mib 
 	exit 1
 fi
 declare -A failed=()
-peers=()
-IFS=, read -ra list <<<"$wanted"
-for peer in "${list[@]}"; do
-	reason=$(missing "$peer")
-	if [[ -n $reason ]]; then
-		say "$peer is left out: $reason"
-	else
-		peers+=("$peer")
-	fi
-done
+choose_peers "$wanted"
 
-say "writing $image_mib MiB of random data, so that the host allocates nothing later"
-dd if=/dev/urandom of="$image" bs=1M count="$image_mib" conv=fsync status=none
+fill_image "$image_mib"
 # as many inodes as the tests make, of which the defaults of an image so small have fewer
 inodes=$((2 * tree + 40 * names + 20 * levels + 20000))
 ext4_options=(-N "$inodes")

@@ -131,6 +131,27 @@ missing() {
 	esac
 }
 
+# choose_peers NAME,...: those that can be had, into peers; of the others it says why not.
+choose_peers() {
+	local list peer reason
+	peers=()
+	IFS=, read -ra list <<<"$1"
+	for peer in "${list[@]}"; do
+		reason=$(missing "$peer")
+		if [[ -n $reason ]]; then
+			say "$peer is left out: $reason"
+		else
+			peers+=("$peer")
+		fi
+	done
+}
+
+# fill_image MIB
+fill_image() {
+	say "writing $1 MiB of random data, so that the host allocates nothing later"
+	dd if=/dev/urandom of="$image" bs=1M count="$1" conv=fsync status=none
+}
+
 # For a trap on EXIT: ends $job, leaves nothing mounted and removes $work. tmpfs, in it, is a mount of the caller's.
 # shellcheck disable=SC2317 # called by trap
 clean_up() {

@@ -145,7 +145,6 @@ if [[ $(df --output=avail --block-size=1M "$work" | tail -n 1) -lt $((image_mib 
 	exit 1
 fi
 declare -A failed=()
-peers=()
 rates=() # of hashing, one core
 if [[ -n $sums ]]; then
 	wanted+=,inprocess-${sums//,/,inprocess-}
@@ -160,18 +159,9 @@ if [[ -n $sums ]]; then
 		done < <("$build/bin/sums_bench")
 	fi
 fi
-IFS=, read -ra list <<<"$wanted"
-for peer in "${list[@]}"; do
-	reason=$(missing "$peer")
-	if [[ -n $reason ]]; then
-		say "$peer is left out: $reason"
-	else
-		peers+=("$peer")
-	fi
-done
+choose_peers "$wanted"
 
-say "writing $image_mib MiB of random data, so that the host allocates nothing later"
-dd if=/dev/urandom of="$image" bs=1M count="$image_mib" conv=fsync status=none
+fill_image "$image_mib"
 allocated=$(stat --format=%b "$image")
 for ((round = 1; round <= rounds; round++)); do
 	for ((i = 0; i < ${#peers[@]}; i++)); do
