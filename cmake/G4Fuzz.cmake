@@ -1,5 +1,6 @@
 # Fuzz targets, tests/fuzz/fuzz_*.c (tests/fuzz/README.md): with libFuzzer in builds whose sanitizers include it (preset
-# "fuzz", clang); in others with a main program that runs the inputs in tests/fuzz/regressions.
+# "fuzz", clang); in others with a main program that runs the inputs in tests/fuzz/regressions, and looks for more where
+# coverage is compiled in (preset "fuzz-gcc").
 if(NOT TARGET g4_test_support OR G4_SANITIZE MATCHES thread OR G4_LANES GREATER 0)
 	return() # nothing here has threads
 endif()
@@ -12,9 +13,8 @@ function(g4_fuzz_target name)
 	if(G4_SANITIZE MATCHES fuzzer)
 		add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
 		target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-		add_dependencies(fuzz-programs ${name})
 	else()
-		add_executable(${name} ${arg_SOURCES} tests/fuzz/replay.c)
+		add_executable(${name} ${arg_SOURCES} tests/fuzz/replay.c tests/fuzz/mutate.c)
 		string(REPLACE "fuzz_" "fuzz.regressions." test "${name}")
 		add_test(NAME ${test} COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh" $<TARGET_FILE:${name}>
 			"${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
@@ -27,6 +27,7 @@ function(g4_fuzz_target name)
 				TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 		endif()
 	endif()
+	add_dependencies(fuzz-programs ${name})
 	target_include_directories(${name} PRIVATE tests tests/fuzz)
 	target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
 	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")

@@ -76,6 +76,18 @@ if(G4_TOOLS)
 		RENAME shredder)
 	install(FILES completions/_shredder DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 	install(FILES docs/shredder.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+	# units that name the installed program; systemd looks below /usr/local and /usr
+	foreach(unit backup.service backup.timer check.service check.timer forget.service forget.timer serve.service)
+		if(unit STREQUAL "serve.service" AND NOT G4_REMOTE)
+			continue()
+		endif()
+		set(unit_file "docs/shredder/systemd/shredder-${unit}")
+		if(unit MATCHES "service$")
+			configure_file("${unit_file}.in" "${CMAKE_BINARY_DIR}/shredder-${unit}" @ONLY)
+			set(unit_file "${CMAKE_BINARY_DIR}/shredder-${unit}")
+		endif()
+		install(FILES "${unit_file}" DESTINATION lib/systemd/system)
+	endforeach()
 endif()
 
 # ---- tests/shredder/test_*.c: one cmocka program and one CTest test each; the other .c files there are shared.

@@ -9,7 +9,7 @@ _shredder() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
 	local shared="--algorithm --bits --min --max --polynomial --marker --normal --normalization --delimiter --record
 		--engine --gpus --threads --buffers --buffer-size --no-direct --help"
-	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --limit-upload --limit-download --json --quiet --help"
+	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --limit-upload --limit-download --retry-lock --json --quiet --help"
 	local from="--from-repo --from-password-file --from-password-command --from-key-file --from-no-encryption --from-identity
 		--from-site-key"
 	local which="--host --tag --path"
@@ -21,7 +21,7 @@ _shredder() {
 	fi
 	case $previous in
 	-a | --algorithm) _shredder_words "$current" "rabin gear" ;;
-	-r | --repo | -p | --password-file | -k | --key-file | -T | --target | --exclude-file | --files-from | --new-password-file | \
+	-r | --repo | -p | --password-file | -k | --key-file | -T | --target | --exclude-file | --iexclude-file | --include-file | --files-from | --files-from0 | --new-password-file | \
 		--new-key-file | --identity | --from-* | -c | --clients)
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -33,7 +33,7 @@ _shredder() {
 		;;
 	--engine) _shredder_words "$current" "auto cpu cuda portable avx2 avx512" ;;
 	--min | --max | --normalization) _shredder_words "$current" none ;;
-	-b | --bits | --polynomial | --marker | --normal | -d | --delimiter | --listen | --port | --site-key | --limit-* | --time | --new-time | --new-host | --record | --gpus | -t | --threads | --buffers | \
+	-b | --bits | --polynomial | --marker | --normal | -d | --delimiter | --listen | --port | --site-key | --limit-* | --retry-lock | --time | --new-time | --new-host | --record | --gpus | -t | --threads | --buffers | \
 		--buffer-size | --size | --rounds) ;;
 	*)
 		case $command:$current in
@@ -42,19 +42,19 @@ _shredder() {
 		bench:-*) _shredder_words "$current" "$shared --json --size --rounds" ;;
 		help:*) _shredder_words "$current" "$commands" ;;
 		init:-*) _shredder_words "$current" "$repository $from --copy-chunker-params --format --parity" ;;
-		copy:-*) _shredder_words "$current" "$repository $from $which --level --threads --dry-run" ;;
+		copy:-*) _shredder_words "$current" "$repository $from $which --level --threads --dry-run --no-lock" ;;
 		mount:-*) _shredder_words "$current" "$repository $which --allow-other" ;;
 		serve:-*) _shredder_words "$current" "--identity --clients --listen --port --json --help" ;;
 		identity:-*) _shredder_words "$current" "--json --help" ;;
 		unlock:-*) _shredder_words "$current" "$repository --remove-all" ;;
 		backup:-*)
-			_shredder_words "$current" "$repository --exclude --iexclude --exclude-file --exclude-if-present --exclude-caches --exclude-larger-than
-				--files-from --stdin --stdin-from-command --skip-if-unchanged --time
-				--one-file-system --tag --host --parent --force --level --threads --engine --gpus --dry-run --verbose"
+			_shredder_words "$current" "$repository --exclude --iexclude --exclude-file --iexclude-file --exclude-if-present --exclude-caches --exclude-larger-than
+				--files-from --files-from0 --stdin --stdin-from-command --skip-if-unchanged --with-atime --time
+				--one-file-system --tag --host --parent --force --ignore-ctime --ignore-inode --level --threads --engine --gpus --dry-run --verbose"
 			;;
 		restore:-*)
-			_shredder_words "$current" "$repository $which --target --onto --exclude --include --overwrite --delete --no-owner --owner-names --verify
-				--threads --dry-run --verbose"
+			_shredder_words "$current" "$repository $which --target --onto --exclude --iexclude --exclude-file --include --iinclude --include-file --overwrite --delete --no-owner --owner-names --verify
+				--threads --dry-run --verbose --no-lock"
 			;;
 		ls:-*) _shredder_words "$current" "$repository $which --long --directory --null" ;;
 		parity:-*) _shredder_words "$current" "$repository" ;;
@@ -63,26 +63,27 @@ _shredder() {
 		rewrite:-*)
 			_shredder_words "$current" "$repository $which --exclude --iexclude --exclude-file --new-host --new-time --forget --dry-run"
 			;;
-		repair:-*) _shredder_words "$current" "$repository $which --read-data --forget --dry-run" ;;
-		repair:*) _shredder_words "$current" "snapshots latest" ;;
+		repair:-*) _shredder_words "$current" "$repository $which --read-data --threads --forget --dry-run" ;;
+		repair:*) _shredder_words "$current" "packs snapshots latest" ;;
 		recover:-*) _shredder_words "$current" "$repository --dry-run" ;;
 		cat:-*) _shredder_words "$current" "$repository $which" ;;
 		cat:*) _shredder_words "$current" "config snapshot tree pack index key lock blob latest" ;;
 		list:-*) _shredder_words "$current" "$repository" ;;
 		list:*) _shredder_words "$current" "blobs packs index snapshots keys locks" ;;
 		snapshots:-*) _shredder_words "$current" "$repository $which --latest" ;;
-		dump:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
-		check:-*) _shredder_words "$current" "$repository --read-data --read-data-subset --repair --threads" ;;
+		find:-*) _shredder_words "$current" "$repository $which --ignore-case" ;;
+		dump:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
+		check:-*) _shredder_words "$current" "$repository --read-data --read-data-subset --repair --threads --no-lock" ;;
 		forget:-*)
 			_shredder_words "$current" "$repository $which --keep-last --keep-hourly --keep-daily --keep-weekly
 				--keep-monthly --keep-yearly --keep-within --keep-within-hourly --keep-within-daily --keep-within-weekly
-				--keep-within-monthly --keep-within-yearly --keep-tag --group-by --prune --max-unused --dry-run"
+				--keep-within-monthly --keep-within-yearly --keep-tag --group-by --prune --max-unused --max-repack-size --dry-run"
 			;;
-		prune:-*) _shredder_words "$current" "$repository --max-unused --dry-run" ;;
+		prune:-*) _shredder_words "$current" "$repository --max-unused --max-repack-size --dry-run" ;;
 		key:-*) _shredder_words "$current" "$repository --new-password-file --new-key-file" ;;
 		key:*) _shredder_words "$current" "list add passwd remove" ;;
-		restore:* | dump:* | ls:* | snapshots:* | diff:* | tag:* | rewrite:* | forget:*) _shredder_words "$current" latest ;;
-		check:* | prune:* | recover:* | copy:* | stats:* | unlock:* | init:*) ;;
+		restore:* | dump:* | ls:* | snapshots:* | diff:* | stats:* | tag:* | rewrite:* | forget:*) _shredder_words "$current" latest ;;
+		check:* | prune:* | recover:* | copy:* | unlock:* | init:*) ;;
 		version:*) ;;
 		*)
 			compopt -o filenames

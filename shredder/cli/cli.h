@@ -28,7 +28,7 @@
 	X(parity, "parity", "change how much damage files survive")                                                    \
 	X(tag, "tag", "change the tags of snapshots")                                                                  \
 	X(rewrite, "rewrite", "make snapshots without some of what they have")                                         \
-	X(repair, "repair", "make snapshots without what is lost")                                                     \
+	X(repair, "repair", "give up damaged packs, or make snapshots without what is lost")                           \
 	X(recover, "recover", "make a snapshot of what none has any more")                                             \
 	X(cat, "cat", "print a file of the repository, or what is in it")                                              \
 	X(list, "list", "list the files of the repository")                                                            \

@@ -20,18 +20,22 @@ const char cli_help_backup[] =
 	"on it. Exit status 3: something could not be read; the rest is saved.\n\n" CLI_REPO_HELP
 	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore; \"/...\" from the root\n"
 	"      --iexclude PATTERN  the same, letters of either case alike\n"
-	"      --exclude-file FILE  patterns, one a line\n"
-	"      --exclude-if-present NAME  leave out what is in directories that hold NAME\n"
+	"      --exclude-file FILE, --iexclude-file FILE  patterns, one a line\n"
+	"      --exclude-if-present NAME  leave out what is in directories that hold NAME; may come several times\n"
 	"      --exclude-caches   leave out what is in directories with a CACHEDIR.TAG\n"
 	"      --exclude-larger-than SIZE  leave out larger files\n"
 	"      --files-from FILE  paths, one a line; - is standard input\n"
+	"      --files-from0 FILE  the same with zero bytes behind them, as from find -print0\n"
 	"      --stdin NAME       save standard input as file NAME\n"
 	"      --stdin-from-command  PATH... is a command: save what it prints; no snapshot if it fails\n"
 	"  -x, --one-file-system  do not go into other file systems\n"
-	"      --tag TAG          may come several times\n"
+	"      --tag TAG,...      of the snapshot; may come several times\n"
 	"  -H, --host NAME        instead of this machine's name\n"
 	"      --parent ID        compare with this snapshot\n"
 	"  -f, --force            read everything\n"
+	"      --ignore-ctime     do not read what has another change time only\n"
+	"      --ignore-inode     nor another inode, as after a restore or on network file systems\n"
+	"      --with-atime       with times of last access, which make a new entry of each file that was read\n"
 	"      --skip-if-unchanged  make no snapshot of what is all the same in the last one\n"
 	"      --time TIME        of the snapshot, \"2026-01-31 12:00:00\" [now]\n"
 	"  -l, --level N          of zstd [3]\n"
@@ -45,6 +49,10 @@ const char cli_help_backup[] =
 enum {
 	OPT_EXCLUDE_FILE = CLI_OPT_REPO_FREE,
 	OPT_EXCLUDE_IF_PRESENT,
+	OPT_IEXCLUDE_FILE,
+	OPT_FILES_FROM0,
+	OPT_IGNORE_CTIME,
+	OPT_IGNORE_INODE,
 	OPT_IEXCLUDE,
 	OPT_EXCLUDE_CACHES,
 	OPT_EXCLUDE_LARGER,
@@ -52,6 +60,7 @@ enum {
 	OPT_STDIN,
 	OPT_STDIN_COMMAND,
 	OPT_SKIP,
+	OPT_ATIME,
 	OPT_TIME,
 	OPT_PARENT,
 	OPT_ENGINE,
@@ -67,9 +76,10 @@ struct backup {
 	struct store_backup_options options;
 	struct store_excludes excludes;
 	struct cli_settings settings; /* engine and GPUs of them */
-	const char *parent;
+	const char *parent, *present[CLI_LIST_MAX];
 	bool force;
 	char host[65];
+	struct cli_texts tags;
 	char **paths;
 	size_t paths_count;
 	struct store_time time;
@@ -136,11 +146,24 @@ static int take(struct backup *b, int option, char **argv)
 			       G4_EXIT_OK :
 			       g4_cli_usage("backup", "'%s' is no size", optarg);
 	case OPT_EXCLUDE_FILE:
-		return cli_read_patterns("backup", optarg, &b->excludes);
+		return cli_read_patterns("backup", optarg, &b->excludes, false);
+	case OPT_IEXCLUDE_FILE:
+		return cli_read_patterns("backup", optarg, &b->excludes, true);
 	case OPT_FILES_FROM:
-		return cli_read_lines("backup", optarg, take_line, b);
+		return cli_read_lines("backup", optarg, '\n', take_line, b);
+	case OPT_FILES_FROM0:
+		return cli_read_lines("backup", optarg, 0, take_line, b);
+	case OPT_IGNORE_INODE:
+		b->options.ignore_inode = true;
+		b->options.ignore_ctime = true; /* another inode has another one */
+		return G4_EXIT_OK;
+	case OPT_IGNORE_CTIME:
+		b->options.ignore_ctime = true;
+		return G4_EXIT_OK;
 	case OPT_EXCLUDE_IF_PRESENT:
-		b->options.exclude_if_present = optarg;
+		if (b->options.exclude_if_present_count == CLI_LIST_MAX)
+			return g4_cli_usage("backup", "more than %d times --exclude-if-present", CLI_LIST_MAX);
+		b->present[b->options.exclude_if_present_count++] = optarg;
 		return G4_EXIT_OK;
 	case OPT_STDIN:
 		if (optarg[0] == 0 || strchr(optarg, '/') != NULL || strcmp(optarg, ".") == 0 ||
@@ -153,6 +176,9 @@ static int take(struct backup *b, int option, char **argv)
 		return G4_EXIT_OK;
 	case OPT_SKIP:
 		b->options.skip_unchanged = true;
+		return G4_EXIT_OK;
+	case OPT_ATIME:
+		b->options.with_atime = true;
 		return G4_EXIT_OK;
 	case OPT_TIME:
 		b->options.time = &b->time;
@@ -217,8 +243,8 @@ static void show_progress(void *user, const struct store_backup_stats *stats)
 				 stats->expected_bytes);
 		return;
 	}
-	snprintf(text, sizeof(text), "%llu files, %s", (unsigned long long)stats->files,
-		 g4_format_size(stats->done_bytes, bytes, sizeof(bytes)));
+	snprintf(text, sizeof(text), "%llu %s, %s", (unsigned long long)stats->files,
+		 g4_counted(stats->files, "file", "files"), g4_format_size(stats->done_bytes, bytes, sizeof(bytes)));
 	g4_progress_text(&b->progress, text);
 }
 
@@ -253,17 +279,20 @@ static void print_summary(const struct backup *b, const struct store_snapshot *s
 	}
 	if (b->repo.quiet)
 		return;
-	printf("%llu files, %llu directories, %llu others, %s; %llu files read\n", (unsigned long long)stats->files,
-	       (unsigned long long)stats->directories, (unsigned long long)stats->others,
+	printf("%llu %s, %llu %s, %llu others, %s; %llu %s read\n", (unsigned long long)stats->files,
+	       g4_counted(stats->files, "file", "files"), (unsigned long long)stats->directories,
+	       g4_counted(stats->directories, "directory", "directories"), (unsigned long long)stats->others,
 	       g4_format_size(stats->bytes, bytes, sizeof(bytes)),
-	       (unsigned long long)(stats->files - stats->unchanged_files));
+	       (unsigned long long)(stats->files - stats->unchanged_files),
+	       g4_counted(stats->files - stats->unchanged_files, "file", "files"));
 	printf("new: %s, stored as %s, in %.1f s\n", g4_format_size(stats->new_bytes, fresh, sizeof(fresh)),
 	       g4_format_size(stats->stored_bytes, stored, sizeof(stored)), seconds);
 	if (stats->resumed_bytes > 0)
 		printf("%s had been read by a backup that was cut off\n",
 		       g4_format_size(stats->resumed_bytes, fresh, sizeof(fresh)));
 	if (stats->unread > 0)
-		printf("NOT SAVED: %llu files or directories could not be read\n", (unsigned long long)stats->unread);
+		printf("NOT SAVED: %llu %s could not be read\n", (unsigned long long)stats->unread,
+		       g4_counted(stats->unread, "file or directory", "files or directories"));
 	if (stats->skipped)
 		puts("nothing has changed: no snapshot");
 	else if (!b->options.dry_run)
@@ -334,6 +363,7 @@ static int start_command(struct backup *b)
 	if (b->command == 0) {
 		const int nothing = open("/dev/null", O_RDONLY);
 
+		cli_let_signals();
 		if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(ends[1], STDOUT_FILENO) >= 0)
 			execvp(b->paths[0], b->paths);
 		g4_cli_error("backup", "cannot run %s: %s", b->paths[0], strerror(errno));
@@ -394,7 +424,7 @@ static int run(struct backup *b, struct store *s)
 	struct store_snapshot snapshot = {0}, parent = {0};
 	struct store_backup_stats stats = {0};
 	char resume[RESUME_PATH_BYTES];
-	int rc = store_lock(s, false);
+	int rc = cli_repo_lock(&b->repo, s, false);
 
 	if (!b->options.dry_run) {
 		find_resume_folder(resume);
@@ -448,20 +478,25 @@ int cli_backup(int argc, char **argv)
 		CLI_REPO_LONG,
 		{"exclude", required_argument, NULL, 'e'},
 		{"exclude-file", required_argument, NULL, OPT_EXCLUDE_FILE},
+		{"iexclude-file", required_argument, NULL, OPT_IEXCLUDE_FILE},
 		{"exclude-if-present", required_argument, NULL, OPT_EXCLUDE_IF_PRESENT},
 		{"iexclude", required_argument, NULL, OPT_IEXCLUDE},
 		{"exclude-caches", no_argument, NULL, OPT_EXCLUDE_CACHES},
 		{"exclude-larger-than", required_argument, NULL, OPT_EXCLUDE_LARGER},
 		{"files-from", required_argument, NULL, OPT_FILES_FROM},
+		{"files-from0", required_argument, NULL, OPT_FILES_FROM0},
 		{"stdin", required_argument, NULL, OPT_STDIN},
 		{"stdin-from-command", no_argument, NULL, OPT_STDIN_COMMAND},
 		{"skip-if-unchanged", no_argument, NULL, OPT_SKIP},
+		{"with-atime", no_argument, NULL, OPT_ATIME},
 		{"time", required_argument, NULL, OPT_TIME},
 		{"one-file-system", no_argument, NULL, 'x'},
 		{"tag", required_argument, NULL, CLI_OPT_TAG},
 		{"host", required_argument, NULL, 'H'},
 		{"parent", required_argument, NULL, OPT_PARENT},
 		{"force", no_argument, NULL, 'f'},
+		{"ignore-ctime", no_argument, NULL, OPT_IGNORE_CTIME},
+		{"ignore-inode", no_argument, NULL, OPT_IGNORE_INODE},
 		{"level", required_argument, NULL, 'l'},
 		{"threads", required_argument, NULL, 't'},
 		{"engine", required_argument, NULL, OPT_ENGINE},
@@ -495,11 +530,14 @@ int cli_backup(int argc, char **argv)
 	b.options.gpus = b.settings.options.gpus;
 	b.options.gpus_count = b.settings.options.gpus_count;
 	b.options.host = b.repo.host != NULL ? b.repo.host : b.host;
-	b.options.tags = (char **)b.repo.tags;
-	b.options.tags_count = b.repo.tags_count;
+	for (size_t i = 0; i < b.repo.tags_count && i < CLI_LIST_MAX; i++)
+		cli_texts_split(&b.tags, b.repo.tags[i]);
+	b.options.tags = b.tags.texts;
+	b.options.tags_count = b.tags.count;
 	b.options.paths = (const char *const *)b.paths;
 	b.options.paths_count = b.paths_count;
 	b.options.excludes = &b.excludes;
+	b.options.exclude_if_present = b.present;
 	b.options.was_read = command_ended;
 	b.options.note = tell;
 	b.options.progress = show_progress;
@@ -509,6 +547,7 @@ int cli_backup(int argc, char **argv)
 		cli_repo_close(&b.repo, s);
 	}
 	store_excludes_free(&b.excludes);
+	cli_texts_free(&b.tags);
 	for (size_t i = 0; i < b.paths_count; i++)
 		free(b.paths[i]);
 	free(b.paths);

@@ -95,10 +95,12 @@ static void print_stats(const shredder *s)
 
 	shredder_get_stats(s, &stats);
 	const double seconds = (double)stats.elapsed_ns / 1e9;
-	fprintf(stderr, "%llu bytes, %llu chunks in %.3f s: %.3f GB/s\n", (unsigned long long)stats.bytes,
-		(unsigned long long)stats.chunks, seconds, (double)stats.bytes / 1e9 / seconds);
-	fprintf(stderr, "engine %s (%s), %u threads, %u buffers of %llu bytes%s\n", stats.engine, stats.kernel,
-		stats.threads, stats.buffers, (unsigned long long)stats.buffer_bytes,
+	fprintf(stderr, "%llu bytes, %llu %s in %.3f s: %.3f GB/s\n", (unsigned long long)stats.bytes,
+		(unsigned long long)stats.chunks, g4_counted(stats.chunks, "chunk", "chunks"), seconds,
+		(double)stats.bytes / 1e9 / seconds);
+	fprintf(stderr, "engine %s (%s), %u %s, %u %s of %llu bytes%s\n", stats.engine, stats.kernel, stats.threads,
+		g4_counted(stats.threads, "thread", "threads"), stats.buffers,
+		g4_counted(stats.buffers, "buffer", "buffers"), (unsigned long long)stats.buffer_bytes,
 		stats.direct != 0 ? ", direct I/O" : "");
 	if (stats.fell_back != NULL)
 		fprintf(stderr, "not what was asked for: %s\n", stats.fell_back);

@@ -15,6 +15,7 @@ const char cli_help_copy[] =
 		CLI_FILTER_HELP "  -l, --level N          of zstd [3]\n"
 	"  -t, --threads N        that read, compress and encrypt [one a processor]\n"
 	"  -n, --dry-run          store nothing\n"
+	"      --no-lock          a source that cannot be written: nobody may prune it meanwhile\n"
 	"      --help             show this\n";
 
 struct copying {
@@ -60,10 +61,10 @@ static int copy(struct copying *c, struct store *from, struct store *to, char **
 	struct store_copy_result r = {0};
 	char text[2][G4_SIZE_TEXT_BYTES];
 	size_t found = 0;
-	int rc = store_lock(from, false);
+	int rc = cli_repo_lock(&c->from, from, false);
 
 	if (rc == 0)
-		rc = store_lock(to, false);
+		rc = cli_repo_lock(&c->repo, to, false);
 	if (rc == 0 && memcmp(from->uuid, to->uuid, sizeof(to->uuid)) == 0)
 		rc = store_fail(STORE_E_INVAL, "both are the same repository");
 	if (rc == 0) /* before the index is loaded: that has all that they need then */
@@ -88,9 +89,10 @@ static int copy(struct copying *c, struct store *from, struct store *to, char **
 		       (unsigned long long)r.new_bytes, (unsigned long long)r.stored_bytes,
 		       store_same_cuts(from, to) ? "true" : "false", seconds);
 	else if (began_output && !c->repo.quiet)
-		printf("%llu snapshots %scopied, %llu were there; read %s, stored %s, in %.1f s\n",
-		       (unsigned long long)r.copied, c->options.dry_run ? "would be " : "",
-		       (unsigned long long)r.present, g4_format_size(r.read_bytes, text[0], sizeof(text[0])),
+		printf("%llu %s %scopied, %llu %s there; read %s, stored %s, in %.1f s\n", (unsigned long long)r.copied,
+		       g4_counted(r.copied, "snapshot", "snapshots"), c->options.dry_run ? "would be " : "",
+		       (unsigned long long)r.present, g4_counted(r.present, "was", "were"),
+		       g4_format_size(r.read_bytes, text[0], sizeof(text[0])),
 		       g4_format_size(r.stored_bytes, text[1], sizeof(text[1])), seconds);
 	store_snapshots_free(list, found);
 	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(&c->repo, rc);
@@ -123,6 +125,7 @@ int cli_copy(int argc, char **argv)
 	static const struct option long_options[] = {CLI_REPO_LONG,
 						     CLI_FROM_LONG,
 						     CLI_FILTER_LONG,
+						     CLI_NO_LOCK_LONG,
 						     {"level", required_argument, NULL, 'l'},
 						     {"threads", required_argument, NULL, 't'},
 						     {"dry-run", no_argument, NULL, 'n'},
@@ -134,6 +137,7 @@ int cli_copy(int argc, char **argv)
 	c.options.user = &c;
 	cli_repo_init(&c.repo, "copy");
 	cli_repo_init_from(&c.from, "copy");
+	c.from.reads = true;
 	while (status == G4_EXIT_OK &&
 	       (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "l:t:n", long_options, NULL)) != -1)
 		if (!cli_repo_take(&c.repo, option, optarg) && !cli_repo_take_from(&c.from, option, optarg))
@@ -144,6 +148,10 @@ int cli_copy(int argc, char **argv)
 		return g4_cli_usage("copy", "from which repository? Say --from-repo or set SHREDDER_FROM_REPOSITORY");
 	c.from.upload_limit = c.repo.upload_limit;
 	c.from.download_limit = c.repo.download_limit;
+	c.from.retry_lock = c.repo.retry_lock;
+	c.from.quiet = c.repo.quiet;
+	c.from.no_lock = c.repo.no_lock; /* this one is written */
+	c.repo.no_lock = false;
 	status = cli_repo_open(&c.from, &from);
 	if (status != G4_EXIT_OK)
 		return status;

@@ -217,10 +217,12 @@ static void print_text(const struct survey *survey)
 	if (total.chunks != 0)
 		printf(", %llu a chunk", (unsigned long long)(total.bytes / total.chunks));
 	if (total.others != 0)
-		printf("; %llu files are no regular ones and left out", (unsigned long long)total.others);
+		printf("; %llu %s left out", (unsigned long long)total.others,
+		       g4_counted(total.others, "file is no regular one and", "files are no regular ones and"));
 	putchar('\n');
 	if (survey->errors != 0)
-		printf("INCOMPLETE: %llu files could not be read\n", (unsigned long long)survey->errors);
+		printf("INCOMPLETE: %llu %s could not be read\n", (unsigned long long)survey->errors,
+		       g4_counted(survey->errors, "file", "files"));
 	if (total.chunks != 0)
 		print_histogram(survey, &total);
 }
@@ -306,7 +308,8 @@ static void write_plot(FILE *to, const struct survey *survey, const char *file)
 	print_quoted(to, file);
 	fputs("\nset multiplot layout 1,2", to);
 	if (survey->errors != 0)
-		fprintf(to, " title \"INCOMPLETE: %llu files could not be read\"", (unsigned long long)survey->errors);
+		fprintf(to, " title \"INCOMPLETE: %llu %s could not be read\"", (unsigned long long)survey->errors,
+			g4_counted(survey->errors, "file", "files"));
 	fputs("\nset style fill solid 0.8\nset boxwidth 0.8\nset yrange [0:]\nset grid y\n"
 	      "set xtics rotate by -35\nset title \"Bytes of each generation\"\nset ylabel \"GB\"\nset key outside top horizontal\n"
 	      "set style data histograms\nset style histogram rowstacked\n"

@@ -12,7 +12,7 @@ const char cli_help_init[] =
 	"password or the key file nobody can read it, and nobody can help.\n\n" CLI_REPO_HELP
 	"      --copy-chunker-params  cut files where the source cuts them, so that copies between the two share chunks\n" CLI_FROM_HELP
 	"      --format N             older ones: 1, in which small files take more space, 2, in which packs alone have parity,\n"
-	"                         3, in which a lost sector takes short files along [4]\n"
+	"                         3, in which a lost sector takes short files along, 4, without access times [5]\n"
 	"      --parity N         behind each file, from which damage is mended: 0 to 4, 3 % of the size each [0]\n"
 	"      --help             show this\n";
 

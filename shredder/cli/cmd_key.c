@@ -95,7 +95,7 @@ static int work(const struct cli_repo *repo, struct cli_repo *fresh, struct stor
 	if (count != (removes ? 2 : 1) || (!removes && !adds && !replaces && strcmp(words[0], "list") != 0))
 		return g4_cli_usage("key", "it takes list, add, passwd, or remove with a key");
 	if (removes || replaces) {
-		const int rc = store_lock(s, true);
+		const int rc = cli_repo_lock(repo, s, true);
 
 		if (rc != 0)
 			return cli_repo_failed(repo, rc);

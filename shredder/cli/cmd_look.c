@@ -6,6 +6,7 @@
 #include "cli/repo.h"
 #include "store/exclude.h"
 #include "store/maintain.h"
+#include "store/marks.h"
 
 const char cli_help_snapshots[] = "[OPTION]... [SNAPSHOT]...\n\n"
 				  "Lists the snapshots, the oldest first.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
@@ -21,14 +22,17 @@ const char cli_help_ls[] = "[OPTION]... SNAPSHOT[:PATH]\n"
 const char cli_help_find[] =
 	"[OPTION]... PATTERN...\n\n"
 	"Tells in which snapshots there is something that matches a pattern, as in .gitignore.\n\n" CLI_REPO_HELP
-		CLI_FILTER_HELP "      --help             show this\n";
+		CLI_FILTER_HELP "  -i, --ignore-case      letters of either case are alike\n"
+	"      --help             show this\n";
 const char cli_help_diff[] =
 	"[OPTION]... SNAPSHOT[:PATH] SNAPSHOT[:PATH]\n\n"
 	"Tells what the second one has more (+), less (-), otherwise (M content, U only metadata, T another type).\n\n" CLI_REPO_HELP
 		CLI_FILTER_HELP "      --help             show this\n";
-const char cli_help_stats[] = "[OPTION]...\n\n"
-			      "Tells how large the snapshots and the repository are.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
-			      "      --help             show this\n";
+const char cli_help_stats[] =
+	"[OPTION]... [SNAPSHOT]...\n\n"
+	"Tells how large the snapshots and the repository are; of snapshots that are named or chosen by an option, what of the\n"
+	"repository they need, and how much of that no other snapshot does: what it would free to forget and prune them.\n\n" CLI_REPO_HELP
+		CLI_FILTER_HELP "      --help             show this\n";
 
 enum { OPT_LATEST = CLI_OPT_REPO_FREE };
 
@@ -42,8 +46,8 @@ struct looking {
 	uint64_t latest; /* of each host and set of paths; 0: all */
 	char end;
 	uint64_t printed;
-	const char *const *patterns;
-	size_t patterns_count;
+	struct store_excludes patterns; /* to be found */
+	bool folded;
 	const struct store_snapshot *snapshot;
 	uint64_t changes[5];
 };
@@ -60,8 +64,9 @@ static void print_snapshot(const struct looking *l, const struct store_snapshot 
 		cli_print_json_snapshot(snapshot);
 		return;
 	}
-	printf("%.16s  %s  %9s  %9llu files  ", hex, cli_format_time(&snapshot->time, time),
-	       g4_format_size(snapshot->bytes, bytes, sizeof(bytes)), (unsigned long long)snapshot->files);
+	printf("%.16s  %s  %9s  %9llu %s  ", hex, cli_format_time(&snapshot->time, time),
+	       g4_format_size(snapshot->bytes, bytes, sizeof(bytes)), (unsigned long long)snapshot->files,
+	       g4_counted(snapshot->files, "file ", "files"));
 	cli_print_name(stdout, snapshot->host);
 	for (size_t i = 0; i < snapshot->paths_count; i++) {
 		putchar(' ');
@@ -230,7 +235,7 @@ static int find_one(void *user, const char *path, const struct store_node *node)
 	struct looking *l = (struct looking *)user;
 	char hex[STORE_HEX_BYTES], time[32];
 
-	if (!store_patterns_match(l->patterns, l->patterns_count, path))
+	if (!store_excluded(&l->patterns, path, node->type == STORE_NODE_DIR))
 		return 0;
 	store_hex(&l->snapshot->name, hex);
 	if (l->repo.json) {
@@ -255,8 +260,8 @@ static int look_find(struct looking *l, char **patterns, int count)
 
 	if (rc == 0)
 		rc = store_index_load(l->s, NULL, NULL, NULL);
-	l->patterns = (const char *const *)patterns;
-	l->patterns_count = (size_t)count;
+	for (int i = 0; i < count; i++)
+		(l->folded ? store_exclude_add_folded : store_exclude_add)(&l->patterns, patterns[i]);
 	if (l->repo.json)
 		putchar('[');
 	for (size_t i = 0; i < found && rc == 0; i++) {
@@ -326,55 +331,135 @@ static int look_diff(struct looking *l, char **texts)
 /* ---------------------------------------------------------------------------------------------------------- stats */
 
 struct sums {
-	uint64_t raw, stored;
+	uint64_t blobs, raw, stored;
 };
 
-static void sum_blob(void *user, uint32_t number, const struct store_entry *entry, uint64_t stored)
-{
-	struct sums *sums = (struct sums *)user;
+/* By the index's numbers: what the chosen snapshots use, and all others. NULL: nothing is chosen. */
+struct shares {
+	const uint8_t *chosen, *others;
+	struct sums all, needed, own;
+};
 
-	(void)number;
+static void add(struct sums *sums, const struct store_entry *entry, uint64_t stored)
+{
+	sums->blobs++;
 	sums->raw += entry->raw;
 	sums->stored += stored;
 }
 
-static int look_stats(struct looking *l)
+static void sum_blob(void *user, uint32_t number, const struct store_entry *entry, uint64_t stored)
 {
-	const struct store_filter filter = cli_repo_filter(&l->repo);
-	uint64_t bytes = 0, files = 0, packs = 0;
-	char text[4][G4_SIZE_TEXT_BYTES];
-	struct store_snapshot *list;
-	size_t count;
-	const int rc = store_snapshots(l->s, &filter, &list, &count);
+	struct shares *shares = (struct shares *)user;
 
-	if (rc != 0)
-		return rc;
-	for (size_t i = 0; i < count; i++) {
+	add(&shares->all, entry, stored);
+	if (shares->chosen == NULL || !shares->chosen[number])
+		return;
+	add(&shares->needed, entry, stored);
+	if (!shares->others[number])
+		add(&shares->own, entry, stored);
+}
+
+static void tell_missing(void *user, const char *sentence)
+{
+	g4_cli_error(((const struct looking *)user)->repo.command, "%s", sentence);
+}
+
+static int sum_shares(struct looking *l, const struct store_snapshot *list, size_t count,
+		      const struct store_listed *names, size_t names_count, struct shares *shares)
+{
+	struct store_listed *others = (struct store_listed *)store_alloc((names_count + 1) * sizeof(*others));
+	struct store_listed *chosen = (struct store_listed *)store_alloc((count + 1) * sizeof(*chosen));
+	struct store_marks own, other;
+	size_t others_count = 0;
+
+	for (size_t i = 0; i < count; i++)
+		chosen[i].name = list[i].name;
+	for (size_t i = 0; i < names_count; i++) {
+		bool is_chosen = false;
+
+		for (size_t k = 0; k < count && !is_chosen; k++)
+			is_chosen = store_id_equal(&names[i].name, &chosen[k].name);
+		if (!is_chosen)
+			others[others_count++] = names[i];
+	}
+	store_marks_begin(&own, l->s, tell_missing, l);
+	store_marks_begin(&other, l->s, tell_missing, l);
+	store_marks_snapshots(&own, chosen, count);
+	store_marks_snapshots(&other, others, others_count);
+	shares->chosen = own.used;
+	shares->others = other.used;
+	int rc = store_index_shares(l->s, sum_blob, shares);
+	if (rc == 0 && own.problems + other.problems > 0)
+		rc = store_fail(STORE_E_DAMAGED, "snapshots are not whole: 'shredder check' tells more");
+	store_marks_end(&own);
+	store_marks_end(&other);
+	free(others);
+	free(chosen);
+	return rc;
+}
+
+static void print_sums(const char *what, const struct sums *sums)
+{
+	char text[2][G4_SIZE_TEXT_BYTES];
+
+	printf("%s%llu different %s, %s, stored as %s\n", what, (unsigned long long)sums->blobs,
+	       g4_counted(sums->blobs, "blob", "blobs"), g4_format_size(sums->raw, text[0], sizeof(text[0])),
+	       g4_format_size(sums->stored, text[1], sizeof(text[1])));
+}
+
+static int look_stats(struct looking *l, char **names, int count)
+{
+	const bool chosen = count > 0 || l->repo.host != NULL || l->repo.tags_count > 0 || l->repo.paths_count > 0;
+	uint64_t bytes = 0, files = 0, packs = 0;
+	char text[2][G4_SIZE_TEXT_BYTES];
+	struct store_snapshot *list = NULL;
+	struct store_listed *all = NULL;
+	struct shares shares = {0};
+	size_t found = 0, all_count = 0;
+	int rc = cli_snapshots_choose(&l->repo, l->s, names, count, &list, &found);
+
+	if (rc == 0)
+		rc = store_list_all(l->s->backend, STORE_SNAPSHOT, &all, &all_count);
+	if (rc == 0)
+		rc = store_index_load(l->s, NULL, NULL, NULL);
+	for (size_t i = 0; i < found; i++) {
 		bytes += list[i].bytes;
 		files += list[i].files;
 	}
-	store_snapshots_free(list, count);
-	const uint64_t blobs = store_index_count(l->s);
-	struct sums sums = {0};
-	const int got = store_index_shares(l->s, sum_blob, &sums);
-	if (got != 0)
-		return got;
+	if (rc == 0)
+		rc = chosen ? sum_shares(l, list, found, all, all_count, &shares) :
+			      store_index_shares(l->s, sum_blob, &shares);
+	store_snapshots_free(list, found);
+	free(all);
+	if (rc != 0)
+		return rc;
 	for (uint32_t i = 0; i < store_pack_count(l->s); i++)
 		packs += store_pack_at(l->s, i).bytes;
 	if (l->repo.json) {
-		printf("{\"snapshots\": %zu, \"files\": %llu, \"bytes\": %llu, \"blobs\": %llu, \"blob_bytes\": %llu, "
-		       "\"stored_bytes\": %llu, \"packs\": %u, \"pack_bytes\": %llu}\n",
-		       count, (unsigned long long)files, (unsigned long long)bytes, (unsigned long long)blobs,
-		       (unsigned long long)sums.raw, (unsigned long long)sums.stored, store_pack_count(l->s),
-		       (unsigned long long)packs);
+		printf("{\"snapshots\": %zu, \"files\": %llu, \"bytes\": %llu, ", found, (unsigned long long)files,
+		       (unsigned long long)bytes);
+		if (chosen)
+			printf("\"needed_blobs\": %llu, \"needed_bytes\": %llu, \"needed_stored_bytes\": %llu, "
+			       "\"own_blobs\": %llu, \"own_bytes\": %llu, \"own_stored_bytes\": %llu, ",
+			       (unsigned long long)shares.needed.blobs, (unsigned long long)shares.needed.raw,
+			       (unsigned long long)shares.needed.stored, (unsigned long long)shares.own.blobs,
+			       (unsigned long long)shares.own.raw, (unsigned long long)shares.own.stored);
+		printf("\"blobs\": %llu, \"blob_bytes\": %llu, \"stored_bytes\": %llu, \"packs\": %u, \"pack_bytes\": %llu}\n",
+		       (unsigned long long)shares.all.blobs, (unsigned long long)shares.all.raw,
+		       (unsigned long long)shares.all.stored, store_pack_count(l->s), (unsigned long long)packs);
 		return 0;
 	}
-	printf("%zu snapshots of %llu files, %s in all\n", count, (unsigned long long)files,
+	printf("%zu %s of %llu %s, %s in all\n", found, g4_counted(found, "snapshot", "snapshots"),
+	       (unsigned long long)files, g4_counted(files, "file", "files"),
 	       g4_format_size(bytes, text[0], sizeof(text[0])));
-	printf("%llu different blobs, %s, stored as %s\n", (unsigned long long)blobs,
-	       g4_format_size(sums.raw, text[1], sizeof(text[1])),
-	       g4_format_size(sums.stored, text[2], sizeof(text[2])));
-	printf("%u packs, %s\n", store_pack_count(l->s), g4_format_size(packs, text[3], sizeof(text[3])));
+	if (chosen) {
+		print_sums("they need ", &shares.needed);
+		print_sums("no other snapshot needs ", &shares.own);
+		return 0;
+	}
+	print_sums("", &shares.all);
+	printf("%u %s, %s\n", store_pack_count(l->s), g4_counted(store_pack_count(l->s), "pack", "packs"),
+	       g4_format_size(packs, text[1], sizeof(text[1])));
 	if (packs > 0)
 		printf("%.2f times smaller than the snapshots\n", (double)bytes / (double)packs);
 	return 0;
@@ -399,9 +484,7 @@ static int work(struct looking *l, enum look what, char **arguments, int count)
 	case LOOK_DIFF:
 		return look_diff(l, arguments);
 	default:
-		rc = store_index_load(l->s, NULL, NULL, NULL);
-		if (rc == 0)
-			rc = look_stats(l);
+		rc = look_stats(l, arguments, count);
 	}
 	return rc == 0 || rc == STORE_E_STOPPED ? G4_EXIT_OK : cli_repo_failed(&l->repo, rc);
 }
@@ -414,12 +497,13 @@ static int look(enum look what, const char *command, int min, int max, int argc,
 						     {"directory", no_argument, NULL, 'd'},
 						     {"null", no_argument, NULL, '0'},
 						     {"latest", required_argument, NULL, OPT_LATEST},
+						     {"ignore-case", no_argument, NULL, 'i'},
 						     {NULL, 0, NULL, 0}};
 	struct looking l = {.end = '\n'};
 	int option;
 
 	cli_repo_init(&l.repo, command);
-	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "ld0", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "ld0i", long_options, NULL)) != -1) {
 		if (cli_repo_take(&l.repo, option, optarg))
 			continue;
 		if (option == OPT_LATEST && what == LOOK_SNAPSHOTS) {
@@ -427,7 +511,11 @@ static int look(enum look what, const char *command, int min, int max, int argc,
 				return g4_cli_usage(command, "'%s' is no number of snapshots", optarg);
 			continue;
 		}
-		if (what != LOOK_LS || option == '?' || option == ':' || option == OPT_LATEST)
+		if (option == 'i' && what == LOOK_FIND) {
+			l.folded = true;
+			continue;
+		}
+		if (what != LOOK_LS || option == '?' || option == ':' || option == OPT_LATEST || option == 'i')
 			return g4_cli_bad_option(command, option == '?' || option == ':' ? option : '?', argv);
 		l.detailed = l.detailed || option == 'l';
 		l.flat = l.flat || option == 'd';
@@ -435,8 +523,7 @@ static int look(enum look what, const char *command, int min, int max, int argc,
 	}
 	const int count = argc - optind;
 	if (count < min || count > max || (count == 2 && what == LOOK_LS && strchr(argv[optind], ':') != NULL))
-		return g4_cli_usage(command, max == 0	     ? "it takes no argument" :
-					     what == LOOK_LS ? "it takes one snapshot, or latest, and perhaps a path" :
+		return g4_cli_usage(command, what == LOOK_LS ? "it takes one snapshot, or latest, and perhaps a path" :
 					     min == max	     ? "it takes two snapshots" :
 							       "it takes a pattern");
 	int status = cli_repo_open(&l.repo, &l.s);
@@ -445,6 +532,7 @@ static int look(enum look what, const char *command, int min, int max, int argc,
 	store_codec_init(&l.codec, 0);
 	status = work(&l, what, argv + optind, count);
 	store_codec_free(&l.codec);
+	store_excludes_free(&l.patterns);
 	cli_repo_close(&l.repo, l.s);
 	return g4_cli_finish_output(command, status);
 }
@@ -471,5 +559,5 @@ int cli_diff(int argc, char **argv)
 
 int cli_stats(int argc, char **argv)
 {
-	return look(LOOK_STATS, "stats", 0, 0, argc, argv);
+	return look(LOOK_STATS, "stats", 0, CLI_LIST_MAX, argc, argv);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shredder check, forget, prune, unlock: what keeps a repository in order. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,9 @@
 /* Of what is needed: what stays of unused data to save moving the rest. 5 % made images larger than restic leaves them, and saves a twelfth of the moving. */
 #define CLI_MAX_UNUSED 0.02
 
-#define PRUNE_HELP                                                                                                     \
-	"      --max-unused N%    unused data that may stay where used data would have to be moved [2%]\n"             \
+#define PRUNE_HELP                                                                                                          \
+	"      --max-unused N%|SIZE  unused data that may stay where used data would have to be moved, or unlimited [2%]\n" \
+	"      --max-repack-size SIZE  move no more than that; the next prune goes on [no limit]\n"                         \
 	"  -n, --dry-run          tell only\n"
 const char cli_help_check[] =
 	"[OPTION]...\n\n"
@@ -20,14 +22,13 @@ const char cli_help_check[] =
 	"  -d, --read-data        read, authenticate and decompress every chunk as well\n"
 	"      --read-data-subset N/M|P%|SIZE  the same of a part: the Nth of M parts, a share by chance, or so much of it\n"
 	"      --repair           mend what has parity, and make a new index from the packs; needs the\n"
-	"                         repository alone\n"
-	"  -t, --threads N        [one a processor]\n"
+	"                         repository alone\n" CLI_NO_LOCK_HELP "  -t, --threads N        [one a processor]\n"
 	"      --help             show this\n";
 const char cli_help_forget[] =
 	"[OPTION]... [SNAPSHOT]...\n\n"
 	"Removes snapshots, those that are named or those that a policy does not keep; of each host and set of paths by\n"
 	"itself. Their data stays until prune.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
-	"      --keep-last N      the last N\n"
+	"      --keep-last N      the last N; here and below also: unlimited\n"
 	"      --keep-hourly N    the last one of each of the last N hours that have one; likewise:\n"
 	"      --keep-daily N, --keep-weekly N, --keep-monthly N, --keep-yearly N\n"
 	"      --keep-within TIME all up to so much older than the newest one, or than now if that is earlier: 2y5m7d3h\n"
@@ -51,6 +52,7 @@ enum {
 	OPT_REPAIR = CLI_OPT_REPO_FREE,
 	OPT_SUBSET,
 	OPT_MAX_UNUSED,
+	OPT_MAX_REPACK,
 	OPT_PRUNE,
 	OPT_GROUP_BY,
 	OPT_KEEP_LAST,
@@ -110,7 +112,7 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 {
 	struct store_check_result result = {0};
 	char bytes[G4_SIZE_TEXT_BYTES];
-	int rc = store_lock(s, options->repair);
+	int rc = cli_repo_lock(&c->repo, s, options->repair);
 
 	if (rc != 0)
 		return cli_repo_failed(&c->repo, rc);
@@ -121,30 +123,43 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 	g4_progress_clear(&c->progress);
 	if (c->repo.json)
 		printf("], \"complete\": %s, \"snapshots\": %llu, \"packs\": %llu, \"blobs\": %llu, \"directories\": %llu, "
-		       "\"unknown_packs\": %llu, \"mended_packs\": %llu, \"mended_others\": %llu, \"read_packs\": %llu, \"read_bytes\": %llu}\n",
+		       "\"bad_packs\": %llu, \"unknown_packs\": %llu, \"mended_packs\": %llu, \"mended_others\": %llu, \"read_packs\": %llu, \"read_bytes\": %llu}\n",
 		       rc == 0 ? "true" : "false", (unsigned long long)result.snapshots,
 		       (unsigned long long)result.packs, (unsigned long long)result.blobs,
-		       (unsigned long long)result.trees, (unsigned long long)result.unknown_packs,
-		       (unsigned long long)result.mended, (unsigned long long)result.mended_others,
-		       (unsigned long long)result.read_packs, (unsigned long long)result.read_bytes);
+		       (unsigned long long)result.trees, (unsigned long long)result.bad_packs,
+		       (unsigned long long)result.unknown_packs, (unsigned long long)result.mended,
+		       (unsigned long long)result.mended_others, (unsigned long long)result.read_packs,
+		       (unsigned long long)result.read_bytes);
 	if (rc != 0)
 		return cli_repo_failed(&c->repo, rc);
 	if (!c->repo.json && !c->repo.quiet) {
-		printf("%llu snapshots, %llu packs, %llu blobs, %llu directory blobs",
-		       (unsigned long long)result.snapshots, (unsigned long long)result.packs,
-		       (unsigned long long)result.blobs, (unsigned long long)result.trees);
+		printf("%llu %s, %llu %s, %llu %s, %llu directory %s", (unsigned long long)result.snapshots,
+		       g4_counted(result.snapshots, "snapshot", "snapshots"), (unsigned long long)result.packs,
+		       g4_counted(result.packs, "pack", "packs"), (unsigned long long)result.blobs,
+		       g4_counted(result.blobs, "blob", "blobs"), (unsigned long long)result.trees,
+		       g4_counted(result.trees, "blob", "blobs"));
 		if (options->read_data || options->subset != NULL)
 			printf(", read %s of %llu packs", g4_format_size(result.read_bytes, bytes, sizeof(bytes)),
 			       (unsigned long long)result.read_packs);
 		putchar('\n');
 		if (result.unknown_packs > 0)
-			printf("%llu packs are in no index: of a backup that did not finish ('shredder prune' removes them), or "
+			printf("%llu %s in no index: of a backup that did not finish ('shredder prune' removes them), or "
 			       "the index was lost ('shredder check --repair' reads them)\n",
-			       (unsigned long long)result.unknown_packs);
+			       (unsigned long long)result.unknown_packs,
+			       g4_counted(result.unknown_packs, "pack is", "packs are"));
+		if (result.bad_packs > 0)
+			printf("%llu %s damaged or missing: %s'shredder repair packs' keeps what can be read of them, and "
+			       "tells which snapshots have lost something\n",
+			       (unsigned long long)result.bad_packs,
+			       g4_counted(result.bad_packs, "pack is", "packs are"),
+			       s->parity > 0 && !options->repair ?
+				       "'shredder check --repair' mends what has parity enough, then " :
+				       "");
 		if (result.problems == 0)
 			puts("no problem found");
 		else
-			printf("%llu PROBLEMS\n", (unsigned long long)result.problems);
+			printf("%llu %s\n", (unsigned long long)result.problems,
+			       g4_counted(result.problems, "PROBLEM", "PROBLEMS"));
 	}
 	return result.problems == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
@@ -178,6 +193,7 @@ static bool parse_subset(const char *text, struct store_check_subset *subset)
 int cli_check(int argc, char **argv)
 {
 	static const struct option long_options[] = {CLI_REPO_LONG,
+						     CLI_NO_LOCK_LONG,
 						     {"read-data", no_argument, NULL, 'd'},
 						     {"read-data-subset", required_argument, NULL, OPT_SUBSET},
 						     {"repair", no_argument, NULL, OPT_REPAIR},
@@ -193,6 +209,7 @@ int cli_check(int argc, char **argv)
 
 	cli_repo_init(&c.repo, "check");
 	c.repo.mends = true;
+	c.repo.reads = true;
 	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT "dt:", long_options, NULL)) != -1) {
 		if (cli_repo_take(&c.repo, option, optarg))
 			continue;
@@ -214,6 +231,8 @@ int cli_check(int argc, char **argv)
 	}
 	if (optind != argc)
 		return g4_cli_usage("check", "it takes no argument");
+	if (options.repair && c.repo.no_lock)
+		return g4_cli_usage("check", "--repair writes, and takes a lock");
 	int status = cli_repo_open(&c.repo, &s);
 	if (status == G4_EXIT_OK) {
 		status = check(&c, s, &options);
@@ -260,23 +279,62 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 	}
 	if (repo->quiet)
 		return G4_EXIT_OK;
-	printf("used: %llu blobs, %s; unused: %llu blobs, %s\n", (unsigned long long)r.used_blobs,
-	       g4_format_size(r.used_bytes, text[0], sizeof(text[0])), (unsigned long long)r.unused_blobs,
+	printf("used: %llu %s, %s; unused: %llu %s, %s\n", (unsigned long long)r.used_blobs,
+	       g4_counted(r.used_blobs, "blob", "blobs"), g4_format_size(r.used_bytes, text[0], sizeof(text[0])),
+	       (unsigned long long)r.unused_blobs, g4_counted(r.unused_blobs, "blob", "blobs"),
 	       g4_format_size(r.unused_bytes, text[1], sizeof(text[1])));
-	printf("%s %llu packs, moved %s of %llu packs; %s less, %s unused stay\n",
+	printf("%s %llu %s, moved %s of %llu %s; %s less, %s unused stay\n",
 	       options->dry_run ? "would remove" : "removed", (unsigned long long)r.removed_packs,
-	       g4_format_size(r.repacked_bytes, text[0], sizeof(text[0])), (unsigned long long)r.repacked_packs,
+	       g4_counted(r.removed_packs, "pack", "packs"), g4_format_size(r.repacked_bytes, text[0], sizeof(text[0])),
+	       (unsigned long long)r.repacked_packs, g4_counted(r.repacked_packs, "pack", "packs"),
 	       g4_format_size(r.removed_bytes, text[2], sizeof(text[2])),
 	       g4_format_size(r.left_unused_bytes, text[3], sizeof(text[3])));
 	return G4_EXIT_OK;
 }
 
+static bool parse_unused(const char *text, struct store_prune_options *options)
+{
+	options->max_unused_bytes = 0;
+	if (strcmp(text, "unlimited") == 0) {
+		options->max_unused = HUGE_VAL;
+		return true;
+	}
+	return parse_share(text, &options->max_unused) ||
+	       (g4_parse_size(text, &options->max_unused_bytes) == 0 && options->max_unused_bytes > 0);
+}
+
+/* 1 taken, 0 none of prune's, -1 after a message. */
+static int take_prune(const char *command, int option, const char *value, struct store_prune_options *options)
+{
+	switch (option) {
+	case OPT_MAX_UNUSED:
+		if (parse_unused(value, options))
+			return 1;
+		g4_cli_usage(command, "'%s' is no share or size: 5%%, 2G or unlimited", value);
+		return -1;
+	case OPT_MAX_REPACK:
+		if (g4_parse_size(value, &options->max_repack_bytes) == 0 && options->max_repack_bytes > 0)
+			return 1;
+		g4_cli_usage(command, "'%s' is no size", value);
+		return -1;
+	case 'n':
+		options->dry_run = true;
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+#define PRUNE_LONG                                                                                                     \
+	{"max-unused", required_argument, NULL, OPT_MAX_UNUSED},                                                       \
+		{"max-repack-size", required_argument, NULL, OPT_MAX_REPACK},                                          \
+	{                                                                                                              \
+		"dry-run", no_argument, NULL, 'n'                                                                      \
+	}
+
 int cli_prune(int argc, char **argv)
 {
-	static const struct option long_options[] = {CLI_REPO_LONG,
-						     {"max-unused", required_argument, NULL, OPT_MAX_UNUSED},
-						     {"dry-run", no_argument, NULL, 'n'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {CLI_REPO_LONG, PRUNE_LONG, {NULL, 0, NULL, 0}};
 	struct store_prune_options options = {.max_unused = CLI_MAX_UNUSED, .level = CLI_LEVEL};
 	struct cli_repo repo;
 	struct store *s;
@@ -286,18 +344,15 @@ int cli_prune(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT "n", long_options, NULL)) != -1) {
 		if (cli_repo_take(&repo, option, optarg))
 			continue;
-		if (option == 'n')
-			options.dry_run = true;
-		else if (option != OPT_MAX_UNUSED)
-			return g4_cli_bad_option("prune", option, argv);
-		else if (!parse_share(optarg, &options.max_unused))
-			return g4_cli_usage("prune", "'%s' is no share: 0%% to 100%%", optarg);
+		const int taken = take_prune("prune", option, optarg, &options);
+		if (taken != 1)
+			return taken == 0 ? g4_cli_bad_option("prune", option, argv) : G4_EXIT_USAGE;
 	}
 	if (optind != argc)
 		return g4_cli_usage("prune", "it takes no argument");
 	int status = cli_repo_open(&repo, &s);
 	if (status == G4_EXIT_OK) {
-		const int rc = store_lock(s, true);
+		const int rc = cli_repo_lock(&repo, s, true);
 
 		status = rc != 0 ? cli_repo_failed(&repo, rc) : prune(&repo, s, &options);
 		cli_repo_close(&repo, s);
@@ -314,7 +369,8 @@ struct forgetting {
 	bool by_host, by_paths, by_tags;
 	bool prune;
 	struct store_prune_options prune_options;
-	uint64_t kept, removed;
+	uint64_t found;	  /* of snapshots that are named: all; else those that the filter takes */
+	uint64_t removed; /* or would be */
 };
 
 /* "2y5m7d3h": years of 365 days, months of 30. */
@@ -364,10 +420,15 @@ static bool same_group(const struct forgetting *f, const struct store_snapshot *
 	       (!f->by_tags || cli_same_texts(a->tags, a->tags_count, b->tags, b->tags_count));
 }
 
+/* It is told when it is gone. */
 static int forget_one(struct forgetting *f, struct store *s, const struct store_snapshot *snapshot)
 {
 	char hex[STORE_HEX_BYTES], time[32];
+	const int rc =
+		f->prune_options.dry_run ? 0 : s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &snapshot->name);
 
+	if (rc != 0)
+		return rc;
 	store_hex(&snapshot->name, hex);
 	if (f->repo.json)
 		printf("%s\"%s\"", f->removed == 0 ? "" : ", ", hex);
@@ -375,38 +436,54 @@ static int forget_one(struct forgetting *f, struct store *s, const struct store_
 		printf("%s %.16s  %s\n", f->prune_options.dry_run ? "would forget" : "forgot", hex,
 		       cli_format_time(&snapshot->time, time));
 	f->removed++;
-	return f->prune_options.dry_run ? 0 : s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &snapshot->name);
+	return 0;
 }
 
-/* Each group of a list that is sorted by time by itself. */
-static int apply(struct forgetting *f, struct store *s, const struct store_snapshot *list, size_t count)
+/* Which of a list that is sorted by time stay: of each group by itself. A policy that keeps none of one is a slip of the pen. */
+static int judge(const struct forgetting *f, const struct store_snapshot *list, size_t count, bool *stays)
 {
-	struct store_snapshot *group = (struct store_snapshot *)store_alloc(count * sizeof(*group));
+	struct store_snapshot *group = (struct store_snapshot *)store_alloc((count + 1) * sizeof(*group));
+	size_t *places = (size_t *)store_alloc((count + 1) * sizeof(*places));
 	bool *done = (bool *)store_alloc(count + 1), *keep = (bool *)store_alloc(count + 1);
 	int rc = 0;
 
 	for (size_t i = 0; i < count && rc == 0; i++) {
-		size_t members = 0;
+		size_t members = 0, kept = 0;
 
 		for (size_t k = i; k < count && !done[i]; k++)
-			if (!done[k] && same_group(f, &list[i], &list[k]) && k != i) {
-				group[++members] = list[k];
-				done[k] = true;
+			if (!done[k] && same_group(f, &list[i], &list[k])) {
+				places[members] = k;
+				group[members++] = list[k];
 			}
-		if (done[i])
-			continue;
-		group[0] = list[i];
-		store_policy_apply(&f->policy, group, members + 1, store_now().seconds, keep);
-		for (size_t k = 0; k <= members && rc == 0; k++) {
-			if (keep[k])
-				f->kept++;
-			else
-				rc = forget_one(f, s, &group[k]);
+		store_policy_apply(&f->policy, group, members, store_now().seconds, keep);
+		for (size_t k = 0; k < members; k++) {
+			done[places[k]] = true;
+			stays[places[k]] = keep[k];
+			kept += keep[k];
 		}
+		if (members > 0 && kept == 0)
+			rc = store_fail(
+				STORE_E_INVAL,
+				"that keeps none of the snapshots of %s, %s: nothing was forgotten; name those that "
+				"should go",
+				list[i].host, list[i].paths_count > 0 ? list[i].paths[0] : "standard input");
 	}
 	free(group);
+	free(places);
 	free(done);
 	free(keep);
+	return rc;
+}
+
+static int apply(struct forgetting *f, struct store *s, const struct store_snapshot *list, size_t count)
+{
+	bool *stays = (bool *)store_alloc(count + 1);
+	int rc = judge(f, list, count, stays);
+
+	for (size_t i = 0; i < count && rc == 0; i++)
+		if (!stays[i])
+			rc = forget_one(f, s, &list[i]);
+	free(stays);
 	return rc;
 }
 
@@ -414,9 +491,14 @@ static int forget(struct forgetting *f, struct store *s, char **names, int count
 {
 	const struct store_filter filter = cli_repo_filter(&f->repo);
 	struct store_snapshot *list, one;
-	size_t found;
-	int rc = store_lock(s, f->prune);
+	struct store_listed *all = NULL;
+	size_t found = 0;
+	int rc = cli_repo_lock(&f->repo, s, f->prune);
 
+	if (rc == 0 && count > 0)
+		rc = store_list_all(s->backend, STORE_SNAPSHOT, &all, &found);
+	f->found = found;
+	free(all);
 	if (rc != 0)
 		return cli_repo_failed(&f->repo, rc);
 	if (f->repo.json)
@@ -429,14 +511,15 @@ static int forget(struct forgetting *f, struct store *s, char **names, int count
 		}
 	}
 	if (rc == 0 && !store_policy_empty(&f->policy) && (rc = store_snapshots(s, &filter, &list, &found)) == 0) {
+		f->found = found;
 		rc = apply(f, s, list, found);
 		store_snapshots_free(list, found);
 	}
 	if (f->repo.json)
-		printf("], \"kept\": %llu%s", (unsigned long long)f->kept,
+		printf("], \"kept\": %llu%s", (unsigned long long)(f->found - g4_min64(f->found, f->removed)),
 		       f->prune && rc == 0 ? ", \"prune\": " : "}\n");
 	else if (rc == 0 && !f->repo.quiet)
-		printf("%llu snapshots %s\n", (unsigned long long)f->removed,
+		printf("%llu %s %s\n", (unsigned long long)f->removed, g4_counted(f->removed, "snapshot", "snapshots"),
 		       f->prune_options.dry_run ? "would be forgotten" : "forgotten");
 	if (rc != 0)
 		return cli_repo_failed(&f->repo, rc);
@@ -455,7 +538,9 @@ static int take_policy(struct forgetting *f, int option, char **argv)
 	uint64_t number;
 
 	if (option >= OPT_KEEP_LAST && option <= OPT_KEEP_YEARLY) {
-		if (!cli_parse_number(optarg, 1000000, &number))
+		if (strcmp(optarg, "unlimited") == 0)
+			number = UINT32_MAX;
+		else if (!cli_parse_number(optarg, 1000000, &number))
 			return g4_cli_usage("forget", "'%s' is no number of snapshots", optarg);
 		*counts[option - OPT_KEEP_LAST] = (uint32_t)number;
 		return G4_EXIT_OK;
@@ -473,8 +558,9 @@ static int take_policy(struct forgetting *f, int option, char **argv)
 			       G4_EXIT_OK :
 			       g4_cli_usage("forget", "'%s' is no time as in 2y5m7d3h", optarg);
 	case OPT_KEEP_TAG:
-		if (f->policy.tags_count < CLI_LIST_MAX)
-			f->tags[f->policy.tags_count++] = optarg;
+		if (f->policy.tags_count == CLI_LIST_MAX)
+			return g4_cli_usage("forget", "more than %d times --keep-tag", CLI_LIST_MAX);
+		f->tags[f->policy.tags_count++] = optarg;
 		return G4_EXIT_OK;
 	case OPT_GROUP_BY:
 		return parse_groups(f, optarg) ?
@@ -483,15 +569,15 @@ static int take_policy(struct forgetting *f, int option, char **argv)
 	case OPT_PRUNE:
 		f->prune = true;
 		return G4_EXIT_OK;
-	case OPT_MAX_UNUSED:
-		return parse_share(optarg, &f->prune_options.max_unused) ?
-			       G4_EXIT_OK :
-			       g4_cli_usage("forget", "'%s' is no share: 0%% to 100%%", optarg);
-	case 'n':
-		f->prune_options.dry_run = true;
-		return G4_EXIT_OK;
 	default:
-		return g4_cli_bad_option("forget", option, argv);
+		switch (take_prune("forget", option, optarg, &f->prune_options)) {
+		case 1:
+			return G4_EXIT_OK;
+		case 0:
+			return g4_cli_bad_option("forget", option, argv);
+		default:
+			return G4_EXIT_USAGE;
+		}
 	}
 }
 
@@ -515,8 +601,7 @@ int cli_forget(int argc, char **argv)
 		{"keep-tag", required_argument, NULL, OPT_KEEP_TAG},
 		{"group-by", required_argument, NULL, OPT_GROUP_BY},
 		{"prune", no_argument, NULL, OPT_PRUNE},
-		{"max-unused", required_argument, NULL, OPT_MAX_UNUSED},
-		{"dry-run", no_argument, NULL, 'n'},
+		PRUNE_LONG,
 		{NULL, 0, NULL, 0}};
 	struct forgetting f = {
 		.by_host = true, .by_paths = true, .prune_options = {.max_unused = CLI_MAX_UNUSED, .level = CLI_LEVEL}};
@@ -573,7 +658,8 @@ int cli_unlock(int argc, char **argv)
 	else if (repo.json)
 		printf("{\"removed\": %llu, \"left\": %llu}\n", (unsigned long long)removed, (unsigned long long)left);
 	else if (!repo.quiet)
-		printf("%llu locks removed, %llu left\n", (unsigned long long)removed, (unsigned long long)left);
+		printf("%llu %s removed, %llu left\n", (unsigned long long)removed,
+		       g4_counted(removed, "lock", "locks"), (unsigned long long)left);
 	cli_repo_close(&repo, s);
 	return g4_cli_finish_output("unlock", status);
 }

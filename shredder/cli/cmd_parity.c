@@ -32,7 +32,7 @@ static int change(struct parity *p, struct store *s, uint32_t parity)
 {
 	struct store_parity_change c = {.problem = tell_problem, .progress = show, .user = p};
 	char bytes[G4_SIZE_TEXT_BYTES];
-	int rc = store_lock(s, true);
+	int rc = cli_repo_lock(&p->repo, s, true);
 
 	cli_progress_start(&p->repo, &p->progress, "writing parity");
 	if (rc == 0)
@@ -45,13 +45,13 @@ static int change(struct parity *p, struct store *s, uint32_t parity)
 		       parity, (unsigned long long)c.packs, (unsigned long long)c.others, (unsigned long long)c.bytes,
 		       (unsigned long long)c.problems);
 	else if (!p->repo.quiet)
-		printf("parity %u: %llu packs and %llu other files were written anew, %s\n", parity,
-		       (unsigned long long)c.packs, (unsigned long long)c.others,
-		       g4_format_size(c.bytes, bytes, sizeof(bytes)));
+		printf("parity %u: %llu %s and %llu other %s were written anew, %s\n", parity,
+		       (unsigned long long)c.packs, g4_counted(c.packs, "pack", "packs"), (unsigned long long)c.others,
+		       g4_counted(c.others, "file", "files"), g4_format_size(c.bytes, bytes, sizeof(bytes)));
 	if (c.problems > 0)
-		g4_cli_error("parity",
-			     "%llu files are damaged or missing and stay as they are; 'shredder check' tells more",
-			     (unsigned long long)c.problems);
+		g4_cli_error("parity", "%llu %s; 'shredder check' tells more", (unsigned long long)c.problems,
+			     g4_counted(c.problems, "file is damaged or missing and stays as it is",
+					"files are damaged or missing and stay as they are"));
 	return c.problems > 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
 }
 

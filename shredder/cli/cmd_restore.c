@@ -16,27 +16,41 @@ const char cli_help_restore[] =
 	"Exit status 1: something could not be restored as it was.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
 	"  -T, --target DIR       where to\n"
 	"      --onto DEVICE      the contents of FILE onto a block device, which must be unused and large enough\n"
-	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore\n"
-	"  -i, --include PATTERN  only what matches\n"
+	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore; \"/...\" from the directory that is restored\n"
+	"  -i, --include PATTERN  only what matches, and what is below it\n"
+	"      --iexclude PATTERN, --iinclude PATTERN\n"
+	"                         the same, letters of either case alike\n"
+	"      --exclude-file FILE, --include-file FILE\n"
+	"                         patterns, one a line\n"
 	"      --overwrite WHEN       what is there: always compare, if-changed: only what has another size or time, if-newer,\n"
 	"                         never [always]\n"
 	"      --delete           in directories that are restored delete what the snapshot does not have, as far as\n"
-	"                         --exclude and --include take it\n"
+	"                         --exclude and --include take it; in / refused without one of these\n"
 	"      --no-owner         all files belong to who restores them; always so without root\n"
 	"      --owner-names      files belong to who has their owner's name here; else to who has the number\n"
 	"      --verify           read all files again afterwards and compare them with the snapshot\n"
-	"  -t, --threads N        that fetch and write [one a processor]\n"
+	"  -t, --threads N        that fetch and write [one a processor]\n" CLI_NO_LOCK_HELP
 	"  -n, --dry-run          write nothing; tell what would be deleted\n"
 	"  -v, --verbose          tell what is deleted\n"
 	"      --help             show this\n";
 
-enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO, OPT_OWNER_NAMES, OPT_VERIFY, OPT_OVERWRITE, OPT_DELETE };
+enum {
+	OPT_NO_OWNER = CLI_OPT_REPO_FREE,
+	OPT_ONTO,
+	OPT_OWNER_NAMES,
+	OPT_VERIFY,
+	OPT_OVERWRITE,
+	OPT_DELETE,
+	OPT_IEXCLUDE,
+	OPT_IINCLUDE,
+	OPT_EXCLUDE_FILE,
+	OPT_INCLUDE_FILE
+};
 
 struct restore {
 	struct cli_repo repo;
 	struct store_restore_options options;
-	struct store_excludes excludes;
-	const char *includes[CLI_LIST_MAX];
+	struct store_excludes excludes, includes;
 	bool verify, verbose;
 	struct g4_progress progress;
 	uint64_t total;
@@ -76,7 +90,7 @@ static int run(struct restore *r, struct store *s, const char *text)
 	struct store_verify_result verified = {0};
 	struct store_snapshot snapshot = {0};
 	char bytes[G4_SIZE_TEXT_BYTES], written[G4_SIZE_TEXT_BYTES], hex[STORE_HEX_BYTES];
-	int rc = store_lock(s, false);
+	int rc = cli_repo_lock(&r->repo, s, false);
 
 	if (rc != 0)
 		return cli_repo_failed(&r->repo, rc);
@@ -108,9 +122,14 @@ static int run(struct restore *r, struct store *s, const char *text)
 		       (unsigned long long)stats.errors, (unsigned long long)stats.kept,
 		       (unsigned long long)stats.deleted, (unsigned long long)verified.files,
 		       (unsigned long long)verified.errors, seconds);
-	else if (!r->repo.quiet)
-		printf("%llu files, %llu directories, %llu others, %s, of which %s were written, in %.1f s\n",
+	else if (r->options.dry_run && !r->repo.quiet)
+		printf("%llu files, %llu directories, %llu others, %s; nothing was compared or written\n",
 		       (unsigned long long)stats.files, (unsigned long long)stats.directories,
+		       (unsigned long long)stats.others, g4_format_size(stats.bytes, bytes, sizeof(bytes)));
+	else if (!r->repo.quiet)
+		printf("%llu %s, %llu %s, %llu others, %s, of which %s were written, in %.1f s\n",
+		       (unsigned long long)stats.files, g4_counted(stats.files, "file", "files"),
+		       (unsigned long long)stats.directories, g4_counted(stats.directories, "directory", "directories"),
 		       (unsigned long long)stats.others, g4_format_size(stats.bytes, bytes, sizeof(bytes)),
 		       g4_format_size(stats.written_bytes, written, sizeof(written)), seconds);
 	if (rc == 0 && r->options.overwrite >= STORE_OVERWRITE_IF_NEWER && !r->repo.json && !r->repo.quiet)
@@ -119,15 +138,17 @@ static int run(struct restore *r, struct store *s, const char *text)
 		printf("%llu %s\n", (unsigned long long)stats.deleted,
 		       r->options.dry_run ? "would be deleted" : "deleted");
 	if (rc == 0 && r->verify && !r->repo.json && !r->repo.quiet)
-		printf("read again: %llu files, %s, are what the snapshot has\n", (unsigned long long)verified.files,
-		       g4_format_size(verified.bytes, bytes, sizeof(bytes)));
+		printf("read again: %llu %s, %s, %s what the snapshot has\n", (unsigned long long)verified.files,
+		       g4_counted(verified.files, "file", "files"),
+		       g4_format_size(verified.bytes, bytes, sizeof(bytes)), g4_counted(verified.files, "is", "are"));
 	if (rc == 0 && verified.errors > 0) {
-		g4_cli_error("restore", "%llu files are not what the snapshot has",
-			     (unsigned long long)verified.errors);
+		g4_cli_error("restore", "%llu %s not what the snapshot has", (unsigned long long)verified.errors,
+			     g4_counted(verified.errors, "file is", "files are"));
 		status = G4_EXIT_FAILURE;
 	}
 	if (rc == 0 && stats.errors > 0) {
-		g4_cli_error("restore", "%llu errors: not everything is as it was", (unsigned long long)stats.errors);
+		g4_cli_error("restore", "%llu %s: not everything is as it was", (unsigned long long)stats.errors,
+			     g4_counted(stats.errors, "error", "errors"));
 		status = G4_EXIT_FAILURE;
 	}
 	store_snapshot_free(&snapshot);
@@ -161,9 +182,21 @@ static int take(struct restore *r, int option, char **argv)
 		store_exclude_add(&r->excludes, optarg);
 		return G4_EXIT_OK;
 	case 'i':
-		if (r->options.includes_count < CLI_LIST_MAX)
-			r->includes[r->options.includes_count++] = optarg;
+		r->options.includes = &r->includes;
+		store_exclude_add(&r->includes, optarg);
 		return G4_EXIT_OK;
+	case OPT_IEXCLUDE:
+		store_exclude_add_folded(&r->excludes, optarg);
+		return G4_EXIT_OK;
+	case OPT_IINCLUDE:
+		r->options.includes = &r->includes;
+		store_exclude_add_folded(&r->includes, optarg);
+		return G4_EXIT_OK;
+	case OPT_EXCLUDE_FILE:
+		return cli_read_patterns("restore", optarg, &r->excludes, false);
+	case OPT_INCLUDE_FILE:
+		r->options.includes = &r->includes; /* of an empty file nothing is restored */
+		return cli_read_patterns("restore", optarg, &r->includes, false);
 	case OPT_OVERWRITE:
 		return parse_overwrite(optarg, &r->options.overwrite) ?
 			       G4_EXIT_OK :
@@ -216,11 +249,11 @@ static int check_place(const struct restore *r)
 	if (r->verify && o->overwrite >= STORE_OVERWRITE_IF_NEWER)
 		return g4_cli_usage("restore",
 				    "--verify compares with the snapshot what --overwrite may leave as it is");
-	if (o->delete_others && o->includes_count == 0 && o->excludes->count == 0 && is_root(o->target))
+	if (o->delete_others && o->includes == NULL && o->excludes->count == 0 && is_root(o->target))
 		return g4_cli_usage("restore", "--delete in / takes --include or --exclude, too");
 	if (o->device != NULL && (o->delete_others || o->overwrite != STORE_OVERWRITE_ALWAYS))
 		return g4_cli_usage("restore", "--onto takes neither --delete nor --overwrite");
-	if (o->device != NULL && (o->target != NULL || r->excludes.count > 0 || o->includes_count > 0))
+	if (o->device != NULL && (o->target != NULL || r->excludes.count > 0 || o->includes != NULL))
 		return g4_cli_usage("restore", "--onto takes one file, with no --target, --exclude or --include");
 	return G4_EXIT_OK;
 }
@@ -229,10 +262,15 @@ int cli_restore(int argc, char **argv)
 {
 	static const struct option long_options[] = {CLI_REPO_LONG,
 						     CLI_FILTER_LONG,
+						     CLI_NO_LOCK_LONG,
 						     {"target", required_argument, NULL, 'T'},
 						     {"onto", required_argument, NULL, OPT_ONTO},
 						     {"exclude", required_argument, NULL, 'e'},
 						     {"include", required_argument, NULL, 'i'},
+						     {"iexclude", required_argument, NULL, OPT_IEXCLUDE},
+						     {"iinclude", required_argument, NULL, OPT_IINCLUDE},
+						     {"exclude-file", required_argument, NULL, OPT_EXCLUDE_FILE},
+						     {"include-file", required_argument, NULL, OPT_INCLUDE_FILE},
 						     {"overwrite", required_argument, NULL, OPT_OVERWRITE},
 						     {"delete", no_argument, NULL, OPT_DELETE},
 						     {"verbose", no_argument, NULL, 'v'},
@@ -247,6 +285,7 @@ int cli_restore(int argc, char **argv)
 	int option, status = G4_EXIT_OK;
 
 	cli_repo_init(&r.repo, "restore");
+	r.repo.reads = true;
 	while (status == G4_EXIT_OK && (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "T:e:i:t:nv",
 							     long_options, NULL)) != -1)
 		if (!cli_repo_take(&r.repo, option, optarg))
@@ -262,7 +301,6 @@ int cli_restore(int argc, char **argv)
 			spared[r.options.spared_count++] = opens[i];
 	if (status == G4_EXIT_OK)
 		status = check_place(&r);
-	r.options.includes = r.includes;
 	r.options.note = tell;
 	r.options.deleted = tell_deleted;
 	r.options.progress = show_progress;
@@ -272,5 +310,6 @@ int cli_restore(int argc, char **argv)
 		cli_repo_close(&r.repo, s);
 	}
 	store_excludes_free(&r.excludes);
+	store_excludes_free(&r.includes);
 	return status;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cli/repo.h"
+#include "store/backend.h"
+#include "store/maintain.h"
 #include "store/rewrite.h"
 
 #define REWRITE_SHARED_HELP                                                                                            \
@@ -26,12 +28,18 @@ const char cli_help_rewrite[] =
 	"      --help             show this\n";
 
 const char cli_help_repair[] =
-	"[OPTION]... snapshots [SNAPSHOT]...\n\n"
-	"Makes new snapshots of those that are named, or of all that match, without what the repository has lost: run\n"
-	"'shredder check --repair' first, which mends what can be. A file keeps its size, with zeros for lost chunks, and is read again\n"
-	"by the next backup; of directories the names that are left stay. The old snapshots stay, and the new ones have the tag\n"
-	"'repaired', unless --forget is given.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
-	"  -d, --read-data        read every chunk: what is damaged in its pack is lost as well\n" REWRITE_SHARED_HELP
+	"[OPTION]... packs [PACK]...\n"
+	"       shredder repair [OPTION]... snapshots [SNAPSHOT]...\n\n"
+	"After 'shredder check --repair', which mends what has parity, and makes a new index.\n\n"
+	"packs: reads all packs, or those that are named. What can be read of those that are damaged goes into new packs, and the rest\n"
+	"is lost: the next backup of it stores it again, and the snapshots that had it are whole again. Until then they are named, as\n"
+	"what has lost something. Packs that cannot be read at the moment stay, unless they are named. Needs the repository alone.\n\n"
+	"snapshots: makes new snapshots of those that are named, or of all that match, without what the repository has lost. A file\n"
+	"keeps its size, with zeros for lost chunks, and is read again by the next backup; of directories the names that are left\n"
+	"stay. The old snapshots stay, and the new ones have the tag 'repaired', unless --forget is given.\n\n" CLI_REPO_HELP
+		CLI_FILTER_HELP
+	"  -d, --read-data        snapshots: read every chunk: what is damaged in its pack is lost as well\n"
+	"  -t, --threads N        packs: [one a processor]\n" REWRITE_SHARED_HELP
 	"      --help             show this\n";
 
 const char cli_help_recover[] =
@@ -51,6 +59,7 @@ struct rewriting {
 	struct store_looked looked;
 	const char *new_host;
 	bool new_time, forget;
+	uint64_t threads; /* 0: not given */
 	struct store_time time;
 	uint64_t changed, told;
 };
@@ -135,7 +144,7 @@ static int rewrite_all(struct rewriting *w, struct store *s, char **names, int c
 	struct store_snapshot *list = NULL;
 	size_t found = 0;
 	/* two that remove at once would leave a snapshot each */
-	int rc = store_lock(s, w->forget && !w->options.dry_run);
+	int rc = cli_repo_lock(&w->repo, s, w->forget && !w->options.dry_run);
 
 	if (rc == 0)
 		rc = store_index_load(s, NULL, NULL, NULL);
@@ -167,7 +176,7 @@ static int take_rewrite(struct rewriting *w, int option, char **argv)
 		store_exclude_add_folded(&w->excludes, optarg);
 		return G4_EXIT_OK;
 	case OPT_EXCLUDE_FILE:
-		return cli_read_patterns(w->repo.command, optarg, &w->excludes);
+		return cli_read_patterns(w->repo.command, optarg, &w->excludes, false);
 	case OPT_NEW_HOST:
 		w->new_host = optarg;
 		return G4_EXIT_OK;
@@ -179,6 +188,10 @@ static int take_rewrite(struct rewriting *w, int option, char **argv)
 	case 'd':
 		w->options.read_data = true;
 		return G4_EXIT_OK;
+	case 't':
+		return cli_parse_number(optarg, CLI_THREADS_MAX, &w->threads) && w->threads > 0 ?
+			       G4_EXIT_OK :
+			       g4_cli_usage(w->repo.command, "'%s' is no number of threads", optarg);
 	case OPT_FORGET:
 		w->forget = true;
 		return G4_EXIT_OK;
@@ -232,11 +245,173 @@ int cli_rewrite(int argc, char **argv)
 	return g4_cli_finish_output("rewrite", status);
 }
 
+/* ------------------------------------------------------------------------------------------------------- repair of packs */
+
+struct salvaging {
+	struct rewriting *w;
+	struct g4_progress progress;
+	uint64_t printed;
+	char *path; /* the first thing that a snapshot has lost */
+};
+
+static void tell_pack(void *user, const char *sentence)
+{
+	struct salvaging *v = (struct salvaging *)user;
+
+	g4_progress_clear(&v->progress);
+	if (v->w->repo.json) {
+		fputs(v->printed++ == 0 ? "" : ", ", stdout);
+		cli_print_json_text(sentence);
+	} else {
+		puts(sentence);
+	}
+}
+
+static void show_salvage(void *user, uint64_t done, uint64_t total)
+{
+	g4_progress_step(&((struct salvaging *)user)->progress, done, total);
+}
+
+static void tell_loss(void *user, const char *path, const char *sentence)
+{
+	struct salvaging *v = (struct salvaging *)user;
+
+	(void)sentence;
+	if (v->w->told++ == 0)
+		v->path = store_strdup(path);
+}
+
+static void print_loss(struct salvaging *v, const struct store_snapshot *snapshot)
+{
+	char hex[STORE_HEX_BYTES], time[32];
+	const char *path = v->path != NULL ? v->path : "/";
+
+	store_hex(&snapshot->name, hex);
+	if (v->w->repo.json) {
+		printf("%s\n  {\"snapshot\": \"%s\", \"entries\": %llu, \"first\": ", v->w->changed == 0 ? "" : ",",
+		       hex, (unsigned long long)v->w->told);
+		cli_print_json_text(path);
+		putchar('}');
+	} else {
+		printf("snapshot %.16s of %s has lost something of %llu %s, first ", hex,
+		       cli_format_time(&snapshot->time, time), (unsigned long long)v->w->told,
+		       g4_counted(v->w->told, "file or directory", "files and directories"));
+		cli_print_name(stdout, path);
+		putchar('\n');
+	}
+	v->w->changed++;
+	free(v->path);
+	v->path = NULL;
+	v->w->told = 0;
+}
+
+/* Which snapshots are not whole, by what a repair of them would tell. */
+static int name_snapshots(struct salvaging *v, struct store *s)
+{
+	const struct store_filter all = {0};
+	struct store_rewrite_options options = {
+		.mend = true, .looked = &v->w->looked, .dry_run = true, .told = tell_loss, .user = v};
+	struct store_snapshot *list = NULL;
+	size_t count = 0;
+	int rc = store_snapshots(s, &all, &list, &count);
+
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		rc = store_rewrite(s, &options, &list[i]);
+		const bool nothing_left = rc == STORE_E_NONE;
+		if (rc == 1 || nothing_left || v->w->told > 0)
+			print_loss(v, &list[i]);
+		rc = rc == 1 || nothing_left ? 0 : rc;
+	}
+	store_snapshots_free(list, count);
+	return rc;
+}
+
+static void print_salvage(const struct salvaging *v, const struct store_salvage_result *r)
+{
+	const bool would = v->w->options.dry_run;
+	char bytes[G4_SIZE_TEXT_BYTES];
+
+	if (v->w->repo.json) {
+		printf("], \"read_packs\": %llu, \"damaged_packs\": %llu, \"missing_packs\": %llu, \"mendable_packs\": %llu, "
+		       "\"unread_packs\": %llu, \"moved_blobs\": %llu, \"lost_blobs\": %llu, \"dry_run\": %s}\n",
+		       (unsigned long long)r->read_packs, (unsigned long long)r->damaged_packs,
+		       (unsigned long long)r->missing_packs, (unsigned long long)r->mendable_packs,
+		       (unsigned long long)r->unread_packs, (unsigned long long)r->moved_blobs,
+		       (unsigned long long)r->lost_blobs, would ? "true" : "false");
+		return;
+	}
+	if (v->w->repo.quiet)
+		return;
+	printf("read %s of %llu packs: %llu damaged and %llu missing ones %s; %llu %s %s, %llu %s lost\n",
+	       g4_format_size(r->read_bytes, bytes, sizeof(bytes)), (unsigned long long)r->read_packs,
+	       (unsigned long long)r->damaged_packs, (unsigned long long)r->missing_packs,
+	       would ? "would go" : "are gone", (unsigned long long)r->moved_blobs,
+	       g4_counted(r->moved_blobs, "blob", "blobs"),
+	       would ? "would be in new packs" : g4_counted(r->moved_blobs, "is in a new pack", "are in new packs"),
+	       (unsigned long long)r->lost_blobs, would ? "would be" : g4_counted(r->lost_blobs, "is", "are"));
+	if (r->lost_blobs > 0 && !would)
+		puts("back up again what is still there: that stores what is lost anew, and makes these snapshots whole; for what stays "
+		     "lost 'shredder repair snapshots' makes snapshots without it");
+}
+
+/* Those that are named by their beginnings; the caller frees them. */
+static int find_packs(struct store *s, char **names, int count, struct store_id **packs)
+{
+	int rc = 0;
+
+	*packs = (struct store_id *)store_alloc(((size_t)count + 1) * sizeof(**packs));
+	for (int i = 0; i < count && rc == 0; i++)
+		rc = store_find_name(s->backend, STORE_PACK, names[i], &(*packs)[i]);
+	return rc;
+}
+
+static int salvage(struct rewriting *w, struct store *s, char **names, int count)
+{
+	struct salvaging v = {.w = w};
+	struct store_salvage_options options = {.packs_count = (size_t)count,
+						.dry_run = w->options.dry_run,
+						.threads = (uint32_t)w->threads,
+						.level = w->options.level,
+						.told = tell_pack,
+						.progress = show_salvage,
+						.user = &v};
+	struct store_salvage_result result = {0};
+	struct store_id *packs = NULL;
+	int rc = cli_repo_lock(&w->repo, s, !w->options.dry_run);
+
+	if (rc == 0 && !w->options.dry_run)
+		rc = cli_may_remove(s);
+	if (rc == 0)
+		rc = find_packs(s, names, count, &packs);
+	if (rc != 0) {
+		free(packs);
+		return cli_repo_failed(&w->repo, rc);
+	}
+	options.packs = packs;
+	if (w->repo.json)
+		fputs("{\"told\": [", stdout);
+	cli_progress_start(&w->repo, &v.progress, "reading packs");
+	rc = store_salvage(s, &options, &result);
+	g4_progress_clear(&v.progress);
+	free(packs);
+	if (w->repo.json)
+		fputs("], \"snapshots\": [", stdout);
+	if (rc == 0 && result.lost_blobs > 0 && !w->options.dry_run)
+		rc = name_snapshots(&v, s);
+	if (rc == 0 || w->repo.json)
+		print_salvage(&v, &result);
+	free(v.path);
+	return rc != 0						    ? cli_repo_failed(&w->repo, rc) :
+	       result.unread_packs > 0 || result.mendable_packs > 0 ? G4_EXIT_FAILURE :
+								      G4_EXIT_OK;
+}
+
 int cli_repair(int argc, char **argv)
 {
 	static const struct option long_options[] = {CLI_REPO_LONG,
 						     CLI_FILTER_LONG,
 						     {"read-data", no_argument, NULL, 'd'},
+						     {"threads", required_argument, NULL, 't'},
 						     {"forget", no_argument, NULL, OPT_FORGET},
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {NULL, 0, NULL, 0}};
@@ -249,16 +424,25 @@ int cli_repair(int argc, char **argv)
 	w.options.mend = true;
 	w.options.looked = &w.looked;
 	while (status == G4_EXIT_OK &&
-	       (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "dn", long_options, NULL)) != -1)
+	       (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "dnt:", long_options, NULL)) != -1)
 		if (!cli_repo_take(&w.repo, option, optarg))
 			status = take_rewrite(&w, option, argv);
 	if (status != G4_EXIT_OK)
 		return status;
-	if (optind == argc || strcmp(argv[optind], "snapshots") != 0)
-		return g4_cli_usage("repair",
-				    "it takes snapshots; packs and index are what 'shredder check --repair' mends");
+	const char *what = optind < argc ? argv[optind] : "";
+	const bool packs = strcmp(what, "packs") == 0;
+	if (!packs && strcmp(what, "snapshots") != 0)
+		return g4_cli_usage(
+			"repair",
+			"it takes packs or snapshots; the index is what 'shredder check --repair' makes anew");
+	const struct store_filter filter = cli_repo_filter(&w.repo);
+	if (packs &&
+	    (w.forget || w.options.read_data || filter.host != NULL || filter.tags_count + filter.paths_count > 0))
+		return g4_cli_usage("repair", "of the options for snapshots packs take --dry-run alone");
+	if (!packs && w.threads > 0)
+		return g4_cli_usage("repair", "--threads is for packs");
 	if ((status = cli_repo_open(&w.repo, &s)) == G4_EXIT_OK) {
-		status = rewrite_all(&w, s, argv + optind + 1, argc - optind - 1);
+		status = (packs ? salvage : rewrite_all)(&w, s, argv + optind + 1, argc - optind - 1);
 		store_looked_free(&w.looked);
 		cli_repo_close(&w.repo, s);
 	}
@@ -272,7 +456,7 @@ static int recover(struct rewriting *w, struct store *s)
 	struct store_snapshot snapshot = {0};
 	char hex[STORE_HEX_BYTES];
 	uint64_t found = 0;
-	int rc = store_lock(s, false);
+	int rc = cli_repo_lock(&w->repo, s, false);
 
 	if (rc == 0)
 		rc = store_index_load(s, NULL, NULL, NULL);
@@ -289,8 +473,9 @@ static int recover(struct rewriting *w, struct store *s)
 	else if (rc == 0 && w->repo.json)
 		puts("null}");
 	else if (rc == 0 && !w->repo.quiet)
-		printf("%llu directories, with %llu files, are in no snapshot\n", (unsigned long long)found,
-		       (unsigned long long)snapshot.files);
+		printf("%llu %s, with %llu %s, %s in no snapshot\n", (unsigned long long)found,
+		       g4_counted(found, "directory", "directories"), (unsigned long long)snapshot.files,
+		       g4_counted(snapshot.files, "file", "files"), g4_counted(found, "is", "are"));
 	if (stored && rc == 0 && !w->repo.json && !w->repo.quiet)
 		printf("snapshot %.16s has them\n", store_hex(&snapshot.name, hex));
 	store_snapshot_free(&snapshot);

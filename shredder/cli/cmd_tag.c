@@ -18,78 +18,41 @@ const char cli_help_tag[] =
 
 enum { OPT_SET = CLI_OPT_REPO_FREE, OPT_ADD, OPT_REMOVE };
 
-struct list {
-	char **texts;
-	size_t count;
-};
-
 struct tagging {
 	struct cli_repo repo;
-	struct list set, add, remove;
+	struct cli_texts set, add, remove;
 	bool sets;
 	uint64_t changed;
 };
 
-static bool has(char *const *texts, size_t count, const char *text)
+static void append_all(struct cli_texts *list, char *const *texts, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (strcmp(texts[i], text) == 0)
-			return true;
-	return false;
-}
-
-static void append(struct list *list, const char *text)
-{
-	if (has(list->texts, list->count, text))
-		return;
-	list->texts = (char **)store_realloc(list->texts, (list->count + 1) * sizeof(*list->texts));
-	list->texts[list->count++] = store_strdup(text);
-}
-
-static void append_all(struct list *list, char *const *texts, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		append(list, texts[i]);
-}
-
-static void take_tags(struct list *list, const char *text)
-{
-	char *copy = store_strdup(text), *save = NULL;
-
-	for (const char *tag = strtok_r(copy, ",", &save); tag != NULL; tag = strtok_r(NULL, ",", &save))
-		append(list, tag);
-	free(copy);
-}
-
-static void free_list(struct list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->texts[i]);
-	free(list->texts);
+		cli_texts_add(list, texts[i]);
 }
 
 static int change(struct tagging *t, struct store *s, struct store_snapshot *snapshot)
 {
 	const struct store_id old = snapshot->name;
 	char before[STORE_HEX_BYTES], after[STORE_HEX_BYTES];
-	struct list tags = {0}, old_tags = {snapshot->tags, snapshot->tags_count};
+	struct cli_texts tags = {0}, old_tags = {snapshot->tags, snapshot->tags_count};
 
 	if (t->sets)
 		append_all(&tags, t->set.texts, t->set.count);
 	for (size_t i = 0; i < old_tags.count && !t->sets; i++)
-		if (!has(t->remove.texts, t->remove.count, old_tags.texts[i]))
-			append(&tags, old_tags.texts[i]);
+		if (!cli_texts_have(t->remove.texts, t->remove.count, old_tags.texts[i]))
+			cli_texts_add(&tags, old_tags.texts[i]);
 	append_all(&tags, t->add.texts, t->add.count);
 	bool same = tags.count == old_tags.count;
 	for (size_t i = 0; i < tags.count && same; i++)
 		same = strcmp(tags.texts[i], old_tags.texts[i]) == 0;
 	if (same) {
-		free_list(&tags);
+		cli_texts_free(&tags);
 		return 0;
 	}
 	snapshot->tags = tags.texts;
 	snapshot->tags_count = tags.count;
-	free_list(&old_tags);
+	cli_texts_free(&old_tags);
 	const int rc = store_snapshot_replace(s, snapshot);
 	if (rc != 0)
 		return rc;
@@ -108,7 +71,8 @@ static int change_all(struct tagging *t, struct store *s, char **names, int coun
 {
 	struct store_snapshot *list = NULL;
 	size_t found = 0;
-	int rc = store_lock(s, true); /* two at once would leave a snapshot each, and forget counts both */
+	/* two at once would leave a snapshot each, and forget counts both */
+	int rc = cli_repo_lock(&t->repo, s, true);
 
 	if (rc == 0)
 		rc = cli_snapshots_choose(&t->repo, s, names, count, &list, &found);
@@ -144,7 +108,7 @@ int cli_tag(int argc, char **argv)
 		if (cli_repo_take(&t.repo, option, optarg))
 			continue;
 		if (option == OPT_SET || option == OPT_ADD || option == OPT_REMOVE)
-			take_tags(option == OPT_SET ? &t.set : option == OPT_ADD ? &t.add : &t.remove, optarg);
+			cli_texts_split(option == OPT_SET ? &t.set : option == OPT_ADD ? &t.add : &t.remove, optarg);
 		else
 			status = g4_cli_bad_option("tag", option, argv);
 		t.sets = t.sets || option == OPT_SET;
@@ -156,8 +120,8 @@ int cli_tag(int argc, char **argv)
 		status = change_all(&t, s, argv + optind, argc - optind);
 		cli_repo_close(&t.repo, s);
 	}
-	free_list(&t.set);
-	free_list(&t.add);
-	free_list(&t.remove);
+	cli_texts_free(&t.set);
+	cli_texts_free(&t.add);
+	cli_texts_free(&t.remove);
 	return g4_cli_finish_output("tag", status);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/repo.h"
 
 static const struct {
 	const char *name;
@@ -42,6 +43,21 @@ static int show_help(size_t command)
 {
 	g4_cli_print_help(commands[command].name, commands[command].help);
 	return g4_cli_finish_output(NULL, G4_EXIT_OK);
+}
+
+/* The first word behind options that all commands of the backup have; argc: there is none, or another option is in front of it. */
+static int find_word(int argc, char **argv)
+{
+	static const struct option long_options[] = {CLI_REPO_LONG, {NULL, 0, NULL, 0}};
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+" CLI_REPO_SHORT, long_options, NULL)) != -1)
+		if (option == '?' || option == ':')
+			return argc;
+	const int place = optind;
+	optind = 0; /* begin anew */
+	return place;
 }
 
 /* Anything that asks for help before "--". */
@@ -94,9 +110,15 @@ int main(int argc, char **argv)
 		return command == COMMAND_COUNT ? g4_cli_usage(NULL, "there is no command '%s'", argv[2]) :
 						  show_help(command);
 	}
+	const int place = name[0] == '-' ? find_word(argc, argv) : 1;
+	if (place < argc)
+		name = argv[place];
 	command = find_command(name);
 	if (command == COMMAND_COUNT)
 		return g4_cli_usage(NULL, "there is no command '%s'", name);
+	for (int i = place; i > 1; i--) /* options of the repository may stand before the command, too */
+		argv[i] = argv[i - 1];
+	argv[1] = (char *)name;
 	if (wants_help(argc - 1, argv + 1))
 		return show_help(command);
 	opterr = 0;

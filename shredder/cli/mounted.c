@@ -77,7 +77,8 @@ static void fill_stat(const struct store_node *node, uint64_t shown, struct stat
 	st->st_mtim = (struct timespec){node->mtime.seconds, node->mtime.ns};
 	st->st_ctim =
 		node->type == STORE_NODE_DIR ? st->st_mtim : (struct timespec){node->ctime.seconds, node->ctime.ns};
-	st->st_atim = st->st_mtim;
+	st->st_atim =
+		(node->flags & STORE_ATIME) ? (struct timespec){node->atime.seconds, node->atime.ns} : st->st_mtim;
 }
 
 /* Tells on standard error why something cannot be read; the kernel gets EIO. */

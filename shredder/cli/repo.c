@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock_host.h"
 #include "cli/repo.h"
 #include "store/backend.h"
 #include "store/crypto.h"
@@ -15,6 +19,10 @@
 
 #define PASSWORD_MAX 4096
 #define KEY_FILE_MAX (1024 * 1024)
+/* Between two looks for a lock: the first pause, which doubles, and the longest. */
+#define LOCK_PAUSE_NS UINT64_C(100000000)
+#define LOCK_PAUSE_MAX_NS UINT64_C(10000000000)
+#define WAIT_SECONDS_MAX (UINT64_C(366) * 86400)
 
 static const char *from_environment(const char *prefix, const char *name)
 {
@@ -51,6 +59,14 @@ void cli_repo_init_from(struct cli_repo *repo, const char *command)
 	repo->prompt = "password of the source: ";
 }
 
+/* One that there is no room for is counted: cli_repo_open() says so. */
+static void add_to_list(const char **list, size_t *count, const char *value)
+{
+	if (*count < CLI_LIST_MAX)
+		list[*count] = value;
+	(*count)++;
+}
+
 bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 {
 	switch (option) {
@@ -84,6 +100,12 @@ bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 	case CLI_OPT_LIMIT_DOWNLOAD:
 		repo->download_limit = value;
 		return true;
+	case CLI_OPT_RETRY_LOCK:
+		repo->retry_lock = value;
+		return true;
+	case CLI_OPT_NO_LOCK:
+		repo->no_lock = true;
+		return true;
 	case CLI_OPT_SITE_KEY:
 		repo->site_key = value;
 		return true;
@@ -91,12 +113,10 @@ bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 		repo->host = value;
 		return true;
 	case CLI_OPT_TAG:
-		if (repo->tags_count < CLI_LIST_MAX)
-			repo->tags[repo->tags_count++] = value;
+		add_to_list(repo->tags, &repo->tags_count, value);
 		return true;
 	case CLI_OPT_PATH:
-		if (repo->paths_count < CLI_LIST_MAX)
-			repo->paths[repo->paths_count++] = value;
+		add_to_list(repo->paths, &repo->paths_count, value);
 		return true;
 	default:
 		return false;
@@ -123,6 +143,38 @@ bool cli_repo_take_from(struct cli_repo *repo, int option, const char *value)
 	default:
 		return false;
 	}
+}
+
+bool cli_texts_have(char *const *texts, size_t count, const char *text)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(texts[i], text) == 0)
+			return true;
+	return false;
+}
+
+void cli_texts_add(struct cli_texts *list, const char *text)
+{
+	if (cli_texts_have(list->texts, list->count, text))
+		return;
+	list->texts = (char **)store_realloc(list->texts, (list->count + 1) * sizeof(*list->texts));
+	list->texts[list->count++] = store_strdup(text);
+}
+
+void cli_texts_split(struct cli_texts *list, const char *text)
+{
+	char *copy = store_strdup(text), *save = NULL;
+
+	for (const char *one = strtok_r(copy, ",", &save); one != NULL; one = strtok_r(NULL, ",", &save))
+		cli_texts_add(list, one);
+	free(copy);
+}
+
+void cli_texts_free(struct cli_texts *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->texts[i]);
+	free(list->texts);
 }
 
 bool cli_same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count)
@@ -319,6 +371,27 @@ static int parse_limit(const struct cli_repo *repo, const char *text, uint64_t *
 	return g4_cli_usage(repo->command, "'%s' is no limit: a size, 16K at least", text);
 }
 
+/* "90s", "5m", "1h30m". */
+static bool parse_wait(const char *text, uint64_t *ns)
+{
+	static const char units[] = "smhd";
+	static const uint64_t worth[] = {1, 60, 3600, 86400};
+	uint64_t seconds = 0;
+
+	do {
+		char *end = NULL;
+		const unsigned long number = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : ULONG_MAX;
+		const char *unit = number > 100000 || *end == 0 ? NULL : strchr(units, *end);
+
+		if (unit == NULL)
+			return false;
+		seconds += number * worth[unit - units];
+		text = end + 1;
+	} while (*text != 0 && seconds <= WAIT_SECONDS_MAX);
+	*ns = seconds * UINT64_C(1000000000);
+	return seconds <= WAIT_SECONDS_MAX;
+}
+
 int cli_repo_place(const struct cli_repo *repo, struct store_place *place)
 {
 	int status;
@@ -332,6 +405,10 @@ int cli_repo_open(struct cli_repo *repo, struct store **out)
 {
 	if (repo->path == NULL)
 		return g4_cli_usage(repo->command, "which repository? Say --repo or set SHREDDER_REPOSITORY");
+	if (repo->tags_count > CLI_LIST_MAX || repo->paths_count > CLI_LIST_MAX)
+		return g4_cli_usage(repo->command, "more than %d times --tag or --path", CLI_LIST_MAX);
+	if (repo->retry_lock != NULL && !parse_wait(repo->retry_lock, &repo->wait_ns))
+		return g4_cli_usage(repo->command, "'%s' is no time as in 30s, 5m or 1h30m", repo->retry_lock);
 	struct store_place place;
 	const int status = cli_repo_place(repo, &place);
 	if (status != G4_EXIT_OK)
@@ -341,6 +418,89 @@ int cli_repo_open(struct cli_repo *repo, struct store **out)
 		return G4_EXIT_OK;
 	cli_repo_close(repo, NULL);
 	return cli_repo_failed(repo, rc);
+}
+
+/* What ends a process that works. One that it ignores (nohup) does not, though who waits for it would get it. */
+static sigset_t ending_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action;
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, numbers[i]);
+	return set;
+}
+
+static void *wait_for_end(void *user)
+{
+	const sigset_t set = ending_signals();
+	int number;
+
+	(void)user;
+	while (sigwait(&set, &number) != 0)
+		;
+	store_locks_end();
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);	     /* as if nobody had waited for it */
+	_exit(128 + number); /* what is a container's first process is not ended by that */
+}
+
+/* Once: a thread that gives back what is locked when a signal ends the process. Threads that come later leave signals to it. */
+static void watch_signals(void)
+{
+	static bool watched;
+	const sigset_t set = ending_signals();
+	pthread_t thread;
+
+	if (watched)
+		return;
+	watched = true;
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (pthread_create(&thread, NULL, wait_for_end, NULL) == 0)
+		pthread_detach(thread);
+	else
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void cli_let_signals(void)
+{
+	const sigset_t set = ending_signals();
+
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+int cli_repo_lock(const struct cli_repo *repo, struct store *s, bool exclusive)
+{
+	const uint64_t until = g4_clock_ns(CLOCK_MONOTONIC) + repo->wait_ns;
+	uint64_t pause = LOCK_PAUSE_NS;
+	bool told = false;
+
+	if (repo->no_lock && !exclusive)
+		return 0;
+	watch_signals();
+	for (;;) {
+		const int rc = store_lock(s, exclusive);
+		const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
+
+		if (rc == STORE_E_IO && !exclusive && repo->reads) {
+			char text[STORE_TEXT_BYTES];
+
+			snprintf(text, sizeof(text), "%s", store_message());
+			return store_fail(rc, "%s; what cannot be written is read with --no-lock", text);
+		}
+		if (rc != STORE_E_LOCKED || now >= until)
+			return rc;
+		if (!told && !repo->quiet)
+			cli_warn(repo->command, "waiting", store_message());
+		told = true;
+		pause = g4_min64(pause, until - now);
+		const struct timespec time = {(time_t)(pause / 1000000000), (long)(pause % 1000000000)};
+		nanosleep(&time, NULL);
+		pause = g4_min64(2 * pause, LOCK_PAUSE_MAX_NS);
+	}
 }
 
 void cli_repo_close(struct cli_repo *repo, struct store *s)
@@ -412,7 +572,7 @@ int cli_may_remove(struct store *s)
 	return s->backend->ops->remove(s->backend, STORE_SNAPSHOT, &nothing);
 }
 
-int cli_read_lines(const char *command, const char *name, void (*each)(void *user, char *line), void *user)
+int cli_read_lines(const char *command, const char *name, char end, void (*each)(void *user, char *line), void *user)
 {
 	FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
 	char *line = NULL;
@@ -423,8 +583,8 @@ int cli_read_lines(const char *command, const char *name, void (*each)(void *use
 		g4_cli_error(command, "%s: %s", name, strerror(errno));
 		return G4_EXIT_FAILURE;
 	}
-	while ((bytes = getline(&line, &room, file)) > 0) {
-		if (line[bytes - 1] == '\n')
+	while ((bytes = getdelim(&line, &room, end, file)) > 0) {
+		if (line[bytes - 1] == end)
 			line[bytes - 1] = 0;
 		each(user, line);
 	}
@@ -442,9 +602,14 @@ static void take_pattern(void *user, char *line)
 	store_exclude_add((struct store_excludes *)user, line);
 }
 
-int cli_read_patterns(const char *command, const char *name, struct store_excludes *excludes)
+static void take_folded(void *user, char *line)
 {
-	return cli_read_lines(command, name, take_pattern, excludes);
+	store_exclude_add_folded((struct store_excludes *)user, line);
+}
+
+int cli_read_patterns(const char *command, const char *name, struct store_excludes *excludes, bool folded)
+{
+	return cli_read_lines(command, name, '\n', folded ? take_folded : take_pattern, excludes);
 }
 
 bool cli_parse_time(const char *text, struct store_time *time)
@@ -562,6 +727,10 @@ void cli_print_json_node(const char *path, const struct store_node *node)
 	printf(", \"type\": \"%s\", \"mode\": \"%04o\", \"uid\": %u, \"gid\": %u, \"mtime\": ",
 	       store_node_word(node->type), node->mode, node->uid, node->gid);
 	cli_print_json_time(&node->mtime);
+	if (node->flags & STORE_ATIME) {
+		fputs(", \"atime\": ", stdout);
+		cli_print_json_time(&node->atime);
+	}
 	if (node->type == STORE_NODE_FILE)
 		printf(", \"size\": %llu", (unsigned long long)node->size);
 	if (node->flags & STORE_LINKED)

@@ -18,14 +18,17 @@ struct cli_repo {
 	const char *command;
 	const char *path, *password_file, *password_command, *key_file;
 	const char *identity, *site_key;
-	const char *upload_limit, *download_limit; /* as they were given */
-	const char *password_variable;		   /* its name in the environment; NULL: a new password is asked for */
+	const char *upload_limit, *download_limit, *retry_lock; /* as they were given */
+	const char *password_variable; /* its name in the environment; NULL: a new password is asked for */
 	const char *prompt;
 	bool plain, json, quiet;
+	bool reads;	  /* only, so that it has --no-lock */
+	bool no_lock;	  /* nothing is written, not even a lock */
+	uint64_t wait_ns; /* for a lock, once it is open */
 	const char *host; /* snapshots */
 	const char *tags[CLI_LIST_MAX], *paths[CLI_LIST_MAX];
-	size_t tags_count, paths_count;
-	char *password; /* held until the end */
+	size_t tags_count, paths_count; /* above CLI_LIST_MAX: not all are there, and it does not open */
+	char *password;			/* held until the end */
 	struct store_buf key;
 	bool mends; /* tells itself what is damaged */
 };
@@ -40,6 +43,7 @@ struct cli_repo {
 	"      --no-encryption    the repository is not encrypted\n"                                                   \
 	"      --limit-upload SIZE, --limit-download SIZE\n"                                                           \
 	"                         bytes a second to and from a remote repository, 16K at least [no limit]\n"           \
+	"      --retry-lock TIME  wait so long for others who have it locked, as 30s, 5m or 1h30m [not at all]\n"      \
 	"  -j, --json             JSON instead of text\n"                                                              \
 	"  -q, --quiet            no summary and no progress\n"
 #define CLI_FROM_HELP                                                                                                     \
@@ -60,6 +64,8 @@ enum {
 	CLI_OPT_SITE_KEY,
 	CLI_OPT_LIMIT_UPLOAD,
 	CLI_OPT_LIMIT_DOWNLOAD,
+	CLI_OPT_RETRY_LOCK,
+	CLI_OPT_NO_LOCK,
 	CLI_OPT_TAG,
 	CLI_OPT_PATH,
 	CLI_OPT_FROM_REPO,
@@ -81,8 +87,16 @@ enum {
 		{"no-encryption", no_argument, NULL, CLI_OPT_NO_ENCRYPTION}, {"quiet", no_argument, NULL, 'q'},        \
 		{"limit-upload", required_argument, NULL, CLI_OPT_LIMIT_UPLOAD},                                       \
 		{"limit-download", required_argument, NULL, CLI_OPT_LIMIT_DOWNLOAD},                                   \
+		{"retry-lock", required_argument, NULL, CLI_OPT_RETRY_LOCK},                                           \
 	{                                                                                                              \
 		"json", no_argument, NULL, 'j'                                                                         \
+	}
+/* Of commands that only read. */
+#define CLI_NO_LOCK_HELP                                                                                               \
+	"      --no-lock          read a repository that cannot be written: nobody may prune it meanwhile\n"
+#define CLI_NO_LOCK_LONG                                                                                               \
+	{                                                                                                              \
+		"no-lock", no_argument, NULL, CLI_OPT_NO_LOCK                                                          \
 	}
 #define CLI_FILTER_LONG                                                                                                \
 	{"host", required_argument, NULL, 'H'}, {"tag", required_argument, NULL, CLI_OPT_TAG},                         \
@@ -114,9 +128,24 @@ int cli_repo_open(struct cli_repo *repo, struct store **out);
 /* The secret that was named, or asked for on the terminal, twice when it is a new one. Holds until cli_repo_close(). */
 int cli_repo_secret(struct cli_repo *repo, bool fresh, struct store_secret *secret);
 void cli_repo_close(struct cli_repo *repo, struct store *s);
+/* store_lock(), for which it waits as long as it was told; a shared one is not wanted with no_lock. */
+int cli_repo_lock(const struct cli_repo *repo, struct store *s, bool exclusive);
+/* In a child that becomes another program: signals end it, as they would without cli_repo_lock(). */
+void cli_let_signals(void);
 struct store_filter cli_repo_filter(const struct cli_repo *repo);
 /* Prints store_message() and gives the status for the code. */
 int cli_repo_failed(const struct cli_repo *repo, int code);
+
+/* Texts, each once; zeros are none. */
+struct cli_texts {
+	char **texts;
+	size_t count;
+};
+bool cli_texts_have(char *const *texts, size_t count, const char *text);
+void cli_texts_add(struct cli_texts *list, const char *text);
+/* "a,b" */
+void cli_texts_split(struct cli_texts *list, const char *text);
+void cli_texts_free(struct cli_texts *list);
 
 bool cli_same_texts(char *const *a, size_t a_count, char *const *b, size_t b_count);
 bool cli_parse_level(const char *text, int *level);
@@ -132,9 +161,10 @@ int cli_snapshots_choose(const struct cli_repo *repo, struct store *s, char **na
 			 struct store_snapshot **list, size_t *found);
 /* A site where this client may append only would keep each old snapshot beside a new one: removing what is not there is refused as well. */
 int cli_may_remove(struct store *s);
-/* Lines of a file, or with "-" of standard input, without their ends. G4_EXIT_OK or a status after a message. */
-int cli_read_lines(const char *command, const char *name, void (*each)(void *user, char *line), void *user);
-int cli_read_patterns(const char *command, const char *name, struct store_excludes *excludes);
+/* Lines of a file, or with "-" of standard input, without their ends, '\n' or 0. G4_EXIT_OK or a status after a message. */
+int cli_read_lines(const char *command, const char *name, char end, void (*each)(void *user, char *line), void *user);
+/* folded: letters of either case are alike in them. */
+int cli_read_patterns(const char *command, const char *name, struct store_excludes *excludes, bool folded);
 /* "2026-01-31 12:00:00", also with a T, without seconds or time of day: local time, or with a Z behind it UTC. */
 bool cli_parse_time(const char *text, struct store_time *time);
 /* JSON objects. */

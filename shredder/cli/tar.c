@@ -106,7 +106,7 @@ static void add_number(struct store_buf *records, const char *key, uint64_t valu
 }
 
 /* Seconds with nine digits behind the point: -1.25 is second -2 and 750 000 000 ns. */
-static void add_time(struct store_buf *records, const struct store_time *time)
+static void add_time(struct store_buf *records, const char *key, const struct store_time *time)
 {
 	const bool below = time->seconds < 0 && time->ns > 0;
 	const int64_t seconds = below ? time->seconds + 1 : time->seconds;
@@ -114,7 +114,7 @@ static void add_time(struct store_buf *records, const struct store_time *time)
 
 	snprintf(text, sizeof(text), "%s%lld.%09u", below && seconds == 0 ? "-" : "", (long long)seconds,
 		 below ? 1000000000 - time->ns : time->ns);
-	add_record(records, "mtime", text, strlen(text));
+	add_record(records, key, text, strlen(text));
 }
 
 static void add_attributes(struct store_buf *records, const struct store_node *node)
@@ -206,7 +206,9 @@ bool cli_tar_header(struct cli_tar *tar, const char *path, const struct store_no
 	if (!set_number(h.size, sizeof(h.size), contents ? node->size : 0))
 		add_number(records, "size", node->size);
 	if (!set_number(h.mtime, sizeof(h.mtime), (uint64_t)node->mtime.seconds) || node->mtime.ns != 0)
-		add_time(records, &node->mtime);
+		add_time(records, "mtime", &node->mtime);
+	if (node->flags & STORE_ATIME)
+		add_time(records, "atime", &node->atime);
 	set_number(h.major, sizeof(h.major), node->major);
 	set_number(h.minor, sizeof(h.minor), node->minor);
 	add_attributes(records, node);

@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "site/heads.h"
 #include "site/parts.h"
 #include "site/tls.h"
 #include "store/pack_parity.h"
@@ -77,10 +78,7 @@ struct request {
 struct target {
 	const struct site_client *client;
 	struct repository *repository;
-	bool whole; /* the repository itself, with ?create=true */
-	bool list;
-	enum store_kind kind;
-	struct store_id name;
+	struct site_address address;
 };
 
 /* --------------------------------------------------------------------------------------------------------- answers */
@@ -232,7 +230,7 @@ static void owner_path(const struct site *site, const struct target *t, char pat
 	char text[STORE_HEX_BYTES + 512], hex[STORE_HEX_BYTES];
 	struct store_id id;
 
-	snprintf(text, sizeof(text), "%s %s", t->repository->name, store_hex(&t->name, hex));
+	snprintf(text, sizeof(text), "%s %s", t->repository->name, store_hex(&t->address.name, hex));
 	store_digest(text, strlen(text), id.bytes);
 	snprintf(path, PATH_BYTES, "%s/.locks/%s", site->options.root, store_hex(&id, hex));
 }
@@ -277,7 +275,7 @@ static enum MHD_Result do_list(struct site *site, struct MHD_Connection *connect
 	struct store_listed *names;
 	struct store_buf text = {0};
 	size_t count;
-	const int rc = store_list_all(t->repository->backend, t->kind, &names, &count);
+	const int rc = store_list_all(t->repository->backend, t->address.kind, &names, &count);
 
 	if (rc != 0)
 		return answer_failure(site, connection, t, rc);
@@ -286,20 +284,6 @@ static enum MHD_Result do_list(struct site *site, struct MHD_Connection *connect
 	const enum MHD_Result result = answer_bytes(connection, MHD_HTTP_OK, text.data, text.size);
 	store_buf_free(&text);
 	return result;
-}
-
-/* "bytes=A-B"; false: there is none, and all is meant. */
-static bool parse_range(const char *text, uint64_t size, uint64_t *from, uint64_t *bytes)
-{
-	unsigned long long first, last;
-	int end = 0;
-
-	if (text == NULL || sscanf(text, "bytes=%20llu-%20llu%n", &first, &last, &end) != 2 || text[end] != 0 ||
-	    last < first)
-		return false;
-	*from = g4_min64(first, size);
-	*bytes = g4_min64(last - first + 1, size - *from);
-	return true;
 }
 
 /* A client that asks for what it could not send to its end learns how much of it is here. */
@@ -326,15 +310,15 @@ static enum MHD_Result do_get(struct site *site, struct MHD_Connection *connecti
 			      const char *url)
 {
 	uint64_t size, from = 0, bytes;
-	int fd, rc = store_local_open_file(t->repository->backend, t->kind, &t->name, &fd, &size);
+	int fd, rc = store_local_open_file(t->repository->backend, t->address.kind, &t->address.name, &fd, &size);
 
 	if (rc == STORE_E_ABSENT)
 		return answer_absent(site, connection, t, url);
 	if (rc != 0)
 		return answer_failure(site, connection, t, rc);
 	bytes = size;
-	const bool part =
-		parse_range(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Range"), size, &from, &bytes);
+	const bool part = site_parse_range(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Range"), size,
+					   &from, &bytes);
 	if (part && bytes == 0) {
 		close(fd);
 		return answer(connection, MHD_HTTP_RANGE_NOT_SATISFIABLE, "the file is shorter");
@@ -365,10 +349,10 @@ static enum MHD_Result do_get(struct site *site, struct MHD_Connection *connecti
 static bool mends_file(const struct target *t, const struct store_buf *body)
 {
 	struct store_buf file = {0};
-	const int rc = store_raw_get(t->repository->backend, t->kind, &t->name, &file);
+	const int rc = store_raw_get(t->repository->backend, t->address.kind, &t->address.name, &file);
 	bool mends = rc == STORE_E_DAMAGED || rc == STORE_E_VERSION || rc == STORE_E_IO;
 
-	if (t->kind == STORE_CONFIG)
+	if (t->address.kind == STORE_CONFIG)
 		mends = file.size == body->size && !store_parity_fits(file.data, file.size) &&
 			store_parity_mend(file.data, file.size, NULL) == STORE_MENDED &&
 			memcmp(file.data, body->data, body->size) == 0;
@@ -381,7 +365,7 @@ static enum MHD_Result do_mend(struct site *site, struct MHD_Connection *connect
 			       const struct store_buf *body)
 {
 	struct store_backend *backend = t->repository->backend;
-	const int rc = backend->ops->replace(backend, t->kind, &t->name, body->data, body->size);
+	const int rc = backend->ops->replace(backend, t->address.kind, &t->address.name, body->data, body->size);
 
 	pthread_mutex_lock(&t->repository->mutex);
 	t->repository->counted = false; /* its size may have been another one */
@@ -400,26 +384,26 @@ static enum MHD_Result do_put(struct site *site, struct MHD_Connection *connecti
 	int rc;
 
 	if (body->size < STORE_PREFIX_BYTES ||
-	    store_prefix_check(body->data, t->kind, "what was sent", &version, &encrypted) != 0)
+	    store_prefix_check(body->data, t->address.kind, "what was sent", &version, &encrypted) != 0)
 		return refuse(site, connection, t->client->name, MHD_HTTP_BAD_REQUEST,
 			      "this is no such file of a repository");
 	store_digest(body->data, body->size, digest.bytes);
-	if (t->kind != STORE_CONFIG && !store_id_equal(&digest, &t->name))
+	if (t->address.kind != STORE_CONFIG && !store_id_equal(&digest, &t->address.name))
 		return refuse(site, connection, t->client->name, MHD_HTTP_BAD_REQUEST,
 			      "the bytes do not have that name");
-	if (backend->ops->size(backend, t->kind, &t->name, &there) == 0) {
+	if (backend->ops->size(backend, t->address.kind, &t->address.name, &there) == 0) {
 		if (mends_file(t, body))
 			return do_mend(site, connection, t, body);
-		if (t->kind == STORE_CONFIG)
+		if (t->address.kind == STORE_CONFIG)
 			return refuse(site, connection, t->client->name, MHD_HTTP_FORBIDDEN,
 				      "there is a configuration already");
 		return answer(connection, MHD_HTTP_OK, "");
 	}
 	if (!reserve(t->repository, t->client->quota_bytes, body->size))
 		return refuse(site, connection, t->client->name, MHD_HTTP_INSUFFICIENT_STORAGE, "the quota is used up");
-	rc = t->kind == STORE_LOCK ? note_owner(site, t) : 0;
+	rc = t->address.kind == STORE_LOCK ? note_owner(site, t) : 0;
 	if (rc == 0)
-		rc = backend->ops->put(backend, t->kind, &t->name, body->data, body->size);
+		rc = backend->ops->put(backend, t->address.kind, &t->address.name, body->data, body->size);
 	if (rc == 0)
 		return answer(connection, MHD_HTTP_OK, "");
 	give_back(t->repository, body->size);
@@ -436,19 +420,20 @@ static enum MHD_Result do_remove(struct site *site, struct MHD_Connection *conne
 	uint64_t bytes;
 	int rc;
 
-	if (t->kind == STORE_CONFIG || (t->client->append_only && (t->kind != STORE_LOCK || !is_owner(site, t))))
+	if (t->address.kind == STORE_CONFIG ||
+	    (t->client->append_only && (t->address.kind != STORE_LOCK || !is_owner(site, t))))
 		return refuse(site, connection, t->client->name, MHD_HTTP_FORBIDDEN,
-			      t->kind == STORE_LOCK ? "this lock is another client's" :
-						      "this client may append only: nothing is removed");
-	rc = backend->ops->size(backend, t->kind, &t->name, &bytes);
+			      t->address.kind == STORE_LOCK ? "this lock is another client's" :
+							      "this client may append only: nothing is removed");
+	rc = backend->ops->size(backend, t->address.kind, &t->address.name, &bytes);
 	if (rc == 0)
-		rc = backend->ops->remove(backend, t->kind, &t->name);
-	if (rc == 0 && t->kind != STORE_LOCK && t->kind != STORE_PACK) /* a prune relies on it */
-		rc = backend->ops->settle(backend, t->kind);
+		rc = backend->ops->remove(backend, t->address.kind, &t->address.name);
+	if (rc == 0 && t->address.kind != STORE_LOCK && t->address.kind != STORE_PACK) /* a prune relies on it */
+		rc = backend->ops->settle(backend, t->address.kind);
 	if (rc != 0)
 		return answer_failure(site, connection, t, rc);
 	give_back(t->repository, bytes);
-	if (t->kind == STORE_LOCK) {
+	if (t->address.kind == STORE_LOCK) {
 		owner_path(site, t, path);
 		unlink(path);
 	}
@@ -460,10 +445,10 @@ static enum MHD_Result do_request(struct site *site, struct MHD_Connection *conn
 {
 	const bool head = strcmp(method, "HEAD") == 0;
 
-	if (t->whole)
+	if (t->address.whole)
 		return strcmp(method, "POST") == 0 ? answer(connection, MHD_HTTP_OK, "") :
 						     answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "POST only");
-	if (t->list)
+	if (t->address.list)
 		return head || strcmp(method, "GET") == 0 ? do_list(site, connection, t) :
 							    answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only");
 	if (head || strcmp(method, "GET") == 0)
@@ -473,26 +458,6 @@ static enum MHD_Result do_request(struct site *site, struct MHD_Connection *conn
 	if (strcmp(method, "DELETE") == 0)
 		return do_remove(site, connection, t);
 	return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET, HEAD, POST and DELETE only");
-}
-
-/* What follows the repository in an address: "config", "data/", "data/NAME", or nothing with ?create=true. */
-static bool parse_target(const char *rest, bool create, struct target *t)
-{
-	const char *slash = strchr(rest, '/');
-
-	if (rest[0] == 0) {
-		t->whole = create;
-		return create;
-	}
-	if (strcmp(rest, "config") == 0) {
-		t->kind = STORE_CONFIG;
-		memset(&t->name, 0, sizeof(t->name));
-		return true;
-	}
-	if (slash == NULL || !store_rest_kind(rest, (size_t)(slash - rest), &t->kind))
-		return false;
-	t->list = slash[1] == 0;
-	return t->list || store_unhex(slash + 1, &t->name);
 }
 
 /* The key of the client's certificate; its private key was proved when the connection began. */
@@ -539,20 +504,6 @@ static const struct site_client *find_client(struct site *site, const char *key,
 	return site_client_find(clients, key, url);
 }
 
-/* "bytes A-B/C" of a body that goes on at A. */
-static bool parse_rest(const char *text, uint64_t *from, uint64_t *total)
-{
-	unsigned long long first, last, all;
-	int end = 0;
-
-	if (sscanf(text, "bytes %20llu-%20llu/%20llu%n", &first, &last, &all, &end) != 3 || text[end] != 0 ||
-	    first == 0 || last < first || all != last + 1)
-		return false;
-	*from = first;
-	*total = all;
-	return true;
-}
-
 /* An upload that goes on takes what came before. False: that is not here. */
 static bool begin_upload(struct site *site, struct MHD_Connection *connection, const char *url, struct request *request)
 {
@@ -566,7 +517,7 @@ static bool begin_upload(struct site *site, struct MHD_Connection *connection, c
 		request->part = site_part_begin(site->parts, key, url, wanted);
 		return true;
 	}
-	if (!parse_rest(range, &from, &wanted))
+	if (!site_parse_rest(range, &from, &wanted))
 		return false;
 	request->part = site_part_resume(site->parts, key, url, from, wanted);
 	if (request->part == NULL)
@@ -594,7 +545,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 {
 	struct site *site = (struct site *)user;
 	struct request *request = (struct request *)*state;
-	struct target t = {.whole = false};
+	struct target t = {.client = NULL};
 	char key[SITE_KEY_BYTES];
 
 	(void)version;
@@ -628,9 +579,10 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 		site_part_take(site->parts, request->part, &request->body);
 	request->part = NULL;
 	const char *create = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "create");
-	if (!parse_target(url + strlen(t.client->repository) + 2, create != NULL && strcmp(create, "true") == 0, &t))
+	if (!site_parse_address(url + strlen(t.client->repository) + 2, create != NULL && strcmp(create, "true") == 0,
+				&t.address))
 		return answer(connection, MHD_HTTP_NOT_FOUND, "there is no such thing");
-	const bool makes = t.whole || (t.kind == STORE_CONFIG && strcmp(method, "POST") == 0);
+	const bool makes = t.address.whole || (t.address.kind == STORE_CONFIG && strcmp(method, "POST") == 0);
 	const int rc = open_repository(site, t.client->repository, makes || strcmp(method, "POST") == 0, &t.repository);
 	return rc != 0 ? answer_failure(site, connection, &t, rc) :
 			 do_request(site, connection, url, method, &t, &request->body);

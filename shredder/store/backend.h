@@ -70,7 +70,7 @@ int store_backend_at(const struct store_place *place, struct store_backend **out
 
 /* All names of a kind, sorted; the caller frees *names. */
 struct store_listed {
-	struct store_id name;
+	struct store_id name; /* first: store_id_order() */
 	uint64_t bytes;
 };
 int store_list_all(struct store_backend *b, enum store_kind kind, struct store_listed **names, size_t *count);

@@ -17,6 +17,7 @@
 
 #include "store/backend.h"
 #include "store/crypto.h"
+#include "store/gate.h"
 #include "store/upload.h"
 
 /* Of a file's path behind the repository's: "snapshots/" and a name, or "packs/XX/" and one. */
@@ -234,6 +235,15 @@ static int local_add(struct store_backend *b, struct store_incoming *in, const v
 		       fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
 }
 
+/* What was written gets its name. -1 and errno. */
+static int name_file(const struct local *l, const char *from, const char *path)
+{
+	store_gate_enter();
+	const int rc = renameat(l->folder, from, l->folder, path) != 0 ? -1 : sync_folder(l, path);
+	store_gate_leave();
+	return rc;
+}
+
 static int local_end(struct store_backend *b, struct store_incoming *in, enum store_kind kind,
 		     const struct store_id *name)
 {
@@ -245,8 +255,7 @@ static int local_end(struct store_backend *b, struct store_incoming *in, enum st
 		path_of(kind, name, path);
 		if (kind == STORE_PACK)
 			rc = pack_folder(l, name, path);
-		if (rc == 0 && (fsync(in->fd) != 0 || renameat(l->folder, in->path, l->folder, path) != 0 ||
-				sync_folder(l, path) != 0))
+		if (rc == 0 && (fsync(in->fd) != 0 || name_file(l, in->path, path) != 0))
 			rc = fail_errno(STORE_E_IO, l, "cannot write", path);
 	}
 	if (name == NULL || rc != 0)
@@ -476,9 +485,10 @@ static int local_remove(struct store_backend *b, enum store_kind kind, const str
 	path_of(kind, name, path);
 	if (kind == STORE_PACK)
 		forget_pack(l, name);
-	if (unlinkat(l->folder, path, 0) != 0 && errno != ENOENT)
-		return fail_errno(STORE_E_IO, l, "cannot remove", path);
-	return 0;
+	store_gate_enter();
+	const bool gone = unlinkat(l->folder, path, 0) == 0 || errno == ENOENT;
+	store_gate_leave();
+	return gone ? 0 : fail_errno(STORE_E_IO, l, "cannot remove", path);
 }
 
 static int local_settle(struct store_backend *b, enum store_kind kind)
@@ -587,11 +597,6 @@ static int collect(void *user, const struct store_id *name, uint64_t bytes)
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return memcmp(&((const struct store_listed *)a)->name, &((const struct store_listed *)b)->name, STORE_ID_BYTES);
-}
-
 int store_list_all(struct store_backend *b, enum store_kind kind, struct store_listed **names, size_t *count)
 {
 	struct collection c = {0};
@@ -604,7 +609,7 @@ int store_list_all(struct store_backend *b, enum store_kind kind, struct store_l
 		return rc;
 	}
 	if (c.count > 1)
-		qsort(c.names, c.count, sizeof(*c.names), by_name);
+		qsort(c.names, c.count, sizeof(*c.names), store_id_order);
 	*names = c.names;
 	*count = c.count;
 	return 0;

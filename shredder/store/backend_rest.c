@@ -17,10 +17,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/clock_host.h"
 #include "store/backend.h"
+#include "store/gate.h"
 #include "store/rest.h"
 
 #ifdef SHREDDER_REMOTE
@@ -206,13 +208,12 @@ static void prepare(const struct rest *rest, CURL *curl, const char *path, struc
 static uint64_t received_of(CURL *curl)
 {
 	struct curl_header *header;
-	unsigned long long bytes;
-	int end = 0;
+	uint64_t bytes;
 
-	if (curl_easy_header(curl, "Shredder-Received", 0, CURLH_HEADER, -1, &header) != CURLHE_OK ||
-	    sscanf(header->value, "%20llu%n", &bytes, &end) != 1 || header->value[end] != 0)
+	if (curl_easy_header(curl, "Shredder-Received", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
 		return 0;
-	return bytes;
+	const char *text = header->value;
+	return store_rest_number(&text, &bytes) && *text == 0 ? bytes : 0;
 }
 
 /* libcurl's code; with CURLE_OK there is a status. */
@@ -291,6 +292,35 @@ static void ask_received(struct rest *rest, const char *path, struct request *r)
 		r->skip = (size_t)head.received;
 }
 
+/* What may have to be said besides for a request that came to no answer; "": nothing is known. */
+static const char *advice(const struct rest *rest, CURLcode code)
+{
+	const bool tls = strncasecmp(rest->url, "https:", 6) == 0;
+
+	switch (code) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return rest->site_key == NULL ?
+			       "; a site of 'shredder serve' is known by its key: give it with --site-key" :
+			       "";
+	case CURLE_GOT_NOTHING:
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_UNSUPPORTED_PROTOCOL: /* what came is no HTTP of a version that is known */
+		if (!tls)
+			return "; the site may speak TLS alone: use https://";
+		return rest->identity == NULL && !rest->spoken ?
+			       "; the site may want to know who asks: give --identity" :
+			       "";
+	case CURLE_SSL_CONNECT_ERROR:
+		return rest->identity == NULL && !rest->spoken ?
+			       "; the site may want to know who asks (--identity), or speak no TLS (http://)" :
+			       "";
+	default:
+		return "";
+	}
+}
+
 /* 0 and a status below 300, ABSENT for 404, or IO with a sentence. */
 static int ask(struct rest *rest, const char *path, struct request *r)
 {
@@ -320,7 +350,8 @@ static int ask(struct rest *rest, const char *path, struct request *r)
 	if (code == CURLE_WRITE_ERROR)
 		return store_fail(STORE_E_DAMAGED, "%s sends more than it was asked for (%s)", rest->base.path, path);
 	if (code != CURLE_OK)
-		return store_fail(STORE_E_IO, "%s: %s", rest->base.path, curl_easy_strerror(code));
+		return store_fail(STORE_E_IO, "%s: %s%s", rest->base.path, curl_easy_strerror(code),
+				  advice(rest, code));
 	if (r->status == 404)
 		return store_fail(STORE_E_ABSENT, "%s has no %s", rest->base.path, path);
 	if (r->status < 200 || r->status >= 300)
@@ -354,6 +385,15 @@ static int rest_size(struct store_backend *b, enum store_kind kind, const struct
 	return rc;
 }
 
+/* A request that gives a file its name, or removes one. */
+static int change(struct rest *rest, const char *path, struct request *r)
+{
+	store_gate_enter();
+	const int rc = ask(rest, path, r);
+	store_gate_leave();
+	return rc;
+}
+
 static int rest_put(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
 		    size_t bytes)
 {
@@ -362,7 +402,7 @@ static int rest_put(struct store_backend *b, enum store_kind kind, const struct 
 	uint64_t there;
 
 	path_of(kind, name, path);
-	const int rc = ask((struct rest *)b, path, &r);
+	const int rc = change((struct rest *)b, path, &r);
 	if (rc == 0 || r.status != 403 || kind == STORE_CONFIG)
 		return rc;
 	/* some servers refuse what they have: after a cut connection it may be ours, and a name has one content */
@@ -430,7 +470,7 @@ static int rest_replace(struct store_backend *b, enum store_kind kind, const str
 	uint64_t there = 0;
 
 	path_of(kind, name, path);
-	const int rc = ask((struct rest *)b, path, &r);
+	const int rc = change((struct rest *)b, path, &r);
 	if (rc != 0 && r.status != 403)
 		return rc;
 	bool same = rest_size(b, kind, name, &there) == 0 && there == bytes;
@@ -465,7 +505,7 @@ static int rest_remove(struct store_backend *b, enum store_kind kind, const stru
 	char path[96];
 
 	path_of(kind, name, path);
-	const int rc = ask((struct rest *)b, path, &r);
+	const int rc = change((struct rest *)b, path, &r);
 	return rc == STORE_E_ABSENT ? 0 : rc;
 }
 

@@ -197,15 +197,15 @@ static void *measure(void *user)
 	return NULL;
 }
 
-/* Without the thread nobody knows, and the backup is the same. */
+/* Without the thread nobody knows, and the backup is the same. Its fts(3) accesses directories, whose times the backup may want. */
 static void begin_measuring(struct measuring *m)
 {
 	const struct store_backup_options *options = m->op->options;
 
 	if (options->parent != NULL)
 		atomic_store(&m->op->expected_bytes, options->parent->bytes);
-	m->started = options->parent == NULL && options->stdin_name == NULL && options->progress != NULL &&
-		     pthread_create(&m->thread, NULL, measure, m) == 0;
+	m->started = options->parent == NULL && options->stdin_name == NULL && !options->with_atime &&
+		     options->progress != NULL && pthread_create(&m->thread, NULL, measure, m) == 0;
 }
 
 static void end_measuring(struct measuring *m)
@@ -336,6 +336,12 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 	}
 	if (rc == 0) /* sooner than after hours of reading */
 		rc = store_snapshot_texts(options->host, paths, count, options->tags, options->tags_count);
+	if (rc == 0 && options->with_atime && s->version < STORE_VERSION_ATIME)
+		rc = store_fail(
+			STORE_E_INVAL,
+			"a repository of format %u has no place for times of last access; 'shredder copy' into a new "
+			"one",
+			s->version);
 	if (rc == 0) {
 		op->keeping.packer = options->dry_run ? NULL : store_packer_open(s);
 		rc = run(op, store_threads(options->threads), paths, count);

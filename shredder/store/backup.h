@@ -33,9 +33,10 @@ struct store_backup_options {
 	size_t paths_count;
 	const char *stdin_name; /* not NULL: standard input under this name, and no paths */
 	const struct store_excludes *excludes;
-	const char *exclude_if_present; /* a directory with such a file is left empty; NULL */
-	bool exclude_caches;		/* and one whose CACHEDIR.TAG says that it is a cache (bford.info/cachedir) */
-	uint64_t largest_bytes;		/* larger files are left out; 0: none are */
+	const char *const *exclude_if_present; /* a directory with a file of such a name is left empty */
+	size_t exclude_if_present_count;
+	bool exclude_caches;	/* and one whose CACHEDIR.TAG says that it is a cache (bford.info/cachedir) */
+	uint64_t largest_bytes; /* larger files are left out; 0: none are */
 	const char *host;
 	char **tags;
 	size_t tags_count;
@@ -45,6 +46,9 @@ struct store_backup_options {
 	bool skip_unchanged; /* no snapshot where a restore of the parent would give the same; not in a dry run */
 	const struct store_snapshot *parent; /* NULL: everything is read */
 	bool one_file_system, dry_run;
+	/* Of a file whose size and mtime are the parent's contents are, too, whatever its ctime, and with ignore_inode its inode; metadata is saved anew. */
+	bool ignore_ctime, ignore_inode;
+	bool with_atime;	   /* entries have access times; the format has to be STORE_VERSION_ATIME */
 	const char *resume_folder; /* notes about files of resume_bytes and more (resume.h); NULL: none are taken */
 	uint64_t resume_bytes;
 	size_t names_bytes;   /* of memory for the names of a directory (names.h); 0: STORE_NAMES_BYTES */

@@ -74,6 +74,15 @@ void backup_note_owners(struct backup *op, const struct store_node *node)
 		store_owner_note_acl(op->owners, name, name_bytes, value, value_bytes);
 }
 
+void backup_set_atime(const struct backup *op, struct store_node *node, const struct stat *st)
+{
+	node->flags &= (uint8_t)~STORE_ATIME;
+	if (!op->options->with_atime)
+		return;
+	node->flags |= STORE_ATIME;
+	node->atime = time_of(&st->st_atim);
+}
+
 void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
 		     const struct store_buf *attributes, uint64_t attributes_count)
 {
@@ -84,6 +93,7 @@ void backup_describe(struct backup *op, struct store_node *node, const struct st
 	node->uid = st->st_uid;
 	node->gid = st->st_gid;
 	node->mtime = time_of(&st->st_mtim);
+	backup_set_atime(op, node, st);
 	node->size = 0;
 	if (!S_ISDIR(st->st_mode)) {
 		node->ctime = time_of(&st->st_ctim);

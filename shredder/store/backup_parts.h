@@ -134,12 +134,17 @@ void backup_note_owners(struct backup *op, const struct store_node *node);
 /* Fills what every entry has. */
 void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
 		     const struct store_buf *attributes, uint64_t attributes_count);
+/* Its access time where the backup wants them, else none. */
+void backup_set_atime(const struct backup *op, struct store_node *node, const struct stat *st);
 /* A device by when it came: the first has 0. */
 uint64_t backup_device_number(struct backup *op, dev_t device);
 
 /* ---- backup_source.c */
 /* True when the old entry still says what the file is; it becomes w->entry. */
 bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old);
+/* Its contents alone, where options->ignore_ctime or ignore_inode allow that. */
+bool backup_take_content(struct backup_worker *w, struct backup_folder *folder, const char *name, const struct stat *st,
+			 const struct store_node *old);
 /* Reads a regular file and completes its slot, then or by a later call of one of the next two. */
 void backup_do_file(struct backup_worker *w, struct backup_slot *slot);
 /* store_keeping.between: others read ahead what this worker reads, if they have nothing else to do. */

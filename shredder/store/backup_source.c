@@ -10,6 +10,7 @@
 
 #include "store/backup_parts.h"
 #include "store/device.h"
+#include "store/quiet.h"
 
 /* Files that changed so recently may change again without another time: file systems count in 10 ms, some in 2 s. */
 #define SETTLED_NS (INT64_C(2) * 1000000000)
@@ -287,10 +288,7 @@ static void leave_linked(struct backup_worker *w, const struct stat *st, uint64_
 
 static int open_source(const struct backup_folder *folder, const char *name, bool device)
 {
-	const int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (device ? 0 : O_NOFOLLOW);
-	const int fd = openat(folder->fd, name, flags | O_NOATIME);
-
-	return fd >= 0 || errno != EPERM ? fd : openat(folder->fd, name, flags);
+	return store_open_quiet(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | (device ? 0 : O_NOFOLLOW));
 }
 
 static bool unchanged_meanwhile(const struct stat *a, const struct stat *b)
@@ -449,6 +447,14 @@ static bool content_there(struct backup *op, const struct store_content *content
 	return !in.bad;
 }
 
+static void count_unchanged(struct backup *op, const struct store_node *file)
+{
+	atomic_fetch_add(&op->files, 1);
+	atomic_fetch_add(&op->unchanged, 1);
+	atomic_fetch_add(&op->done_bytes, file->size);
+	atomic_fetch_add(&op->bytes, file->size);
+}
+
 bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old)
 {
 	struct backup *op = w->op;
@@ -462,23 +468,50 @@ bool backup_take_old(struct backup_worker *w, const struct stat *st, const struc
 		return false;
 	backup_note_owners(op, old);
 	w->entry.size = 0;
-	if (old->flags & STORE_LINKED) {
+	if ((old->flags & (STORE_LINKED | STORE_ATIME)) != 0 || op->options->with_atime) {
 		struct store_node node = *old;
 
-		node.device = backup_device_number(op, st->st_dev);
-		node.links = st->st_nlink;
+		if (old->flags & STORE_LINKED) {
+			node.device = backup_device_number(op, st->st_dev);
+			node.links = st->st_nlink;
+		}
+		backup_set_atime(op, &node, st);
 		store_node_write(&w->entry, &node);
 	} else {
 		store_buf_add(&w->entry, old->raw, old->raw_bytes);
 	}
-	if (old->type == STORE_NODE_FILE) {
-		atomic_fetch_add(&op->files, 1);
-		atomic_fetch_add(&op->unchanged, 1);
-		atomic_fetch_add(&op->done_bytes, old->size);
-		atomic_fetch_add(&op->bytes, old->size);
-	} else {
+	if (old->type == STORE_NODE_FILE)
+		count_unchanged(op, old);
+	else
 		atomic_fetch_add(&op->others, 1);
-	}
+	return true;
+}
+
+bool backup_take_content(struct backup_worker *w, struct backup_folder *folder, const char *name, const struct stat *st,
+			 const struct store_node *old)
+{
+	struct backup *op = w->op;
+	const struct store_backup_options *o = op->options;
+	char path[64 + STORE_NAME_MAX];
+	struct store_node node;
+	uint64_t count;
+
+	if ((!o->ignore_ctime && !o->ignore_inode) || old->type != STORE_NODE_FILE || !S_ISREG(st->st_mode) ||
+	    (old->flags & STORE_UNSETTLED) != 0 || old->size != (uint64_t)st->st_size ||
+	    !same_time(&st->st_mtim, &old->mtime) || (!o->ignore_inode && old->inode != st->st_ino) ||
+	    (!o->ignore_ctime && !same_time(&st->st_ctim, &old->ctime)) || !content_there(op, &old->content))
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", folder->fd, name);
+	if (backup_read_attributes(-1, path, &w->attributes, &count) != 0)
+		return false;
+	backup_describe(op, &node, st, name, &w->attributes, count);
+	node.type = STORE_NODE_FILE;
+	node.flags |= settled(st) ? 0 : STORE_UNSETTLED;
+	node.size = old->size;
+	node.content = old->content;
+	w->entry.size = 0;
+	store_node_write(&w->entry, &node);
+	count_unchanged(op, old);
 	return true;
 }
 
@@ -527,6 +560,7 @@ void backup_read_stdin(struct backup_worker *w)
 	st.st_gid = getegid();
 	clock_gettime(CLOCK_REALTIME, &st.st_mtim);
 	st.st_ctim = st.st_mtim;
+	st.st_atim = st.st_mtim;
 	store_cutter_begin(&w->cutter, 0); /* nothing waits */
 	int rc = read_range(w, STDIN_FILENO, false, 0, INT64_MAX, &size);
 	if (rc == 1) /* what was read is no whole: no snapshot of it */

@@ -13,6 +13,7 @@
 #include "store/backend.h"
 #include "store/backup_parts.h"
 #include "store/names.h"
+#include "store/quiet.h"
 
 /* What the caller named, component by component: below a node without children everything is wanted. */
 struct want {
@@ -64,7 +65,7 @@ static void free_want(struct want *want)
 /* The names of a directory, sorted. -1 and errno: not all could be read. */
 static int read_names(struct backup_folder *folder, struct store_names *names)
 {
-	const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int fd = store_open_quiet(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 
@@ -175,7 +176,7 @@ static bool is_cache(int folder)
 {
 	static const char signature[] = "Signature: 8a477f597d28d172789f06886806bc55";
 	char text[sizeof(signature) - 1];
-	const int fd = openat(folder, "CACHEDIR.TAG", O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	const int fd = store_open_quiet(folder, "CACHEDIR.TAG", O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return false;
@@ -196,10 +197,8 @@ static void enter_directory(struct walk *walk, struct frame *frame, struct backu
 	struct store_content content;
 	struct stat opened;
 	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (through ? 0 : O_NOFOLLOW);
-	int fd = openat(folder->fd, name, flags | O_NOATIME);
+	const int fd = store_open_quiet(folder->fd, name, flags);
 
-	if (fd < 0 && errno == EPERM)
-		fd = openat(folder->fd, name, flags);
 	if (fd < 0 || fstat(fd, &opened) != 0) {
 		const int error = errno;
 
@@ -213,8 +212,8 @@ static void enter_directory(struct walk *walk, struct frame *frame, struct backu
 		content = old->content;
 	/* a mount point is kept, what is mounted there is not */
 	bool leave_empty = op->options->one_file_system && !through && want == NULL && st->st_dev != folder->st.st_dev;
-	if (op->options->exclude_if_present != NULL && faccessat(fd, op->options->exclude_if_present, F_OK, 0) == 0)
-		leave_empty = true;
+	for (size_t i = 0; i < op->options->exclude_if_present_count && !leave_empty; i++)
+		leave_empty = faccessat(fd, op->options->exclude_if_present[i], F_OK, 0) == 0;
 	leave_empty = leave_empty || (op->options->exclude_caches && is_cache(fd));
 	enter(walk, slot, fd, &opened, through ? want : NULL,
 	      old != NULL && old->type == STORE_NODE_DIR ? &content : NULL, leave_empty);
@@ -268,7 +267,7 @@ static void visit(struct walk *walk, const char *next)
 		return;
 	}
 	const struct store_node *old = old_entry(frame, name);
-	if (old != NULL && backup_take_old(w, &st, old)) {
+	if (old != NULL && (backup_take_old(w, &st, old) || backup_take_content(w, folder, name, &st, old))) {
 		backup_complete(w, slot, &w->entry);
 		return;
 	}

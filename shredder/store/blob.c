@@ -8,10 +8,10 @@
 #include "store/mend.h"
 
 /*
- * Groups that are held, up to 4 MiB each: more than one way down through directories has at a time. A thread uses one, while it fills it or
- * copies out of it; of more threads than this some wait.
+ * Groups that are held, up to 4 MiB each, and hardly ever more than one: the files of a directory that was saved ten times lie in those of ten backups, and
+ * a restore comes back to each of them all the time. A thread uses one, while it fills it or copies out of it; of more threads than this some wait.
  */
-#define HELD 8
+#define HELD 24
 
 struct held {
 	struct store_id pack; /* by name: numbers are other ones when an index is read again */
@@ -235,4 +235,33 @@ int store_blob_get(struct store *s, struct store_codec *codec, enum store_blob_t
 		rc = store_fail(rc, "%s (in pack %.16s)", text, store_hex(&pack.name, hex));
 	}
 	return rc;
+}
+
+int store_blob_open_in(const struct store *s, struct store_codec *codec, const struct store_header_entry *entry,
+		       const struct store_buf *pack, struct store_buf *out, bool *whole)
+{
+	const enum store_blob_type type = (enum store_blob_type)entry->type;
+	const uint8_t *stored = pack->data + entry->offset;
+	char hex[STORE_HEX_BYTES];
+
+	if ((uint64_t)entry->offset + entry->stored > pack->size) {
+		*whole = *whole && !entry->grouped;
+		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: its pack ends before it",
+				  store_hex(&entry->id, hex));
+	}
+	if (!entry->grouped)
+		return store_blob_unprotect(s, codec, type, &entry->id, stored, entry->stored, entry->raw, out);
+	if (entry->inner == 0) {
+		const int rc = store_group_unprotect(s, codec, stored, entry->stored, out);
+
+		*whole = rc == 0;
+		if (rc != 0)
+			return rc;
+	}
+	if (!*whole)
+		return STORE_E_DAMAGED;
+	if ((uint64_t)entry->inner + entry->raw > out->size)
+		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it lies outside of its group",
+				  store_hex(&entry->id, hex));
+	return store_blob_verify(s, type, &entry->id, out->data + entry->inner, entry->raw);
 }

@@ -21,5 +21,11 @@ int store_blob_get(struct store *s, struct store_codec *codec, enum store_blob_t
 /* The same of a blob that stands alone, by its entry, with its stored form. */
 int store_blob_open(struct store *s, struct store_codec *codec, const struct store_entry *entry,
 		    struct store_buf *stored, struct store_buf *out);
+/*
+ * One of a pack whose bytes are in memory; of a header's entries each in its turn, for a group is opened at its first one. `whole`, true before the first entry, tells
+ * afterwards whether that could be done: else none of its blobs is there, all give DAMAGED. The blob: entry->raw bytes of `out` from entry->inner on.
+ */
+int store_blob_open_in(const struct store *s, struct store_codec *codec, const struct store_header_entry *entry,
+		       const struct store_buf *pack, struct store_buf *out, bool *whole);
 
 #endif

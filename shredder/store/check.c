@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "store/backend.h"
+#include "store/blob.h"
 #include "store/crypto.h"
 #include "store/index.h"
 #include "store/maintain.h"
@@ -24,7 +25,7 @@ struct check {
 	struct store_check_result *result;
 	pthread_mutex_t mutex;
 	atomic_uint next_pack;
-	atomic_ullong blobs, bytes, read_packs;
+	atomic_ullong blobs, bytes, read_packs, bad_packs;
 	const bool *chosen; /* packs that are read as a whole; NULL: all or none */
 };
 
@@ -49,11 +50,6 @@ __attribute__((format(printf, 2, 3))) static void problem_format(struct check *c
 	problem(c, text);
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return memcmp(&((const struct store_listed *)a)->name, &((const struct store_listed *)b)->name, STORE_ID_BYTES);
-}
-
 /* Packs of the index against those that are there. */
 static int check_packs(struct check *c)
 {
@@ -70,12 +66,15 @@ static int check_packs(struct check *c)
 		struct store_listed key = {.name = pack.name};
 		const struct store_listed *found =
 			count == 0 ? NULL :
-				     (const struct store_listed *)bsearch(&key, names, count, sizeof(*names), by_name);
+				     (const struct store_listed *)bsearch(&key, names, count, sizeof(*names),
+									  store_id_order);
 
 		known += found != NULL;
-		if (found == NULL)
+		if (found == NULL) {
+			c->result->bad_packs++;
 			problem_format(c, "pack %.16s is missing", store_hex(&pack.name, hex));
-		else if (found->bytes != pack.bytes)
+		}
+		if (found != NULL && found->bytes != pack.bytes)
 			problem_format(c, "pack %.16s has %llu bytes, not %llu", store_hex(&pack.name, hex),
 				       (unsigned long long)found->bytes, (unsigned long long)pack.bytes);
 	}
@@ -84,37 +83,12 @@ static int check_packs(struct check *c)
 	return 0;
 }
 
-/* False after a sentence. Of a group that cannot be opened one is enough. */
-static bool open_blob(const struct check *c, struct store_codec *codec, const struct store_header_entry *entry,
-		      const uint8_t *bytes, struct store_buf *out, bool *whole)
-{
-	const enum store_blob_type type = (enum store_blob_type)entry->type;
-	char hex[STORE_HEX_BYTES];
-
-	if (!entry->grouped)
-		return store_blob_unprotect(c->s, codec, type, &entry->id, bytes + entry->offset, entry->stored,
-					    entry->raw, out) == 0;
-	if (entry->inner == 0) {
-		*whole = store_group_unprotect(c->s, codec, bytes + entry->offset, entry->stored, out) == 0;
-		if (!*whole)
-			return false;
-	}
-	if (!*whole)
-		return true;
-	if ((uint64_t)entry->inner + entry->raw > out->size) {
-		store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it lies outside of its group",
-			   store_hex(&entry->id, hex));
-		return false;
-	}
-	return store_blob_verify(c->s, type, &entry->id, out->data + entry->inner, entry->raw) == 0;
-}
-
 /* Blobs of a header that are looked up at a time. */
 #define TOGETHER 64
 
-/* The blobs that a header names against the index; `pack` may hold their bytes, or be NULL. */
-static void check_blobs(struct check *c, struct store_codec *codec, const struct store_pack *pack,
-			const struct store_buf *header, const uint8_t *bytes, struct store_buf *out)
+/* The blobs that a header names against the index; `bytes`: the pack's, in which all must open, or NULL. False: some did not. */
+static bool check_blobs(struct check *c, struct store_codec *codec, const struct store_pack *pack,
+			const struct store_buf *header, const struct store_buf *bytes, struct store_buf *out)
 {
 	struct store_in in = store_in_of(header->data, header->size);
 	struct store_header_entry entries[TOGETHER];
@@ -122,6 +96,7 @@ static void check_blobs(struct check *c, struct store_codec *codec, const struct
 	struct store_header cursor;
 	char hex[STORE_HEX_BYTES], blob[STORE_HEX_BYTES];
 	bool whole = true; /* the group that `out` has */
+	bool open = true;
 	size_t count;
 
 	store_header_open(&cursor, &in, c->s->version);
@@ -138,11 +113,15 @@ static void check_blobs(struct check *c, struct store_codec *codec, const struct
 			    (!known[i].there || known[i].entry.type != entry->type || known[i].entry.raw != entry->raw))
 				problem_format(c, "blob %.16s of pack %.16s is not in the index, or otherwise",
 					       store_hex(&entry->id, blob), store_hex(&pack->name, hex));
-			if (bytes != NULL && !open_blob(c, codec, entry, bytes, out, &whole))
-				problem_format(c, "%s (in pack %.16s)", store_message(), store_hex(&pack->name, hex));
 			atomic_fetch_add(&c->blobs, 1);
+			if (bytes == NULL || store_blob_open_in(c->s, codec, entry, bytes, out, &whole) == 0)
+				continue;
+			open = false;
+			if (whole || entry->inner == 0) /* of a group that cannot be opened one is enough */
+				problem_format(c, "%s (in pack %.16s)", store_message(), store_hex(&pack->name, hex));
 		}
 	} while (count > 0);
+	return open;
 }
 
 static void check_pack(struct check *c, struct store_codec *codec, const struct store_pack *pack, bool read_data,
@@ -158,23 +137,26 @@ static void check_pack(struct check *c, struct store_codec *codec, const struct 
 			check_blobs(c, codec, pack, header, NULL, out);
 		else if (rc != STORE_E_ABSENT) /* which was told before */
 			problem(c, store_message());
+		atomic_fetch_add(&c->bad_packs, store_pack_header_lost(c->s, rc));
 		return;
 	}
 	rc = store_raw_get(c->s->backend, STORE_PACK, &pack->name, whole);
 	if (rc == STORE_E_ABSENT)
 		return;
 	/* go on after a wrong name: which blobs are damaged is worth knowing */
+	bool good =
+		!store_pack_header_lost(c->s, rc); /* of a site, what could not be read says nothing about the pack */
 	if (rc != 0)
 		problem(c, store_message());
 	atomic_fetch_add(&c->bytes, whole->size);
 	atomic_fetch_add(&c->read_packs, 1);
-	if (whole->size == 0)
-		return;
-	if (store_pack_header(c->s, whole->data, whole->size, what, header) != 0) {
+	if (whole->size > 0 && store_pack_header(c->s, whole->data, whole->size, what, header) != 0) {
 		problem(c, store_message());
-		return;
+		good = false;
+	} else if (whole->size > 0) {
+		good = check_blobs(c, codec, pack, header, whole, out) && good;
 	}
-	check_blobs(c, codec, pack, header, whole->data, out);
+	atomic_fetch_add(&c->bad_packs, !good);
 }
 
 static void *check_some(void *user)
@@ -497,6 +479,7 @@ int store_check(struct store *s, const struct store_check_options *options, stru
 	result->blobs = atomic_load(&c.blobs);
 	result->read_bytes = atomic_load(&c.bytes);
 	result->read_packs = atomic_load(&c.read_packs);
+	result->bad_packs += atomic_load(&c.bad_packs);
 	pthread_mutex_destroy(&c.mutex);
 	return rc;
 }

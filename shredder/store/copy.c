@@ -381,6 +381,8 @@ static int add_entry(struct writing *w, const struct store_node *node, const str
 	struct store_node copy = *node;
 
 	copy.content = *content;
+	if (w->op->to->version < STORE_VERSION_ATIME)
+		copy.flags &= (uint8_t)~STORE_ATIME;
 	store_node_write(&frame->pieces.piece, &copy);
 	return store_piece_ends(frame->pieces.piece.size, node->name, node->name_bytes) ?
 		       store_cutter_piece(&w->cutter, &frame->pieces) :

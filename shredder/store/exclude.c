@@ -127,18 +127,3 @@ void store_excludes_free(struct store_excludes *excludes)
 	free(excludes->patterns);
 	memset(excludes, 0, sizeof(*excludes));
 }
-
-bool store_pattern_matches(const char *pattern, const char *path)
-{
-	const bool anchored = pattern[0] == '/';
-
-	return matches_anywhere(pattern + anchored, anchored, path + (path[0] == '/'), 0);
-}
-
-bool store_patterns_match(const char *const *patterns, size_t count, const char *path)
-{
-	for (size_t i = 0; i < count; i++)
-		if (store_pattern_matches(patterns[i], path))
-			return true;
-	return false;
-}

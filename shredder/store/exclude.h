@@ -18,11 +18,8 @@ struct store_excludes {
 void store_exclude_add(struct store_excludes *excludes, const char *line);
 /* The same, with letters (of ASCII) of either case alike. */
 void store_exclude_add_folded(struct store_excludes *excludes, const char *line);
+/* What the last pattern that matches says; false: none does. Also of patterns that are looked for. */
 bool store_excluded(const struct store_excludes *excludes, const char *path, bool directory);
 void store_excludes_free(struct store_excludes *excludes);
-/* The same without "!": does one pattern match? */
-bool store_pattern_matches(const char *pattern, const char *path);
-/* Does one of them? */
-bool store_patterns_match(const char *const *patterns, size_t count, const char *path);
 
 #endif

@@ -295,11 +295,6 @@ struct known {
 	void *user;
 };
 
-static int by_id(const void *a, const void *b)
-{
-	return memcmp(a, b, STORE_ID_BYTES);
-}
-
 /* The records of one index file. */
 static int tell_known(struct known *k, const struct store_buf *body)
 {
@@ -320,7 +315,7 @@ static int tell_known(struct known *k, const struct store_buf *body)
 			break;
 		record.size = (size_t)(in.at - record.data);
 		const struct store_id *found =
-			(const struct store_id *)bsearch(name, k->names, k->count, sizeof(*k->names), by_id);
+			(const struct store_id *)bsearch(name, k->names, k->count, sizeof(*k->names), store_id_order);
 		if (found == NULL || k->told[found - k->names])
 			continue;
 		k->told[found - k->names] = true;
@@ -400,7 +395,7 @@ static int add_lost(struct rewriting *r)
 
 	if (r->lost_count == 0)
 		return 0;
-	qsort(r->lost, r->lost_count, sizeof(*r->lost), by_id);
+	qsort(r->lost, r->lost_count, sizeof(*r->lost), store_id_order);
 	rc = store_index_known(r->s, r->lost, r->lost_count, add_known_record, r);
 	return rc != 0 || r->known == r->lost_count ? rc : store_fail(STORE_E_DAMAGED, "%s", r->text);
 }

@@ -3,6 +3,8 @@
  * Locks: FORMAT.md, section 9. Write one, then look: of two that come at the same time at least one sees the other, and
  * maybe both give up, which is safe. A thread writes a new one every 5 minutes and removes the old one after that, so there is
  * always one.
+ *
+ * A process that is told to end gives back what it has (store_locks_end()): otherwise other hosts would wait for it, who cannot know that it is gone.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +15,7 @@
 
 #include "base/clock_host.h"
 #include "store/backend.h"
+#include "store/gate.h"
 
 #define REFRESH_NS (UINT64_C(300) * 1000000000)
 #define STALE_SECONDS (30 * 60)
@@ -21,13 +24,20 @@
 struct store_lock {
 	struct store *s;
 	bool exclusive;
-	struct store_id name;
+	struct store_id name, next; /* next: zeros, or what takes its place at the moment */
 	pthread_t keeper;
 	bool keeper_runs;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	bool stopping;
+	struct store_lock *other; /* of `live` */
 };
+
+/* All of this process. */
+static pthread_mutex_t live_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct store_lock *live;
+/* What a change that has begun may take when the process is told to end: that of a file is far below it, that of a request may not be. */
+#define ENDING_NS (UINT64_C(10) * 1000000000)
 
 struct body {
 	struct store_lock_info info;
@@ -196,14 +206,30 @@ static void *keep(void *user)
 		pthread_mutex_unlock(&lock->mutex);
 		struct store_id next;
 		const int rc = write_lock(lock->s, lock->exclusive, &next);
-		if (rc == 0)
-			lock->s->backend->ops->remove(lock->s->backend, STORE_LOCK, &lock->name);
 		pthread_mutex_lock(&lock->mutex);
-		if (rc == 0) /* else the old one stays; the next round tries again */
-			lock->name = next;
+		if (rc != 0) /* the old one stays; the next round tries again */
+			continue;
+		lock->next = next;
+		pthread_mutex_unlock(&lock->mutex);
+		lock->s->backend->ops->remove(lock->s->backend, STORE_LOCK, &lock->name);
+		pthread_mutex_lock(&lock->mutex);
+		lock->name = next;
+		memset(&lock->next, 0, sizeof(lock->next));
 	}
 	pthread_mutex_unlock(&lock->mutex);
 	return NULL;
+}
+
+/* Of `live`. */
+static void take_out(struct store_lock *lock)
+{
+	struct store_lock **at = &live;
+
+	pthread_mutex_lock(&live_mutex);
+	while (*at != lock)
+		at = &(*at)->other;
+	*at = lock->other;
+	pthread_mutex_unlock(&live_mutex);
 }
 
 int store_lock(struct store *s, bool exclusive)
@@ -218,22 +244,25 @@ int store_lock(struct store *s, bool exclusive)
 		free(lock);
 		return rc;
 	}
-	rc = look_around(s, exclusive, &lock->name);
-	if (rc != 0) {
-		char text[STORE_TEXT_BYTES];
-
-		snprintf(text, sizeof(text), "%s", store_message());
-		s->backend->ops->remove(s->backend, STORE_LOCK, &lock->name);
-		free(lock);
-		return store_fail(rc, "%s", text);
-	}
 	pthread_mutex_init(&lock->mutex, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&lock->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
-	lock->keeper_runs = pthread_create(&lock->keeper, NULL, keep, lock) == 0;
+	pthread_mutex_lock(&live_mutex);
+	lock->other = live;
+	live = lock;
+	pthread_mutex_unlock(&live_mutex);
 	s->lock = lock;
+	rc = look_around(s, exclusive, &lock->name);
+	if (rc != 0) {
+		char text[STORE_TEXT_BYTES];
+
+		snprintf(text, sizeof(text), "%s", store_message());
+		store_unlock(s);
+		return store_fail(rc, "%s", text);
+	}
+	lock->keeper_runs = pthread_create(&lock->keeper, NULL, keep, lock) == 0;
 	return 0;
 }
 
@@ -250,10 +279,30 @@ void store_unlock(struct store *s)
 	if (lock->keeper_runs)
 		pthread_join(lock->keeper, NULL);
 	s->backend->ops->remove(s->backend, STORE_LOCK, &lock->name);
+	take_out(lock);
 	pthread_cond_destroy(&lock->changed);
 	pthread_mutex_destroy(&lock->mutex);
 	free(lock);
 	s->lock = NULL;
+}
+
+void store_locks_end(void)
+{
+	const struct store_id none = {{0}};
+
+	if (!store_gate_close(ENDING_NS))
+		return;
+	pthread_mutex_lock(&live_mutex);
+	for (struct store_lock *lock = live; lock != NULL; lock = lock->other) {
+		struct store_backend *backend = lock->s->backend;
+
+		pthread_mutex_lock(&lock->mutex);
+		backend->ops->remove(backend, STORE_LOCK, &lock->name);
+		if (!store_id_equal(&lock->next, &none))
+			backend->ops->remove(backend, STORE_LOCK, &lock->next);
+		pthread_mutex_unlock(&lock->mutex);
+	}
+	pthread_mutex_unlock(&live_mutex);
 }
 
 int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *left)

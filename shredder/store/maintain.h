@@ -26,6 +26,7 @@ struct store_check_result {
 	uint64_t problems;
 	uint64_t packs, blobs, snapshots, trees;
 	uint64_t read_packs;	/* as a whole */
+	uint64_t bad_packs;	/* missing or damaged, as far as they were looked at */
 	uint64_t unknown_packs; /* that no index file names: of a backup that did not finish */
 	uint64_t read_bytes;
 	uint64_t mended; /* packs */
@@ -54,7 +55,9 @@ static inline bool store_policy_empty(const struct store_policy *p)
 
 /* ---- prune */
 struct store_prune_options {
-	double max_unused; /* share of what is kept that may stay unused in packs that have both, 0 to 1 */
+	double max_unused;	   /* share of what is kept that may stay unused in packs that have both */
+	uint64_t max_unused_bytes; /* above 0: so many bytes instead */
+	uint64_t max_repack_bytes; /* above 0: no more is moved; the next prune goes on */
 	bool dry_run;
 	int level; /* of groups that are made again */
 	void (*progress)(void *user, uint64_t done, uint64_t total);
@@ -66,6 +69,30 @@ struct store_prune_result {
 };
 /* The lock is exclusive. Loads the index itself. Changes nothing when something that a snapshot needs is missing. */
 int store_prune(struct store *s, const struct store_prune_options *options, struct store_prune_result *result);
+
+/* ---- packs with damaged blobs */
+struct store_salvage_options {
+	const struct store_id *packs; /* these alone are looked at, and given up where they cannot be read */
+	size_t packs_count;	      /* 0: all are looked at, and what cannot be read stays */
+	bool dry_run;
+	uint32_t threads;				/* 0: one a processor */
+	int level;					/* of groups that are made again */
+	void (*told)(void *user, const char *sentence); /* about a pack; by any thread, one at a time */
+	void (*progress)(void *user, uint64_t done, uint64_t total);
+	void *user;
+};
+struct store_salvage_result {
+	uint64_t read_packs, read_bytes;
+	uint64_t damaged_packs, missing_packs; /* which have left the index, and the repository */
+	uint64_t mendable_packs, unread_packs; /* which stay */
+	uint64_t moved_blobs,
+		lost_blobs; /* of those that went; in a dry run what another pack has as well may count as lost */
+};
+/*
+ * Blobs of damaged packs that can be opened go into new packs; what is lost leaves the index, so that the next backup stores it again. The lock is
+ * exclusive. Loads the index itself, and leaves it as it is then.
+ */
+int store_salvage(struct store *s, const struct store_salvage_options *options, struct store_salvage_result *result);
 
 /* ---- parity of a repository that is there */
 struct store_parity_change {

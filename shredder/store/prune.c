@@ -12,6 +12,7 @@
 #include "store/maintain.h"
 #include "store/marks.h"
 #include "store/packer.h"
+#include "store/replace.h"
 
 /* --------------------------------------------------------------------------------------------------------- policy */
 
@@ -205,34 +206,13 @@ static int repack(struct store *s, const struct store_marks *marks, uint64_t blo
 	return rc;
 }
 
-/* Removes all files of a kind but those named. */
-static int remove_others(struct store *s, enum store_kind kind, const struct store_listed *old, size_t old_count,
-			 const struct store_id *stay, size_t stay_count)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < old_count && rc == 0; i++) {
-		bool stays = false;
-
-		for (size_t k = 0; k < stay_count && !stays; k++)
-			stays = store_id_equal(&old[i].name, &stay[k]);
-		if (!stays)
-			rc = s->backend->ops->remove(s->backend, kind, &old[i].name);
-	}
-	return rc;
-}
-
-static int by_id(const void *a, const void *b)
-{
-	return memcmp(a, b, STORE_ID_BYTES);
-}
-
 /* Packs that are in no index file: of backups that did not finish; nobody works now, the lock is exclusive. */
 static void count_unknown(const struct store_listed *packs, size_t count, const struct store_id *known,
 			  size_t known_count, struct store_prune_result *result)
 {
 	for (size_t i = 0; i < count; i++)
-		if (known_count == 0 || bsearch(&packs[i].name, known, known_count, STORE_ID_BYTES, by_id) == NULL) {
+		if (known_count == 0 ||
+		    bsearch(&packs[i].name, known, known_count, STORE_ID_BYTES, store_id_order) == NULL) {
 			result->removed_packs++;
 			result->removed_bytes += packs[i].bytes;
 		}
@@ -246,9 +226,9 @@ static int check_there(struct store *s, uint32_t known, const struct store_liste
 	for (uint32_t i = 0; i < known; i++) {
 		const struct store_pack pack = store_pack_at(s, i);
 		const struct store_listed *found =
-			count == 0 ?
-				NULL :
-				(const struct store_listed *)bsearch(&pack.name, packs, count, sizeof(*packs), by_id);
+			count == 0 ? NULL :
+				     (const struct store_listed *)bsearch(&pack.name, packs, count, sizeof(*packs),
+									  store_id_order);
 
 		if (found == NULL || found->bytes != pack.bytes)
 			return store_fail(
@@ -283,8 +263,8 @@ static void count_blob(void *user, uint32_t number, const struct store_entry *en
 }
 
 /* Which packs stay. */
-static int choose(struct store *s, const struct store_marks *marks, uint32_t packs, double max_unused, bool *keep,
-		  struct store_prune_result *result)
+static int choose(struct store *s, const struct store_marks *marks, uint32_t packs,
+		  const struct store_prune_options *options, bool *keep, struct store_prune_result *result)
 {
 	struct pack_use *use = (struct pack_use *)store_alloc((packs + 1) * sizeof(*use));
 	struct choosing choosing = {.marks = marks, .use = use, .result = result};
@@ -294,7 +274,8 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 		use[i].pack = i;
 	const int rc = store_index_shares(s, count_blob, &choosing);
 	/* a pack whose blobs all lie elsewhere too has neither */
-	allowed = max_unused * (double)result->used_bytes;
+	allowed = options->max_unused_bytes > 0 ? (double)options->max_unused_bytes :
+						  options->max_unused * (double)result->used_bytes;
 	result->left_unused_bytes = 0;
 	for (uint32_t i = 0; i < packs; i++)
 		if (use[i].used_blobs > 0)
@@ -307,7 +288,9 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 		if (use[i].used_blobs == 0) {
 			result->removed_packs++;
 			result->removed_bytes += pack.bytes;
-		} else if (use[i].unused > 0 && (double)result->left_unused_bytes > allowed) {
+		} else if (use[i].unused > 0 && (double)result->left_unused_bytes > allowed &&
+			   (options->max_repack_bytes == 0 ||
+			    result->repacked_bytes + use[i].used <= options->max_repack_bytes)) {
 			keep[use[i].pack] = false;
 			result->left_unused_bytes -= use[i].unused;
 			result->repacked_packs++;
@@ -316,46 +299,6 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 		}
 	}
 	free(use);
-	return rc;
-}
-
-/*
- * The new index, then away with the old one, then with the packs that it does not name. A pack that was written now may have an old number:
- * without encryption a prune that was cut off and is run again makes the same bytes.
- */
-static int replace(struct store *s, const bool *keep, uint32_t packs, const struct store_listed *old_packs,
-		   size_t old_count)
-{
-	const uint32_t all = store_pack_count(s);
-	bool *stays = (bool *)store_alloc(all + 1);
-	struct store_id *names = NULL, *pack_names = (struct store_id *)store_alloc((all + 1) * sizeof(*pack_names));
-	struct store_listed *old_index = NULL;
-	size_t names_count = 0, old_index_count = 0, pack_count = 0;
-	int rc = store_list_all(s->backend, STORE_INDEX, &old_index, &old_index_count);
-
-	for (uint32_t i = 0; i < all; i++) {
-		const struct store_pack pack = store_pack_at(s, i);
-
-		stays[i] = i >= packs || keep[i] || pack.written;
-		if (stays[i])
-			pack_names[pack_count++] = pack.name;
-	}
-	if (rc == 0)
-		rc = store_index_rewrite(s, stays, &names, &names_count);
-	if (rc == 0)
-		rc = remove_others(s, STORE_INDEX, old_index, old_index_count, names, names_count);
-	if (rc == 0) /* an old index that a crash brings back would name packs that are gone */
-		rc = s->backend->ops->settle(s->backend, STORE_INDEX);
-	if (pack_count > 1)
-		qsort(pack_names, pack_count, STORE_ID_BYTES, by_id);
-	for (size_t i = 0; i < old_count && rc == 0; i++)
-		if (pack_count == 0 ||
-		    bsearch(&old_packs[i].name, pack_names, pack_count, STORE_ID_BYTES, by_id) == NULL)
-			rc = s->backend->ops->remove(s->backend, STORE_PACK, &old_packs[i].name);
-	free(stays);
-	free(names);
-	free(pack_names);
-	free(old_index);
 	return rc;
 }
 
@@ -395,14 +338,14 @@ int store_prune(struct store *s, const struct store_prune_options *options, stru
 		for (uint32_t i = 0; i < known; i++)
 			names[i] = store_pack_at(s, i).name;
 		if (known > 1)
-			qsort(names, known, STORE_ID_BYTES, by_id);
-		rc = choose(s, &marks, known, options->max_unused, keep, result);
+			qsort(names, known, STORE_ID_BYTES, store_id_order);
+		rc = choose(s, &marks, known, options, keep, result);
 		count_unknown(packs, count, names, known, result);
 	}
 	if (rc == 0 && !options->dry_run && result->repacked_packs > 0)
 		rc = repack(s, &marks, blobs, keep, options, result);
 	if (rc == 0 && !options->dry_run && (result->removed_packs > 0 || result->repacked_packs > 0))
-		rc = replace(s, keep, known, packs, count);
+		rc = store_packs_replace(s, keep, known, packs, count);
 	if (rc == 0 && !options->dry_run)
 		rc = s->backend->ops->clean(s->backend);
 	store_marks_end(&marks);

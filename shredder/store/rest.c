@@ -210,6 +210,23 @@ void store_rest_print(struct store_buf *out, const struct store_listed *names, s
 	store_buf_add(out, "]", 1);
 }
 
+bool store_rest_number(const char **text, uint64_t *number)
+{
+	const char *at = *text;
+
+	*number = 0;
+	for (; *at >= '0' && *at <= '9'; at++) {
+		const uint64_t digit = (uint64_t)(*at - '0');
+
+		if (*number > (UINT64_MAX - digit) / 10)
+			return false;
+		*number = *number * 10 + digit;
+	}
+	const bool some = at != *text;
+	*text = at;
+	return some;
+}
+
 char *store_rest_shown(const char *path)
 {
 	const char *scheme = strstr(path, "://");

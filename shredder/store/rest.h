@@ -29,6 +29,8 @@ int store_rest_list_end(const struct store_rest_list *list, store_list_fn *each,
 void store_rest_list_reset(struct store_rest_list *list);
 void store_rest_list_free(struct store_rest_list *list);
 void store_rest_print(struct store_buf *out, const struct store_listed *names, size_t count);
+/* Digits at *text, which goes behind them; neither a sign nor anything before them. False: there are none, or it is a larger number. */
+bool store_rest_number(const char **text, uint64_t *number);
 /* A copy of an address without the password in it. */
 char *store_rest_shown(const char *path);
 

@@ -7,8 +7,10 @@
  * Every name is opened relative to the descriptor of its directory, with O_NOFOLLOW: a link that somebody puts into the target,
  * or that the snapshot itself has, is never followed, and names have no slashes (tree.c).
  *
+ * Further names of a file wait until its contents are there, and are not made where that failed.
+ *
  * A device that is written has a folder without a descriptor: it lies in nothing that is restored, keeps its owner, mode and times, and
- * is not removed when its contents are not complete.
+ * is not removed when its contents are not complete. It has one round.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,48 +26,31 @@
 #include "store/device.h"
 #include "store/pool.h"
 #include "store/restore_parts.h"
-#include "store/restore_write.h"
 
 #define JOBS_MAX 256
-/* Chunks that one job writes at most: files larger than that are several workers'. */
-#define JOB_BYTES (16 * G4_MIB)
 #define LINK_ROWS 65536
-
-/* A file under way. */
-struct file {
-	struct restore_folder *folder;
-	struct store_target target;
-	struct store_buf entry;
-	struct store_node node;
-	char name[STORE_NAME_MAX + 1];
-	bool compare; /* its old content may be right */
-	atomic_uint jobs;
-	atomic_bool failed;
+/* A further name of a file that is under way. */
+struct waiting {
+	struct restore_folder *folder; /* used */
+	char *name;
+	struct waiting *next;
 };
 
-struct job {
-	struct file *file;
-	struct store_in parts; /* from here on */
-	uint64_t offset, count;
-};
+enum link_state { LINK_PENDING, LINK_MADE, LINK_FAILED };
 
-/* The first name of a file with several. */
+/* The first name of a file with several. op->links guards the last three. */
 struct restore_linked {
-	uint64_t device, inode;
+	uint64_t device, inode, size;
+	uint8_t type;
 	struct restore_folder *folder; /* used until the end */
 	char *name;
+	enum link_state state;
+	struct waiting *waiting;
 	struct restore_linked *next;
 };
 
-struct worker {
-	struct restore *op;
-	struct store_codec codec;
-	struct store_buf blob, old;
-	struct store_run run;
-};
-
 /* Gives a folder back; the last user sets what it should be and goes on with its parent. */
-static void leave(struct restore *op, struct restore_folder *folder)
+void restore_leave(struct restore *op, struct restore_folder *folder)
 {
 	while (folder != NULL && atomic_fetch_sub(&folder->users, 1) == 1) {
 		struct restore_folder *parent = folder->parent;
@@ -86,163 +71,6 @@ static void leave(struct restore *op, struct restore_folder *folder)
 	}
 }
 
-/* ---------------------------------------------------------------------------------------------------------- files */
-
-static bool on_device(const struct file *file)
-{
-	return file->folder->fd < 0;
-}
-
-static void end_file(struct restore *op, struct file *file)
-{
-	if (atomic_fetch_sub(&file->jobs, 1) != 1)
-		return;
-	if (!atomic_load(&file->failed)) {
-		if (!on_device(file))
-			restore_set_open(op, file->folder, file->name, file->target.fd, &file->node);
-		else if (fsync(file->target.fd) != 0)
-			restore_note_errno(op, file->folder, file->name, "writing");
-		if (close(file->target.fd) != 0)
-			restore_note_errno(op, file->folder, file->name, "closing");
-		atomic_fetch_add(&op->files, 1);
-	} else {
-		close(file->target.fd);
-	}
-	if (file->target.direct_fd >= 0)
-		close(file->target.direct_fd);
-	leave(op, file->folder);
-	store_buf_free(&file->entry);
-	free(file);
-}
-
-/* True when the bytes that are there already are the chunk's: then it is not even fetched. */
-static bool part_there(struct worker *w, const struct file *file, const struct store_part *part, uint64_t offset)
-{
-	uint8_t digest[32];
-	struct store_id id;
-
-	w->old.size = 0;
-	if (!file->compare || !store_read_at(file->target.fd, &w->old, part->bytes, offset))
-		return false;
-	store_digest(w->old.data, part->bytes, digest);
-	store_name_blob(w->op->s, STORE_DATA, digest, &id);
-	return store_id_equal(&id, &part->id);
-}
-
-/* A hole: a new file has one there; in an old one it is made, or where that cannot be, what is no zero becomes one. */
-static int restore_hole(struct worker *w, const struct file *file, uint64_t bytes, uint64_t offset)
-{
-	if (!file->compare ||
-	    fallocate(file->target.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
-		return 0;
-	if (errno != EOPNOTSUPP && !(errno == EINVAL && on_device(file))) /* EINVAL: a part of a device's block */
-		return -1;
-	for (uint64_t done = 0; done < bytes; done += G4_MIB) {
-		const uint64_t now = g4_min64(G4_MIB, bytes - done);
-
-		w->old.size = 0;
-		if (!store_read_at(file->target.fd, &w->old, now, offset + done))
-			return -1;
-		if (store_device_zeros(w->old.data, now))
-			continue;
-		memset(w->old.data, 0, now);
-		if (store_write_at(file->target.fd, w->old.data, now, offset + done) != 0)
-			return -1;
-		atomic_fetch_add(&w->op->written, now);
-	}
-	return 0;
-}
-
-static bool restore_part(struct worker *w, struct file *file, const struct store_part *part, uint64_t offset)
-{
-	struct restore *op = w->op;
-
-	if (part->hole) {
-		if (restore_hole(w, file, part->bytes, offset) == 0)
-			return true;
-		restore_note_errno(op, file->folder, file->name, "writing");
-		return false;
-	}
-	if (part_there(w, file, part, offset))
-		return true;
-	int rc = store_blob_get(op->s, &w->codec, STORE_DATA, &part->id, &w->blob);
-	if (rc == 0 && w->blob.size != part->bytes)
-		rc = store_fail(STORE_E_DAMAGED, "a chunk does not have the size that its file says");
-	if (rc != 0) {
-		restore_note(op, file->folder, file->name, store_message());
-		return false;
-	}
-	if ((file->target.direct_fd >= 0 ? store_run_add(&file->target, &w->run, w->blob.data, w->blob.size, offset) :
-					   store_write_at(file->target.fd, w->blob.data, w->blob.size, offset)) != 0) {
-		restore_note_errno(op, file->folder, file->name, "writing");
-		return false;
-	}
-	atomic_fetch_add(&op->written, w->blob.size);
-	return true;
-}
-
-static void do_job(void *member, void *user)
-{
-	struct worker *w = (struct worker *)member;
-	struct job *job = (struct job *)user;
-	struct file *file = job->file;
-	struct store_part part;
-	bool written = true;
-
-	for (uint64_t i = 0; i < job->count && written && !atomic_load(&file->failed); i++) {
-		store_part_next(&job->parts, &part);
-		written = restore_part(w, file, &part, job->offset);
-		job->offset += part.bytes;
-		atomic_fetch_add(&w->op->bytes, written ? part.bytes : 0);
-	}
-	if (written && store_run_end(&file->target, &w->run) != 0) {
-		restore_note_errno(w->op, file->folder, file->name, "writing");
-		written = false;
-	}
-	w->run.bytes = 0;
-	/* nothing half right is left under the name */
-	if (!written && !atomic_exchange(&file->failed, true) && !on_device(file))
-		unlinkat(file->folder->fd, file->name, 0);
-	end_file(w->op, file);
-}
-
-/* Hands the parts out in jobs; one even where there are none, which ends the file. */
-static void add_jobs(struct restore *op, struct file *file)
-{
-	struct store_in in = store_content_in(&file->node.content);
-	struct job job = {.file = file, .parts = in};
-	uint64_t at = 0, bytes = 0, blocks = 0;
-	struct store_part part;
-
-	while (in.at != in.end && store_part_next(&in, &part)) {
-		if (part.hole) {
-			store_make_blocks(&file->target, blocks, at);
-			blocks = at + part.bytes;
-		}
-		at += part.bytes;
-	}
-	store_make_blocks(&file->target, blocks, at);
-	in = job.parts;
-	at = 0;
-	atomic_store(&file->jobs, 1); /* ours */
-	while (in.at != in.end && store_part_next(&in, &part)) {
-		at += part.bytes;
-		bytes += part.hole ? 0 : part.bytes;
-		job.count++;
-		if (bytes < JOB_BYTES || in.at == in.end)
-			continue;
-		atomic_fetch_add(&file->jobs, 1);
-		store_pool_add(op->pool, &job);
-		job = (struct job){.file = file, .parts = in, .offset = at};
-		bytes = 0;
-	}
-	if (job.count > 0) {
-		atomic_fetch_add(&file->jobs, 1);
-		store_pool_add(op->pool, &job);
-	}
-	end_file(op, file);
-}
-
 /* Removes what is in the way of `name`, unless it is a directory or `keep` says that it can stay. -1 and errno. */
 static int clear_way(const struct restore_folder *folder, const char *name, bool (*keep)(const struct stat *st))
 {
@@ -255,96 +83,7 @@ static int clear_way(const struct restore_folder *folder, const char *name, bool
 	return unlinkat(folder->fd, name, 0);
 }
 
-/* Another name of the file, outside of what is restored, must not change with it. */
-static bool keep_file(const struct stat *st)
-{
-	return S_ISREG(st->st_mode) && st->st_nlink == 1;
-}
-
-/* The one part of a small file gives it its size. */
-static bool size_follows(const struct store_node *node)
-{
-	struct store_in in = store_content_in(&node->content);
-	struct store_part part;
-
-	return node->size == 0 || (node->content.count == 1 && store_part_next(&in, &part) && !part.hole);
-}
-
-/* A file that gets `fd`; `compare`: it may have had content; `same`: it has the right one. */
-static void add_file(struct restore *op, struct restore_folder *folder, const struct store_node *node, const char *name,
-		     int fd, bool compare, bool same)
-{
-	struct file *file = (struct file *)store_alloc(sizeof(*file));
-
-	file->folder = folder;
-	file->target.fd = fd;
-	file->target.direct_fd = compare ? -1 : store_open_direct(folder->fd, name, fd, node->size);
-	file->compare = compare;
-	snprintf(file->name, sizeof(file->name), "%s", name);
-	store_buf_add(&file->entry, node->raw, node->raw_bytes);
-	struct store_in in = store_in_of(file->entry.data, file->entry.size);
-	store_node_read(&in, &file->node);
-	if (same)
-		file->node.content = (struct store_content){0};
-	atomic_fetch_add(&folder->users, 1);
-	add_jobs(op, file);
-}
-
-/* Above 0: what the snapshot has is newer; below: older. */
-static int newer(const struct store_node *node, const struct stat *st)
-{
-	const struct timespec *there = &st->st_mtim;
-
-	if (node->mtime.seconds != there->tv_sec)
-		return node->mtime.seconds > there->tv_sec ? 1 : -1;
-	return (node->mtime.ns > (uint32_t)there->tv_nsec) - (node->mtime.ns < (uint32_t)there->tv_nsec);
-}
-
-static void restore_file(struct restore *op, struct restore_folder *folder, const struct store_node *node,
-			 const char *name)
-{
-	struct stat st;
-
-	if (folder->fresh && size_follows(node)) {
-		const int made = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-		if (made >= 0) {
-			add_file(op, folder, node, name, made, false, false);
-			return;
-		}
-	}
-	if (clear_way(folder, name, keep_file) != 0) {
-		restore_note_errno(op, folder, name, "removing what is in the way");
-		return;
-	}
-	int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	/* one that has come into the way since, or has got another name: that must not change with it */
-	const bool linked = fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink > 1;
-	if (linked)
-		close(fd);
-	/* or a file without write permission */
-	if ((linked || (fd < 0 && errno == EACCES)) && unlinkat(folder->fd, name, 0) == 0)
-		fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-		restore_note_errno(op, folder, name, "making the file");
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	const bool same = op->options->overwrite == STORE_OVERWRITE_IF_CHANGED && st.st_size > 0 &&
-			  (uint64_t)st.st_size == node->size && newer(node, &st) == 0;
-	if (!same && ftruncate(fd, (off_t)node->size) != 0) {
-		restore_note_errno(op, folder, name, "setting the size");
-		close(fd);
-		unlinkat(folder->fd, name, 0);
-		return;
-	}
-	add_file(op, folder, node, name, fd, st.st_size > 0, same);
-}
-
-/* --------------------------------------------------------------------------------------------------- other things */
-
-static struct restore_linked *find_linked(struct restore *op, const struct store_node *node)
+struct restore_linked *restore_find_linked(struct restore *op, const struct store_node *node)
 {
 	struct restore_linked *at = op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
 
@@ -353,34 +92,96 @@ static struct restore_linked *find_linked(struct restore *op, const struct store
 	return at;
 }
 
-static void add_linked(struct restore *op, struct restore_folder *folder, const struct store_node *node,
-		       const char *name)
+/* Above 0: what the snapshot has is newer; below: older. */
+int restore_newer(const struct store_node *node, const struct stat *st)
+{
+	const struct timespec *there = &st->st_mtim;
+
+	if (node->mtime.seconds != there->tv_sec)
+		return node->mtime.seconds > there->tv_sec ? 1 : -1;
+	return (node->mtime.ns > (uint32_t)there->tv_nsec) - (node->mtime.ns < (uint32_t)there->tv_nsec);
+}
+
+/* --------------------------------------------------------------------------------------------------- other things */
+
+static struct restore_linked *add_linked(struct restore *op, struct restore_folder *folder,
+					 const struct store_node *node, const char *name)
 {
 	struct restore_linked *linked = (struct restore_linked *)store_alloc(sizeof(*linked));
 	struct restore_linked **row = &op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
 
 	linked->device = node->device;
 	linked->inode = node->inode;
+	linked->size = node->size;
+	linked->type = node->type;
 	linked->folder = folder;
 	linked->name = store_strdup(name);
 	linked->next = *row;
 	*row = linked;
 	atomic_fetch_add(&folder->users, 1);
+	return linked;
 }
 
-static void restore_linked(struct restore *op, struct restore_folder *folder, const struct restore_linked *first,
-			   const struct store_node *node, const char *name)
+/* A further name, when it is known what became of the first one. */
+static void make_linked(struct restore *op, const struct restore_linked *first, struct restore_folder *folder,
+			const char *name, bool made)
 {
-	if (clear_way(folder, name, NULL) != 0) {
+	struct stat st, other;
+	const bool there = fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	const bool right = made && there && fstatat(first->folder->fd, first->name, &other, AT_SYMLINK_NOFOLLOW) == 0 &&
+			   st.st_dev == other.st_dev && st.st_ino == other.st_ino;
+
+	if (!made) {
+		restore_note(op, folder, name,
+			     there ? "it is another name of a file that could not be restored; it is kept as it was" :
+				     "it is another name of a file that could not be restored; it is left out");
+		return;
+	}
+	if (!right && clear_way(folder, name, NULL) != 0) {
 		restore_note_errno(op, folder, name, "removing what is in the way");
 		return;
 	}
-	if (linkat(first->folder->fd, first->name, folder->fd, name, 0) != 0) {
+	if (!right && linkat(first->folder->fd, first->name, folder->fd, name, 0) != 0) {
 		restore_note_errno(op, folder, name, "making the link");
 		return;
 	}
-	atomic_fetch_add(node->type == STORE_NODE_FILE ? &op->files : &op->others, 1);
-	atomic_fetch_add(&op->bytes, node->size);
+	atomic_fetch_add(first->type == STORE_NODE_FILE ? &op->files : &op->others, 1);
+	atomic_fetch_add(&op->bytes, first->size);
+}
+
+void restore_end_linked(struct restore *op, struct restore_linked *linked, bool made)
+{
+	pthread_mutex_lock(&op->links);
+	struct waiting *waiting = linked->waiting;
+	linked->waiting = NULL;
+	linked->state = made ? LINK_MADE : LINK_FAILED;
+	pthread_mutex_unlock(&op->links);
+	while (waiting != NULL) {
+		struct waiting *next = waiting->next;
+
+		make_linked(op, linked, waiting->folder, waiting->name, made);
+		restore_leave(op, waiting->folder);
+		free(waiting->name);
+		free(waiting);
+		waiting = next;
+	}
+}
+
+static void restore_linked(struct restore *op, struct restore_folder *folder, struct restore_linked *first,
+			   const char *name)
+{
+	pthread_mutex_lock(&op->links);
+	const enum link_state state = first->state;
+	if (state == LINK_PENDING) {
+		struct waiting *waiting = (struct waiting *)store_alloc(sizeof(*waiting));
+
+		atomic_fetch_add(&folder->users, 1);
+		*waiting = (struct waiting){folder, store_strdup(name), first->waiting};
+		first->waiting = waiting;
+	}
+	pthread_mutex_unlock(&op->links);
+	if (state != LINK_PENDING)
+		make_linked(op, first, folder, name, state == LINK_MADE);
 }
 
 static int make_other(struct restore_folder *folder, const struct store_node *node, const char *name)
@@ -404,19 +205,20 @@ static int make_other(struct restore_folder *folder, const struct store_node *no
 	}
 }
 
-static void restore_other(struct restore *op, struct restore_folder *folder, const struct store_node *node,
+static bool restore_other(struct restore *op, struct restore_folder *folder, const struct store_node *node,
 			  const char *name)
 {
 	if (clear_way(folder, name, NULL) != 0) {
 		restore_note_errno(op, folder, name, "removing what is in the way");
-		return;
+		return false;
 	}
 	if (make_other(folder, node, name) != 0) {
 		restore_note_errno(op, folder, name, "making it");
-		return;
+		return false;
 	}
 	restore_set_closed(op, folder, name, node);
 	atomic_fetch_add(&op->others, 1);
+	return true;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- walk */
@@ -466,7 +268,8 @@ static bool stays(struct restore *op, const struct store_node *node, const struc
 {
 	const enum store_overwrite overwrite = op->options->overwrite;
 
-	if (overwrite != STORE_OVERWRITE_NEVER && (overwrite != STORE_OVERWRITE_IF_NEWER || newer(node, st) > 0))
+	if (overwrite != STORE_OVERWRITE_NEVER &&
+	    (overwrite != STORE_OVERWRITE_IF_NEWER || restore_newer(node, st) > 0))
 		return false;
 	atomic_fetch_add(&op->kept, 1);
 	return true;
@@ -596,19 +399,22 @@ static void visit(struct walk *walk, const struct store_node *node)
 		count_only(op, node);
 		return;
 	}
+	struct restore_linked *linked = NULL;
 	if (node->flags & STORE_LINKED) {
-		const struct restore_linked *first = find_linked(op, node);
-
-		if (first != NULL) {
-			restore_linked(op, folder, first, node, name);
+		linked = restore_find_linked(op, node);
+		if (linked != NULL) {
+			restore_linked(op, folder, linked, name);
 			return;
 		}
-		add_linked(op, folder, node, name);
+		linked = add_linked(op, folder, node, name);
 	}
-	if (node->type == STORE_NODE_FILE)
+	if (node->type == STORE_NODE_FILE) {
 		restore_file(op, folder, node, name);
-	else
-		restore_other(op, folder, node, name);
+		return;
+	}
+	const bool made = restore_other(op, folder, node, name);
+	if (linked != NULL)
+		restore_end_linked(op, linked, made);
 }
 
 static void report_progress(struct restore *op, struct store_restore_stats *stats)
@@ -673,7 +479,7 @@ static void walk_tree(struct walk *walk, struct store_restore_stats *stats)
 		store_buf_free(&frame->entry);
 		free(frame->path);
 		walk->depth--;
-		leave(op, folder);
+		restore_leave(op, folder);
 	}
 	free(walk->frames);
 }
@@ -684,7 +490,7 @@ static void free_linked(struct restore *op)
 		while (op->linked[i] != NULL) {
 			struct restore_linked *next = op->linked[i]->next;
 
-			leave(op, op->linked[i]->folder);
+			restore_leave(op, op->linked[i]->folder);
 			free(op->linked[i]->name);
 			free(op->linked[i]);
 			op->linked[i] = next;
@@ -706,9 +512,9 @@ static int begin_device(struct restore *op, struct restore_folder *folder, const
 		count_only(op, node);
 		close(fd);
 	} else {
-		add_file(op, folder, node, name != NULL ? name + 1 : path, fd, true, false);
+		restore_onto(op, folder, node, name != NULL ? name + 1 : path, fd);
 	}
-	leave(op, folder);
+	restore_leave(op, folder);
 	return 0;
 }
 
@@ -733,9 +539,9 @@ static int begin(struct walk *walk, const struct store_snapshot *snapshot, struc
 		rc = begin_device(op, target, &node);
 	} else if (rc == 0 && node.type == STORE_NODE_DIR) {
 		/* the target becomes that directory */
-		if (node.raw != NULL && op->options->includes_count == 0 && !op->options->dry_run)
+		if (node.raw != NULL && op->options->includes == NULL && !op->options->dry_run)
 			store_buf_add(&target->entry, node.raw, node.raw_bytes);
-		push(walk, target, &node.content, store_strdup(""), op->options->includes_count == 0);
+		push(walk, target, &node.content, store_strdup(""), op->options->includes == NULL);
 	} else if (rc == 0) {
 		const struct store_content nothing = {0};
 
@@ -801,6 +607,8 @@ static struct restore_folder *open_target(struct restore *op)
 	folder->name = store_strdup(device != NULL && slash == NULL ? "." : target);
 	if (slash != NULL)
 		folder->name[slash - device] = 0;
+	for (size_t n = strlen(folder->name); device == NULL && n > 0 && folder->name[n - 1] == '/';)
+		folder->name[--n] = 0; /* of "/" nothing is left: what is told about begins with the next one */
 	atomic_store(&folder->users, 1);
 	return folder;
 }
@@ -810,14 +618,14 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 {
 	const uint32_t threads = store_threads(options->threads);
 	struct restore *op = (struct restore *)store_alloc(sizeof(*op));
-	struct worker *workers = (struct worker *)store_alloc((threads + 1) * sizeof(*workers));
+	struct restore_worker *workers = (struct restore_worker *)store_alloc((threads + 1) * sizeof(*workers));
 	struct walk walk = {.op = op, .codec = &workers[threads].codec, .snapshot = snapshot};
 	const struct store_pool_options pool = {.threads = threads,
 						.members = workers,
 						.member_bytes = sizeof(*workers),
-						.job_bytes = sizeof(struct job),
+						.job_bytes = restore_job_bytes(),
 						.jobs_max = JOBS_MAX,
-						.work = do_job};
+						.work = restore_job};
 	int rc = 0;
 
 	memset(stats, 0, sizeof(*stats));
@@ -831,6 +639,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	op->owners = options->owner_names ? store_owner_map_new(&snapshot->owners) : NULL;
 	op->linked = (struct restore_linked **)store_alloc(LINK_ROWS * sizeof(*op->linked));
 	pthread_mutex_init(&op->notes, NULL);
+	pthread_mutex_init(&op->links, NULL);
 	for (uint32_t i = 0; i <= threads; i++) {
 		workers[i].op = op;
 		store_codec_init(&workers[i].codec, 0);
@@ -842,7 +651,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	if (rc == 0 && (rc = begin(&walk, snapshot, target)) == 0)
 		walk_tree(&walk, stats);
 	else if (target != NULL)
-		leave(op, target);
+		restore_leave(op, target);
 	store_buf_free(&walk.prefix);
 	store_pool_close(op->pool);
 	free_linked(op);
@@ -852,6 +661,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 		store_codec_free(&workers[i].codec);
 		store_buf_free(&workers[i].blob);
 		store_buf_free(&workers[i].old);
+		store_buf_free(&workers[i].held);
 		free(workers[i].run.memory);
 	}
 	stats->files = atomic_load(&op->files);

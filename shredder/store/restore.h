@@ -28,8 +28,8 @@ struct store_restore_options {
 	const char *device;  /* not NULL: no target, but the one file that subpath names onto this block device */
 	const char *subpath; /* of the snapshot; NULL: "/" */
 	const struct store_excludes *excludes;
-	const char *const *includes; /* patterns; only what matches one, and the directories above it */
-	size_t includes_count;
+	const struct store_excludes
+		*includes; /* only what matches, what is below it and the directories above it; NULL: everything */
 	enum store_overwrite overwrite;
 	bool delete_others; /* of directories that are restored into: what the snapshot does not have, as far as excludes and includes take it */
 	const char *const
@@ -48,7 +48,8 @@ struct store_restore_options {
 };
 
 /*
- * Files that are there with the same size are compared chunk by chunk and written where they differ, so an interrupted restore goes on. What
+ * Files that are there are compared chunk by chunk and written where they differ, so an interrupted restore goes on; but nothing of a file is changed
+ * before all that it lacks could be read. A new file that cannot be completed is left out. What
  * is in the way and no directory is removed; what the snapshot does not have stays, unless delete_others. No link is followed and no name leaves the
  * target. A device is compared and written in the same way; what it holds behind the file's size stays. 0 also with stats->errors; an error when nothing more can be done.
  */

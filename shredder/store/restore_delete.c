@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "store/names.h"
+#include "store/quiet.h"
 #include "store/restore_parts.h"
 
 /* Of names of a folder: nothing is known, each is its own, or several are one. */
@@ -48,7 +49,7 @@ bool restore_selects(const struct restore *op, const char *path, bool directory,
 {
 	const struct store_restore_options *o = op->options;
 
-	*included = *included || o->includes_count == 0 || store_patterns_match(o->includes, o->includes_count, path);
+	*included = *included || o->includes == NULL || store_excluded(o->includes, path, directory);
 	return o->excludes == NULL || !store_excluded(o->excludes, path, directory);
 }
 
@@ -160,7 +161,7 @@ static bool delete_name(struct deletion *d, int parent, bool directory)
 static enum outcome enter_directory(struct deletion *d, int parent, bool included)
 {
 	const char *name = strrchr(path_of(d), '/') + 1;
-	const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const int fd = store_open_quiet(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0) {
 		restore_note_errno(d->op, d->folder, below(d), "deleting");
@@ -285,7 +286,7 @@ int restore_delete_directory(struct restore *op, const struct restore_folder *fo
 /* NULL after a note. */
 static struct store_names *list_folder(struct restore *op, const struct restore_folder *folder)
 {
-	const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int fd = store_open_quiet(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct store_names *names = store_names_open(0);
 	const struct dirent *entry;

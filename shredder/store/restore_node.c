@@ -23,7 +23,7 @@ void restore_note(struct restore *op, const struct restore_folder *folder, const
 
 	atomic_fetch_add(&op->errors, 1);
 	pthread_mutex_lock(&op->notes);
-	op->options->note(op->options->user, path, sentence);
+	op->options->note(op->options->user, path[0] != 0 ? path : "/", sentence);
 	pthread_mutex_unlock(&op->notes);
 	free(path);
 }
@@ -36,6 +36,11 @@ void restore_note_errno(struct restore *op, const struct restore_folder *folder,
 	restore_note(op, folder, name, sentence);
 }
 
+static bool is_ordinary(const char *name)
+{
+	return strncmp(name, "user.", 5) == 0 || strncmp(name, "system.posix_acl", 16) == 0;
+}
+
 /* Those of an old file, and access lists that the target's directory handed down, go when the snapshot does not have them. */
 static void drop_attributes(int fd, const struct store_node *node)
 {
@@ -43,9 +48,46 @@ static void drop_attributes(int fd, const struct store_node *node)
 	const ssize_t bytes = flistxattr(fd, names, sizeof(names));
 
 	for (const char *name = names; bytes > 0 && name < names + bytes; name += strlen(name) + 1)
-		if ((strncmp(name, "user.", 5) == 0 || strncmp(name, "system.posix_acl", 16) == 0) &&
-		    !store_attribute_there(node, name))
+		if (is_ordinary(name) && !store_attribute_there(node, name))
 			fremovexattr(fd, name);
+}
+
+static bool attributes_set(const struct restore *op, int fd, const struct store_node *node)
+{
+	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
+	const uint8_t *key, *value;
+	size_t key_bytes, value_bytes;
+	char names[4096], text[STORE_NAME_MAX + 1];
+	struct store_buf room = {0}, there = {0};
+	const ssize_t bytes = flistxattr(fd, names, sizeof(names));
+	bool set = bytes >= 0 || errno == EOPNOTSUPP;
+
+	for (const char *name = names; bytes > 0 && name < names + bytes; name += strlen(name) + 1)
+		set = set && (!is_ordinary(name) || store_attribute_there(node, name));
+	while (set && in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes)) {
+		memcpy(text, key, key_bytes);
+		text[key_bytes] = 0;
+		value = store_owner_acl_here(op->owners, text, value, value_bytes, &room);
+		there.size = 0;
+		void *have = store_buf_reserve(&there, value_bytes + 1);
+		set = (!op->as_root && !is_ordinary(text)) ||
+		      (fgetxattr(fd, text, have, value_bytes + 1) == (ssize_t)value_bytes &&
+		       memcmp(have, value, value_bytes) == 0);
+	}
+	store_buf_free(&room);
+	store_buf_free(&there);
+	return set;
+}
+
+bool restore_is_set(const struct restore *op, int fd, const struct store_node *node)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (st.st_mode & 07777) == node->mode && st.st_mtim.tv_sec == node->mtime.seconds &&
+	       (uint32_t)st.st_mtim.tv_nsec == node->mtime.ns &&
+	       (!op->as_root || (st.st_uid == store_owner_here(op->owners, STORE_USER, node->uid) &&
+				 st.st_gid == store_owner_here(op->owners, STORE_GROUP, node->gid))) &&
+	       attributes_set(op, fd, node);
 }
 
 /* Attributes by descriptor, or by path for what cannot be opened. */
@@ -66,7 +108,7 @@ static void set_attributes(struct restore *op, const struct restore_folder *fold
 			       lsetxattr(path, text, value, value_bytes, 0)) == 0)
 			continue;
 		/* what only root or a security module may set is no fault of an ordinary user's restore */
-		if (!op->as_root && (strncmp(text, "user.", 5) != 0 && strncmp(text, "system.posix_acl", 16) != 0))
+		if (!op->as_root && !is_ordinary(text))
 			continue;
 		char sentence[STORE_NAME_MAX + 64];
 		snprintf(sentence, sizeof(sentence), "attribute %s: %s", text, strerror(errno));
@@ -78,7 +120,20 @@ static void set_attributes(struct restore *op, const struct restore_folder *fold
 static void times_of(const struct store_node *node, struct timespec times[2])
 {
 	times[0] = (struct timespec){.tv_nsec = UTIME_NOW};
+	if (node->flags & STORE_ATIME)
+		times[0] = (struct timespec){node->atime.seconds, node->atime.ns};
 	times[1] = (struct timespec){node->mtime.seconds, node->mtime.ns};
+}
+
+void restore_set_atime(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
+		       const struct store_node *node)
+{
+	struct timespec times[2];
+
+	times_of(node, times);
+	times[1] = (struct timespec){.tv_nsec = UTIME_OMIT};
+	if ((node->flags & STORE_ATIME) && futimens(fd, times) != 0)
+		restore_note_errno(op, folder, name, "times");
 }
 
 /* Owner first, since changing it clears mode bits; the access list before the mode, which is a part of it; times last. */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "store/restore.h"
+#include "store/restore_write.h"
 
 struct restore_linked;
 struct store_pool;
@@ -38,10 +39,42 @@ struct restore {
 	size_t spared_count;
 	struct store_pool *pool;
 	pthread_mutex_t notes;
+	pthread_mutex_t links; /* what restore.c says of them */
 	struct restore_linked **linked;
 	atomic_ullong files, directories, others, bytes, written, errors, kept, deleted;
 	uint64_t progress_ns;
 };
+
+/* One a thread; zeros at first, but for op and codec. */
+struct restore_worker {
+	struct restore *op;
+	struct store_codec codec;
+	struct store_buf blob, old;
+	struct store_buf held; /* chunks that the first round has read of a file, one behind the other */
+	const void *held_of;   /* which one; NULL: none */
+	size_t held_at;
+	struct store_run run;
+};
+
+/* ---- restore.c */
+/* Gives a folder back; the last user sets what it should be and goes on with its parent. */
+void restore_leave(struct restore *op, struct restore_folder *folder);
+/* Above 0: what the snapshot has is newer; below: older. */
+int restore_newer(const struct store_node *node, const struct stat *st);
+/* The first name of a file with several; NULL: there was none yet. */
+struct restore_linked *restore_find_linked(struct restore *op, const struct store_node *node);
+/* It is known what became of the first name: those that wait for it are made, or told. By any thread. */
+void restore_end_linked(struct restore *op, struct restore_linked *linked, bool made);
+
+/* ---- restore_file.c */
+/* Begins a file; workers end it. */
+void restore_file(struct restore *op, struct restore_folder *folder, const struct store_node *node, const char *name);
+/* The same of a device, which is open. */
+void restore_onto(struct restore *op, struct restore_folder *folder, const struct store_node *node, const char *name,
+		  int fd);
+/* What the pool does, and the bytes of one of its jobs. */
+void restore_job(void *member, void *user);
+size_t restore_job_bytes(void);
 
 /* ---- restore_node.c */
 /* Tells about a name of a folder, and counts an error. By any thread. */
@@ -51,6 +84,11 @@ void restore_note_errno(struct restore *op, const struct restore_folder *folder,
 /* Owner, attributes, mode and times of a file or directory that is open. */
 void restore_set_open(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
 		      const struct store_node *node);
+/* It has them already, but for the time of its last reading. */
+bool restore_is_set(const struct restore *op, int fd, const struct store_node *node);
+/* That time, where the snapshot has it, of a file that has all else. */
+void restore_set_atime(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
+		       const struct store_node *node);
 /* The same of what cannot be opened. */
 void restore_set_closed(struct restore *op, const struct restore_folder *folder, const char *name,
 			const struct store_node *node);

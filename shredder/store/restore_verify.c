@@ -13,6 +13,7 @@
 #include "store/device.h"
 #include "store/maintain.h"
 #include "store/pool.h"
+#include "store/quiet.h"
 #include "store/restore.h"
 #include "store/restore_write.h"
 
@@ -45,7 +46,10 @@ static void note(struct verify *v, const char *path, const char *sentence)
 	const char *below = path != NULL ? path : "", *above = path != NULL ? o->target : o->device;
 	char *whole = (char *)store_alloc(strlen(above) + strlen(below) + 1);
 
-	sprintf(whole, "%s%s", above, below);
+	size_t bytes = strlen(above);
+	while (path != NULL && bytes > 0 && above[bytes - 1] == '/')
+		bytes--;
+	sprintf(whole, "%.*s%s", (int)bytes, above, below);
 	atomic_fetch_add(&v->errors, 1);
 	pthread_mutex_lock(&v->notes);
 	o->note(o->user, whole, sentence);
@@ -67,8 +71,8 @@ static int open_below(const struct verify *v, const char *path)
 
 		memcpy(name, at, bytes);
 		name[bytes] = 0;
-		const int fd = openat(folder, name,
-				      (last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+		const int fd = last ? store_open_quiet(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC) :
+				      openat(folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		const int error = errno;
 		if (folder != v->target)
 			close(folder);
@@ -177,11 +181,12 @@ static void add_file(struct verify *v, const char *path, const struct store_node
 static bool is_included(const struct store_restore_options *o, const char *path)
 {
 	char *part = store_strdup(path);
-	bool included = o->includes_count == 0;
+	bool included = o->includes == NULL, directory = false;
 
 	for (char *end = part + strlen(part); !included && end != NULL && end != part; end = strrchr(part, '/')) {
 		*end = 0;
-		included = store_patterns_match(o->includes, o->includes_count, part);
+		included = store_excluded(o->includes, part, directory);
+		directory = true;
 	}
 	free(part);
 	return included;

@@ -27,13 +27,15 @@
 #include "store/bytes.h"
 #include <shredder/shredder.h>
 
-#define STORE_VERSION 4
+#define STORE_VERSION 5
 /* From which on all files but locks have parity, not packs alone. */
 #define STORE_VERSION_PARITY 3
 /* From which on a sector that is lost takes no short file along (pack_parity.h). */
 #define STORE_VERSION_APART 4
 /* From which on snapshots name owners (owners.h). */
 #define STORE_VERSION_OWNERS 4
+/* From which on entries may have access times. */
+#define STORE_VERSION_ATIME 5
 #define STORE_ID_BYTES 32
 #define STORE_HEX_BYTES (2 * STORE_ID_BYTES + 1)
 #define STORE_KEY_BYTES 32
@@ -79,6 +81,11 @@ struct store_id {
 static inline bool store_id_equal(const struct store_id *a, const struct store_id *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;
+}
+/* For qsort() and bsearch() of names, and of what begins with one. */
+static inline int store_id_order(const void *a, const void *b)
+{
+	return memcmp(a, b, STORE_ID_BYTES);
 }
 /* Returns text. */
 const char *store_hex(const struct store_id *id, char text[STORE_HEX_BYTES]);
@@ -223,6 +230,11 @@ int store_lock_get(struct store *s, const struct store_id *name, struct store_lo
 /* One lock at a time; kept alive by a thread of its own until store_unlock(). LOCKED. */
 int store_lock(struct store *s, bool exclusive);
 void store_unlock(struct store *s);
+/*
+ * The process is about to end: from here on only the caller changes a repository, and all locks are given back, unless a change of somebody does not
+ * end in 10 seconds. Others stop where they would change something.
+ */
+void store_locks_end(void);
 /* Removes dead ones and those of other hosts older than 30 minutes, or all. */
 int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *left);
 

@@ -105,6 +105,8 @@ void store_node_write(struct store_buf *out, const struct store_node *node)
 	write_time(out, &node->mtime);
 	write_time(out, &node->ctime);
 	store_buf_varint(out, node->inode);
+	if (node->flags & STORE_ATIME)
+		write_time(out, &node->atime);
 	if (node->flags & STORE_LINKED) {
 		store_buf_varint(out, node->device);
 		store_buf_varint(out, node->links);
@@ -193,8 +195,10 @@ bool store_node_read(struct store_in *in, struct store_node *node)
 	node->mtime = read_time(in);
 	node->ctime = read_time(in);
 	node->inode = store_in_varint(in);
-	if (in->bad || !name_is_safe(node->name, node->name_bytes) || node->flags > 7)
+	if (in->bad || !name_is_safe(node->name, node->name_bytes) || node->flags > 15)
 		in->bad = true;
+	if (node->flags & STORE_ATIME)
+		node->atime = read_time(in);
 	if (node->flags & STORE_LINKED) {
 		node->device = store_in_varint(in);
 		node->links = store_in_varint(in);

@@ -22,7 +22,7 @@ enum store_node_type {
 };
 const char *store_node_word(uint8_t type);
 
-enum store_node_flags { STORE_LINKED = 1, STORE_ATTRIBUTES = 2, STORE_UNSETTLED = 4 };
+enum store_node_flags { STORE_LINKED = 1, STORE_ATTRIBUTES = 2, STORE_UNSETTLED = 4, STORE_ATIME = 8 };
 
 #define STORE_NAME_MAX 255
 #define STORE_TARGET_MAX 4095
@@ -52,7 +52,7 @@ struct store_node {
 	size_t name_bytes;
 	uint8_t type, flags;
 	uint32_t mode, uid, gid;
-	struct store_time mtime, ctime;
+	struct store_time mtime, ctime, atime; /* atime: with STORE_ATIME */
 	uint64_t inode, device, links;
 	const uint8_t *attributes; /* as they are in the entry behind their number */
 	size_t attributes_bytes;

@@ -84,7 +84,8 @@
 	X(POLICY, 100, EIO, "the policy for data says more than this version knows; use a newer gpu4fs")               \
 	X(NO_TARGET, 101, ENODEV, "no disk is being rebuilt any more")                                                 \
 	X(TARGET, 102, EIO, "the disk that was being rebuilt failed, and is no longer used")                           \
-	X(SOURCE, 103, EIO, "what is to be rebuilt can not be read from the other disks")
+	X(SOURCE, 103, EIO, "what is to be rebuilt can not be read from the other disks")                              \
+	X(PARITY, 104, EUCLEAN, "data and parity do not fit together, and which of them is wrong is not known")
 
 enum g4_error {
 #define G4_ERROR_ENUM(name, number, unix_errno, sentence) G4_E_##name = (number),

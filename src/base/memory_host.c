@@ -138,6 +138,16 @@ void g4_memory_small_pages(void *memory, uint64_t bytes)
 		madvise((void *)from, to - from, MADV_NOHUGEPAGE);
 }
 
+void g4_memory_touch(void *memory, uint64_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE /* Linux 5.14 */
+	madvise(memory, bytes, MADV_POPULATE_WRITE);
+#else
+	(void)memory;
+	(void)bytes;
+#endif
+}
+
 void g4_memory_unmap(void *memory, uint64_t bytes)
 {
 	if (!memory)

@@ -26,6 +26,12 @@ int g4_parse_size(const char *text, uint64_t *bytes);
  */
 const char *g4_format_size(uint64_t bytes, char *buf, size_t n);
 
+/* The word behind a count: "1 file", "2 files", "0 files". */
+static inline const char *g4_counted(uint64_t count, const char *one, const char *several)
+{
+	return count == 1 ? one : several;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,8 +3,12 @@
  * libFuzzer: what the backup's parsers read behind the authentication, where only who has the key could have put it, and what they
  * read in front of it. What is taken must be written again as the same bytes, and hold what tree.h promises; the rest is refused.
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "replay.h"
 #include "store/backend.h"
@@ -12,8 +16,10 @@
 #include "store/index.h"
 #include "store/pack_parity.h"
 #include "store/rest.h"
+#include "store/resume.h"
 #include "store/tree.h"
 #ifdef SHREDDER_REMOTE
+#include "site/heads.h"
 #include "site/site.h"
 #endif
 
@@ -27,12 +33,41 @@ static void require(int true_thing)
 		abort();
 }
 
+/* Owners that access control lists name. */
+static void attributes(const struct store_node *node, struct store_owner_set *set, const struct store_owner_map *map)
+{
+	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
+	char name[STORE_NAME_MAX + 1] = {0};
+	const uint8_t *key, *value;
+	size_t key_bytes, value_bytes;
+	struct store_buf room = {0};
+
+	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes)) {
+		memcpy(name, key, key_bytes);
+		name[key_bytes] = 0;
+		require(store_attribute_there(node, name));
+		store_owner_note_acl(set, key, key_bytes, value, value_bytes);
+		const uint8_t *here = store_owner_acl_here(map, name, value, value_bytes, &room);
+		for (size_t i = 0; i < value_bytes; i++)
+			outcome += here[i];
+	}
+	require(!in.bad);
+	store_buf_free(&room);
+}
+
 static void entries(const uint8_t *data, size_t size)
 {
+	static const uint8_t one_owner[] = {1, 0, 1, 4, 'r', 'o', 'o', 't'}; /* user 1, whose name is root's */
+	struct store_in list = store_in_of(one_owner, sizeof(one_owner));
+	struct store_owner_set *set = store_owner_set_new();
+	struct store_owners owners = {0};
 	struct store_in in = store_in_of(data, size);
 	struct store_buf again = {0};
 	struct store_node node;
 
+	store_owners_read(&list, &owners);
+	require(store_in_done(&list));
+	struct store_owner_map *map = store_owner_map_new(&owners);
 	while (in.at != in.end && store_node_read(&in, &node)) {
 		require(node.name_bytes >= 1 && node.name_bytes <= STORE_NAME_MAX);
 		require(memchr(node.name, '/', node.name_bytes) == NULL &&
@@ -44,7 +79,11 @@ static void entries(const uint8_t *data, size_t size)
 		store_node_write(&again, &node);
 		require(again.size == node.raw_bytes && memcmp(again.data, node.raw, again.size) == 0);
 		outcome += (uint32_t)node.raw_bytes + node.type;
+		attributes(&node, set, map);
 	}
+	store_owner_map_free(map);
+	store_owner_set_free(set);
+	store_buf_free(&owners.list);
 	store_buf_free(&again);
 }
 
@@ -148,8 +187,9 @@ static void patterns(const uint8_t *data, size_t size)
 
 	memcpy(pattern, data, half < TEXT_BYTES ? half : TEXT_BYTES - 1);
 	memcpy(path, data + half, size - half < TEXT_BYTES ? size - half : TEXT_BYTES - 1);
-	outcome += store_pattern_matches(pattern, path);
 	store_exclude_add(&excludes, pattern);
+	outcome += store_excluded(&excludes, path, false);
+	store_exclude_add_folded(&excludes, pattern);
 	outcome += store_excluded(&excludes, path, true);
 	store_excludes_free(&excludes);
 }
@@ -371,6 +411,93 @@ static void repository(const uint8_t *data, size_t size)
 	store_buf_free(&h.other);
 }
 
+/* ---- notes about a large file (resume.h), in a file that somebody else may have written into */
+
+/* A file that is none, but has times; and a folder without a name that others could find, for the notes about it. */
+static const struct stat noted = {.st_ino = 7, .st_size = INT64_C(1) << 40};
+static char notes_folder[64];
+
+static void remove_notes(void)
+{
+	rmdir(notes_folder);
+}
+
+static void put_notes(const char *path, const void *data, size_t size)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	close(fd);
+}
+
+static uint64_t read_notes(struct store *s, struct store_buf *content, uint64_t *count)
+{
+	struct store_resume r;
+	uint64_t bytes = 0;
+
+	content->size = 0;
+	*count = 0;
+	store_resume_begin(&r, s, notes_folder, &noted, content, count, &bytes);
+	require(r.fd >= 0 && bytes <= (uint64_t)noted.st_size);
+	store_resume_end(&r);
+	return bytes;
+}
+
+/* The one file in the folder. */
+static void notes_path(const struct store *s, char path[160])
+{
+	struct store_buf content = {0};
+	struct store_resume r;
+	char link[64];
+	uint64_t count, bytes;
+
+	store_resume_begin(&r, (struct store *)s, notes_folder, &noted, &content, &count, &bytes);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", r.fd);
+	const ssize_t length = readlink(link, path, 159);
+	require(length > 0);
+	path[length] = 0;
+	store_resume_end(&r);
+	store_buf_free(&content);
+}
+
+/* As raw bytes, and as what a record says that is right; what is taken is taken again, the same. */
+static void notes(const uint8_t *data, size_t size)
+{
+	struct store s = {.version = STORE_VERSION};
+	struct store_buf content = {0}, again = {0}, given = {0};
+	struct store_resume r;
+	uint64_t count, bytes, count_again;
+	char path[160];
+
+	if (notes_folder[0] == 0) {
+		const char *parent = getenv("TMPDIR");
+
+		snprintf(notes_folder, sizeof(notes_folder), "%.40s/fuzz_store.XXXXXX",
+			 parent != NULL ? parent : "/tmp");
+		require(mkdtemp(notes_folder) != NULL);
+		atexit(remove_notes);
+	}
+	store_index_new(&s);
+	notes_path(&s, path);
+	put_notes(path, data, size);
+	outcome += (uint32_t)read_notes(&s, &content, &count);
+	put_notes(path, data, 0);
+	store_resume_begin(&r, &s, notes_folder, &noted, &given, &count, &bytes);
+	require(bytes == 0 && count == 0);
+	store_buf_add(&given, data, size);
+	store_resume_note(&r, &s, &given, true);
+	store_resume_end(&r);
+	bytes = read_notes(&s, &content, &count);
+	require(content.size <= size && (content.size == 0 || memcmp(content.data, data, content.size) == 0));
+	require(read_notes(&s, &again, &count_again) == bytes && count_again == count && again.size == content.size);
+	outcome += (uint32_t)(bytes + count);
+	unlink(path);
+	store_index_free(&s);
+	store_buf_free(&content);
+	store_buf_free(&again);
+	store_buf_free(&given);
+}
+
 #ifdef SHREDDER_REMOTE
 static void clients(const uint8_t *data, size_t size)
 {
@@ -387,6 +514,35 @@ static void clients(const uint8_t *data, size_t size)
 		}
 		outcome += (uint32_t)parsed.count;
 		site_clients_free(&parsed);
+	}
+	free(text);
+}
+
+/* The head of a request, a word each line: an address, a range that is wanted, one that is sent. */
+static void requests(const uint8_t *data, size_t size)
+{
+	char *text = (char *)store_alloc(size + 1), *save = NULL, hex[STORE_HEX_BYTES];
+	const uint64_t file = size == 0 ? 0 : data[0] * UINT64_C(1000);
+	struct site_address address;
+	uint64_t from, bytes, total;
+
+	memcpy(text, data, size);
+	for (const char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+		if (site_parse_address(line, size % 2 == 0, &address)) {
+			require(address.whole || (address.kind >= STORE_CONFIG && address.kind <= STORE_LOCK));
+			require(address.kind != STORE_CONFIG || (!address.list && strcmp(line, "config") == 0));
+			if (!address.whole && !address.list && address.kind != STORE_CONFIG)
+				require(strcmp(strchr(line, '/') + 1, store_hex(&address.name, hex)) == 0);
+			outcome += address.kind + address.list;
+		}
+		if (site_parse_range(line, file, &from, &bytes)) {
+			require(from <= file && bytes <= file - from);
+			outcome += (uint32_t)(from + bytes);
+		}
+		if (site_parse_rest(line, &from, &total)) {
+			require(from > 0 && from < total);
+			outcome += (uint32_t)total;
+		}
 	}
 	free(text);
 }
@@ -407,11 +563,14 @@ uint32_t fuzz_outcome(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const parsers[])(const uint8_t *, size_t) = {
-		entries, snapshot,   header, body, pack, patterns, rest_list, address,
+		entries,  snapshot,   header, body, pack, patterns, rest_list, address,
 #ifdef SHREDDER_REMOTE
 		clients,
 #endif
-		parity,	 repository,
+		parity,	  repository, notes,
+#ifdef SHREDDER_REMOTE
+		requests,
+#endif
 	};
 
 	outcome = 0;

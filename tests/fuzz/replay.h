@@ -11,6 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* What the last input left behind, in a number: the same whenever and wherever it is run. */
 uint32_t fuzz_outcome(void);
 
+/* Runs it from memory of its own that ends where the input does, as libFuzzer's: a sanitizer sees who reads on. */
+void replay_exactly(const uint8_t *data, size_t bytes);
+
 /* What libFuzzer has for the targets. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 

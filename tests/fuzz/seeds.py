@@ -158,6 +158,9 @@ def store_inputs():
         yield f"entry-{kind}", b"\0" + entry(b"name", kind, 0, tail)
     attributes = varint(3) + varint(2) + varint(1) + string(b"user.a") + string(b"value")
     yield "entry-attributes", b"\0" + entry(b"a", 6, 3, attributes) + entry(b"b", 7, 4, b"")
+    list_of = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in ((1, 6, 2**32 - 1), (2, 7, 1), (8, 4, 1), (4, 4, 2**32 - 1)))
+    yield "entry-list", b"\0" + entry(b"a", 6, 2, varint(1) + string(b"system.posix_acl_access") + string(list_of))
+    yield "entry-accessed", b"\0" + string(b"a") + bytes([6, 8]) + varint(0o644) + varint(0) * 2 + varint(10) + varint(5) + varint(0) * 3 + varint(9) + varint(999999999)
     yield "entry-parent", b"\0" + entry(b"..", 6, 0, b"")
     texts = varint(1) + string(b"/home")
     owners = varint(3) + b"\0" + varint(0) + string(b"root") + b"\0" + varint(1000) + string(b"ann") + b"\1" + varint(0) + string(b"wheel")
@@ -176,13 +179,15 @@ def store_inputs():
     key = b"sha256//" + b"A" * 43 + b"="
     yield "clients", b"\x08" + b"# who\nann " + key + b" home/ann append-only quota=5G\nbob " + key + b" home/bob\n"
     yield "parity", b"\x09\3some bytes that are a file"
-    for version in range(4):  # what a repository has beside packs and snapshots; the kind, and the version less one times four
+    for version in range(5):  # what a repository has beside packs and snapshots; the kind, and the version less one times four
         yield f"config-{version + 1}", bytes([10, 4 * version]) + bytes(24) + b"\1\x12" + bytes(32) + b"\2" * (version > 0)
     yield "index", bytes([10, 13]) + varint(1) + identity + varint(1000) + blobs
     yield "index-group", bytes([10, 5]) + varint(1) + identity + varint(1000) + varint(2) + b"\3" + varint(100) + varint(2) + \
         b"\1" + identity + varint(40) + b"\1" + bytes(reversed(identity)) + varint(50)
     yield "lock", bytes([10, 14, 0]) + struct.pack("<qQQ", 1700000000, 4000, 12345) + string(b"boot") + string(b"host") + string(b"user")
     yield "key", bytes([10, 15, 1, 0, 0, 0]) + struct.pack("<II", 3, 65536) + bytes(16) + struct.pack("<q", 1) + b"user@host".ljust(64, b"\0") + bytes(72)
+    yield "notes", bytes([11]) + varint(4096 << 1 | 1) * 3 + varint(5 << 1) + identity
+    yield "requests", bytes([12]) + b"data/%s\nindex/\nconfig\nbytes=0-99\nbytes 5-9/10\nbytes=7-18446744073709551615\n" % (b"0a" * 32)
 
 
 def traces():

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A long test, outside of `make check`: restores of what is generated at the extremes are bit- and metadata-identical, a million tiny files, a sparse
-# file of 1 TiB, names of 255 bytes of any value, deep paths, every type of file. As root, for devices and owners.
+# file of 1 TiB, names of 255 bytes of any value, deep paths, every type of file; and those of a system tree. As root, for devices and owners.
 #
-# usage: tests/shredder/extremes.sh SHREDDER      FILES=N: other than 1 000 000 tiny ones
+# usage: tests/shredder/extremes.sh SHREDDER      FILES=N: other than 1 000 000 tiny ones; SYSTEM="DIRECTORY ...": other system trees than /usr
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh
@@ -90,4 +90,20 @@ report $? "... holes are holes"
 seconds 0 "... once more over it" "$shredder" restore -r repo "latest:$work/tree" --target out
 manifest out >found
 same "... is the same" wanted found
+
+# ---- a system tree, which nobody may change meanwhile
+rm -rf tree
+for system in ${SYSTEM:-/usr}; do
+	rm -rf out repo
+	manifest "$system" >wanted
+	report $? "$system: $(wc -l <wanted) entries, $(grep -c 'same as' wanted) of them names of a file that has others, $(grep -c '=[0-9a-f]* ' wanted) with attributes"
+	exits 0 "init" "$shredder" init -r repo
+	seconds 0 "... a backup" "$shredder" backup -r repo -x "$system"
+	seconds 0 "... check --read-data" "$shredder" check -r repo --read-data
+	seconds 0 "... restore" "$shredder" restore -r repo "latest:$system" --target out --verify
+	manifest out >found
+	same "... bit for bit and with all metadata" wanted found
+	manifest "$system" >again
+	same "... of what has not changed meanwhile" wanted again
+done
 finish

@@ -11,8 +11,19 @@ import stat
 import sys
 
 
-def content(path):
+BLOCK = 4096  # no file system has holes within one
+
+
+def content(path, bytes_there):
     digest = hashlib.sha256()
+    if bytes_there <= BLOCK:
+        fd = os.open(path, os.O_RDONLY)
+        data = os.read(fd, BLOCK)
+        os.close(fd)
+        if data.count(0) != len(data):
+            digest.update(b"0:")
+            digest.update(data)
+        return digest.hexdigest()[:32]
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         at = 0
@@ -38,7 +49,8 @@ def attributes(path):
 
 
 def main():
-    top = os.fsencode(sys.argv[1])
+    top = os.path.normpath(os.fsencode(sys.argv[1]))
+    below = len(os.path.join(top, b""))
     first = {}
     for folder, folders, files in os.walk(top):
         folders.sort()
@@ -47,12 +59,14 @@ def main():
             if name == b"." and folder != top:
                 continue
             st = os.lstat(path)
-            shown = os.path.relpath(path, top)
+            shown = path[below:]
             fields = [repr(shown), stat.filemode(st.st_mode), st.st_uid, st.st_gid, st.st_mtime_ns, attributes(path)]
             if not stat.S_ISDIR(st.st_mode) and st.st_nlink > 1:
-                fields.append("same as " + repr(first.setdefault((st.st_dev, st.st_ino), shown)))
+                name_before = first.setdefault((st.st_dev, st.st_ino), shown)
+                if name_before != shown:  # names outside of the tree are not in a backup of it
+                    fields.append("same as " + repr(name_before))
             if stat.S_ISREG(st.st_mode):
-                fields += [st.st_size, content(path)]
+                fields += [st.st_size, content(path, st.st_size)]
             elif stat.S_ISLNK(st.st_mode):
                 fields.append(repr(os.readlink(path)))
             elif stat.S_ISCHR(st.st_mode) or stat.S_ISBLK(st.st_mode):

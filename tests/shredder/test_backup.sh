@@ -172,7 +172,8 @@ before=$(du -sb repo/packs | cut -f1)
 exits 0 "forget and prune" "$shredder" forget --keep-tag one --keep-last 1 --prune --max-unused 0
 equals "... leaves two" 2 "$("$shredder" snapshots | wc -l)"
 exits 0 "... which are whole" "$shredder" check --read-data
-exits 0 "forget one by its name" "$shredder" forget "${first:0:12}"
+exits 0 "forget one by its name" "$shredder" forget --json "${first:0:12}"
+equals "... tells which is gone, and how many are there" "$first 1" "$(json_value '" ".join(d["removed"]) + " " + str(d["kept"])')"
 exits 0 "prune" "$shredder" prune --max-unused 0
 equals "... makes it smaller" True "$(python3 -c "print($(du -sb repo/packs | cut -f1) < $before)")"
 exits 0 "... and it is whole" "$shredder" check --read-data

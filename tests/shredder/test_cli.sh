@@ -150,7 +150,7 @@ mkdir programs # a gnuplot that keeps its script
 printf '#!/bin/sh\ncat >script\n' >programs/gnuplot
 chmod +x programs/gnuplot
 exits 1 "an incomplete picture" env PATH="$PWD/programs:$PATH" "$shredder" dedup-ratio --plot "it's \`a\`.png" noise absent
-equals "... says so" 1 "$(grep -c 'INCOMPLETE: 1 files' script)"
+equals "... says so" 1 "$(grep -c 'INCOMPLETE: 1 file ' script)"
 equals "... under its name, which runs no commands" "set output 'it''s \`a\`.png'" "$(grep '^set output' script)"
 if type -P gnuplot >/dev/null; then
 	exits 0 "a plot" "$shredder" dedup-ratio --plot plot.png first second

@@ -93,7 +93,7 @@ exits 2 "restore --verify --dry-run" "$shredder" restore "latest:$work/tree" --t
 is_json "restore --verify of a part" "$shredder" restore --json "latest:$work/tree" --target part --verify --include a/b --exclude link
 equals "... reads that part" "1 0" "$(json_value 'd["verified_files"], d["verify_errors"]' | tr -d '(),')"
 exits 0 "restore --verify of one file" "$shredder" restore "latest:$work/tree/a/b/file" --target single --verify
-says "... reads that file" '^read again: 1 files, 5 B'
+says "... reads that file" '^read again: 1 file, 5 B, is'
 
 # a path that is longer than the kernel takes one
 mkdir deep
@@ -106,7 +106,7 @@ for i in range(20):
 open("file", "w").write("deep")'
 exits 0 "backup of a deep tree" "$shredder" backup --host deep deep
 exits 0 "restore --verify of it" "$shredder" restore --host deep "latest:$work/deep" --target shallow --verify
-says "... reads its file" '^read again: 1 files, 4 B'
+says "... reads its file" '^read again: 1 file, 4 B, is'
 exits 0 "its snapshot goes" "$shredder" forget "$(snapshot_ids --host deep)"
 
 # ---- tags

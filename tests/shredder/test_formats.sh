@@ -30,9 +30,9 @@ bytes() { # bytes REPOSITORY
 	find "$1/packs" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }'
 }
 
-exits 2 "a format that nobody knows" "$shredder" init -r none --format 5
+exits 2 "a format that nobody knows" "$shredder" init -r none --format 6
 one_sentence "... is refused in one sentence"
-for format in 1 2 3 4; do
+for format in 1 2 3 4 5; do
 	repo=repo$format
 	exits 0 "init of format $format" "$shredder" init -r "$repo" --format "$format"
 	exits 0 "... a backup" "$shredder" backup -r "$repo" tree

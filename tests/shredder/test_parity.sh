@@ -311,7 +311,7 @@ pack=$(packs late | tail -n 1)
 python3 damage.py "$pack" 100000:500000
 exits 1 "another parity where a pack is lost" "$shredder" parity -r late 1
 says "... is told" 'pack .* is damaged'
-says "... counted" '1 files are damaged or missing and stay'
+says "... counted" '1 file is damaged or missing and stays'
 equals "... and the pack stays" 1 "$(find late/packs -name "$(basename "$pack")" | wc -l)"
 python3 damage.py "$pack" 100000:500000
 is_json "when it is whole again" "$shredder" parity -r late --json 1
@@ -321,7 +321,7 @@ pack=$(packs late | tail -n 1)
 mv "$pack" missing
 exits 1 "another parity where a pack is missing" "$shredder" parity -r late 2
 says "... is told" "cannot read .*$(basename "$pack")"
-says "... counted" '1 files are damaged or missing'
+says "... counted" '1 file is damaged or missing'
 equals "... and the rest has it" "" "$(without_parity)"
 exits 1 "... and a check misses the pack still" "$shredder" check -r late
 says "... by its name" "pack $(basename "$pack" | cut -c1-16) is missing"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# restore into what is there already: --delete, --overwrite, --dry-run.
-# Of store/restore_delete.c, store/restore_node.c, cli/cmd_restore.c.
+# restore into what is there already: --delete, --overwrite, --dry-run, hard links, chunks that cannot be read.
+# Of store/restore_file.c, store/restore_delete.c, store/restore_node.c, cli/cmd_restore.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh
@@ -233,4 +233,121 @@ exits 0 "check" "$shredder" check
 exits 0 "restore of it" "$shredder" restore "latest:$work/short" --target short-out --verify
 cmp short/hole short-out/hole
 report $? "... is what it was"
+
+# ---- a chunk that cannot be read: what was there stays, and no name has other contents than the snapshot
+flip() { # flip REPOSITORY: one bit of its largest pack
+	python3 - "$1" <<'END'
+import os, sys
+packs = [os.path.join(d, f) for d, _, names in os.walk(sys.argv[1] + "/packs") for f in names]
+path = max(packs, key=os.path.getsize)
+os.chmod(path, 0o600)
+with open(path, "r+b") as pack:
+    pack.seek(500000)
+    byte = pack.read(1)
+    pack.seek(500000)
+    pack.write(bytes([byte[0] ^ 1]))
+END
+}
+poke() { # poke FILE: a change in each chunk, whichever the damaged one is
+	python3 - "$1" <<'END'
+import os, sys
+with open(sys.argv[1], "r+b") as file:
+    for at in range(500, os.path.getsize(sys.argv[1]), 4096):
+        file.seek(at)
+        byte = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 1]))
+END
+}
+mkdir v t1
+noise 3000000 7 >v/doc
+echo small >v/note
+noise 5000000 8 >t1/a
+ln t1/a t1/b
+noise 40000000 10 >image
+truncate -s 41000000 image
+noise 500000 11 >>image
+lost=(-r "$work/lost") links=(-r "$work/links") large=(-r "$work/large")
+for what in lost:v links:t1 large:image; do
+	exits 0 "init" "$shredder" init -r "${what%:*}"
+	exits 0 "backup" "$shredder" backup -r "${what%:*}" "${what#*:}"
+done
+cp -a links links-whole
+cp -a large large-whole
+for repository in lost links large; do flip "$repository"; done
+cp -a v v-saved
+poke v/doc
+cp -a v v-before
+exits 1 "restore in place with a damaged chunk" "$shredder" restore "${lost[@]}" -T / latest
+says "... says that the file is kept, with one slash" "^shredder restore: $work/v/doc: .* is damaged: .*; it is kept as it was\$"
+cmp v/doc v-before/doc
+report $? "... the file is as it was"
+cp -a v-saved/doc v/doc
+exits 0 "a file that is as it should be needs no chunk" "$shredder" restore "${lost[@]}" -T / latest
+for other in "ln -s note v/doc" "mkfifo v/doc" "cp v/note v/doc" "ln v/note v/doc"; do
+	rm v/doc
+	$other
+	was=$(stat -c '%i %F %s' v/doc)
+	exits 1 "restore over: $other" "$shredder" restore "${lost[@]}" "latest:$work/v" -T v
+	says "... is told" "is damaged: .*; it is kept as it was\$"
+	equals "... leaves what is there" "$was" "$(stat -c '%i %F %s' v/doc)"
+done
+exits 1 "a new restore with a damaged chunk" "$shredder" restore "${lost[@]}" "latest:$work/v" -T v-new/
+says "... says that the file is left out" "^shredder restore: v-new/doc: .* is damaged: .*; it is left out\$"
+equals "... and has the rest" note "$(ls v-new)"
+
+cp -a image image-saved
+poke image
+cp image image-before
+exits 1 "a file of several jobs, in place" "$shredder" restore "${large[@]}" -T / latest
+says "... is kept" "is damaged: .*; it is kept as it was\$"
+cmp image image-before
+report $? "... as it was"
+cp -a image-saved image
+printf y | dd of=image bs=1 seek=25000000 conv=notrunc status=none
+printf y | dd of=image bs=1 seek=40500000 conv=notrunc status=none
+truncate -s 42000000 image
+is_json "... and without damage" "$shredder" restore -r large-whole -T / latest --json
+equals "... it is written where it differs" True "$(json_value '0 < d["written_bytes"] < 20000000')"
+exits 0 "... read again" "$shredder" restore -r large-whole -T / latest --verify
+
+for when in always if-changed; do
+	rm -rf t2
+	cp -a t1 t2
+	exits 0 "hard links that are right, --overwrite $when" "$shredder" restore "${links[@]}" "latest:$work/t1" -T t2 --overwrite "$when"
+	says "... are not written" 'of which 0 B were written'
+	equals "... and stay" "2 2" "$(stat -c %h t2/a t2/b | paste -sd' ')"
+	poke t2/a
+	was=$(stat -c '%i %h %a' t2/a t2/b)
+	cp -a t2 t2-before
+	exits 1 "hard links with a damaged chunk, --overwrite $when" "$shredder" restore "${links[@]}" "latest:$work/t1" -T t2 --overwrite "$when"
+	says "... the first is told" '^shredder restore: t2/a: .* is damaged: .*; it is kept as it was$'
+	says "... and the other" '^shredder restore: t2/b: it is another name of a file that could not be restored; it is kept as it was$'
+	says "... both are counted" ' 2 errors'
+	equals "... and stay" "$was" "$(stat -c '%i %h %a' t2/a t2/b)"
+	cmp t2/a t2-before/a
+	report $? "... as they were"
+	rm -r t2-before
+done
+exits 1 "a new restore of hard links" "$shredder" restore "${links[@]}" "latest:$work/t1" -T t3 --verify
+equals "... makes neither name" "" "$(ls t3)"
+says "... and tells of the other" 't3/b: it is another name of a file that could not be restored; it is left out'
+# a name outside shares neither contents nor mode
+ln t2/a outside-name
+cp outside-name outside-before
+exits 0 "hard links that differ" "$shredder" restore -r links-whole "latest:$work/t1" -T t2 --verify
+equals "... become one file" "2 2" "$(stat -c %h t2/a t2/b | paste -sd' ')"
+cmp outside-name outside-before
+report $? "... and a name outside has what it had"
+ln t2/a outside-right
+chmod 640 outside-right
+exits 0 "hard links of another mode" "$shredder" restore -r links-whole "latest:$work/t1" -T t2
+equals "... get theirs" "$(stat -c %a t1/a)" "$(stat -c %a t2/a)"
+equals "... and a name outside keeps its own" 640 "$(stat -c %a outside-right)"
+rm t2/b
+cp -a t2/a t2/b
+is_json "a copy in the place of a link" "$shredder" restore -r links-whole "latest:$work/t1" -T t2 --json
+equals "... becomes one, and nothing is written" "0 2" "$(json_value 'd["written_bytes"]') $(stat -c %h t2/b)"
+exits 0 "a dry run" "$shredder" restore -r links-whole "latest:$work/t1" -T t2 --dry-run
+says "... says nothing of bytes written" '^2 files, 0 directories, 0 others, 9.5 MiB; nothing was compared or written$'
 finish

@@ -43,7 +43,7 @@ for kind in config "snapshot ${id:0:10}" "tree latest:$work/tree/keep" "tree lat
 	is_json "cat $kind" "$shredder" cat $kind
 done
 is_json "cat config" "$shredder" cat config
-equals "... tells what it is" "True 4" "$(json_value 'd["encrypted"], d["version"]' | tr -d '(),')"
+equals "... tells what it is" "True 5" "$(json_value 'd["encrypted"], d["version"]' | tr -d '(),')"
 is_json "cat tree" "$shredder" cat tree "latest:$work/tree/keep/large"
 for blob in $(json_value '" ".join(part["id"] for part in d[0]["content"])'); do
 	"$shredder" cat blob "$blob"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shredder serve: who may do what at a site, what is refused, and what a cut connection or a killed agent leaves.
-# Of site/clients.c, site/identity.c, site/parts.c, site/requests.c, cli/cmd_serve.c.
+# Of site/clients.c, site/heads.c, site/identity.c, site/parts.c, site/requests.c, cli/cmd_serve.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh
@@ -104,6 +104,14 @@ equals "the site sees no names" "" "$(grep -rl 'tree' root/ann)"
 exits 0 "a site that is trusted with the key rebuilds" "$shredder" restore --repo root/ann "latest:$work/tree" --target rebuilt
 equals "... everything" "" "$(diff -r tree rebuilt)"
 
+# ---- what is missing or wrong on the command line is told
+exits 1 "no --site-key" "$shredder" snapshots --repo "rest:https://127.0.0.1:$port/ann" --identity ann.id
+says "... is asked for" "give it with --site-key"
+exits 1 "no --identity" "$shredder" snapshots --repo "rest:https://127.0.0.1:$port/ann" --site-key "$site_key"
+says "... is asked for" "who asks: give --identity"
+exits 1 "http:// to a site with TLS" "$shredder" snapshots --repo "rest:http://127.0.0.1:$port/ann" --identity ann.id --site-key "$site_key"
+says "... is told" "use https://"
+
 # ---- append only
 exits 0 "init" as bob bob init
 exits 0 "backup" as bob bob backup tree
@@ -111,6 +119,11 @@ exits 0 "another one" as bob bob backup --force tree
 equals "... leaves no lock" "" "$(find root/bob/locks root/.locks -type f)"
 exits 1 "forget" as bob bob forget --keep-last 1
 says "... is refused" "may append only"
+equals "... and says of none that it is forgotten" 0 "$(grep -c forgot .out)"
+exits 1 "forget as JSON" as bob bob forget --keep-last 1 --json
+equals "... has removed none, and two are there" "[] 2" "$(json_value 'd["removed"], d["kept"]' | tr -d "(,)")"
+exits 1 "forget of one as JSON" as bob bob forget latest --json
+equals "... has removed none, and two are there" "[] 2" "$(json_value 'd["removed"], d["kept"]' | tr -d "(,)")"
 exits 1 "prune" as bob bob forget --keep-last 1 --prune
 equals "... nothing is removed" 2 "$(find root/bob/snapshots -type f | wc -l)"
 exits 1 "tag" as bob bob tag --add one
@@ -145,6 +158,18 @@ equals "... and ann ends well" 0 $?
 equals "... no lock stays" "" "$(find root/shared/files/locks root/.locks -type f)"
 exits 0 "both see both snapshots" as ann shared/files check --read-data
 equals "... two" 2 "$(as ann shared/files snapshots | wc -l)"
+"$shredder" backup --stdin fed --repo "rest:https://127.0.0.1:$port/shared/files" --identity ann.id --site-key "$site_key" <feed >/dev/null 2>&1 &
+feeding=$!
+exec 9>feed
+until [ -n "$(ls root/shared/files/locks)" ]; do
+	kill -0 "$feeding" || break
+	sleep 0.05
+done
+kill "$feeding"
+wait "$feeding" 2>/dev/null
+equals "a backup of hers that a signal ends" 143 $?
+exec 9>&-
+equals "... gives back its lock" "" "$(find root/shared/files/locks root/.locks -type f)"
 
 # ---- quota
 exits 0 "init" as bob small init
@@ -189,6 +214,33 @@ exits 0 "check --repair by a client that may append only" as bob rot check --rep
 says "... mends" "was damaged and is mended"
 equals "... all of it" "" "$(diff -r root/rot rot | grep -v '^Only in root/rot/index')"
 exits 0 "... and a check finds nothing" as bob rot check --read-data
+
+# ---- damaged packs are given up through the site, by who may remove
+damage() { # damage REPOSITORY: a byte of a chunk in its largest pack
+	file=$(find "root/$1/packs" -type f -printf '%s %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
+	poke "$file" 100 "$([ "$(od -An -tx1 -j 100 -N 1 "$file")" = ' 00' ] && echo 01 || echo 00)"
+}
+damage ann
+exits 0 "repair packs --dry-run through the site" as ann ann repair packs --dry-run
+[ -e "$file" ]
+report $? "... removes nothing"
+exits 0 "repair packs through the site" as ann ann repair packs
+says "... gives the damaged one up" '1 damaged and 0 missing ones are gone; [1-9][0-9]* blobs are in new packs, 1 is lost$'
+[ ! -e "$file" ]
+report $? "... which is gone there"
+exits 1 "... a check finds that something is missing" as ann ann check
+exits 0 "... the next backup" as ann ann backup tree
+exits 0 "... stores it again" as ann ann check --read-data
+cp -a root/bob whole
+damage bob
+find root/bob -type f | sort >before
+exits 1 "repair packs by who may only append" as bob bob repair packs
+one_sentence "... is refused in one sentence"
+says "... which says why" "may append only"
+find root/bob -type f | sort | cmp -s before -
+report $? "... and nothing has changed"
+exits 0 "... but a dry run is not" as bob bob repair packs --dry-run
+cp "whole/${file#root/bob/}" "$file"
 
 # ---- uploads that are cut off
 pack=$(find root/ann/packs -type f -size +1M | head -n 1)

@@ -10,7 +10,7 @@
  *
  * SHREDDER_CRASH_STATES: how many states at most after each call, where there are more; STATES when it is not set. With 256 there are 127 000
  * different ones.
- * Of store/backend_local.c, store/upload.c, store/marks.c, store/parity_change.c.
+ * Of store/backend_local.c, store/upload.c, store/marks.c, store/parity_change.c, store/salvage.c, store/replace.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -833,6 +833,12 @@ static void no_problem(void *user, const char *sentence)
 	fail_msg("%s", sentence);
 }
 
+static void no_sentence(void *user, const char *sentence)
+{
+	(void)user;
+	(void)sentence;
+}
+
 /* Parity comes, becomes another one and goes, and each time a backup follows. */
 static void every_crash_of_a_change_of_parity(void **state)
 {
@@ -886,6 +892,60 @@ static void every_crash_of_a_change_of_parity(void **state)
 		recording = true;
 	}
 	store_close(s);
+}
+
+/* On the disk, and in what was written down. */
+static void lose_header(const struct store_id *pack, uint64_t bytes)
+{
+	char hex[STORE_HEX_BYTES], path[PATH_BYTES], whole[sizeof(repository) + PATH_BYTES];
+	const uint64_t at = bytes - 20;
+
+	store_hex(pack, hex);
+	snprintf(path, sizeof(path), "packs/%.2s/%s", hex, hex);
+	snprintf(whole, sizeof(whole), "%s/%s", repository, path);
+	const int file = file_named(path);
+	assert_true(file >= 0 && files[file].bytes == bytes);
+	files[file].data[at] ^= 4;
+	const int fd = open(whole, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, &files[file].data[at], 1, (off_t)at), 1);
+	close(fd);
+}
+
+/* Every pack has lost its header, so all that is in them moves, by what the index says, and every snapshot is whole at any moment. */
+static void every_crash_of_a_repair_of_packs(void **state)
+{
+	const struct store_salvage_options options = {.threads = 1, .level = 1, .told = no_sentence};
+	struct store *s = make_repository();
+	struct store_salvage_result result;
+	struct store_listed *packs;
+	size_t count;
+	char name[16];
+
+	(void)state;
+	states_seen = 0;
+	renamed_count = 0;
+	for (int file = 0; file < 3; file++) {
+		snprintf(name, sizeof(name), "%d", file);
+		write_noise(name, 300000);
+		back_up(s);
+	}
+	assert_int_equal(store_list_all(s->backend, STORE_PACK, &packs, &count), 0);
+	assert_true(count >= 6);
+	for (size_t i = 0; i < count; i++)
+		lose_header(&packs[i].name, packs[i].bytes);
+	free(packs);
+	const size_t first = events_count;
+	assert_int_equal(store_lock(s, true), 0);
+	assert_int_equal(store_salvage(s, &options, &result), 0);
+	store_unlock(s);
+	assert_int_equal(result.damaged_packs, count);
+	assert_int_equal(result.lost_blobs, 0);
+	store_close(s);
+	recording = false;
+	judge_all(first, 256, &secret);
+	print_message("%llu different states\n", (unsigned long long)states_seen);
+	assert_true(states_seen > 50);
 }
 
 /* A folder that somebody else has made a moment ago, or who was killed behind it, is not durable because it is there. */
@@ -944,6 +1004,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_crash_leaves_a_whole_repository, begin, end),
 		cmocka_unit_test_setup_teardown(every_crash_of_a_change_of_parity, begin, end),
+		cmocka_unit_test_setup_teardown(every_crash_of_a_repair_of_packs, begin, end),
 		cmocka_unit_test_setup_teardown(a_short_direct_write_goes_on, begin, end),
 		cmocka_unit_test_setup_teardown(a_folder_that_is_there_is_made_durable, begin, end),
 	};

@@ -138,9 +138,9 @@ restored "... and everything is there"
 
 again
 rm repo/index/*
-poke "$tree_pack" 10 0500
+poke "$tree_pack" 10 0600
 exits 1 "check --repair where a pack claims to be of a newer version" "$shredder" check --repair
-says "... tells it" "format version 5; this program knows versions up to 4"
+says "... tells it" "format version 6; this program knows versions up to 5"
 says "... and what that costs" "their blobs are left out of the new index"
 equals "... and makes an index of the others" 1 "$(find repo/index -type f | wc -l)"
 
@@ -148,10 +148,10 @@ equals "... and makes an index of the others" 1 "$(find repo/index -type f | wc 
 for kind in config 'keys/*' 'snapshots/*' 'index/*'; do
 	again
 	file=$(one "repo/$kind")
-	poke "$file" 10 0500
+	poke "$file" 10 0600
 	run "$shredder" restore latest --target out
-	[ "$status" -ne 0 ] && grep -q "format version 5" .err
-	report $? "version 5 of $kind is refused"
+	[ "$status" -ne 0 ] && grep -q "format version 6" .err
+	report $? "version 6 of $kind is refused"
 	one_sentence "... in one sentence"
 done
 

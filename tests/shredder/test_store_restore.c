@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Restores into places that change under them, or take several names for one: a directory that folds the case of letters, and a file that is
- * exchanged for a link to another one between a look at it and its opening.
+ * exchanged for a link to another one between a look at it and its opening. And what a restore reads of packs.
  *
- * Of store/restore.c, store/restore_delete.c.
+ * Of store/restore.c, store/restore_delete.c, store/blob.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -252,12 +252,82 @@ static void test_exchanged(void **state)
 	has_text("%s/File", target, "file");
 }
 
+#define GENERATIONS 12
+#define READS_MAX 1000
+static const struct store_backend_ops *real_ops;
+static struct {
+	struct store_id pack;
+	uint64_t offset;
+} reads[READS_MAX];
+static size_t reads_count, read_twice;
+
+static int count_get(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
+		     void *to, size_t bytes)
+{
+	if (kind == STORE_PACK) {
+		for (size_t i = 0; i < reads_count; i++)
+			read_twice += reads[i].offset == offset && store_id_equal(&reads[i].pack, name);
+		assert_true(reads_count < READS_MAX);
+		reads[reads_count].pack = *name;
+		reads[reads_count++].offset = offset;
+	}
+	return real_ops->get(b, kind, name, offset, to, bytes);
+}
+
+/* Each file of a directory is in the group of another backup than the one before it, three times around: no group is read twice. */
+static void test_generations(void **state)
+{
+	struct store *first = s;
+	struct store_snapshot first_snapshot = snapshot;
+	struct store_backend_ops hooked;
+	char path[128], tree[128], name[32];
+	const struct store_place place = {.path = path};
+	const char *paths[] = {tree};
+	const struct store_backup_options options = {
+		.paths = paths, .paths_count = 1, .host = "here", .level = 1, .threads = 1, .note = note};
+	struct store_backup_stats stats;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/generations", folder);
+	snprintf(tree, sizeof(tree), "%s/tree", folder);
+	run_shell("rm -rf '%s' && mkdir '%s'", target);
+	assert_int_equal(store_create(&place, NULL, NULL, &s), 0);
+	for (int generation = 0; generation < GENERATIONS; generation++) {
+		for (int i = generation; i < 3 * GENERATIONS; i += GENERATIONS) {
+			char text[32];
+
+			snprintf(name, sizeof(name), "%%s/tree/%02d", i);
+			snprintf(text, sizeof(text), "contents of %d", i);
+			write_text(name, folder, text);
+		}
+		if (generation > 0)
+			store_snapshot_free(&snapshot);
+		assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+		assert_int_equal(store_backup(s, &options, &snapshot, &stats), 0);
+	}
+	assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+	real_ops = s->backend->ops;
+	hooked = *real_ops;
+	hooked.get = count_get;
+	s->backend->ops = &hooked;
+	restore(false);
+	s->backend->ops = real_ops;
+	has_text("%s/35", target, "contents of 35");
+	assert_true(reads_count >= GENERATIONS);
+	assert_int_equal(read_twice, 0);
+	store_snapshot_free(&snapshot);
+	store_close(s);
+	s = first;
+	snapshot = first_snapshot;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_folding),
 		cmocka_unit_test(test_no_folding),
 		cmocka_unit_test(test_exchanged),
+		cmocka_unit_test(test_generations),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -161,14 +161,15 @@ static void each_change_is_found(void **state)
 	assert_true(result.bytes >= LARGE_BYTES);
 	assert_true(result.bytes < LARGE_BYTES + HOLE_AT); /* what is no hole */
 	/* what it leaves out is not asked for */
-	const char *const includes[] = {"a"};
-	options.includes = includes;
-	options.includes_count = 1;
+	struct store_excludes includes = {0};
+	store_exclude_add(&includes, "a");
+	options.includes = &includes;
 	shell("rm %s/other", target);
 	assert_int_equal(store_restore_verify(s, &snapshot, &options, &result), 0);
 	assert_int_equal(result.errors, 0);
 	assert_int_equal(result.files, 1);
-	options.includes_count = 0;
+	options.includes = NULL;
+	store_excludes_free(&includes);
 	/* nothing is there */
 	shell("rm -r %s", target);
 	assert_int_not_equal(store_restore_verify(s, &snapshot, &options, &result), 0);
