@@ -27,12 +27,12 @@ check-gpu: ## the tests of the engine on a GPU, on a machine that has one
 	scripts/install-deps.sh check
 	scripts/check.sh gpu
 
-check-nvme: ## the NVMe driver through VFIO, in a virtual machine (docs/nvme.md)
+check-nvme: ## the NVMe driver through VFIO, in virtual machines (docs/nvme.md; NVME_ARGS="-j 8", for example)
 	scripts/install-deps.sh check nvme
 	cmake --preset release
 	cmake --build --preset release --target gpu4fs_tool test_engine_sync test_engine_txn test_engine_shift test_engine_model \
 		crash_explorer
-	tests/nvme/guest.sh build/release
+	tests/nvme/guest.sh $(NVME_ARGS) build/release
 
 crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="--slice 1/8", for example)
 	scripts/install-deps.sh check

@@ -317,6 +317,11 @@ set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES E
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+# The same with a second tier of the cache that all pages go through. Without sums, which would find a stale one and read the device.
+add_test(NAME crash.explorer.tier
+	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sample 60 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+set_tests_properties(crash.explorer.tier PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0;G4_TEST_TIER=1")
 # The same through the NVMe driver, by the host and by lanes: what an emulated controller makes of the commands. All recoveries go through it.
 foreach(engine_sample "nvme 40" "lanes 8")
 	separate_arguments(engine_sample)
@@ -331,7 +336,7 @@ endforeach()
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
 set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote crash.explorer.nvme
-	crash.explorer.lanes)
+	crash.explorer.lanes crash.explorer.tier)
 if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
 	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .
@@ -411,7 +416,7 @@ if(G4_TOOLS)
 			add_executable(preload_linear tests/preload/linear.c tests/engine/linear.c ${fuse_sources})
 			target_include_directories(preload_linear PRIVATE tests)
 			target_link_libraries(preload_linear PRIVATE gpu4fs_static PkgConfig::fuse3)
-			target_link_options(preload_linear PRIVATE "LINKER:--wrap=g4_engine_mount_device")
+			target_link_options(preload_linear PRIVATE "LINKER:--wrap=g4_engine_mount_device,--wrap=g4_engine_execute")
 			# the engine's tests of the public API, by calls of the C library
 			foreach(subject dirs files meta xattr_acl)
 				add_executable(preload_api_${subject} tests/preload/api_calls.c tests/engine/api_files.c tests/engine/test_api_${subject}.c)

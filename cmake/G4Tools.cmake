@@ -113,7 +113,7 @@ if(NOT G4_SANITIZE)
 	target_link_libraries(gpu4fs_preload PRIVATE gpu4fs_static ${CMAKE_DL_LIBS})
 	set_source_files_properties(${preload_sources} PROPERTIES COMPILE_OPTIONS # of a source: behind those of g4_flags
 		"-U_FILE_OFFSET_BITS;-U_FORTIFY_SOURCE;-fno-builtin;-Wno-nonnull-compare")
-	set_property(SOURCE src/preload/signals.c APPEND PROPERTY COMPILE_OPTIONS "-O2;-fomit-frame-pointer") # in debug builds, too: it says why
+	set_property(SOURCE src/preload/signals.c src/preload/shown.c APPEND PROPERTY COMPILE_OPTIONS "-O2;-fomit-frame-pointer") # in debug builds, too: they say why
 	target_link_options(gpu4fs_preload PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map"
 		-Wl,--exclude-libs,ALL -Wl,--gc-sections)
 	foreach(function malloc calloc realloc aligned_alloc posix_memalign free strdup strndup) # heap.c
@@ -146,6 +146,8 @@ target_link_libraries(bench_clients PRIVATE Threads::Threads)
 set_target_properties(bench_clients PROPERTIES BUILD_RPATH_USE_ORIGIN ON)
 g4_example(names_bench bench/names.c gpu4fs)
 target_compile_definitions(names_bench PRIVATE _GNU_SOURCE)
+g4_example(tier_bench bench/tier.c gpu4fs)
+target_compile_definitions(tier_bench PRIVATE _GNU_SOURCE)
 g4_example(directories_bench bench/directories.c gpu4fs)
 target_compile_definitions(directories_bench PRIVATE _GNU_SOURCE)
 target_link_libraries(directories_bench PRIVATE Threads::Threads)

@@ -25,7 +25,7 @@ _gpu4fs_list() {
 
 _gpu4fs_mount_options() {
 	_gpu4fs_list "$1" "ro rw remount cache= tier= dedup_memory= dedup_verify commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
-		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
+		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no mirror=yes mirror=auto mirror=no attr_timeout=
 		entry_timeout= negative_timeout= socket="
 }
 

@@ -11,6 +11,9 @@
  *		system calls once with O_DIRECT, and once through the page cache, where the time of writing includes the fsync
  *		of every file: without it nothing has been written anywhere. What is read from the page cache is in it.
  *	random	4 KiB at random places of one file that was read before
+ *	dedup	if it is named: 64 files as in stream, all pages different, without deduplication and with it; the same pages in other
+ *		files; and with one page in ten that is new. Each page gets its number before it is written, which is part of the time.
+ *		What is read is compared, and what space it took is told.
  *
  * Rates of calls are those of --seconds seconds. Processor time includes the clients': with system calls and with the
  * CPU engine it is they who do the work.
@@ -22,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "cpu_use.h"
 #include "gpu4fs/gpu4fs.h"
@@ -33,6 +37,7 @@
 #define PIECE (UINT64_C(2) << 20)
 #define PIECES 32u /* of a client's memory */
 #define PAGE 4096u
+#define PIECE_PAGES (PIECE / PAGE)
 #define BATCH 64u /* names a call */
 #define NAME_BYTES 32u
 #define LEVELS 4000u
@@ -41,9 +46,10 @@
 
 static const char usage[] =
 	"usage: clients [OPTION]... TARGET [NAME]...\n\n"
-	"TARGET is a directory. NAME is stat, make, one, stream or random; all of them.\n\n"
+	"TARGET is a directory. NAME is stat, make, one, stream, random or dedup; all of them but the last.\n\n"
 	"  --engine=NAME   TARGET is a device, which libgpu4fs formats and mounts with this engine\n"
 	"  --connect       TARGET is the socket of gpu4fs serve\n"
+	"  --dedup         with --engine: what is formatted deduplicates\n"
 	"  --server=PID    a server whose processor time counts as well\n"
 	"  --file-mib=N    size of each of 64 files; the one for random reads has twice as much [256]\n"
 	"  --names=N       what each of eight clients makes at most [60000]\n"
@@ -52,7 +58,7 @@ static const char usage[] =
 
 static struct settings {
 	const char *target, *engine;
-	bool connect;
+	bool connect, dedup;
 	long server;
 	uint64_t file_bytes, names;
 	double seconds;
@@ -73,6 +79,8 @@ struct client {
 	bool sync;	 /* files are synced after writing */
 	double deadline; /* for what has no other end */
 	uint64_t most;	 /* names in one directory */
+	uint32_t fresh;	 /* dedup: of so many pages one is new; 0: none */
+	uint64_t salt;	 /* and what tells it from others */
 	uint64_t done;
 	int error;
 };
@@ -576,6 +584,115 @@ static void bench_stream(void)
 	stream(0, "buffered");
 }
 
+/* ------------------------------------------------------------------ pages that are there already */
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* What the first word of a page of piece i of a client is: no two pages of all clients have the same one, but by their numbers. */
+static uint64_t number_of_page(const struct client *c, uint64_t i, uint64_t k)
+{
+	const uint64_t pages = CLIENTS * FILES * set.file_bytes / PAGE;
+	const uint64_t page = (c->index * FILES * set.file_bytes / PIECE + i) * PIECE_PAGES + k;
+
+	return mix(1 + page + (c->fresh && page % c->fresh == 0 ? c->salt * pages : 0));
+}
+
+static void *write_numbered(void *argument)
+{
+	struct client *c = argument;
+
+	for (uint64_t i = 0; c->error >= 0 && i < FILES * set.file_bytes / PIECE; i++) {
+		uint8_t *piece = c->memory + i % PIECES * PIECE;
+		for (uint64_t k = 0; k < PIECE_PAGES; k++)
+			*(uint64_t *)(void *)(piece + k * PAGE) = number_of_page(c, i, k);
+		c->error = (int)do_pwrite(c, &c->files[i % FILES], piece, PIECE, i / FILES * PIECE);
+	}
+	for (uint32_t f = 0; c->error >= 0 && c->sync && f < FILES; f++)
+		c->error = (int)do_fsync(c, &c->files[f]);
+	return NULL;
+}
+
+static void *read_numbered(void *argument)
+{
+	struct client *c = argument;
+
+	for (uint64_t i = 0; c->error >= 0 && i < FILES * set.file_bytes / PIECE; i++) {
+		uint64_t *piece = (uint64_t *)(void *)(c->memory + i % PIECES * PIECE);
+		c->error = (int)do_pread(c, &c->files[i % FILES], piece, PIECE, i / FILES * PIECE);
+		for (uint64_t k = 0; c->error >= 0 && k < PIECE_PAGES; k++)
+			if (piece[k * (PAGE / 8)] != number_of_page(c, i, k) ||
+			    piece[k * (PAGE / 8) + 511] != pattern(c, i % PIECES * (PIECE / 8) + k * (PAGE / 8) + 511))
+				c->error = -EILSEQ; /* other data than was written */
+	}
+	return NULL;
+}
+
+static uint64_t free_bytes(struct client *c)
+{
+	struct gpu4fs_statfs ours;
+	struct statvfs theirs;
+
+	if (c->fs) {
+		must(gpu4fs_syncfs(c->fs), "syncfs");
+		must(gpu4fs_statfs(c->fs, &ours), "statfs");
+		return ours.blocks_free * ours.block_bytes;
+	}
+	must(result(syncfs(c->root.fd)), "syncfs");
+	must(result(fstatvfs(c->root.fd, &theirs)), "statfs");
+	return theirs.f_bfree * theirs.f_frsize;
+}
+
+static void numbered(const char *how, uint32_t phase, int flags, uint32_t fresh, bool stays)
+{
+	struct cpu_use use, reading;
+	char path[32];
+
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		struct client *c = &clients[i];
+		for (uint32_t f = 0; f < FILES; f++) {
+			snprintf(path, sizeof(path), "d%u.%u.%u", phase, i, f);
+			must(do_open(c, path, O_RDWR | O_CREAT | O_EXCL | (c->fs ? flags : 0), &c->files[f]), path);
+		}
+		for (uint64_t k = 0; k < PIECES * PIECE / 8; k++)
+			((uint64_t *)c->memory)[k] = pattern(c, k);
+		c->sync = !c->fs;
+		c->fresh = fresh;
+		c->salt = phase;
+	}
+	const uint64_t before = free_bytes(&clients[0]);
+	run_all(write_numbered, "writing", &use);
+	report_stream("write", how, &use);
+	const double took = (double)(before - free_bytes(&clients[0]));
+	report("space that they take", "%", 100 * took / (double)(CLIENTS * FILES * set.file_bytes), how, &use);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		memset(clients[i].memory, 0, PIECES * PIECE);
+	run_all(read_numbered, "reading", &reading);
+	report_stream("read", how, &reading);
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		for (uint32_t f = 0; f < FILES; f++) {
+			must(do_close(&clients[i], &clients[i].files[f]), "close");
+			snprintf(path, sizeof(path), "d%u.%u.%u", phase, i, f);
+			if (!stays)
+				must(do_unlink(&clients[i], path), path);
+		}
+	}
+}
+
+static void bench_dedup(void)
+{
+	numbered("sums", 0, GPU4FS_O_NODEDUP, 0, false);
+	numbered("new", 1, GPU4FS_O_DEDUP, 0, true);
+	numbered("known", 2, GPU4FS_O_DEDUP, 0, false);
+	numbered("90 known", 3, GPU4FS_O_DEDUP, 10, false);
+}
+
+/* ------------------------------------------------------------------ small reads */
+
 static int64_t read_one(struct client *c)
 {
 	uint64_t x = (c->done + c->index * UINT64_C(1000003)) * UINT64_C(0x9e3779b97f4a7c15);
@@ -618,16 +735,15 @@ static void bench_random(void)
 static const struct bench {
 	const char *name;
 	void (*run)(void);
-} benches[] = {{"stat", bench_stat},
-	       {"make", bench_make},
-	       {"one", bench_one},
-	       {"random", bench_random},
-	       {"stream", bench_stream}};
+	bool named; /* only if it is */
+} benches[] = {{"stat", bench_stat, false},	{"make", bench_make, false},	 {"one", bench_one, false},
+	       {"random", bench_random, false}, {"stream", bench_stream, false}, {"dedup", bench_dedup, true}};
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
 
 static void open_library(struct client *c)
 {
-	const struct gpu4fs_mkfs_options format = {.size = sizeof(format), .flags = GPU4FS_MKFS_FORCE};
+	const struct gpu4fs_mkfs_options format = {.size = sizeof(format),
+						   .flags = GPU4FS_MKFS_FORCE | (set.dedup ? GPU4FS_MKFS_DEDUP : 0)};
 	const struct gpu4fs_options options = {
 		.size = sizeof(options), .engine = set.engine, .cache_bytes = 8 * set.file_bytes, .format = &format};
 	int rc = 0;
@@ -674,15 +790,12 @@ static void close_all(void)
 
 static void parse(int argc, char **argv)
 {
-	static const struct option options[] = {{"engine", required_argument, NULL, 'e'},
-						{"connect", no_argument, NULL, 'c'},
-						{"server", required_argument, NULL, 'p'},
-						{"file-mib", required_argument, NULL, 'f'},
-						{"seconds", required_argument, NULL, 's'},
-						{"names", required_argument, NULL, 'n'},
-						{"output", required_argument, NULL, 'o'},
-						{"help", no_argument, NULL, 'h'},
-						{NULL, 0, NULL, 0}};
+	static const struct option options[] = {
+		{"engine", required_argument, NULL, 'e'},   {"connect", no_argument, NULL, 'c'},
+		{"dedup", no_argument, NULL, 'd'},	    {"server", required_argument, NULL, 'p'},
+		{"file-mib", required_argument, NULL, 'f'}, {"seconds", required_argument, NULL, 's'},
+		{"names", required_argument, NULL, 'n'},    {"output", required_argument, NULL, 'o'},
+		{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0}};
 	uint64_t number;
 
 	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -692,6 +805,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'c':
 			set.connect = true;
+			break;
+		case 'd':
+			set.dedup = true;
 			break;
 		case 'p':
 			number_of(optarg, 1 << 30, &number);
@@ -724,12 +840,12 @@ static void parse(int argc, char **argv)
 	set.target = argv[optind++];
 }
 
-static bool is_wanted(const char *name, char **wanted, int count)
+static bool is_wanted(const struct bench *bench, char **wanted, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (strcmp(wanted[i], name) == 0)
+		if (strcmp(wanted[i], bench->name) == 0)
 			return true;
-	return count == 0;
+	return count == 0 && !bench->named;
 }
 
 int main(int argc, char **argv)
@@ -737,7 +853,7 @@ int main(int argc, char **argv)
 	parse(argc, argv);
 	open_all();
 	for (size_t b = 0; b < BENCHES; b++)
-		if (is_wanted(benches[b].name, argv + optind, argc - optind))
+		if (is_wanted(&benches[b], argv + optind, argc - optind))
 			benches[b].run();
 	close_all();
 	if (json) {

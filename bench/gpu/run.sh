@@ -12,7 +12,7 @@ usage() {
 	cat <<'TEXT'
 usage: bench/gpu/run.sh [OPTION]... [-- BENCHMARK-OF-GPU_BENCH...]
 
-  --only=LIST      parts, of mem,sums,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
+  --only=LIST      parts, of mem,sums,dedup,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
   --build=DIR      where gpu4fs is built with the preset cuda, perhaps by another machine; without it,
                    build/cuda is brought up to date
   --out=DIR        for gpu.json, gpu-*.png and gpu.log [build/bench]
@@ -82,6 +82,12 @@ part_sums() {
 	return "$status"
 }
 
+# The table of contents by itself; new and known pages from host memory.
+part_dedup() {
+	limited "$work/log" "$build/tests/gpu/gpu_bench" -d "mem:$((80 * file_mib + 8192))M" -c 4096 -f "$file_mib" -k blake3 -u \
+		-o "$work/results/dedup.json" table dedup
+}
+
 part_dax() {
 	need_image && limited "$work/log" "$build/tests/gpu/gpu_bench" -d "dax:$image" -c 2048 -f "$file_mib" -o "$work/results/dax.json" stream
 }
@@ -139,7 +145,7 @@ part_shredder() {
 # why_not PART: in words; nothing when it can run.
 why_not() {
 	case $1 in
-	mem | sums | dax | shredder) [[ -e /dev/nvidiactl ]] || echo "there is no NVIDIA GPU here" ;;
+	mem | sums | dedup | dax | shredder) [[ -e /dev/nvidiactl ]] || echo "there is no NVIDIA GPU here" ;;
 	embedded | connected | fuse)
 		[[ $engine != cuda || -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; }
 		;;&
@@ -168,7 +174,7 @@ run_part() {
 }
 
 # ---- the run
-parts=mem,sums,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder
+parts=mem,sums,dedup,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder
 only=$parts build='' out=build/bench file_mib=256 mem_file_mib=1024 limit=350 engine=cuda commit='' seconds=2
 part_limit=90
 tool_workload=(--dirs=8 --files=500 --size=256M --fsyncs=300)

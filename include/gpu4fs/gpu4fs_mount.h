@@ -59,6 +59,7 @@ enum gpu4fs_checksum {
 };
 
 #define GPU4FS_MKFS_FORCE 1u /* format even if the device holds something known (a file system, a partition table) */
+#define GPU4FS_MKFS_DEDUP 2u /* pages that are there already are not stored again; not with GPU4FS_CHECKSUM_NONE */
 
 struct gpu4fs_mkfs_options {
 	uint32_t size;		/* sizeof(struct gpu4fs_mkfs_options) */
@@ -134,7 +135,9 @@ struct gpu4fs_options {
 	/*
 	 * Upper bound of the memory for pages by device address, below the page cache: small files that lie side by side are
 	 * read together. Memory is taken as it is used. 0: a sixteenth of cache_bytes; less than 256 KiB: none. None on
-	 * "mem:" and "dax:" devices and with the engine "cuda".
+	 * "mem:" and "dax:" devices. One that is not smaller than the page cache has what that gives up, too; a larger page
+	 * cache in its place is faster. With the engine "cuda" it is for what the page cache on the GPU gives up, in
+	 * page-locked memory of the host, which is taken at once; 0: none.
 	 */
 	uint64_t tier_bytes;
 };

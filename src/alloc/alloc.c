@@ -5,8 +5,6 @@
 #define CLAIM_WAIT_NS                                                                                                  \
 	(UINT64_C(10) * 1000 * 1000 * 1000) /* for a workgroup that was stopped in the middle of a claim */
 
-#define SPREAD_FROM 64u /* workgroups from this index on begin at places of their own */
-
 /* `span` set bits from bit `bit` on, inside a word. */
 G4_FN static uint64_t bit_run(uint32_t bit, uint32_t span)
 {
@@ -113,7 +111,9 @@ G4_FN static int load_group(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 	if (g4_load32_acq(&alloc->group_state[group]) == G4_GROUP_LOADED)
 		return 0;
 	g4_lock(load_lock(alloc, group));
-	if (g4_load32_acq(&alloc->group_state[group]) != G4_GROUP_LOADED) {
+	const uint32_t state = g4_load32_acq(&alloc->group_state[group]);
+	if (state != G4_GROUP_LOADED) {
+		const bool forgotten = state >= G4_GROUP_FORGOTTEN;
 		rc = get_map_locked(wg, alloc, group, &line);
 		if (rc == 0) {
 			const struct g4_alloc_page *map =
@@ -122,10 +122,13 @@ G4_FN static int load_group(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 			for (uint64_t r = 0; r < G4_GROUP_REGIONS; r++) {
 				uint64_t region = group * G4_GROUP_REGIONS + r;
 				memcpy(&alloc->used[region * 8], map->regions[r].used, 64);
-				alloc->region_free[region] = count_free(&alloc->used[region * 8]);
-				free_pages += alloc->region_free[region];
+				for (uint32_t w = 0; w < 8; w++) /* what is free is no slab, whatever lies there */
+					g4_or64(&alloc->past_slabs[region * 8 + w], ~alloc->used[region * 8 + w]);
+				const uint32_t here = count_free(&alloc->used[region * 8]);
+				alloc->region_free[region] = forgotten ? 0 : here;
+				free_pages += here;
 			}
-			if (free_pages != alloc->group_free[group])
+			if (free_pages != (forgotten ? state - G4_GROUP_FORGOTTEN : alloc->group_free[group]))
 				rc = -G4_E_CORRUPT_ALLOC;
 			else
 				g4_store32_rel(&alloc->group_state[group], G4_GROUP_LOADED);
@@ -319,9 +322,12 @@ G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t
 	return 0;
 }
 
-/* Tries every region of a pool from `start` on, once around; only those with at least `least` free pages. */
-G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t pool, uint64_t start, uint64_t want,
-			    uint32_t least, struct g4_address *address, uint32_t *got)
+/*
+ * Tries every region of a pool from `start` on, once around; only those with at least `least` free pages. The run begins at the page `hint` of
+ * it, or the next free one.
+ */
+G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t pool, uint64_t start, uint32_t hint,
+			    uint64_t want, uint32_t least, struct g4_address *address, uint32_t *got)
 {
 	const uint64_t count = g4_load64_acq(&alloc->region_count);
 	uint64_t region = start % count;
@@ -340,7 +346,7 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 			int rc = load_group(wg, alloc, group);
 			if (rc < 0)
 				return rc;
-			*got = claim_in(alloc, region, 0, want, least, address);
+			*got = claim_in(alloc, region, hint, want, least, address);
 			if (*got > 0)
 				return 0;
 		}
@@ -360,6 +366,8 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count) ||
 	    g4_alloc_region_pool(alloc, region) != pool)
 		return 0;
+	if (g4_load32_rlx(&alloc->group_free[region / G4_GROUP_REGIONS]) == 0)
+		return 0; /* as of a group that can not be read, and was forgotten */
 	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
 	if (rc < 0)
 		return rc;
@@ -367,25 +375,11 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 	return 0;
 }
 
-/*
- * Where a shard looks: behind its last claim. At first the shards of a few workgroups all begin at the beginning, and
- * those of hundreds, which would only get into each other's way there, spread over the device.
- */
-G4_FN static uint32_t first_region(const struct g4_wg *wg, const struct g4_alloc *alloc,
-				   const struct g4_alloc_shard *shard, uint32_t class_)
-{
-	uint32_t last = g4_load32_rlx(&shard->region[class_]), index = g4_wg_index(wg);
-
-	if (last != 0 || index < SPREAD_FROM)
-		return last;
-	return (uint32_t)(index % G4_ALLOC_SHARDS * g4_load64_acq(&alloc->region_count) / G4_ALLOC_SHARDS);
-}
-
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
 			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
-	const uint32_t pool = class_ >> 8;
+	const uint32_t pool = class_ >> 8 & 0xff, place = class_ >> 16;
 	uint64_t taken = take_pages(alloc, pool, g4_min64(want, G4_REGION_PAGES), reserved);
 	uint32_t n = 0;
 	int rc;
@@ -401,7 +395,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 		return -G4_E_NOSPC;
 	if (class_ == G4_ALLOC_ALIGNED) {
 		class_ = G4_ALLOC_DATA;
-		rc = claim_from(wg, alloc, pool, g4_address_page(goal) / G4_REGION_PAGES, taken, G4_REGION_PAGES,
+		rc = claim_from(wg, alloc, pool, g4_address_page(goal) / G4_REGION_PAGES, place, taken, G4_REGION_PAGES,
 				address, &n);
 		if (rc == -G4_E_NOSPC)
 			rc = claim_near(wg, alloc, pool, goal, taken, address, &n);
@@ -410,13 +404,13 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 	}
 	if (rc == 0 && n == 0) {
 		uint32_t *const last = pool == G4_LEVEL_OWN ? &shard->region[class_] : &alloc->pool_region[pool];
-		uint32_t start = pool == G4_LEVEL_OWN ? first_region(wg, alloc, shard, class_) : g4_load32_rlx(last);
+		uint32_t start = g4_load32_rlx(last);
 		uint32_t least = (uint32_t)g4_min64(taken, 64);
-		rc = claim_from(wg, alloc, pool, start, taken, least, address, &n);
+		rc = claim_from(wg, alloc, pool, start, 0, taken, least, address, &n);
 		/* the pages are there, for they are out of the count: others hold the right to more than they will take */
 		until = rc == -G4_E_NOSPC ? g4_monotonic_ns() + CLAIM_WAIT_NS : 0;
 		while (rc == -G4_E_NOSPC && g4_monotonic_ns() < until) {
-			rc = claim_from(wg, alloc, pool, start, taken, 1, address, &n);
+			rc = claim_from(wg, alloc, pool, start, 0, taken, 1, address, &n);
 			if (rc == -G4_E_NOSPC)
 				g4_pause();
 		}
@@ -441,8 +435,8 @@ G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool r
 	int rc = -G4_E_NOSPC;
 
 	if (taken == G4_REGION_PAGES)
-		rc = claim_from(wg, alloc, G4_LEVEL_OWN, g4_load32_rlx(&shard->region[G4_ALLOC_DATA]), G4_REGION_PAGES,
-				G4_REGION_PAGES, address, &got);
+		rc = claim_from(wg, alloc, G4_LEVEL_OWN, g4_load32_rlx(&shard->region[G4_ALLOC_DATA]), 0,
+				G4_REGION_PAGES, G4_REGION_PAGES, address, &got);
 	if (rc < 0) {
 		g4_add64(&alloc->free_pages, taken);
 		return rc;
@@ -464,7 +458,11 @@ G4_FN static void clear_pages(struct g4_alloc *alloc, uint64_t page, uint64_t pa
 			uint32_t bit = (first + done) % 64;
 			uint32_t span = (uint32_t)g4_min64(64 - bit, n - done);
 			uint64_t mask = bit_run(bit, span);
-			g4_and64(&alloc->used[region * 8 + (first + done) / 64], ~mask);
+			const uint64_t word = region * 8 + (first + done) / 64;
+			/* first: it is no slab for whoever finds it in use again */
+			if ((g4_load64_rlx(&alloc->past_slabs[word]) & mask) != mask)
+				g4_or64(&alloc->past_slabs[word], mask);
+			g4_and64(&alloc->used[word], ~mask);
 			done += span;
 		}
 		return_right(alloc, region, n);
@@ -730,9 +728,12 @@ G4_FN static int count_regions(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 	int rc = 0;
 
 	*pages = 0;
-	if (end - region == G4_GROUP_REGIONS && g4_load32_acq(&alloc->group_state[group]) != G4_GROUP_LOADED) {
-		*pages = g4_load32_acq(&alloc->group_free[group]);
-		return 0;
+	if (g4_load32_acq(&alloc->group_state[group]) != G4_GROUP_LOADED) {
+		const uint32_t all = g4_load32_acq(&alloc->group_free[group]);
+		if (all == 0 || end - region == G4_GROUP_REGIONS) {
+			*pages = all;
+			return 0;
+		}
 	}
 	rc = load_group(wg, alloc, group);
 	for (; region < end && rc == 0; region++)
@@ -740,7 +741,18 @@ G4_FN static int count_regions(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 	return rc;
 }
 
-G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool)
+/* Its page can not be read, so nobody could be given what is free of it; which is all of one pool as long as the view has none of it. */
+G4_FN static void forget_free(struct g4_alloc *alloc, uint64_t group, uint32_t pool)
+{
+	const uint32_t pages = g4_load32_acq(&alloc->group_free[group]);
+
+	g4_sub64(free_of(alloc, pool), pages);
+	g4_store32_rel(&alloc->group_free[group], 0);
+	g4_store32_rel(&alloc->group_state[group], G4_GROUP_FORGOTTEN + pages);
+}
+
+G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool,
+			    bool alone)
 {
 	const uint64_t last =
 		g4_min64((end + G4_REGION_PAGES - 1) / G4_REGION_PAGES, alloc->most_groups * G4_GROUP_REGIONS);
@@ -755,9 +767,12 @@ G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t p
 		int rc = region < alloc->region_count ? count_regions(wg, alloc, region, border, &pages) : 0;
 		if (rc < 0)
 			pages = 0;
-		failed = failed < 0 ? failed : rc;
+		if (alone && g4_alloc_is_unreadable(rc))
+			forget_free(alloc, region / G4_GROUP_REGIONS, old);
+		else
+			failed = failed < 0 ? failed : rc;
 		for (; region < border; region++)
-			*(volatile uint8_t *)&alloc->region_pool[region] = (uint8_t)pool;
+			g4_store8_rlx(&alloc->region_pool[region], (uint8_t)pool);
 		g4_sub64(free_of(alloc, old), pages);
 		g4_add64(free_of(alloc, pool), pages);
 	}
@@ -858,38 +873,4 @@ G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	else
 		g4_sub32(&alloc->group_slabs[group], 1);
 	return change_descriptor(wg, alloc, txn, group, 0, set ? 1 : -1);
-}
-
-G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
-{
-	uint64_t page = g4_address_page(address), group = page / G4_GROUP_PAGES;
-	uint32_t line;
-
-	int rc = g4_alloc_get_map(wg, alloc, group, &line);
-	if (rc < 0)
-		return rc;
-	const struct g4_alloc_page *map = (const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
-	uint64_t word = g4_load64_rlx(
-		&map->regions[page / G4_REGION_PAGES % G4_GROUP_REGIONS].slab[page % G4_REGION_PAGES / 64]);
-	g4_cache_put(alloc->meta->cache, line);
-	return word >> (page % 64) & 1;
-}
-
-G4_FN struct g4_address g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth)
-{
-	struct g4_address found = G4_NO_ADDRESS;
-	uint32_t line;
-
-	int rc = g4_alloc_get_map(wg, alloc, group, &line);
-	if (rc < 0)
-		return found;
-	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
-	for (uint32_t w = 0; w < G4_GROUP_REGIONS * 8 && g4_address_is_none(found); w++) {
-		uint64_t bits = g4_load64_rlx(&map->regions[w / 8].slab[w % 8]);
-		for (uint32_t b = 0; bits && g4_address_is_none(found); b++, bits >>= 1)
-			if ((bits & 1) && nth-- == 0)
-				found = g4_page_address(group * G4_GROUP_PAGES + (uint64_t)w * 64 + b);
-	}
-	g4_cache_put(alloc->meta->cache, line);
-	return found;
 }

@@ -20,7 +20,8 @@
 #define G4_ALLOC_SHARDS 1024u
 #define G4_ALLOC_DATA 0u
 #define G4_ALLOC_METADATA 1u
-#define G4_ALLOC_ALIGNED 2u /* data, at the start of an empty region if there is one */
+#define G4_ALLOC_ALIGNED 2u /* data, at the start of an empty region if there is one, */
+#define G4_ALLOC_ALIGNED_AT(page) (G4_ALLOC_ALIGNED | (uint32_t)(page) << 16) /* or from its page so many on */
 /*
  * Pools: pages in chunks that were assigned to a level (enum g4_level) are for data that is to go there, and for nothing
  * else; they are claimed and reserved apart. Pool OWN has all others, and all metadata.
@@ -49,7 +50,7 @@ struct g4_alloc {
 	uint64_t group_count;
 	uint64_t most_groups;  /* that there is memory for */
 	uint64_t *used;	       /* 8 words a region */
-	uint64_t *past_slabs;  /* the same of pages that were slabs since the mount, and are none now */
+	uint64_t *past_slabs;  /* the same of pages that were free since the mount, and are no slabs since */
 	uint64_t *freed;       /* a bit a region: pages were given back since it was last discarded */
 	uint32_t *region_free; /* pages that may be claimed */
 	uint32_t *group_state; /* enum below */
@@ -77,7 +78,14 @@ struct g4_alloc {
 	uint32_t slab_cursor;		   /* the group where the next look for a slab begins */
 	uint32_t slab_users; /* shards and kinds that ever filled a slab: so many known slabs may be theirs */
 };
-enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1 };
+/* FORGOTTEN and more: unloaded, and so many pages more are free of it, which nobody gets, whether it is loaded later or not. */
+enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1, G4_GROUP_FORGOTTEN = 2 };
+/* An error that says that what lies there can not be read, not that the reader could not. */
+G4_FN G4_INLINE bool g4_alloc_is_unreadable(int rc)
+{
+	return rc == -G4_E_IO || rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED || rc == -G4_E_TYPE ||
+	       rc == -G4_E_CORRUPT_ALLOC;
+}
 
 /* ---- host (alloc_host.c) ---- */
 /* Bytes of zeroed memory for so many groups: those of a layout, or more of them, so that it can grow. */
@@ -140,8 +148,8 @@ G4_FN uint64_t g4_alloc_count(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t
 /* 1 when the page is claimed or in use, 0 when it is free. */
 G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
 /*
- * Whether a page was a slab and is none now. A user may have written contents that look like one: it would be asked
- * for by the number of an inode that is gone.
+ * Whether a page was free since the mount, or a slab, and is no slab now. What lies there may look like one, for that of an earlier mount was
+ * never written over, or a user has written contents that look so: it would be asked for by the number of an inode that is gone.
  */
 G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, struct g4_address address);
 
@@ -173,14 +181,15 @@ G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 			    uint64_t groups, uint64_t word);
 /*
  * Regions that begin between two pages are of a pool from now on, with what is free of them. Before anybody
- * uses the memory view, or of what is behind its end. After an error all are, and what is free of groups whose page could not
- * be read counts as of the one that they were of.
+ * uses the memory view (`alone`), or of what is behind its end. Alone, what is free of a group that is cut, and whose page can not be
+ * read, is nobody's from then on. Else all are after an error, too, and what is free of such groups counts as of the pool that they were of.
  */
-G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool);
+G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool,
+			    bool alone);
 /* The pool of all pages of a region. */
 G4_FN G4_INLINE uint32_t g4_alloc_region_pool(const struct g4_alloc *alloc, uint64_t region)
 {
-	return *(const volatile uint8_t *)&alloc->region_pool[region];
+	return g4_load8_rlx(&alloc->region_pool[region]);
 }
 /* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */
 G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages,
@@ -215,9 +224,5 @@ G4_FN int g4_slab_fill(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 /* Sets or clears a page's bit in the slab map. */
 G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			     bool set);
-/* 1 when a page's bit in the slab map is set: a slab with a free slot. Its stripe lock is held. */
-G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
-/* The address of some slab page with a free slot in a group, or none. */
-G4_FN struct g4_address g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth);
 
 #endif

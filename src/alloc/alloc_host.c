@@ -37,13 +37,41 @@ static int read_descriptors(struct g4_wg *wg, struct g4_alloc *alloc)
 	return 0;
 }
 
+#define FEW_SHARDS 64u /* as of the threads of a host, which begin at so many places: */
+#define FEW_PLACES 16u
+
+/* A shard's number with its bits in the other order: so the first shards, however many of them are used, lie apart. */
+static uint32_t turn(uint32_t shard)
+{
+	uint32_t turned = 0;
+
+	for (uint32_t bit = 1; bit < G4_ALLOC_SHARDS; bit *= 2)
+		turned = turned * 2 + ((shard & bit) != 0);
+	return turned;
+}
+
+/*
+ * Shards start apart from each other; metadata starts half a share away from data. Those of hundreds of workgroups, which would only get
+ * into each other's way at a few places, start all over the device.
+ */
+static void begin_shard(struct g4_alloc *alloc, uint32_t s)
+{
+	struct g4_alloc_shard *shard = &alloc->shards[s];
+	const uint64_t first = alloc->meta->layout.data_address / G4_REGION_BYTES, span = alloc->region_count - first;
+	const uint64_t places = s < FEW_SHARDS ? FEW_PLACES : G4_ALLOC_SHARDS;
+	const uint64_t place = s < FEW_SHARDS ? s % FEW_PLACES : turn(s);
+
+	shard->region[G4_ALLOC_METADATA] = (uint32_t)(first + span * place / places);
+	shard->region[G4_ALLOC_DATA] = (uint32_t)(first + span * (2 * place + 1) / (2 * places));
+	shard->row = shard->region[G4_ALLOC_DATA] * (uint64_t)G4_REGION_PAGES;
+}
+
 int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory,
 		  uint64_t most_groups)
 {
 	const uint64_t most_regions = most_groups * G4_GROUP_REGIONS;
 
 	uint8_t *at = (uint8_t *)memory;
-	uint64_t first;
 
 	memset(alloc, 0, sizeof(*alloc));
 	alloc->journal = journal;
@@ -67,14 +95,8 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 	alloc->group_slabs = (uint32_t *)at;
 	at += most_groups * sizeof(uint32_t);
 	alloc->region_pool = at;
-	/* shards start apart from each other; metadata starts half a share away from data */
-	first = alloc->meta->layout.data_address / G4_REGION_BYTES;
-	for (uint64_t s = 0; s < G4_ALLOC_SHARDS; s++) {
-		uint64_t span = alloc->region_count - first;
-		alloc->shards[s].region[G4_ALLOC_METADATA] = (uint32_t)(first + span * (s % 16) / 16);
-		alloc->shards[s].region[G4_ALLOC_DATA] = (uint32_t)(first + span * (2 * (s % 16) + 1) / 32);
-		alloc->shards[s].row = alloc->shards[s].region[G4_ALLOC_DATA] * (uint64_t)G4_REGION_PAGES;
-	}
+	for (uint32_t s = 0; s < G4_ALLOC_SHARDS; s++)
+		begin_shard(alloc, s);
 	return read_descriptors(wg, alloc);
 }
 

@@ -6,6 +6,7 @@
 #include "alloc/share.h"
 
 #include "alloc/buffered.h"
+#include "alloc/listing.h"
 #include "alloc/share_lines.h"
 
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
@@ -192,21 +193,23 @@ G4_FN static int get_listing(struct g4_wg *wg, struct g4_alloc *alloc, const str
 	return rc;
 }
 
-/* 1: page `at` of the region is listed with this sum. The group's lock is held. */
-G4_FN static int is_listed(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_shares_lines *c, uint32_t at,
-			   const void *sum)
+/* How many pages of the region from `at` on, in one quarter, are listed with these sums in a domain. The group's lock is held. */
+G4_FN static int listed_row(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_shares_lines *c, uint32_t at,
+			    uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain)
 {
-	uint32_t line;
+	uint32_t line, n = 0;
 
 	if (c->shares == G4_NO_LINE || !g4_listed(g4_shares_of(alloc, c), c->region, at))
 		return 0;
-	int rc = get_listing(wg, alloc, c, at / G4_LISTING_PAGES, &line);
+	const int rc = get_listing(wg, alloc, c, at / G4_LISTING_PAGES, &line);
 	if (rc < 0)
 		return rc;
-	const struct g4_listing_page *page = (const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
-	rc = g4_bytes_equal(page->sums[at % G4_LISTING_PAGES], sum, G4_LISTING_SUM_BYTES);
+	while (n < pages && g4_listed(g4_shares_of(alloc, c), c->region, at + n))
+		n++;
+	n = g4_listing_match(wg, (const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line),
+			     at % G4_LISTING_PAGES, n, sums, domain);
 	g4_cache_put(alloc->meta->cache, line);
-	return rc;
+	return (int)n;
 }
 
 G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
@@ -294,6 +297,15 @@ G4_FN static void unlock_shares(struct g4_alloc *alloc, struct g4_shares_lines *
 	g4_unlock(g4_shares_lock(alloc, c->group));
 }
 
+/* A word of bits at a time. */
+G4_FN static void set_listed(struct g4_shares_page *shares, uint32_t region, uint32_t first, uint32_t pages)
+{
+	for (uint32_t at = first, end = first + pages, n; at < end; at += n) {
+		n = (uint32_t)g4_min64(end - at, 64 - at % 64);
+		shares->listed[region][at / 64] |= (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) << at % 64;
+	}
+}
+
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain)
 {
@@ -311,12 +323,8 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
 		g4_txn_dirty(txn, line);
 		g4_txn_dirty(txn, c.shares);
-		for (uint32_t i = 0; i < pages; i++) {
-			const uint32_t at = first + i;
-			const struct g4_listing_key key = g4_listing_key(&sums[i], domain);
-			memcpy(page->sums[at % G4_LISTING_PAGES], key.bytes, G4_LISTING_SUM_BYTES);
-			g4_shares_of(alloc, &c)->listed[c.region][at / 64] |= UINT64_C(1) << at % 64;
-		}
+		g4_listing_write(wg, page, first % G4_LISTING_PAGES, pages, sums, domain);
+		set_listed(g4_shares_of(alloc, &c), c.region, first, pages);
 		g4_cache_put(alloc->meta->cache, line);
 		rc = 1;
 	} else if (there || rc == -G4_E_NOSPC) {
@@ -338,14 +346,15 @@ G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 	return 0;
 }
 
-G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, const void *sum)
+G4_FN int g4_share_listed_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint32_t pages,
+			      const struct g4_sum_entry *sums, uint64_t domain)
 {
 	struct g4_shares_lines c;
 	int rc = lock_shares(wg, alloc, address, &c);
 
 	if (rc < 0)
 		return rc;
-	rc = is_listed(wg, alloc, &c, (uint32_t)(g4_address_page(address) % G4_REGION_PAGES), sum);
+	rc = listed_row(wg, alloc, &c, (uint32_t)(g4_address_page(address) % G4_REGION_PAGES), pages, sums, domain);
 	unlock_shares(alloc, &c);
 	return rc;
 }
@@ -522,6 +531,27 @@ G4_FN static int count_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 	return 0;
 }
 
+/*
+ * The same, or buffered ones, where they are fewer in a row than what a full buffer has of a region at least. How many pages, from the first
+ * on: a buffer that gets full ends it, so that it is settled once at most.
+ */
+#define BUFFERED_ROW (G4_BUFFERED_MOST / G4_GROUP_REGIONS)
+G4_FN static int count_or_buffer(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				 struct g4_shares_lines *c, uint32_t first, uint64_t pages)
+{
+	uint32_t done = 0;
+	int rc;
+
+	do {
+		rc = pages < BUFFERED_ROW ? buffer_owner(wg, alloc, txn, c, first + done) : 0;
+		done += rc > 0;
+	} while (rc > 0 && done < pages && g4_shares_buffered(alloc, c)->count < G4_BUFFERED_MOST);
+	if (rc < 0 || done > 0)
+		return rc < 0 ? rc : (int)done;
+	rc = count_owners(wg, alloc, txn, c, first, pages);
+	return rc < 0 ? rc : (int)pages;
+}
+
 /* c's region has an owner more as a whole, in the group's page, which is made if there is none. */
 G4_FN static int count_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
@@ -538,16 +568,19 @@ G4_FN static int count_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return rc;
 }
 
-/* An error that says that counts can not be read, before anything has changed. */
-G4_FN static bool is_unreadable(int rc)
-{
-	return rc == -G4_E_IO || rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED || rc == -G4_E_TYPE ||
-	       rc == -G4_E_CORRUPT_ALLOC;
-}
+/* What makes pages others' that are listed. */
+struct found {
+	const struct g4_sum_entry *sums; /* with these, */
+	uint64_t domain;
+	uint32_t mark; /* of one page: not 0: and was all the time since */
+};
 
-/* With `sum`: one page, if it is listed with that, and with `mark` the same as before. `whole`: as a region. */
+/*
+ * `whole`: as a region. With `found` as many of the pages, from the first on, as are listed so, and all lie in one quarter; -G4_E_AGAIN: none.
+ * How many pages have an owner more.
+ */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			 uint64_t pages, bool whole, const void *sum, uint32_t mark)
+			 uint64_t pages, bool whole, const struct found *found)
 {
 	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
 	const uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
@@ -560,43 +593,54 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);
 	rc = g4_shares_get_counts(wg, alloc, region, &c);
-	if (rc == 0 && sum) {
-		const int listed = is_listed(wg, alloc, &c, first, sum);
+	if (rc == 0 && found) {
+		const int listed = listed_row(wg, alloc, &c, first, (uint32_t)pages, found->sums, found->domain);
 		rc = listed < 0 ? listed : listed ? 0 : -G4_E_AGAIN;
-		if (rc == 0 && mark != 0 && mark != g4_share_mark(alloc, address)) /* it is taken off under this lock */
+		pages = (uint64_t)g4_max64(listed > 0 ? (uint64_t)listed : 0, 1);
+		/* it is taken off under this lock */
+		if (rc == 0 && found->mark != 0 && found->mark != g4_share_mark(alloc, address))
 			rc = -G4_E_AGAIN;
 	}
 	if (rc == 0)
 		rc = check_acquire(alloc, &c, first, pages);
-	if (sum && is_unreadable(rc))
+	if (found && g4_alloc_is_unreadable(rc)) /* before anything has changed */
 		rc = -G4_E_AGAIN;
 	if (rc == 0 && whole && g4_load32_acq(&alloc->counts_regions)) {
 		rc = count_whole(wg, alloc, txn, &c);
+	} else if (rc == 0 && (found || pages == 1)) {
+		rc = count_or_buffer(wg, alloc, txn, &c, first, pages);
+		pages = rc > 0 ? (uint64_t)rc : pages;
 	} else if (rc == 0) {
-		const int buffered = pages == 1 ? buffer_owner(wg, alloc, txn, &c, first) : 0;
-		rc = buffered < 0 ? buffered : buffered ? 0 : count_owners(wg, alloc, txn, &c, first, pages);
+		rc = count_owners(wg, alloc, txn, &c, first, pages);
 	}
 	g4_shares_put_counts(alloc, &c);
 	g4_unlock(lock);
-	return rc;
+	return rc < 0 ? rc : (int)pages;
 }
 
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
-	return acquire(wg, alloc, txn, address, pages, false, NULL, 0);
+	const int rc = acquire(wg, alloc, txn, address, pages, false, NULL);
+
+	return rc < 0 ? rc : 0;
 }
 
 G4_FN int g4_share_acquire_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				 struct g4_address address)
 {
-	return acquire(wg, alloc, txn, address, G4_REGION_PAGES, true, NULL, 0);
+	const int rc = acquire(wg, alloc, txn, address, G4_REGION_PAGES, true, NULL);
+
+	return rc < 0 ? rc : 0;
 }
 
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				  struct g4_address address, const void *sum, uint32_t mark)
+				  struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums,
+				  uint64_t domain, uint32_t mark)
 {
-	return acquire(wg, alloc, txn, address, 1, false, sum, mark);
+	const struct found found = {sums, domain, mark};
+
+	return acquire(wg, alloc, txn, address, pages, false, &found);
 }
 
 G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,

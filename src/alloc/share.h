@@ -64,11 +64,13 @@ G4_FN int g4_share_acquire_whole(struct g4_wg *wg, struct g4_alloc *alloc, struc
 G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			  uint64_t *reserved);
 /*
- * The same of a page that is listed with this sum, and with a `mark` that is not 0 was all the time since g4_share_mark() gave that;
- * -G4_E_AGAIN: it is not, or that can not be read. Nothing has changed then.
+ * The same of pages in a row, in one quarter of a region, that are listed with these sums in a domain; one alone with a `mark` that is not 0
+ * was all the time since g4_share_mark() gave that. How many of them, from the first on, have an owner more now; -G4_E_AGAIN: that one is not
+ * listed so, or that can not be read. Nothing has changed then.
  */
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				  struct g4_address address, const void *sum, uint32_t mark);
+				  struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums,
+				  uint64_t domain, uint32_t mark);
 /*
  * Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. What is empty of the group, the
  * region and the quarters that they lie in is freed as well.
@@ -119,8 +121,12 @@ G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
  */
 G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
 			 uint64_t gone[G4_LISTING_PAGES / 64]);
-/* 1: a page is listed with this sum, now; 0: it is not; or an error. No transaction. */
-G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, const void *sum);
+/*
+ * Of pages in a row, in one quarter of a region: how many, from the first on, are listed with these sums in a domain, now; or an error. No
+ * transaction.
+ */
+G4_FN int g4_share_listed_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint32_t pages,
+			      const struct g4_sum_entry *sums, uint64_t domain);
 /*
  * The listed pages of a quarter (4 a region, from the first of the group on): bits of those that are, and where their sums are, or none.
  * -G4_E_NOENT: the group has none. No transaction.

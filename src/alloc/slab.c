@@ -69,6 +69,42 @@ G4_FN static struct g4_address take_hint(struct g4_alloc *alloc, uint64_t *left)
 	return page;
 }
 
+/* 1 when a page's bit in the slab map is set: a slab with a free slot. Its stripe lock is held. */
+G4_FN static int is_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
+{
+	uint64_t page = g4_address_page(address), group = page / G4_GROUP_PAGES;
+	uint32_t line;
+
+	int rc = g4_alloc_get_map(wg, alloc, group, &line);
+	if (rc < 0)
+		return rc;
+	const struct g4_alloc_page *map = (const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+	uint64_t word = g4_load64_rlx(
+		&map->regions[page / G4_REGION_PAGES % G4_GROUP_REGIONS].slab[page % G4_REGION_PAGES / 64]);
+	g4_cache_put(alloc->meta->cache, line);
+	return word >> (page % 64) & 1;
+}
+
+/* The address of some slab page with a free slot in a group, or none. */
+G4_FN static struct g4_address find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth)
+{
+	struct g4_address found = G4_NO_ADDRESS;
+	uint32_t line;
+
+	int rc = g4_alloc_get_map(wg, alloc, group, &line);
+	if (rc < 0)
+		return found;
+	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+	for (uint32_t w = 0; w < G4_GROUP_REGIONS * 8 && g4_address_is_none(found); w++) {
+		uint64_t bits = g4_load64_rlx(&map->regions[w / 8].slab[w % 8]);
+		for (uint32_t b = 0; bits && g4_address_is_none(found); b++, bits >>= 1)
+			if ((bits & 1) && nth-- == 0)
+				found = g4_page_address(group * G4_GROUP_PAGES + (uint64_t)w * 64 + b);
+	}
+	g4_cache_put(alloc->meta->cache, line);
+	return found;
+}
+
 /*
  * Takes a slot of the slab at `page`; none in *address when it is full or no slab of this kind (any more). ours: the shard
  * fills it, so that it cannot have been freed. Any other page may have been since somebody noted it, and what it was
@@ -83,7 +119,7 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 
 	*address = G4_NO_ADDRESS;
 	g4_lock(stripe(alloc, page));
-	rc = ours ? 1 : g4_alloc_is_slab(wg, alloc, page);
+	rc = ours ? 1 : is_slab(wg, alloc, page);
 	if (rc <= 0) {
 		g4_unlock(stripe(alloc, page));
 		return rc;
@@ -209,7 +245,7 @@ G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, st
 		if (known <= spare)
 			continue;
 		for (uint32_t nth = 0; nth < 4; nth++) {
-			*page = g4_alloc_find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
+			*page = find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
 			if (g4_address_is_none(*page))
 				break;
 			rc = take_slot(wg, alloc, txn, kind, *page, false, address, near);
@@ -332,10 +368,17 @@ G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, st
 
 	g4_lock(stripe(alloc, page));
 	/* the page may have become something else since the caller looked */
-	const bool there = !g4_slab_is_past(alloc, page) && slab->kind == kind && (slab->used & (1u << slot));
+	bool there = !g4_slab_is_past(alloc, page) && slab->kind == kind && (slab->used & (1u << slot));
 	/* a new inode's may be written meanwhile, where the number is an old one's: the caller finds that out afterwards */
-	if (there)
+	if (there) {
 		g4_peek(to, (const uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, bytes / 8);
+		/*
+		 * Contents that look like a slab are freed and made another page without this lock; it is past before the first of its new
+		 * bytes is written, and none can become a slab again while the lock is held.
+		 */
+		g4_fence_acq();
+		there = !g4_slab_is_past(alloc, page);
+	}
 	g4_unlock(stripe(alloc, page));
 	return there;
 }

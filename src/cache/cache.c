@@ -187,8 +187,14 @@ G4_FN static void give_frame(struct g4_cache *cache, uint32_t i, bool alone)
 	g4_lock(&cache->pool_lock);
 	const uint32_t room = alone ? cache->line_count - cache->alone_first : cache->alone_first;
 	const uint32_t part = cache->numbered[alone] < room ? alone : !alone;
-	cache->frame_numbers[i] = (part ? cache->alone_first : 0) + ++cache->numbered[part];
+	const uint32_t number = cache->numbered[part] + 1;
+	g4_store32_rlx(&cache->numbered[part], number);
+	cache->frame_numbers[i] = (part ? cache->alone_first : 0) + number;
 	g4_unlock(&cache->pool_lock);
+	if (!part && number % (G4_CACHE_TOUCH_PAGES / 2) == 0) {
+		g4_add32(&cache->coming, 1);
+		g4_wake(&cache->coming);
+	}
 }
 
 G4_FN static void set_tag(struct g4_line *line, uint64_t owner, uint64_t index)
@@ -197,7 +203,20 @@ G4_FN static void set_tag(struct g4_line *line, uint64_t owner, uint64_t index)
 	g4_store64_rel(&line->index, index);
 }
 
-G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone, bool *fresh)
+/* What a line has until now of a file is handed over: nobody else gets at it while the line is busy. The set's lock is held. */
+G4_FN static void hand_over(struct g4_cache *cache, uint32_t i, struct g4_origin *victim)
+{
+	if (!cache->origins)
+		return;
+	/* metadata went down as it was read; what was dropped or borrowed has no name */
+	if (cache->lines[i].owner != 0 && cache->lines[i].owner != UINT64_MAX)
+		*victim = cache->origins[i];
+	cache->origins[i].version = G4_TIER_NO_VERSION;
+}
+
+/* *victim: where what a fresh line has until it is filled came from. */
+G4_FN static uint32_t get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone, bool *fresh,
+			  struct g4_origin *victim)
 {
 	uint32_t set = set_of(cache, owner, index);
 
@@ -223,6 +242,7 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 		}
 		if (i != G4_NO_LINE) {
 			struct g4_line *line = &cache->lines[i];
+			hand_over(cache, i, victim);
 			give_frame(cache, i, alone);
 			g4_victim_comes(cache, set, i, queue);
 			set_tag(line, owner, index);
@@ -234,6 +254,17 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 		g4_unlock(&cache->sets[set].lock);
 		return i;
 	}
+}
+
+G4_FN uint32_t g4_cache_get(struct g4_wg *wg, struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone,
+			    bool *fresh)
+{
+	struct g4_origin victim = {0, G4_TIER_NO_VERSION};
+	const uint32_t line = get(cache, owner, index, alone, fresh, &victim);
+
+	if (victim.version != G4_TIER_NO_VERSION)
+		g4_tier_put(wg, cache->tier, victim.page, victim.version, g4_line_data(cache, line));
+	return line;
 }
 
 G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line)

@@ -58,6 +58,16 @@ struct g4_note {
 	uint64_t word[4];
 };
 
+/*
+ * Where the contents of a file's page were read from, for the second tier (space/tier.h): they are what the device has there for as
+ * long as the version stays the same, and nobody has changed them in memory. Guarded as the contents are; of a line that is being filled,
+ * by who fills it.
+ */
+struct g4_origin {
+	uint64_t page;	  /* of the device */
+	uint64_t version; /* G4_TIER_NO_VERSION: of nowhere */
+};
+
 #define G4_CACHE_GHOSTS 7u /* names of pages that a set remembers */
 struct g4_cache_set {
 	struct g4_lock lock;
@@ -111,8 +121,11 @@ struct g4_cache {
 	uint32_t *frame_numbers; /* which page a line has, counted from 1; 0: none yet. NULL: as g4_line_data() says */
 	uint32_t alone_first;	 /* pages from here on are for lines that come in alone */
 	uint32_t numbered[2];	 /* lines that have a page in front of that, and behind; pool_lock */
+	uint32_t coming; /* grows when pages come near to which the kernel has given no memory yet: g4_cache_touch() */
 	struct g4_cache_set *sets;
-	struct g4_note *notes; /* one a line; dir/leaf.h */
+	struct g4_note *notes;	   /* one a line; dir/leaf.h */
+	struct g4_origin *origins; /* one a line; NULL: nothing goes down */
+	struct g4_tier *tier;	   /* where to */
 	uint32_t set_count;
 	uint32_t line_count;	 /* all, overflow included */
 	uint32_t overflow_first; /* lines from here on are the pool */
@@ -125,6 +138,12 @@ struct g4_cache {
 };
 
 /* ---- host (cache_host.c) ---- */
+/*
+ * Touches some of the pages that lines are given next, so that who brings in a page need not wait for the kernel to clear 2 MiB of it. *touched:
+ * up to where that was done, 0 at first. False: there is nothing to do until `coming` grows. One caller at a time, beside everybody.
+ */
+#define G4_CACHE_TOUCH_PAGES 512u
+bool g4_cache_touch(struct g4_cache *cache, uint32_t *touched);
 /* Lines of a cache for `bytes` bytes of pages: at least 512. */
 uint64_t g4_cache_lines_for(uint64_t bytes);
 /* Sets of a cache of that many lines; the lines that no set has are the overflow pool. */
@@ -137,6 +156,8 @@ uint32_t g4_cache_sets_for(uint32_t line_count);
  */
 void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *frame_numbers,
 		   struct g4_cache_set *sets, struct g4_note *notes, uint32_t line_count);
+/* What is replaced goes down to `tier` from now on; one origin a line. Before there are pages. */
+void g4_cache_set_tier(struct g4_cache *cache, struct g4_tier *tier, struct g4_origin *origins);
 /* Its memory is used `by` bytes further on from now on. */
 void g4_cache_moved(struct g4_cache *cache, intptr_t by);
 
@@ -194,9 +215,11 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
 /*
  * Leader, thread-safe. References the line, making it when it is not cached. *fresh says that the caller got a busy
  * line with undefined contents and must end with g4_cache_filled() or g4_cache_abort(). G4_NO_LINE: all lines that
- * could serve are referenced. alone: pages that come in beside it are no neighbours of it; used where the line gets its page.
+ * could serve are referenced. alone: pages that come in beside it are no neighbours of it; used where the line gets its page. A page of
+ * a file that goes for it goes down to the second tier.
  */
-G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone, bool *fresh);
+G4_FN uint32_t g4_cache_get(struct g4_wg *wg, struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone,
+			    bool *fresh);
 G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line);
 /* The same of a page that nobody has asked for yet: the first who does finds what he would have brought in. */
 G4_FN void g4_cache_filled_ahead(struct g4_cache *cache, uint32_t line);
@@ -205,6 +228,23 @@ G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t line);
 /* The same for a line that will not be wanted again: the first that the clock takes. */
 G4_FN void g4_cache_put_cold(struct g4_cache *cache, uint32_t line);
+/*
+ * Leader. A line that the caller has got fresh is going to be read from a page of the device: before that is asked for. It has to be
+ * the device's contents, unchanged, that come in.
+ */
+G4_FN G4_INLINE void g4_cache_comes_from(struct g4_cache *cache, uint32_t line, uint64_t page)
+{
+	if (!cache->origins)
+		return;
+	cache->origins[line].page = page;
+	cache->origins[line].version = g4_tier_version(cache->tier, page);
+}
+/* Leader. The contents of a line, referenced, are going to be changed, or are not as they came: by who may change them. */
+G4_FN G4_INLINE void g4_cache_forget_origin(struct g4_cache *cache, uint32_t line)
+{
+	if (cache->origins)
+		cache->origins[line].version = G4_TIER_NO_VERSION;
+}
 /*
  * Forgets a line: it is found no more. A line of metadata only when it is unreferenced. A file's page that somebody still
  * references (a pin, or a search that met it by mistake) loses its name and keeps its contents until the last reference

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizing the page cache and setting it up over memory that the mount took. */
+#include "base/memory_host.h"
 #include "base/move_host.h"
 #include "cache/cache.h"
 
@@ -46,6 +47,32 @@ void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frame
 	}
 }
 
+void g4_cache_set_tier(struct g4_cache *cache, struct g4_tier *tier, struct g4_origin *origins)
+{
+	cache->tier = tier;
+	cache->origins = origins;
+	for (uint32_t i = 0; i < cache->line_count; i++)
+		origins[i].version = G4_TIER_NO_VERSION;
+}
+
+#define TOUCH_AHEAD (2 * G4_CACHE_TOUCH_PAGES) /* 4 MiB: what a maker fills while so much is cleared */
+
+/* A mount that needs less than half of 2 MiB is not given more. Those that come in alone have small pages, one for each. */
+bool g4_cache_touch(struct g4_cache *cache, uint32_t *touched)
+{
+	const uint32_t used = g4_load32_rlx(&cache->numbered[0]);
+	const uint32_t next = (uint32_t)g4_align_up(used, G4_CACHE_TOUCH_PAGES);
+	const uint32_t from = *touched > next ? *touched : next;
+	const uint32_t end = (uint32_t)g4_min64((uint64_t)next + TOUCH_AHEAD, cache->alone_first);
+
+	if (!cache->frame_numbers || used < G4_CACHE_TOUCH_PAGES / 2 || from >= end)
+		return false;
+	const uint32_t count = (uint32_t)g4_min64(end - from, G4_CACHE_TOUCH_PAGES);
+	g4_memory_touch(cache->frames + (uint64_t)from * G4_PAGE_BYTES, (uint64_t)count * G4_PAGE_BYTES);
+	*touched = from + count;
+	return true;
+}
+
 void g4_cache_moved(struct g4_cache *cache, intptr_t by)
 {
 	G4_MOVE(cache->lines, by);
@@ -54,4 +81,8 @@ void g4_cache_moved(struct g4_cache *cache, intptr_t by)
 		G4_MOVE(cache->frame_numbers, by);
 	G4_MOVE(cache->sets, by);
 	G4_MOVE(cache->notes, by);
+	if (cache->origins) {
+		G4_MOVE(cache->origins, by);
+		G4_MOVE(cache->tier, by);
+	}
 }

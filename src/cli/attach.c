@@ -59,6 +59,23 @@ int g4_cli_open_directory(gpu4fs *fs, const char *path, int flags, gpu4fs_file *
 	return rc;
 }
 
+int g4_cli_open_above(gpu4fs *fs, const char *path, gpu4fs_file **at, const char **name)
+{
+	const char *slash = strrchr(path, '/');
+	int rc = -ENOMEM;
+
+	*at = NULL;
+	*name = path;
+	if (strlen(path) < PATH_MAX || slash == NULL)
+		return 0;
+	char *above = strndup(path, (size_t)(slash - path) + 1);
+	if (above != NULL)
+		rc = g4_cli_open_directory(fs, above, O_NOFOLLOW, at);
+	free(above);
+	*name = slash + 1;
+	return rc;
+}
+
 bool g4_cli_parse_jobs(const char *word, long *jobs)
 {
 	char *end;

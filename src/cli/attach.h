@@ -22,6 +22,11 @@ gpu4fs *g4_cli_attach_to_look(const char *command, const char *image, const char
 bool g4_cli_set_raid(const char *command, gpu4fs *fs, const char *path, const char *level);
 /* Opens a directory by a path of any length, piece by piece. `flags`: 0, or O_NOFOLLOW for the last name of each piece. */
 int g4_cli_open_directory(gpu4fs *fs, const char *path, int flags, gpu4fs_file **out);
+/*
+ * Where a path of any length ends: calls take *at and *name for it, then *at is to be closed unless it is NULL, for a path that they take
+ * whole. Links on a longer one are not followed.
+ */
+int g4_cli_open_above(gpu4fs *fs, const char *path, gpu4fs_file **at, const char **name);
 /* The number of an option -j; false: it is none from 1 to G4_CLI_MOST_JOBS. */
 bool g4_cli_parse_jobs(const char *word, long *jobs);
 /* What it is without the option: as many as there are processors, at most 8. */
@@ -33,7 +38,7 @@ bool g4_cli_interrupted(void);
 /* A walk has many directories open: as many as the system lets it have. */
 void g4_cli_allow_open_files(void);
 
-/* Names of files that have several: by device and inode number. Thread-safe but for its beginning and end. */
+/* Names of files that have several: by device, or generation, and inode number. Thread-safe but for its beginning and end. */
 struct g4_cli_links {
 	pthread_mutex_t lock;
 	struct g4_cli_link **buckets; /* a power of two of them */

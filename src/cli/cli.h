@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/progress_host.h"
+#include "base/units_host.h"
 #include "print/message.h"
 
 /*

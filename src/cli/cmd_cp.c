@@ -49,9 +49,10 @@ struct copy {
 	gpu4fs *fs;
 	enum when when;
 	bool recursive;
-	uint32_t kept;		   /* G4_CP_* */
-	struct g4_cli_links links; /* files with several names, by the number of the source: a path of the copy */
-	struct g4_cli_links made;  /* of several arguments: files that are copies, by their own numbers */
+	uint32_t kept; /* G4_CP_* */
+	struct g4_cli_links
+		links; /* files with several names, by generation and number of the source: a path of the copy */
+	struct g4_cli_links made; /* of several arguments: files that are copies, by their own */
 	bool several;
 	uint64_t top; /* the directory that an argument is copied to: what is copied into itself ends there */
 	const char *source, *target; /* the argument's paths */
@@ -135,13 +136,12 @@ struct place {
 	char path[PATH_MAX];
 };
 
-/* Whether the path of it is whole. */
-static bool place_in(struct place *place, gpu4fs_file *at, const char *base, const struct g4_level *level,
+static void place_in(struct place *place, gpu4fs_file *at, const char *base, const struct g4_level *level,
 		     const char *name)
 {
 	place->at = at;
 	place->name = name;
-	return g4_level_path(base, level, name, place->path, sizeof(place->path));
+	(void)g4_level_path(base, level, name, place->path, sizeof(place->path));
 }
 
 /* Another name beside it, that nobody has: `name` is for that of the new place. */
@@ -188,7 +188,8 @@ static int open_source(const struct copy *copy, const struct place *source, int 
 	if (rc < 0)
 		return rc;
 	rc = gpu4fs_fstat(*from, &opened);
-	if (rc == 0 && (opened.ino != stat->ino || opened.mode != stat->mode || opened.uid != stat->uid))
+	if (rc == 0 && (opened.ino != stat->ino || opened.generation != stat->generation || opened.mode != stat->mode ||
+			opened.uid != stat->uid))
 		rc = -ESTALE;
 	if (rc < 0)
 		gpu4fs_close(*from);
@@ -255,30 +256,45 @@ static bool makes_room(const struct copy *copy, const struct gpu4fs_stat *there,
 
 enum linked { NOT_LINKED, LINKED, NOT_GOOD };
 
-/* Whether another name of the source was copied, and this is a name of its copy now; of what is not good it was said why. Has the lock. */
-static enum linked link_to_copy(struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat)
+/* The target becomes another name of the copy `first`; of what is not good it was said why. */
+static enum linked link_to(struct copy *copy, const struct place *first, const struct gpu4fs_stat *made,
+			   const struct place *target)
 {
-	const char *first = g4_cli_links_find(&copy->links, 0, stat->ino);
-	struct gpu4fs_stat made, there;
+	struct gpu4fs_stat there;
 	struct place beside;
 	char name[PATH_MAX];
-
-	if (first == NULL || gpu4fs_lstat(copy->fs, NULL, first, &made) < 0) /* somebody has taken it away */
-		return NOT_LINKED;
 	int rc = gpu4fs_lstat(copy->fs, target->at, target->name, &there);
-	if (rc == 0 && there.ino == made.ino)
+
+	if (rc == 0 && there.ino == made->ino)
 		return LINKED;
 	const bool is_there = rc == 0;
 	if (is_there)
 		rc = place_beside(copy, target, &beside, name);
 	const struct place *to = is_there ? &beside : target;
 	if (rc == 0 || rc == -ENOENT)
-		rc = gpu4fs_link(copy->fs, NULL, first, to->at, to->name, 0);
+		rc = gpu4fs_link(copy->fs, first->at, first->name, to->at, to->name, 0);
 	if (rc < 0) {
 		(void)failed(target->path, rc);
 		return NOT_GOOD;
 	}
 	return !is_there || put_in_place(copy, &beside, target, true) ? LINKED : NOT_GOOD;
+}
+
+/* Whether another name of the source was copied, and this is a name of its copy now. Has the lock. */
+static enum linked link_to_copy(struct copy *copy, const struct place *target, const struct gpu4fs_stat *stat)
+{
+	const char *path = g4_cli_links_find(&copy->links, stat->generation, stat->ino);
+	enum linked linked = NOT_LINKED;
+	struct gpu4fs_stat made;
+	struct place first;
+
+	if (path == NULL || g4_cli_open_above(copy->fs, path, &first.at, &first.name) < 0)
+		return NOT_LINKED; /* also: somebody has taken it away */
+	if (gpu4fs_lstat(copy->fs, first.at, first.name, &made) == 0)
+		linked = link_to(copy, &first, &made, target);
+	if (first.at != NULL)
+		gpu4fs_close(first.at);
+	return linked;
 }
 
 /* The target is the source, or one of them is a link that leads to the other: making room for the copy would take away what is copied. */
@@ -302,7 +318,7 @@ static bool was_made(const struct copy *copy, const struct place *target)
 	struct gpu4fs_stat there;
 
 	return copy->several && gpu4fs_lstat(copy->fs, target->at, target->name, &there) == 0 &&
-	       g4_cli_links_find(&copy->made, 0, there.ino) != NULL;
+	       g4_cli_links_find(&copy->made, there.generation, there.ino) != NULL;
 }
 
 static bool note_made(struct copy *copy, const struct place *target)
@@ -312,7 +328,7 @@ static bool note_made(struct copy *copy, const struct place *target)
 	if (!copy->several || gpu4fs_lstat(copy->fs, target->at, target->name, &made) < 0)
 		return true;
 	pthread_mutex_lock(&copy->made.lock);
-	const bool noted = g4_cli_links_note(&copy->made, 0, made.ino, "");
+	const bool noted = g4_cli_links_note(&copy->made, made.generation, made.ino, "");
 	pthread_mutex_unlock(&copy->made.lock);
 	return noted;
 }
@@ -340,25 +356,36 @@ static bool copy_one(struct copy *copy, uint32_t worker, const struct place *sou
 	return good;
 }
 
-/* Other names of the source are copied before or after it. A path that is too long to be linked to is a file of its own. */
-static bool copy_one_of_several(struct copy *copy, uint32_t worker, const struct place *source,
-				const struct place *target, const struct gpu4fs_stat *stat, bool whole)
+/* The path of the copy, however long it is, for other names. */
+static bool note_copy(struct copy *copy, const struct g4_level *level, const struct place *target,
+		      const struct gpu4fs_stat *stat)
+{
+	char *path = level != NULL ? g4_level_whole_path(copy->target, level, target->name) : strdup(target->name);
+	const bool noted = path != NULL && g4_cli_links_note(&copy->links, stat->generation, stat->ino, path);
+
+	free(path);
+	return noted;
+}
+
+/* Other names of the source are copied before or after it. */
+static bool copy_one_of_several(struct copy *copy, uint32_t worker, const struct g4_level *level,
+				const struct place *source, const struct place *target, const struct gpu4fs_stat *stat)
 {
 	pthread_mutex_lock(&copy->links.lock);
 	const enum linked linked = link_to_copy(copy, target, stat);
 	bool good = linked == LINKED;
 	if (linked == NOT_LINKED) {
 		good = copy_one(copy, worker, source, target, stat);
-		if (good && whole && !g4_cli_links_note(&copy->links, 0, stat->ino, target->path))
+		if (good && !note_copy(copy, level, target, stat))
 			good = failed(target->path, -ENOMEM);
 	}
 	pthread_mutex_unlock(&copy->links.lock);
 	return good;
 }
 
-/* A name that is no directory; `whole`: its path. */
-static bool copy_name(struct copy *copy, uint32_t worker, const struct place *source, const struct place *target,
-		      const struct gpu4fs_stat *stat, bool whole)
+/* A name that is no directory; in the directories of `level`, or, with NULL, of an argument. */
+static bool copy_name(struct copy *copy, uint32_t worker, const struct g4_level *level, const struct place *source,
+		      const struct place *target, const struct gpu4fs_stat *stat)
 {
 	if (is_same_file(copy, source, target, stat)) {
 		g4_cli_error("cp", "%s and %s are the same file", source->path, target->path);
@@ -370,7 +397,7 @@ static bool copy_name(struct copy *copy, uint32_t worker, const struct place *so
 		return false;
 	}
 	if ((copy->kept & G4_CP_LINKS) && stat->nlink > 1)
-		return copy_one_of_several(copy, worker, source, target, stat, whole);
+		return copy_one_of_several(copy, worker, level, source, target, stat);
 	return copy_one(copy, worker, source, target, stat);
 }
 
@@ -385,12 +412,12 @@ static void take(struct g4_descent *descent, const struct g4_level *level, const
 	bool good;
 
 	(void)listed;
-	(void)place_in(&source, level->from, copy->source, level, name);
-	const bool whole = place_in(&target, level->to, copy->target, level, name);
+	place_in(&source, level->from, copy->source, level, name);
+	place_in(&target, level->to, copy->target, level, name);
 	int rc = gpu4fs_lstat(copy->fs, level->from, name, &stat);
 	if (rc == 0 && S_ISDIR(stat.mode))
 		rc = -ESTALE;
-	good = rc < 0 ? failed(source.path, rc) : copy_name(copy, worker, &source, &target, &stat, whole);
+	good = rc < 0 ? failed(source.path, rc) : copy_name(copy, worker, level, &source, &target, &stat);
 	count(good ? &copy->files : &copy->failures);
 }
 
@@ -417,6 +444,7 @@ static bool open_both(struct copy *copy, const struct place *source, const struc
 	if (rc < 0)
 		return failed(target->path, rc);
 	level->to_inode = made.ino;
+	level->to_device = made.generation;
 	return true;
 }
 
@@ -427,8 +455,8 @@ static bool enter(struct g4_descent *descent, struct g4_level *level)
 	struct gpu4fs_stat stat;
 	int rc = gpu4fs_lstat(copy->fs, level->above->from, level->name, &stat);
 
-	(void)place_in(&source, level->above->from, copy->source, level->above, level->name);
-	(void)place_in(&target, level->above->to, copy->target, level->above, level->name);
+	place_in(&source, level->above->from, copy->source, level->above, level->name);
+	place_in(&target, level->above->to, copy->target, level->above, level->name);
 	if (rc == 0 && !S_ISDIR(stat.mode))
 		rc = -ESTALE;
 	const bool good = rc < 0 ? failed(source.path, rc) : open_both(copy, &source, &target, &stat, level);
@@ -447,7 +475,7 @@ static void leave(struct g4_descent *descent, const struct g4_level *level, bool
 
 	(void)worker;
 	if (good) {
-		(void)place_in(&target, NULL, copy->target, level, "");
+		place_in(&target, NULL, copy->target, level, "");
 		if (copy->kept & (G4_CP_MODE | G4_CP_OWNERSHIP | G4_CP_TIMESTAMPS | G4_CP_XATTR))
 			good = keep(copy, &(struct g4_cp_name){.file = level->from}, &level->stat,
 				    &(struct g4_cp_name){.file = level->to}, level->is_new, target.path);
@@ -466,7 +494,7 @@ static void level_failed(struct g4_descent *descent, const struct g4_level *leve
 	struct copy *copy = descent->context;
 	struct place source;
 
-	(void)place_in(&source, NULL, copy->source, level, name);
+	place_in(&source, NULL, copy->source, level, name);
 	count(&copy->failures);
 	(void)failed(source.path, rc);
 }
@@ -478,7 +506,7 @@ static bool skips(struct g4_descent *descent, const struct g4_level *level, cons
 
 	if (ino != copy->top)
 		return false;
-	(void)place_in(&source, NULL, copy->source, level, name);
+	place_in(&source, NULL, copy->source, level, name);
 	g4_cli_error("cp", "%s: a directory is not copied into itself", source.path);
 	count(&copy->failures);
 	return true;
@@ -539,7 +567,7 @@ static bool copy_named(struct copy *copy, const struct place *source, const stru
 	if (rc < 0)
 		return failed(source->path, rc);
 	if (!S_ISDIR(stat.mode)) {
-		const bool good = copy_name(copy, 0, source, target, &stat, true);
+		const bool good = copy_name(copy, 0, NULL, source, target, &stat);
 		copy->files += good;
 		return good;
 	}
@@ -685,7 +713,8 @@ int g4_cli_cp(int argc, char **argv)
 		status = G4_EXIT_FAILURE;
 	}
 	if (verbose)
-		printf("%llu directories, %llu other names\n", (unsigned long long)copy.directories,
-		       (unsigned long long)copy.files);
+		printf("%llu %s, %llu other %s\n", (unsigned long long)copy.directories,
+		       g4_counted(copy.directories, "directory", "directories"), (unsigned long long)copy.files,
+		       g4_counted(copy.files, "name", "names"));
 	return status;
 }

@@ -130,7 +130,7 @@ static void print_result(enum order order, const struct g4_dedup *dedup, bool wh
 
 	g4_report_start(&report, stdout, json);
 	g4_report_bool(&report, "ended_early", !whole);
-	g4_report_count(&report, "files", dedup->files);
+	g4_report_count(&report, "files", dedup->files - dedup->tiny);
 	g4_report_count(&report, "files_left_out", dedup->left_out);
 	g4_report_size(&report, "data_bytes", dedup->pages * G4_DEDUP_PAGE_BYTES);
 	g4_report_size(&report, "stored_bytes", dedup->stored * G4_DEDUP_PAGE_BYTES);
@@ -281,6 +281,7 @@ static int go(struct g4_dedup *dedup, enum order order, char **paths, int count,
 		return G4_EXIT_FAILURE;
 	g4_cli_catch_interrupts();
 	g4_cli_allow_open_files();
+	g4_dedup_place_numbers(&dedup->place);
 	g4_progress_start(&dedup->progress, "dedup");
 	bool good = add_all(dedup, paths, count);
 	int rc = g4_dedup_go(dedup);

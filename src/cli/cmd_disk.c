@@ -33,6 +33,7 @@ const char g4_help_disk[] =
 	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
 	"       gpu4fs disk rebalance [--rate SIZE] [--now] [--wait] DIRECTORY\n"
+	"       gpu4fs disk remove [--rate SIZE] [--now] [--wait] DIRECTORY OLD\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
 	"       gpu4fs disk add [--spare] [-f] DIRECTORY NEW\n"
 	"       gpu4fs disk remove DIRECTORY SPARE\n"
@@ -55,13 +56,14 @@ const char g4_help_disk[] =
 	"'remove' takes a disk out, whichever it is; all are named, it as the last. What lies on it is\n"
 	"moved to the others first, in pieces of 2 MiB and more: it needs room there that nothing lies\n"
 	"on, and with copies or parity disks that have no other part of the same. Else it is refused,\n"
-	"and nothing is changed. The file system is not mounted meanwhile.\n\n"
+	"and nothing is changed. Of a file system that is mounted at DIRECTORY, without parity, it is\n"
+	"done in the background as 'rebuild' is; what was moved until a 'cancel' stays where it is.\n\n"
 	"'rebalance' moves what lies on disks that are fuller than the rest to those that are less so,\n"
 	"after disks were added or removed, and lays what is free anew over all of them. With copies\n"
 	"a single disk that was added is of use then: 'assign' gives the room to the file system. All\n"
 	"are named; parity stays on the disks that it was made for. Of a file system that is mounted\n"
-	"at DIRECTORY, without parity, it is done in the background as 'rebuild' is: then what lies\n"
-	"somewhere is moved to disks that have room that no level has, and nothing is laid anew.\n\n"
+	"at DIRECTORY, without parity, it is done in the background as 'rebuild' is; what a removal\n"
+	"took does not come back then.\n\n"
 	"'add --spare' makes NEW a spare, of a file system with copies or parity: it holds nothing,\n"
 	"and takes the place of a disk that fails while the file system is mounted with the spare\n"
 	"named, or is missing with -o degraded, as by 'replace'. 'remove' withdraws it, mounted or not.\n\n"
@@ -131,11 +133,25 @@ static bool tell_end(const struct mounted *m, const struct g4_job_record *job)
 		printf("disk %u is %s\n", (unsigned)job->arguments[0], done ? "up to date" : "not rebuilt any more");
 		return done;
 	}
+	if (job->state == G4_JOB_FAILED && job->kind == G4_JOB_REMOVE && job->code == G4_E_NOSPC) {
+		g4_format_size((job->units - job->done) * G4_PAGE_BYTES, text, sizeof(text));
+		g4_cli_error(
+			"disk",
+			"%s: the other disks have no room for the last %s, or the table of chunks is full; what was "
+			"moved stays, and the disk is one of the file system",
+			m->directory, text);
+		return false;
+	}
 	if (job->state == G4_JOB_FAILED)
 		return failed(m->directory,
 			      job->code == G4_E_BUSY  ? "a disk is missing, or being rebuilt" :
 			      job->code == G4_E_NOSPC ? "the table of chunks is full; what was moved stays" :
 							g4_strerror(-(int)job->code));
+	if (job->kind == G4_JOB_REMOVE) {
+		puts(done ? "the disk is no disk of the file system any more" :
+			    "it was cancelled; the disk is one of the file system");
+		return done;
+	}
 	g4_format_size(job->done * G4_PAGE_BYTES, text, sizeof(text));
 	printf("%s of the disks' room %s elsewhere now%s\n", text, job->done == 0 ? "needed to be" : "lie",
 	       done ? "" : "; it was cancelled");
@@ -205,6 +221,18 @@ static uint64_t size_of(const struct mounted *m)
 	return fstatvfs(m->fd, &s) == 0 ? (uint64_t)s.f_blocks * s.f_frsize : 0;
 }
 
+static uint32_t kind_of(uint32_t what)
+{
+	return what == G4_DISK_REBALANCE ? G4_JOB_REBALANCE : what == G4_DISK_REMOVE ? G4_JOB_REMOVE : G4_JOB_REBUILD;
+}
+
+static const char *why_busy(uint32_t what)
+{
+	return what == G4_DISK_REBALANCE || what == G4_DISK_REMOVE ?
+		       "it is being rebalanced already, or a disk removed" :
+		       "a disk is being rebuilt already";
+}
+
 static bool order(struct mounted *m, uint32_t what, const char *device, const struct disk_options *options)
 {
 	memset(&m->job, 0, sizeof(m->job));
@@ -228,15 +256,13 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 	if (m->job.status == 0 && (what == G4_DISK_ADD_SPARE || what == G4_DISK_REMOVE_SPARE))
 		return spare_changed(device, what == G4_DISK_REMOVE_SPARE) == G4_EXIT_OK;
 	if (m->job.status == 0)
-		return what == G4_DISK_OFFLINE || !options->wait ||
-		       wait_for_end(m, what == G4_DISK_REBALANCE ? G4_JOB_REBALANCE : G4_JOB_REBUILD);
+		return what == G4_DISK_OFFLINE || !options->wait || wait_for_end(m, kind_of(what));
 	m->job.path[sizeof(m->job.path) - 1] = 0;
 	if (m->job.value > 0)
 		g4_cli_error("disk", "%s", m->job.path);
 	else
 		failed(m->directory, m->job.status == -G4_E_BUSY ?
-					     what == G4_DISK_REBALANCE ? "it is being rebalanced already" :
-									 "a disk is being rebuilt already" :
+					     why_busy(what) :
 				     m->job.status == -G4_E_NOTSUP ?
 					     what == G4_DISK_ADD || what == G4_DISK_ASSIGN ?
 					     "has one disk, or an engine that can not let it grow; unmount it" :
@@ -267,7 +293,9 @@ static bool tell(struct mounted *m, const char *word, const struct disk_options 
 	if (job == NULL || g4_cli_job_is_over(job)) /* they are not under way together for long */
 		job = newest(m, G4_JOB_REBALANCE);
 	if (job == NULL || g4_cli_job_is_over(job))
-		return failed(m->directory, "no disk is being rebuilt, and nothing rebalanced");
+		job = newest(m, G4_JOB_REMOVE);
+	if (job == NULL || g4_cli_job_is_over(job))
+		return failed(m->directory, "no disk is being rebuilt or removed, and nothing rebalanced");
 	const uint64_t number = job->number;
 	const uint32_t kind = job->kind;
 	if (what == G4_JOB_RESUME && options->has_rate && !set(m, number, G4_JOB_LIMIT, options->rate))
@@ -285,6 +313,23 @@ static bool lies_inside(const struct mounted *m, const char *device)
 		return false;
 	failed(device, "lies in that file system itself");
 	return true;
+}
+
+/* Whether a device is a disk of the mounted set; else it may be a spare. */
+static bool is_disk_of(struct mounted *m, const char *device)
+{
+	for (uint32_t disk = 0; disk < G4_MAX_DISKS; disk++) {
+		memset(&m->job, 0, sizeof(m->job));
+		m->job.op = G4_CMD_DISK;
+		m->job.mask = G4_DISK_NAME;
+		m->job.node2 = disk;
+		if (ioctl(m->fd, G4_IOC_JOB, &m->job) != 0 || m->job.status < 0)
+			return false;
+		m->job.path[sizeof(m->job.path) - 1] = 0;
+		if (g4_set_is_same_file(m->job.path, device))
+			return true;
+	}
+	return false;
 }
 
 static bool holds_something(const char *device);
@@ -318,7 +363,7 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 		return g4_cli_usage("disk", no_device ? "a directory is needed, and no device" :
 							"a directory and one device are needed");
 	const bool adds = strcmp(word, "add") == 0;
-	if ((adds || assigns || strcmp(word, "remove") == 0) && (options->has_rate || options->now || options->wait))
+	if ((adds || assigns) && (options->has_rate || options->now || options->wait))
 		return g4_cli_usage("disk", "--rate, --now and --wait are for what is done in the background");
 	if ((adds || strcmp(word, "replace") == 0) && !options->force && holds_something(names[0]))
 		return G4_EXIT_FAILURE;
@@ -328,6 +373,8 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 		good = failed(directory, strerror(errno));
 	else if (about_job)
 		good = tell(&m, word, options);
+	else if (strcmp(word, "remove") == 0 && is_disk_of(&m, names[0]))
+		good = order(&m, G4_DISK_REMOVE, names[0], options);
 	else
 		good = (no_device || !lies_inside(&m, names[0])) &&
 		       order(&m, order_of(word, options->spare), no_device ? "" : names[0], options);

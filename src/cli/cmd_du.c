@@ -24,8 +24,9 @@ static int show_progress(void *context, const struct gpu4fs_usage *so_far)
 	char text[80];
 
 	if (g4_progress_wanted(progress)) {
-		snprintf(text, sizeof(text), "%llu files, %llu directories", (unsigned long long)so_far->files,
-			 (unsigned long long)so_far->directories);
+		snprintf(text, sizeof(text), "%llu %s, %llu %s", (unsigned long long)so_far->files,
+			 g4_counted(so_far->files, "file", "files"), (unsigned long long)so_far->directories,
+			 g4_counted(so_far->directories, "directory", "directories"));
 		g4_progress_text(progress, text);
 	}
 	return g4_cli_interrupted();
@@ -54,8 +55,9 @@ static bool show(struct g4_report *report, gpu4fs *fs, const char *name, long jo
 	g4_report_end(report);
 	if (usage.unread == 0)
 		return true;
-	g4_cli_error("du", "%s: %llu directories below it could not be read, and are not counted", name,
-		     (unsigned long long)usage.unread);
+	g4_cli_error("du", "%s: %llu %s not counted", name, (unsigned long long)usage.unread,
+		     g4_counted(usage.unread, "directory below it could not be read, and is",
+				"directories below it could not be read, and are"));
 	return false;
 }
 

@@ -92,6 +92,8 @@ static int64_t copy_data(struct export *export, const struct buffers *buffers, g
 		if (end < 0)
 			return end;
 		while (at < end) {
+			if (g4_cli_interrupted())
+				return -EINTR;
 			const int64_t most = end - at < BUFFER_BYTES ? end - at : BUFFER_BYTES;
 			rc = gpu4fs_pread(from, buffers->data, (size_t)most, at);
 			if (rc > 0)
@@ -120,9 +122,9 @@ static int64_t copy_xattrs(struct export *export, const struct buffers *buffers,
 	char *names = (char *)buffers->data;
 	int64_t bytes = from ? gpu4fs_flistxattr(from, names, BUFFER_BYTES) :
 			       gpu4fs_llistxattr(export->fs, level->from, name, names, BUFFER_BYTES);
-	int64_t rc = bytes < 0 ? bytes : 0;
+	int64_t first = bytes < 0 ? bytes : 0, rc;
 
-	for (int64_t at = 0; at < bytes && rc == 0; at += (int64_t)strlen(names + at) + 1) {
+	for (int64_t at = 0; at < bytes; at += (int64_t)strlen(names + at) + 1) {
 		const char *its = names + at;
 		if (!export->root && strncmp(its, "user.", 5) != 0 && strncmp(its, "system.", 7) != 0)
 			continue;
@@ -135,30 +137,33 @@ static int64_t copy_xattrs(struct export *export, const struct buffers *buffers,
 			rc = result(fsetxattr(to->fd, its, buffers->value, (size_t)got, 0));
 		else
 			rc = result(setxattr(to->path, its, buffers->value, (size_t)got, 0));
+		first = first < 0 ? first : rc;
 	}
-	return rc;
+	return first;
 }
 
-/* Owners first, for a change of them takes set-id bits and capabilities; times last. Set-id bits are for the owner they came with. */
+/*
+ * Owners first, for a change of them takes set-id bits and capabilities; times last. Set-id bits are for the owner they came with. What
+ * the host's file system does not take is said, and the file has the others.
+ */
 static int64_t copy_attributes(struct export *export, const struct buffers *buffers, gpu4fs_file *from,
 			       const struct g4_level *level, const char *name, const struct copy *to,
 			       const struct gpu4fs_stat *stat)
 {
 	const struct timespec times[2] = {stat->atime, stat->mtime};
 	uint32_t mode = stat->mode & 07777;
-	int64_t rc = result(fchownat(to->fd, "", stat->uid, stat->gid, AT_EMPTY_PATH));
+	int64_t first = result(fchownat(to->fd, "", stat->uid, stat->gid, AT_EMPTY_PATH)), rc;
 
-	if (rc == -EPERM && !export->root) {
+	if (first < 0)
 		mode &= ~(uint32_t)(S_ISUID | S_ISGID);
-		rc = 0;
-	}
-	if (rc == 0)
-		rc = copy_xattrs(export, buffers, from, level, name, to);
-	if (rc == 0 && !S_ISLNK(stat->mode))
-		rc = result(to->path == NULL ? fchmod(to->fd, mode) : chmod(to->path, mode));
-	if (rc == 0)
-		rc = result(to->path == NULL ? futimens(to->fd, times) : utimensat(AT_FDCWD, to->path, times, 0));
-	return rc;
+	if (first == -EPERM && !export->root)
+		first = 0;
+	rc = copy_xattrs(export, buffers, from, level, name, to);
+	first = first < 0 ? first : rc;
+	rc = S_ISLNK(stat->mode) ? 0 : result(to->path == NULL ? fchmod(to->fd, mode) : chmod(to->path, mode));
+	first = first < 0 ? first : rc;
+	rc = result(to->path == NULL ? futimens(to->fd, times) : utimensat(AT_FDCWD, to->path, times, 0));
+	return first < 0 ? first : rc;
 }
 
 /* ------------------------------------------------------------------ one name */
@@ -175,15 +180,14 @@ static int64_t copy_file(struct export *export, const struct buffers *buffers, c
 	rc = result(to.fd);
 	if (rc == 0)
 		rc = copy_data(export, buffers, from, to.fd, (int64_t)stat->size);
+	const int64_t attributes = rc < 0 ? 0 : copy_attributes(export, buffers, from, level, name, &to, stat);
+	if (to.fd >= 0 && close(to.fd) != 0 && rc == 0)
+		rc = -errno;
 	/* a part would be in the way of the next export */
 	if (rc < 0 && to.fd >= 0 && unlinkat(level->to_fd, name, 0) != 0)
 		failed(export, level, name, -errno);
-	if (rc == 0)
-		rc = copy_attributes(export, buffers, from, level, name, &to, stat);
-	if (to.fd >= 0 && close(to.fd) != 0 && rc == 0)
-		rc = -errno;
 	gpu4fs_close(from);
-	return rc;
+	return rc < 0 ? rc : attributes;
 }
 
 static int64_t copy_link(struct export *export, const struct g4_level *level, const char *name)
@@ -197,15 +201,15 @@ static int64_t copy_link(struct export *export, const struct g4_level *level, co
 	return result(symlinkat(target, level->to_fd, name));
 }
 
-/* The first name of a file with several is there: others become links to it. A path that is too long for that is forgotten. */
+/* The first name of a file with several is there: others become links to it. */
 static int note_first(struct export *export, const struct g4_level *level, const char *name,
 		      const struct gpu4fs_stat *stat)
 {
-	char path[PATH_MAX];
+	char *path = g4_level_whole_path("", level, name);
+	const bool noted = path != NULL && g4_cli_links_note(&export->links, stat->generation, stat->ino, path);
 
-	if (stat->nlink < 2 || !g4_level_path("", level, name, path, sizeof(path)))
-		return 0;
-	return g4_cli_links_note(&export->links, 0, stat->ino, path) ? 0 : -ENOMEM;
+	free(path);
+	return noted ? 0 : -ENOMEM;
 }
 
 /*
@@ -245,20 +249,43 @@ static int64_t make_name(struct export *export, const struct buffers *buffers, c
 	return rc < 0 ? rc : copy_attributes_of_made(export, buffers, level, name, stat);
 }
 
-/* Another name for what has one below the target. Directories on the way there that became links are not followed. */
-static int64_t link_to(const struct export *export, const char *first, const struct g4_level *level, const char *name)
+/*
+ * The directory below the target that such a path is in, and the path's last name. Directories on the way that became links are not
+ * followed. A path of any length is gone piece by piece.
+ */
+static int open_folder_of(const struct export *export, const char *path, const char **name)
 {
 	const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
 				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-	const char *slash = strrchr(first, '/');
-	char folder[PATH_MAX] = ".";
+	int fd = (int)syscall(SYS_openat2, export->top, ".", &how, sizeof(how));
+	char piece[PATH_MAX];
 
-	if (slash != NULL)
-		snprintf(folder, sizeof(folder), "%.*s", (int)(slash - first), first);
-	const int fd = (int)syscall(SYS_openat2, export->top, folder, &how, sizeof(how));
+	for (const char *slash; fd >= 0 && (slash = strrchr(path, '/')) != NULL;) {
+		size_t bytes = (size_t)(slash - path);
+		if (bytes >= sizeof(piece)) /* names are shorter */
+			for (bytes = sizeof(piece) - 1; path[bytes] != '/'; bytes--)
+				;
+		memcpy(piece, path, bytes);
+		piece[bytes] = 0;
+		const int next = (int)syscall(SYS_openat2, fd, piece, &how, sizeof(how)), error = errno;
+		close(fd);
+		errno = error;
+		fd = next;
+		path += bytes + 1;
+	}
+	*name = path;
+	return fd < 0 ? -errno : fd;
+}
+
+/* Another name for what has one below the target. */
+static int64_t link_to(const struct export *export, const char *first, const struct g4_level *level, const char *name)
+{
+	const char *last;
+	const int fd = open_folder_of(export, first, &last);
+
 	if (fd < 0)
-		return -errno;
-	const int64_t rc = result(linkat(fd, slash != NULL ? slash + 1 : first, level->to_fd, name, 0));
+		return fd;
+	const int64_t rc = result(linkat(fd, last, level->to_fd, name, 0));
 	close(fd);
 	return rc;
 }
@@ -267,14 +294,14 @@ static void take(struct g4_descent *descent, const struct g4_level *level, const
 		 const struct gpu4fs_stat *stat, uint32_t worker)
 {
 	struct export *export = descent->context;
-	const char *first = stat->nlink > 1 ? g4_cli_links_find(&export->links, 0, stat->ino) : NULL;
+	const char *first = stat->nlink > 1 ? g4_cli_links_find(&export->links, stat->generation, stat->ino) : NULL;
 	int64_t rc;
 
 	if (first != NULL) {
 		rc = link_to(export, first, level, name);
 	} else {
 		rc = make_name(export, &export->buffers[worker], level, name, stat);
-		if (rc == 0)
+		if (rc == 0 && stat->nlink > 1)
 			rc = note_first(export, level, name, stat);
 	}
 	if (rc < 0)
@@ -324,10 +351,10 @@ static void leave(struct g4_descent *descent, const struct g4_level *level, bool
 {
 	struct export *export = descent->context;
 	const struct copy to = {.fd = level->to_fd};
-	const int64_t rc = complete ? copy_attributes(export, &export->buffers[worker], level->from, level, "", &to,
-						      &level->stat) :
-				      0;
 
+	if (!complete) /* it was interrupted, which is said at the end */
+		return;
+	const int64_t rc = copy_attributes(export, &export->buffers[worker], level->from, level, "", &to, &level->stat);
 	if (rc < 0)
 		failed(export, level, "", rc);
 	else
@@ -427,9 +454,10 @@ static int run(const char *image, const char *socket, char **words, bool verbose
 		rc = rc < 0 ? rc : g4_cli_interrupted() ? -EINTR : unmounted;
 		g4_cli_links_end(&export->links);
 		if (verbose)
-			printf("%llu directories, %llu other names, %llu bytes\n",
-			       (unsigned long long)export->directories, (unsigned long long)export->files,
-			       (unsigned long long)export->bytes);
+			printf("%llu %s, %llu other %s, %llu %s\n", (unsigned long long)export->directories,
+			       g4_counted(export->directories, "directory", "directories"),
+			       (unsigned long long)export->files, g4_counted(export->files, "name", "names"),
+			       (unsigned long long)export->bytes, g4_counted(export->bytes, "byte", "bytes"));
 	}
 	const bool good = rc == 0 && fs != NULL && export->failures == 0;
 	for (long k = 0; export != NULL && k < jobs; k++) {

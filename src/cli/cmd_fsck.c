@@ -181,16 +181,18 @@ static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_st
 	const uint64_t beyond = image->layout.group_count * G4_GROUP_PAGES - pages;
 
 	if (journal->records > 0)
-		fprintf(fsck->out, "%s: journal to be replayed: %" PRIu64 " transactions, %" PRIu64 " blocks\n",
-			image->name, journal->records, journal->blocks);
+		fprintf(fsck->out, "%s: journal to be replayed: %" PRIu64 " %s, %" PRIu64 " %s\n", image->name,
+			journal->records, g4_counted(journal->records, "transaction", "transactions"), journal->blocks,
+			g4_counted(journal->blocks, "block", "blocks"));
 	if (fsck->orphan_count > 0)
-		fprintf(fsck->out, "%s: %" PRIu64 " removed or shrinking files will be released by the next mount\n",
-			image->name, fsck->orphan_count);
+		fprintf(fsck->out, "%s: %" PRIu64 " removed or shrinking %s will be released by the next mount\n",
+			image->name, fsck->orphan_count, g4_counted(fsck->orphan_count, "file", "files"));
 	fprintf(fsck->out,
-		"%s: %s, %" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " links, %" PRIu64 " others, %" PRIu64
-		"/%" PRIu64 " pages used\n",
-		image->name, state_text(&image->sb), fsck->files, fsck->directories, fsck->symlinks, fsck->others,
-		fsck->pages_met - beyond, pages);
+		"%s: %s, %" PRIu64 " %s, %" PRIu64 " %s, %" PRIu64 " %s, %" PRIu64 " others, %" PRIu64 "/%" PRIu64
+		" pages used\n",
+		image->name, state_text(&image->sb), fsck->files, g4_counted(fsck->files, "file", "files"),
+		fsck->directories, g4_counted(fsck->directories, "directory", "directories"), fsck->symlinks,
+		g4_counted(fsck->symlinks, "link", "links"), fsck->others, fsck->pages_met - beyond, pages);
 	if (data)
 		fprintf(fsck->out,
 			"%s: %" PRIu64 " pages of contents compared, %" PRIu64 " of them damaged, %" PRIu64
@@ -203,7 +205,8 @@ static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_st
 	if (found == 0)
 		fprintf(fsck->out, "%s: no problem found\n", image->name);
 	else
-		fprintf(fsck->out, "%s: %" PRIu64 " problem%s found\n", image->name, found, found == 1 ? "" : "s");
+		fprintf(fsck->out, "%s: %" PRIu64 " %s found\n", image->name, found,
+			g4_counted(found, "problem", "problems"));
 }
 
 static void print_outcome(const struct g4_fsck *fsck, const struct fsck_options *options)

@@ -85,6 +85,8 @@ static int64_t copy_data(struct worker *worker, int from, gpu4fs_file *to, const
 		const off_t end = lseek(from, at, SEEK_HOLE);
 		while (at < end) {
 			const size_t most = end - at < BUFFER_BYTES ? (size_t)(end - at) : BUFFER_BYTES;
+			if (g4_cli_interrupted())
+				return -EINTR;
 			const ssize_t got = pread(from, worker->buffer, most, at);
 			if (got <= 0) /* 0: it has become shorter */
 				return got < 0 ? -errno : 0;
@@ -240,25 +242,45 @@ static int64_t make_name(struct import *import, int from, const struct directory
 	return rc;
 }
 
+static int64_t link_to(struct import *import, const char *first, const struct directory *dir, const char *name)
+{
+	gpu4fs_file *at;
+	const char *last;
+	int64_t rc = g4_cli_open_above(import->fs, first, &at, &last);
+
+	if (rc == 0)
+		rc = gpu4fs_link(import->fs, at, last, dir->to, name, 0);
+	if (at != NULL)
+		gpu4fs_close(at);
+	return rc;
+}
+
+static bool note_first(struct import *import, const struct directory *dir, const struct item *item)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/%s", dir->path, item->name) < 0)
+		return false;
+	const bool noted = g4_cli_links_note(&import->links, item->stat.st_dev, item->stat.st_ino, path);
+	free(path);
+	return noted;
+}
+
 /* The first name of a file with several makes it; 1: another one has, and this is a link to it. */
 static int64_t make_or_link(struct import *import, int from, const struct directory *dir, struct item *item)
 {
-	char path[PATH_MAX];
-
 	if (item->made)
 		return 0;
 	if (item->stat.st_nlink < 2)
 		return make_name(import, from, dir, item);
 	pthread_mutex_lock(&import->links.lock);
 	const char *first = g4_cli_links_find(&import->links, item->stat.st_dev, item->stat.st_ino);
-	int64_t rc = first != NULL ? gpu4fs_link(import->fs, NULL, first, dir->to, item->name, 0) : -ENOENT;
+	int64_t rc = first != NULL ? link_to(import, first, dir, item->name) : -ENOENT;
 	if (rc == 0) {
 		rc = 1;
 	} else if (rc == -ENOENT) { /* also: the first is gone again, for it could not be filled */
 		rc = make_name(import, from, dir, item);
-		/* a path that is too long to be linked to is a file of its own */
-		if (rc == 0 && snprintf(path, sizeof(path), "%s/%s", dir->path, item->name) < (int)sizeof(path) &&
-		    !g4_cli_links_note(&import->links, item->stat.st_dev, item->stat.st_ino, path))
+		if (rc == 0 && !note_first(import, dir, item))
 			rc = -ENOMEM;
 	}
 	pthread_mutex_unlock(&import->links.lock);
@@ -598,8 +620,10 @@ static int run(const char *image, const char *socket, char **words, long jobs, b
 	if (rc == 0)
 		rc = g4_cli_interrupted() ? -EINTR : unmounted;
 	if (verbose)
-		printf("%llu directories, %llu other names, %llu bytes\n", (unsigned long long)import.directories,
-		       (unsigned long long)import.files, (unsigned long long)import.bytes);
+		printf("%llu %s, %llu other %s, %llu %s\n", (unsigned long long)import.directories,
+		       g4_counted(import.directories, "directory", "directories"), (unsigned long long)import.files,
+		       g4_counted(import.files, "name", "names"), (unsigned long long)import.bytes,
+		       g4_counted(import.bytes, "byte", "bytes"));
 	g4_cli_links_end(&import.links);
 	pthread_cond_destroy(&import.changed);
 	pthread_mutex_destroy(&import.lock);

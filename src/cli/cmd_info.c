@@ -286,6 +286,10 @@ static void show_cache(struct g4_report *report, const struct g4_cache_use *cach
 	g4_report_count(report, "pages_ahead", cache->tier_ahead);
 	g4_report_count(report, "reads_ahead", cache->tier_ahead_reads);
 	g4_report_count(report, "dropped", cache->tier_dropped);
+	g4_report_count(report, "victims_down", cache->tier_down);
+	g4_report_count(report, "victims_down_again", cache->tier_down_again);
+	g4_report_count(report, "victims_old", cache->tier_down_old);
+	g4_report_count(report, "victims_up", cache->tier_up);
 	g4_report_end(report);
 }
 

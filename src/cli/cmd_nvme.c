@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs nvme: drives that the engine drives itself. */
-#include <dirent.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "dev/nvme/vfio_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
+#include "fs/take_host.h"
 #include "print/report.h"
 
 const char g4_help_nvme[] =
@@ -28,7 +28,8 @@ const char g4_help_nvme[] =
 	"on, and vfio-pci.\n\n"
 	"'list' shows all drives. 'bind' takes one from the kernel's driver and gives it to VFIO,\n"
 	"'unbind' gives it back, also when the program that used it has crashed. A drive that is in use\n"
-	"is neither taken nor given back. 'id' shows what a drive that was bound says about itself,\n"
+	"is neither taken nor given back. 'gpu4fs mount' and the end of that mount do both by themselves.\n"
+	"'id' shows what a drive that was bound says about itself,\n"
 	"'log' how it is. 'test' writes to it and compares; what it holds is gone.\n\n"
 	"  -f, --force        although there are partitions or a file system on it\n"
 	"      --destructive  what 'test' needs to begin\n"
@@ -89,6 +90,8 @@ static int list(const struct request *request)
 		g4_report_text(&report, "driver", pci->driver[0] ? pci->driver : "none");
 		if (pci->group == G4_PCI_NO_GROUP)
 			g4_report_text(&report, "iommu_group", "none");
+		else if (pci->unsafe)
+			g4_report_text(&report, "iommu_group", "none (unsafe)");
 		else
 			g4_report_format(&report, "iommu_group", "%" PRIu32, pci->group);
 		g4_report_list(&report, "namespaces");
@@ -107,62 +110,6 @@ static int list(const struct request *request)
 
 /* ---- bind and unbind ---- */
 
-static bool has_partitions(const char *disk)
-{
-	char path[NODE_BYTES], below[2 * NODE_BYTES];
-	bool found = false;
-
-	snprintf(path, sizeof(path), "/sys/block/%s", disk);
-	DIR *dir = opendir(path);
-	for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
-		snprintf(below, sizeof(below), "%s/%s/partition", path, entry->d_name);
-		found = access(below, F_OK) == 0;
-	}
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-/* What is on a device, NULL: nothing that is known. */
-static const char *holds(const char *device)
-{
-	const struct g4_dev_open_options open = {.flags = G4_DEV_READ_ONLY, .queues = 1};
-	char unused[512];
-	struct g4_dev *dev;
-
-	if (g4_dev_open(device, &open, &dev, unused, sizeof(unused)) < 0)
-		return "what can not be read";
-	const char *what = g4_probe_foreign(dev);
-	g4_dev_close(dev);
-	return what;
-}
-
-/* Whether all namespaces of a drive may be taken from the kernel. */
-static bool may_take(const struct g4_pci *pci, bool force)
-{
-	char disk[256], node[NODE_BYTES], use[512];
-
-	for (uint32_t n = 0; g4_pci_block(pci, n, disk, sizeof(disk)); n++) {
-		snprintf(node, sizeof(node), "/dev/%s", disk);
-		if (access(node, F_OK) != 0) {
-			g4_cli_error("nvme", "%s: there is no %s to see whether it is in use", pci->name, node);
-			return false;
-		}
-		if (g4_probe_in_use(node, use, sizeof(use))) {
-			g4_cli_error("nvme", "%s: %s is %s", pci->name, node, use);
-			return false;
-		}
-		if (force)
-			continue;
-		const char *what = has_partitions(disk) ? "partitions" : holds(node);
-		if (what) {
-			g4_cli_error("nvme", "%s: %s holds %s; --force takes it nevertheless", pci->name, node, what);
-			return false;
-		}
-	}
-	return true;
-}
-
 static int bind_to(const char *address, bool take, const struct request *request)
 {
 	char name[G4_PCI_NAME_BYTES], message[1024];
@@ -176,10 +123,12 @@ static int bind_to(const char *address, bool take, const struct request *request
 	if (!take && strcmp(pci.driver, "vfio-pci") != 0 && pci.driver[0] != '\0')
 		return G4_EXIT_OK; /* another driver than VFIO's has it */
 	if (take && pci.group == G4_PCI_NO_GROUP)
-		g4_cli_error("nvme", "%s: the kernel uses no IOMMU for it; it can be bound, and not be used", name);
-	if (take && !may_take(&pci, request->force))
-		return G4_EXIT_FAILURE;
-	return g4_pci_give(&pci, take ? "vfio-pci" : NULL, sentence) < 0 ? failed(message) : G4_EXIT_OK;
+		g4_cli_error("nvme",
+			     "%s: the kernel uses no IOMMU for it: vfio takes it only with enable_unsafe_noiommu_mode",
+			     name);
+	const int rc = take ? g4_take_drive(&pci, request->force ? G4_TAKE_ANY : G4_TAKE_EMPTY, sentence) :
+			      g4_pci_give(&pci, NULL, sentence);
+	return rc < 0 ? failed(message) : G4_EXIT_OK;
 }
 
 /* ---- id and log ---- */
@@ -188,10 +137,11 @@ static int open_controller(const char *address, struct g4_nvme **nvme)
 {
 	char name[G4_PCI_NAME_BYTES], message[1024];
 	const struct g4_dev_message sentence = sentence_in(message, sizeof(message));
-	struct g4_nvme_options options = {.queues = 1, .slots = 1, .read_only = true};
+	const struct g4_nvme_options options = {.queues = 1, .slots = 1, .read_only = true, .questions = true};
 	struct g4_nvme_provider provider;
+	uint32_t nsid;
 
-	if (!g4_pci_parse(address, name, &options.nsid, NULL))
+	if (!g4_pci_parse(address, name, &nsid, NULL)) /* a namespace makes no difference */
 		return g4_cli_usage("nvme", "'%s' is no PCI address, such as 0000:03:00.0", address);
 	if (g4_vfio_open(name, name, &provider, sentence) < 0 ||
 	    g4_nvme_open(name, &provider, &options, nvme, sentence) < 0)
@@ -207,6 +157,15 @@ static void put_field(struct g4_report *report, const char *key, const char *fie
 	g4_report_name(report, key, field, bytes);
 }
 
+/* Who formats a namespace, by other tools, wants the fastest one. */
+static void put_format(struct g4_report *report, const struct g4_nvme_format *format)
+{
+	static const char *const performance[] = {"best", "better", "good", "degraded"};
+
+	g4_report_format(report, NULL, "2^%u+%u %s", format->lba_shift, format->metadata_bytes,
+			 performance[format->performance & 3]);
+}
+
 static void put_namespace(struct g4_report *report, uint32_t nsid, const struct g4_nvme_namespace_data *data)
 {
 	const struct g4_nvme_format *format = &data->format_list[data->format & 15];
@@ -219,8 +178,7 @@ static void put_namespace(struct g4_report *report, uint32_t nsid, const struct 
 	g4_report_count(report, "metadata_bytes", format->metadata_bytes);
 	g4_report_list(report, "formats");
 	for (uint32_t i = 0; i <= data->formats && i < 16; i++)
-		g4_report_format(report, NULL, "2^%u+%u", data->format_list[i].lba_shift,
-				 data->format_list[i].metadata_bytes);
+		put_format(report, &data->format_list[i]);
 	g4_report_end(report);
 	g4_report_end(report);
 }

@@ -68,7 +68,7 @@ static int resize_mount(const char *directory, const char *device, uint64_t byte
 	const int rc = ioctl(fd, G4_IOC_RESIZE, &resize);
 	const int error = errno;
 	struct statvfs now;
-	if (resize.bytes == 0 && fstatvfs(fd, &now) == 0) /* of several devices: as large as they are */
+	if (resize.bytes == 0 && fstatvfs(fd, &now) == 0) /* as large as what it lies on */
 		resize.bytes = (uint64_t)now.f_blocks * now.f_frsize;
 	close(fd);
 	if (rc != 0)

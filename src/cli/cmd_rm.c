@@ -11,7 +11,8 @@
 const char g4_help_rm[] = "[-rfv] [-j N] --image IMAGE|--socket PATH NAME...\n\n"
 			  "Removes files, and with -r directories with all that is in them, from a file system that\n"
 			  "is not mounted, or that 'gpu4fs serve' has. Paths begin at its root. Whoever interrupts it\n"
-			  "finds a smaller tree. On a mounted file system use rm(1).\n\n"
+			  "finds a smaller tree. On a mounted file system use rm(1), or the socket of the mount\n"
+			  "(option socket=).\n\n"
 			  "      --image IMAGE     the device with the file system, which is not mounted\n"
 			  "      --socket PATH     where 'gpu4fs serve' serves it\n"
 			  "  -r, -R, --recursive   directories, too, with all that is in them\n"
@@ -172,6 +173,7 @@ int g4_cli_rm(int argc, char **argv)
 	if (rc < 0)
 		good = failed(image != NULL ? image : socket, rc);
 	if (verbose)
-		printf("%llu names removed\n", (unsigned long long)removal.removed);
+		printf("%llu %s removed\n", (unsigned long long)removal.removed,
+		       g4_counted(removal.removed, "name", "names"));
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }

@@ -17,6 +17,7 @@
 
 #include "cli/cli.h"
 #include "client/beneath.h"
+#include "fuse/fuse.h"
 #include "preload/preload.h"
 
 #define EXIT_CANNOT_RUN 126
@@ -31,7 +32,7 @@ const char g4_help_run[] = "-m SOURCE=DIRECTORY... [-o OPTION,...] [--trace] COM
 			   "programs has ended. Static and set-uid programs use the mount, and so do relative paths\n"
 			   "that lead below DIRECTORY from elsewhere.\n\n"
 			   "  -m, --map SOURCE=DIRECTORY  up to eight\n"
-			   "  -o OPTION,...  mount options, where SOURCE is a device\n"
+			   "  -o OPTION,...  mount options, where SOURCE is a device; refused with sockets alone\n"
 			   "      --trace    at the end, print how often each function was answered by whom\n"
 			   "      --help     show this\n";
 
@@ -44,7 +45,7 @@ struct map {
 struct running {
 	struct map maps[G4P_MOUNTS];
 	uint32_t count;
-	const char *options;
+	char options[2 * MESSAGE_BYTES]; /* of mounts, "": none */
 	bool trace;
 	char **command;
 	char folder[64]; /* of the sockets; "": none yet */
@@ -74,6 +75,38 @@ static int add_map(struct running *run, char *text)
 	return 0;
 }
 
+static bool is_socket(const struct map *map)
+{
+	struct stat st;
+
+	return stat(map->source, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* Those of several -o follow each other, as mount(8) takes them. */
+static int add_options(struct running *run, const char *text)
+{
+	const size_t used = strlen(run->options), room = sizeof(run->options) - used;
+	struct g4_fuse_options options;
+	char message[MESSAGE_BYTES] = "";
+
+	g4_fuse_options_init(&options);
+	if (g4_fuse_parse_options(text, &options, message, sizeof(message)) < 0)
+		return g4_cli_usage("run", "%s", message);
+	if ((size_t)snprintf(run->options + used, room, "%s%s", used > 0 ? "," : "", text) >= room)
+		return g4_cli_usage("run", "the mount options are too long");
+	return 0;
+}
+
+/* Options are for what is mounted; what a socket serves has its own. */
+static int check_options(const struct running *run)
+{
+	for (uint32_t i = 0; i < run->count; i++)
+		if (!is_socket(&run->maps[i]))
+			return 0;
+	return g4_cli_usage("run", "-o is for devices, and %s is the socket of a mount, which has its options",
+			    run->maps[0].source);
+}
+
 static int parse(int argc, char **argv, struct running *run)
 {
 	static const struct option long_options[] = {
@@ -84,7 +117,7 @@ static int parse(int argc, char **argv, struct running *run)
 		if (answer == 'm')
 			status = add_map(run, optarg);
 		else if (answer == 'o')
-			run->options = optarg;
+			status = add_options(run, optarg);
 		else if (answer == 't')
 			run->trace = true;
 		else
@@ -94,6 +127,8 @@ static int parse(int argc, char **argv, struct running *run)
 		status = g4_cli_usage("run", "a directory is needed: -m SOURCE=DIRECTORY");
 	if (status == 0 && optind == argc)
 		status = g4_cli_usage("run", "a command is needed");
+	if (status == 0 && run->options[0])
+		status = check_options(run);
 	run->command = argv + optind;
 	return status;
 }
@@ -132,15 +167,13 @@ static int make_folder(struct running *run)
 /* The programs of this user only: the folder of the socket is theirs. */
 static int mount_device(struct running *run, struct map *map)
 {
-	char options[2 * MESSAGE_BYTES];
+	char options[sizeof(run->options) + sizeof(map->socket) + 16];
 	int status = make_folder(run);
 
 	if (status != 0)
 		return status;
 	snprintf(map->socket, sizeof(map->socket), "%s/%u", run->folder, (unsigned)(map - run->maps));
-	if (snprintf(options, sizeof(options), "%s%ssocket=%s", run->options ? run->options : "",
-		     run->options ? "," : "", map->socket) >= (int)sizeof(options))
-		return g4_cli_usage("run", "the mount options are too long");
+	snprintf(options, sizeof(options), "%s%ssocket=%s", run->options, run->options[0] ? "," : "", map->socket);
 	status = run_self((const char *[]){"gpu4fs", "mount", "-o", options, "--", map->source, map->directory, NULL});
 	map->mounted = status == 0;
 	return status == 0 ? 0 : G4_EXIT_FAILURE;
@@ -149,10 +182,7 @@ static int mount_device(struct running *run, struct map *map)
 /* A server's socket: what it serves is to be what is mounted there. */
 static int check_socket(struct map *map)
 {
-	const struct gpu4fs_connect_options options = {.size = sizeof(options), .data_bytes = 4 << 20};
-	struct stat st;
-	bool handed;
-	gpu4fs *fs;
+	bool same;
 	int rc;
 
 	char *full = realpath(map->source, NULL); /* the command may run elsewhere */
@@ -163,15 +193,13 @@ static int check_socket(struct map *map)
 	}
 	strcpy(map->socket, full);
 	free(full);
-	rc = gpu4fs_connect(map->socket, &options, &fs);
+	rc = g4c_serves_mount_at(map->socket, map->directory, &same);
 	if (rc == -EBUSY) /* no place at this time: the command's programs may find one */
 		return 0;
 	if (rc < 0) {
 		g4_cli_error("run", "%s", gpu4fs_last_message());
 		return G4_EXIT_FAILURE;
 	}
-	bool same = g4c_is_mounted_at(fs, map->directory, &st, &handed);
-	gpu4fs_unmount(fs);
 	if (!same)
 		g4_cli_error("run", "%s: what %s serves is not mounted there (mount -o socket=)", map->directory,
 			     map->source);
@@ -184,9 +212,7 @@ static int prepare_maps(struct running *run)
 
 	for (uint32_t i = 0; status == 0 && i < run->count; i++) {
 		struct map *map = &run->maps[i];
-		struct stat st;
-		status = stat(map->source, &st) == 0 && S_ISSOCK(st.st_mode) ? check_socket(map) :
-									       mount_device(run, map);
+		status = is_socket(map) ? check_socket(map) : mount_device(run, map);
 	}
 	return status;
 }

@@ -104,7 +104,7 @@ static const struct g4_job_record *last_scrub(const struct g4_health *health)
 static void print_finding(const struct target *target, struct g4_report *report, const struct g4_finding *finding)
 {
 	static struct g4_ioc_job job;
-	const bool metadata = finding->page == G4_FINDING_METADATA;
+	const bool metadata = finding->page == G4_FINDING_METADATA, rows = finding->code == G4_E_PARITY;
 
 	memset(&job, 0, sizeof(job));
 	job.op = G4_CMD_PATH;
@@ -117,7 +117,7 @@ static void print_finding(const struct target *target, struct g4_report *report,
 			g4_report_name(report, "path", job.path, job.value);
 		if (finding->inode != 0)
 			g4_report_hex(report, "inode", finding->inode);
-		g4_report_text(report, "what", metadata ? "metadata" : "data");
+		g4_report_text(report, "what", rows ? "parity" : metadata ? "metadata" : "data");
 		if (!metadata) {
 			g4_report_count(report, "offset", finding->page * G4_PAGE_BYTES);
 			g4_report_count(report, "bytes", finding->pages * G4_PAGE_BYTES);
@@ -134,7 +134,9 @@ static void print_finding(const struct target *target, struct g4_report *report,
 		printf("inode 0x%" PRIx64, finding->inode);
 	else
 		printf("the file system's own");
-	if (metadata)
+	if (rows)
+		printf(": rows from 0x%" PRIx64 " on", finding->address);
+	else if (metadata)
 		printf(": metadata at 0x%" PRIx64, finding->address);
 	else
 		printf(": bytes %" PRIu64 " to %" PRIu64, finding->page * G4_PAGE_BYTES,

@@ -119,6 +119,27 @@ static void show_rebalance(struct g4_report *report, const struct g4_health *hea
 		g4_report_real(report, "rebalance_seconds_left", (double)left / 1e9);
 }
 
+/* A removal that goes on; the record has the disk's UUID. */
+static void show_removal(struct g4_report *report, const struct g4_set_status *status, const struct g4_health *health)
+{
+	const struct g4_job_record *job = health != NULL ? g4_cli_last_job(health, G4_JOB_REMOVE) : NULL;
+	uint32_t disk = 0;
+
+	if (job == NULL || g4_cli_job_is_over(job))
+		return;
+	while (disk < status->count && memcmp(status->disks[disk].uuid, job->arguments, G4_UUID_BYTES) != 0)
+		disk++;
+	const uint64_t left = g4_job_left_ns(job->done, job->units, job->run_ns);
+	g4_report_text(report, "removal", g4_cli_job_state(job));
+	if (disk < status->count)
+		g4_report_count(report, "removed_disk", disk);
+	g4_report_real(report, "removed_percent", g4_job_progress(job->done, job->units, false) / 100.0);
+	g4_report_size(report, "removal_left_bytes", (job->units - job->done) * G4_PAGE_BYTES);
+	g4_report_count(report, "removal_rate", job->rate);
+	if (left != UINT64_MAX)
+		g4_report_real(report, "removal_seconds_left", (double)left / 1e9);
+}
+
 /* What is there of each level, the file system's own first; and what could become more. */
 static void show_levels(struct g4_report *report, const struct g4_set_status *status, const struct g4_health *health)
 {
@@ -161,6 +182,7 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	if (advice != NULL)
 		g4_report_text(&report, "advice", advice);
 	show_rebalance(&report, health);
+	show_removal(&report, status, health);
 	if (status->usable && status->count > 0)
 		show_levels(&report, status, health);
 	g4_report_list(&report, "disks");

@@ -19,6 +19,7 @@
 #include "cli/attach.h"
 #include "cli/dedup_chunks.h"
 #include "cli/dedup_share.h"
+#include "fuse/ioctl.h"
 #include "hash/sums.h"
 
 #define TINY_BYTES 128u /* a file of so many has no pages */
@@ -341,6 +342,31 @@ static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number,
 	return 0;
 }
 
+/* The file can not be looked at: it is told once. 0, or what ends the pass. */
+static int leave_out(struct g4_dedup *dedup, const struct g4_dedup_file *file, bool first, int rc)
+{
+	if (first && !g4_dedup_ends_all(rc) && !g4_dedup_has_gone(rc)) {
+		dedup->left_out++;
+		g4_dedup_tell(dedup, file->path, rc);
+	}
+	return g4_dedup_ends_all(rc) ? rc : 0;
+}
+
+/* Pages of a file that it has from somewhere on. */
+static int take_some(struct g4_dedup *dedup, struct pass *pass, uint32_t number, bool first,
+		     const struct gpu4fs_page_sum *sums, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		if (sums[i].offset / G4_DEDUP_PAGE_BYTES >= NO_PAGE)
+			return -EFBIG;
+		dedup->without_sums += first && !g4_dedup_has_sum(&sums[i]);
+		const int rc = take_page(dedup, pass, number, &sums[i]);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
 /* All pages of an open file. */
 static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number, const struct g4_dedup_handle *handle,
 		      bool first, struct gpu4fs_page_sum *sums)
@@ -351,24 +377,24 @@ static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number
 		const int waited = g4_cli_interrupted() ? -EINTR : g4_dedup_yield(dedup);
 		if (waited < 0)
 			return waited;
-		for (int64_t i = 0; i < count; i++) {
-			if (sums[i].offset / G4_DEDUP_PAGE_BYTES >= NO_PAGE)
-				return -EFBIG;
-			dedup->without_sums += first && !g4_dedup_has_sum(&sums[i]);
-			const int rc = take_page(dedup, pass, number, &sums[i]);
-			if (rc < 0)
-				return rc;
-		}
+		const int rc = take_some(dedup, pass, number, first, sums, (uint64_t)count);
+		if (rc < 0)
+			return rc;
 		offset = (int64_t)(sums[count - 1].offset + G4_DEDUP_PAGE_BYTES);
 	}
 	return (int)count;
+}
+
+static bool is_first(const struct pass *pass)
+{
+	return pass->low.key == 0 && pass->low.address == 0;
 }
 
 /* 0, or what ends the pass. */
 static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number, struct gpu4fs_page_sum *sums)
 {
 	struct g4_dedup_file *file = &dedup->file_list[number];
-	const bool first = pass->low.key == 0 && pass->low.address == 0;
+	const bool first = is_first(pass);
 	struct g4_dedup_handle handle;
 	int rc = g4_dedup_open(&dedup->place, file->path, false, &handle);
 
@@ -380,11 +406,71 @@ static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number,
 		rc = take_pages(dedup, pass, number, &handle, first, sums);
 		g4_dedup_close(&handle);
 	}
-	if (rc < 0 && first && !g4_dedup_ends_all(rc) && !g4_dedup_has_gone(rc)) {
-		dedup->left_out++;
-		g4_dedup_tell(dedup, file->path, rc);
+	return rc < 0 ? leave_out(dedup, file, first, rc) : 0;
+}
+
+/* What a mount has told of some files, from a number on. How many of them are done, or what ends the pass. */
+static int64_t take_told(struct g4_dedup *dedup, struct pass *pass, uint64_t number, const struct g4_ioc_sums_of *io)
+{
+	const struct gpu4fs_page_sum *sums = (const struct gpu4fs_page_sum *)(const void *)io->sums;
+	const bool first = is_first(pass);
+	uint32_t left = G4_IOC_SUMS_OF_PAGES;
+	int rc = 0;
+
+	for (uint32_t k = 0; k < io->files; k++) {
+		const struct g4_ioc_sums_file *told = &io->file[k];
+		struct g4_dedup_file *file = &dedup->file_list[number + k];
+
+		if (told->count > left) /* a server may say anything */
+			return -EPROTO;
+		left -= told->count;
+		file->generation = told->generation;
+		dedup->tiny += first && told->status >= 0 && told->size <= TINY_BYTES;
+		rc = told->status < 0 ? -g4_errno(told->status) :
+					take_some(dedup, pass, (uint32_t)(number + k), first, sums, told->count);
+		if (rc < 0)
+			rc = leave_out(dedup, file, first, rc);
+		if (rc < 0)
+			return rc;
+		if (told->more) /* it is the last one */
+			return k;
+		sums += told->count;
 	}
-	return g4_dedup_ends_all(rc) ? rc : 0;
+	return io->files;
+}
+
+/* Files by their numbers, many at a time. */
+static int take_numbers(struct g4_dedup *dedup, struct pass *pass)
+{
+	struct g4_ioc_sums_of *io = calloc(1, sizeof(*io));
+	uint64_t offset = 0; /* in the next file */
+	int rc = io == NULL ? -ENOMEM : 0;
+
+	for (uint64_t i = 0; i < dedup->files && rc == 0;) {
+		rc = g4_cli_interrupted() ? -EINTR : g4_dedup_yield(dedup);
+		if (rc < 0)
+			break;
+		io->files = (uint32_t)g4_min64(dedup->files - i, G4_IOC_SUMS_OF_FILES);
+		for (uint32_t k = 0; k < io->files; k++)
+			io->file[k] = (struct g4_ioc_sums_file){.ino = dedup->file_list[i + k].ino,
+								.offset = k == 0 ? offset : 0};
+		const uint32_t asked = io->files;
+		const uint64_t before = offset;
+		rc = g4_dedup_sums_of(&dedup->place, io);
+		if (rc == 0 && (io->files == 0 || io->files > asked))
+			rc = -EPROTO;
+		const int64_t done = rc < 0 ? rc : take_told(dedup, pass, i, io);
+		rc = done < 0 ? (int)done : 0;
+		if (rc < 0)
+			break;
+		i += (uint64_t)done;
+		offset = (uint32_t)done < io->files ? io->file[done].offset : 0;
+		if (done == 0 && offset <= before) /* nor would this end */
+			rc = -EPROTO;
+		show(dedup, "file", i, dedup->files);
+	}
+	free(io);
+	return rc;
 }
 
 static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
@@ -393,7 +479,9 @@ static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
 	int rc = 0;
 
 	for (;;) {
-		for (uint64_t i = 0; i < dedup->files && rc == 0; i++) {
+		if (dedup->place.numbers)
+			rc = take_numbers(dedup, &pass);
+		for (uint64_t i = 0; i < dedup->files && rc == 0 && !dedup->place.numbers; i++) {
 			rc = g4_cli_interrupted() ? -EINTR : take_file(dedup, &pass, (uint32_t)i, sums);
 			show(dedup, "file", i + 1, dedup->files);
 		}

@@ -40,6 +40,7 @@ struct g4_dedup {
 	bool by_chunks; /* as well as by the sums of pages: files are read */
 	/* what was found; pages of 4096 bytes */
 	uint64_t files, left_out; /* files that could not be read */
+	uint64_t tiny; /* files without pages that are among them, since nobody asked for their sizes before */
 	uint64_t passes;
 	uint64_t pages;	       /* that files have */
 	uint64_t stored;       /* different ones on the device */

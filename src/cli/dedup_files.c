@@ -107,6 +107,11 @@ static int next_here(const struct g4_dedup_place *place, DIR *here, struct g4_de
 	while (errno = 0, (entry = readdir(here)) != NULL) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
+		if (place->numbers && entry->d_type == DT_REG) { /* what its number stands for is ours in any case */
+			*out = (struct g4_dedup_entry){.ino = entry->d_ino, .size = G4_DEDUP_ANY_SIZE, .mode = S_IFREG};
+			out->name = entry->d_name;
+			return 1;
+		}
 		if (fstatat(dirfd(here), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (errno == ENOENT)
 				continue;
@@ -197,6 +202,18 @@ int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, stru
 	const uint64_t told = g4_min64(g4_min64(count, io.count), G4_IOC_SUMS_PAGES);
 	memcpy(out, io.sums, told * sizeof(*out));
 	return (int64_t)told;
+}
+
+int g4_dedup_sums_of(const struct g4_dedup_place *place, struct g4_ioc_sums_of *io)
+{
+	return ioctl(place->root, G4_IOC_SUMS_OF, io) < 0 ? -errno : 0;
+}
+
+void g4_dedup_place_numbers(struct g4_dedup_place *place)
+{
+	struct g4_ioc_sums_of none = {0};
+
+	place->numbers = place->fs == NULL && g4_dedup_sums_of(place, &none) == 0;
 }
 
 int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, uint32_t flags,

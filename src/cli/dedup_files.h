@@ -19,10 +19,13 @@ struct g4_dedup_place {
 	gpu4fs *fs;   /* NULL: mounted here */
 	int root;     /* then a directory of it, or a file */
 	dev_t device; /* and what stat(2) calls it */
+	bool numbers; /* and its server tells this user sums of files by their numbers, which need not be opened */
 };
 
+#define G4_DEDUP_ANY_SIZE UINT64_MAX
 struct g4_dedup_entry {
-	uint64_t ino, size;
+	uint64_t ino,
+		size; /* of a file of a place with `numbers` G4_DEDUP_ANY_SIZE, and no `names`: it was not asked for them */
 	uint32_t mode, names;
 	const char *name; /* until the next one */
 };
@@ -62,6 +65,11 @@ int64_t g4_dedup_restripe(const struct g4_dedup_handle *handle, int64_t offset, 
 /* gpu4fs_page_sums() */
 int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, struct gpu4fs_page_sum *out,
 		      uint32_t count);
+/* Of a mount: whether its server tells sums by numbers, from then on place->numbers. */
+void g4_dedup_place_numbers(struct g4_dedup_place *place);
+/* The same of many files by their numbers, for io->files of them. 0, or an errno for all; else the mount sets what is out of each that it asked. */
+struct g4_ioc_sums_of;
+int g4_dedup_sums_of(const struct g4_dedup_place *place, struct g4_ioc_sums_of *io);
 /* Whether there is one to go by. */
 static inline bool g4_dedup_has_sum(const struct gpu4fs_page_sum *page)
 {

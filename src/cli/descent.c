@@ -20,7 +20,7 @@ struct job {
 
 struct walk {
 	struct g4_descent *descent;
-	struct g4_cli_links met; /* directories of the source, by inode number */
+	struct g4_cli_links met; /* directories of the source, by generation and inode number */
 	pthread_mutex_t lock;	 /* of all below, and of counts of levels */
 	pthread_cond_t work;	 /* there is some, or there will be none */
 	pthread_cond_t done;	 /* a name is */
@@ -84,6 +84,18 @@ bool g4_level_path(const char *base, const struct g4_level *level, const char *n
 	}
 	memmove(to, to + start, room - start);
 	return fits;
+}
+
+char *g4_level_whole_path(const char *base, const struct g4_level *level, const char *name)
+{
+	size_t room = strlen(base) + strlen(name) + 2 + sizeof(MORE "/");
+
+	for (const struct g4_level *at = level; at != NULL; at = at->above)
+		room += strlen(at->name) + 1;
+	char *path = malloc(room);
+	if (path != NULL)
+		(void)g4_level_path(base, level, name, path, room);
+	return path;
 }
 
 static void close_level(struct g4_level *level)
@@ -293,9 +305,9 @@ static struct g4_level *go_down(struct walk *walk, struct g4_level *above, const
 	const bool entered = level != NULL && descent->enter(descent, level);
 	int rc = level == NULL ? -ENOMEM : 0;
 
-	if (entered && g4_cli_links_find(&walk->met, 0, level->stat.ino) != NULL)
+	if (entered && g4_cli_links_find(&walk->met, level->stat.generation, level->stat.ino) != NULL)
 		rc = -ELOOP; /* a damaged image, or it was moved meanwhile */
-	else if (entered && !g4_cli_links_note(&walk->met, 0, level->stat.ino, ""))
+	else if (entered && !g4_cli_links_note(&walk->met, level->stat.generation, level->stat.ino, ""))
 		rc = -ENOMEM;
 	if (rc < 0)
 		descent->failed(descent, above, name, rc);
@@ -321,13 +333,13 @@ static int open_above(const struct walk *walk, const struct g4_level *level, str
 
 	if (rc == 0)
 		rc = gpu4fs_fstat(above->from, &found);
-	if (rc == 0 && found.ino != above->stat.ino)
+	if (rc == 0 && (found.ino != above->stat.ino || found.generation != above->stat.generation))
 		rc = -ESTALE;
 	if (rc == 0 && level->to != NULL) {
 		rc = gpu4fs_open(walk->descent->fs, level->to, "..", O_RDONLY | O_DIRECTORY, 0, &above->to);
 		if (rc == 0)
 			rc = gpu4fs_fstat(above->to, &found);
-		if (rc == 0 && found.ino != above->to_inode)
+		if (rc == 0 && (found.ino != above->to_inode || found.generation != above->to_device))
 			rc = -ESTALE;
 	} else if (rc == 0 && level->to_fd >= 0) {
 		above->to_fd = openat(level->to_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -390,7 +402,7 @@ int g4_descend(struct g4_descent *descent, struct g4_level *first)
 	pthread_mutex_init(&walk->lock, NULL);
 	pthread_cond_init(&walk->work, NULL);
 	pthread_cond_init(&walk->done, NULL);
-	int rc = g4_cli_links_note(&walk->met, 0, first->stat.ino, "") ? 0 : -ENOMEM;
+	int rc = g4_cli_links_note(&walk->met, first->stat.generation, first->stat.ino, "") ? 0 : -ENOMEM;
 	for (; started < descent->jobs; started++) {
 		helpers[started] = (struct helper){.walk = walk, .worker = (uint32_t)started};
 		if (pthread_create(&helpers[started].id, NULL, help, &helpers[started]) != 0)

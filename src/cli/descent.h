@@ -21,7 +21,10 @@ struct g4_level {
 	struct g4_level *above; /* NULL: the first */
 	gpu4fs_file *from;	/* NULL: closed for now; gpu4fs_stat of it is `stat` */
 	struct gpu4fs_stat stat;
-	/* The target: of the file system, or a descriptor of the host's (-1: none); a walk may have neither. By device and inode it is known again. */
+	/*
+	 * The target: of the file system, or a descriptor of the host's (-1: none); a walk may have neither. By inode and device, or ours by
+	 * inode and generation, it is known again.
+	 */
 	gpu4fs_file *to;
 	int to_fd;
 	uint64_t to_device, to_inode;
@@ -66,5 +69,7 @@ struct g4_level *g4_level_new(struct g4_level *above, const char *name);
  * "BASE/…/LEVEL/name", from the first level on; for name "" the level. False: it does not fit, and `to` has the end of it, behind "...".
  */
 bool g4_level_path(const char *base, const struct g4_level *level, const char *name, char *to, size_t room);
+/* The same as long as it is, which the caller frees. NULL: no memory. */
+char *g4_level_whole_path(const char *base, const struct g4_level *level, const char *name);
 
 #endif

@@ -3,6 +3,8 @@
 #include "client/beneath.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -27,16 +29,13 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask)
 
 int g4c_hand_over(gpu4fs_file *file, int flags)
 {
-	int none = -1;
-
-	return g4c_hand_over_as(file, flags, &none);
+	return g4c_hand_over_in(file, flags, NULL);
 }
 
-int g4c_hand_over_as(gpu4fs_file *file, int flags, int *instead_of)
+int g4c_hand_over_in(gpu4fs_file *file, int flags, const struct g4_make_room *room)
 {
 	struct g4_connection *connection = g4_engine_connection(file->engine);
-	int fd = connection ? g4_connection_hand_over(connection, file->handle, (uint32_t)flags, instead_of) :
-			      -G4_E_NOTSUP;
+	int fd = connection ? g4_connection_hand_over(connection, file->handle, (uint32_t)flags, room) : -G4_E_NOTSUP;
 
 	return fd < 0 ? -g4_errno(fd) : fd;
 }
@@ -51,40 +50,43 @@ uint64_t g4c_inode_of(const gpu4fs_file *file)
 	return file->ino;
 }
 
-static int root_of(gpu4fs *fs)
+bool g4c_identify(int at, const char *path, dev_t *device, uint64_t *ino)
 {
-	gpu4fs_file *root;
-	int fd = gpu4fs_open(fs, NULL, "/", O_RDONLY | O_DIRECTORY, 0, &root);
+	struct statx found;
 
-	if (fd < 0)
-		return fd;
-	fd = g4c_hand_over(root, 0);
-	gpu4fs_close(root);
-	return fd;
+	if (statx(at, path, AT_STATX_DONT_SYNC | (*path ? 0 : AT_EMPTY_PATH), STATX_INO, &found) != 0)
+		return false;
+	*device = makedev(found.stx_dev_major, found.stx_dev_minor);
+	*ino = found.stx_ino;
+	return true;
 }
 
-static bool is_later(struct timespec a, struct timespec b)
+static bool is_root_of(const struct g4_mounted *mounted, const char *directory, dev_t *device)
 {
-	return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+	uint64_t ino;
+
+	return mounted->is_there && g4c_identify(AT_FDCWD, directory, device, &ino) && *device == mounted->device &&
+	       ino == mounted->ino;
 }
 
-bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bool *handed)
+bool g4c_is_mounted_at(const gpu4fs *fs, const char *directory, dev_t *device, bool *handed)
 {
-	struct gpu4fs_stat before, after;
-	struct stat root;
-	int fd = root_of(fs);
+	const struct g4_mounted *mounted = g4_connection_mounted(g4_engine_connection(fs->mount->engine));
 
-	*handed = fd >= 0;
-	if (fd >= 0) {
-		bool same = fstat(fd, &root) == 0 && stat(directory, found) == 0 && root.st_dev == found->st_dev &&
-			    root.st_ino == found->st_ino;
-		close(fd);
-		return same;
-	}
-	/* others may be changing it */
-	return gpu4fs_stat(fs, NULL, "/", &before) == 0 && stat(directory, found) == 0 &&
-	       gpu4fs_stat(fs, NULL, "/", &after) == 0 && found->st_ino == before.ino &&
-	       !is_later(before.ctime, found->st_ctim) && !is_later(found->st_ctim, after.ctime);
+	*handed = mounted->hands_over;
+	return is_root_of(mounted, directory, device);
+}
+
+int g4c_serves_mount_at(const char *socket, const char *directory, bool *serves)
+{
+	struct g4_mounted mounted;
+	dev_t device;
+	size_t bytes;
+	char *message = g4c_message(&bytes);
+	const int rc = g4_connect_to_look(socket, &mounted, message, bytes);
+
+	*serves = rc == 0 && is_root_of(&mounted, directory, &device);
+	return rc < 0 ? -g4_errno(rc) : 0;
 }
 
 bool g4c_is_over(const gpu4fs *fs)

@@ -7,9 +7,11 @@
 #define G4_CLIENT_BENEATH_H
 
 #include <stdbool.h>
-#include <sys/stat.h>
+#include <sys/types.h>
 
 #include "gpu4fs/gpu4fs.h"
+
+struct g4_make_room;
 
 /*
  * From now on a path that leads out of the root, by ".." there or by a symbolic link to a path from "/", is -EXDEV: where it would
@@ -30,19 +32,26 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask);
  */
 int g4c_hand_over(gpu4fs_file *file, int flags);
 /*
- * The same where no number is free: *instead_of is closed a moment before the descriptor comes, so that this gets its number, if no other
- * thread does; and is -1 then, also on failure.
+ * The same where no number is free: `room` closes one a moment before the descriptor comes, so that this gets it, if no other thread does. It is not
+ * called where no answer comes.
  */
-int g4c_hand_over_as(gpu4fs_file *file, int flags, int *instead_of);
+int g4c_hand_over_in(gpu4fs_file *file, int flags, const struct g4_make_room *room);
 bool g4c_is_directory(const gpu4fs_file *file);
 uint64_t g4c_inode_of(const gpu4fs_file *file);
 /* Closes a file; where the engine is elsewhere, without waiting until that has happened. */
 void g4c_close_soon(gpu4fs_file *file);
 /*
- * Whether the directory, of which stat(2) says `found`, is the root of this server's mount. handed: the server hands descriptors over,
- * and that of its root has told; else the inode's number and the time of its last change have, which a copy of the image has as well.
+ * The device and number of what is there, as stat(2) says them, without asking a server, for they do not change: on a mount whose attributes are
+ * asked for each time that spares a request.
  */
-bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bool *handed);
+bool g4c_identify(int at, const char *path, dev_t *device, uint64_t *ino);
+/*
+ * Whether the directory is the root of this server's mount, as that has said when it was connected to, and the device of that. handed: the server
+ * hands descriptors over.
+ */
+bool g4c_is_mounted_at(const gpu4fs *fs, const char *directory, dev_t *device, bool *handed);
+/* The same of a server that is only asked for that: 0, or a negative errno with gpu4fs_last_message(), -EBUSY: it has no place now. */
+int g4c_serves_mount_at(const char *socket, const char *directory, bool *serves);
 /* The server has gone: closes the connection's socket, and all that is asked of fs fails. Once. Thread-safe. */
 void g4c_end(gpu4fs *fs);
 /* Whether the server has said that it goes, or a call has found that it is gone. */

@@ -14,6 +14,7 @@
 #ifndef G4_CLIENT_H
 #define G4_CLIENT_H
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "client/convert.h"
@@ -56,7 +57,8 @@ struct gpu4fs {
 	uint32_t resolve_flags;	   /* G4_RESOLVE_BENEATH or nothing (beneath.h) */
 	struct g4c_mirror *mirror; /* of what this session was told; NULL: the engine is here, or tells no epochs */
 	struct g4c_pages *pages;   /* of what this session has read; NULL: as above */
-	g4c_deliver *deliver;	   /* puts bytes into callers' memory; NULL: memcpy() does */
+	struct g4c_foresight *foresight; /* of what it has listed (foresight.c); NULL: nothing yet; atomic */
+	g4c_deliver *deliver;		 /* puts bytes into callers' memory; NULL: memcpy() does */
 };
 
 struct gpu4fs_file {
@@ -66,13 +68,15 @@ struct gpu4fs_file {
 	uint64_t generation;
 	uint64_t token;
 	gpu4fs *fs;
-	uint32_t format;    /* S_IFMT bits of the mode */
-	uint32_t flags;	    /* G4_OPEN_* */
-	uint32_t linkable;  /* O_TMPFILE without O_EXCL */
-	uint32_t has_locks; /* a lock was ever taken through this handle; atomic */
-	uint32_t epoch;	    /* read.c; this and the next two are atomic, and hints */
-	uint32_t window;    /* pages that a sequential reader was given last */
-	uint64_t next_read; /* where the last read ended */
+	uint32_t format;	   /* S_IFMT bits of the mode */
+	uint32_t flags;		   /* G4_OPEN_* */
+	uint32_t linkable;	   /* O_TMPFILE without O_EXCL */
+	uint32_t has_locks;	   /* a lock was ever taken through this handle; atomic */
+	uint32_t epoch;		   /* read.c; this and the next two are atomic, and hints */
+	uint32_t window;	   /* pages that a sequential reader was given last */
+	uint64_t next_read;	   /* where the last read ended */
+	uint64_t size_hint;	   /* of the file, when it was last told; atomic */
+	struct g4c_stream *stream; /* stream.c; NULL: none yet; atomic */
 	pthread_mutex_t position_lock;
 	uint64_t position;
 };
@@ -112,6 +116,9 @@ static inline bool g4c_again(int64_t rc, uint32_t *attempts)
 
 /* Finds the node that a path names (path.c). follow: also through a symbolic link at the end. */
 int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr);
+/* The same of a directory, of which the command is then; -ENOTDIR: it is none (path.c). */
+int g4c_resolve_directory(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr,
+			  struct g4_cmd *cmd);
 /* access(2) of a path, links followed; mode: G4_ACCESS_*, not 0 (path.c). */
 int g4c_access(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode);
 /* Attributes by handle (path.c). */
@@ -122,6 +129,32 @@ int g4c_stat_handle_noting(gpu4fs_file *file, struct g4_attr *attr, struct g4_tr
 bool g4c_was_told_of_handle(gpu4fs_file *file, struct g4_attr *attr, struct g4_trail *trail);
 /* Reads by a handle that may: bytes, fewer at the end of the file, or a negative errno (read.c). */
 int64_t g4c_read(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset);
+/*
+ * The same by several READs side by side, where it is sequential also of what lies behind these bytes (stream.c). epoch: the file's.
+ * False: a command is to do it. *done: as g4c_read(); *more: commands are to read the rest.
+ */
+bool g4c_stream_read(gpu4fs_file *file, uint16_t epoch, void *buffer, size_t bytes, uint64_t offset, bool sequential,
+		     int64_t *done, bool *more);
+/* Of a handle that goes. */
+void g4c_stream_free(gpu4fs_file *file);
+/* Puts bytes that were read into the memory of who reads: how many, or -EFAULT. */
+static inline int64_t g4c_give(const gpu4fs_file *file, void *buffer, const uint8_t *from, size_t bytes)
+{
+	if (!file->fs->deliver)
+		memcpy(buffer, from, bytes);
+	else if (!file->fs->deliver(buffer, from, bytes))
+		return -EFAULT;
+	return (int64_t)bytes;
+}
+/*
+ * What a listing tells (foresight.c): begin, names, end. goes_on: it is not the first part of it. NULL: nothing is to be told. bytes: of the name.
+ */
+struct g4c_foresight *g4c_foresight_begin(gpu4fs_file *directory, bool goes_on);
+void g4c_foresight_add(struct g4c_foresight *f, const char *name, uint32_t bytes);
+void g4c_foresight_end(struct g4c_foresight *f);
+/* A RESOLVE whose answer was foreseen: *rc, *cmd->attr and *trail are that. False: a command is to be asked; cmd is as before, but for its result. */
+bool g4c_foresee(gpu4fs *fs, const struct g4c_question *question, struct g4_cmd *cmd, struct g4_trail *trail, int *rc);
+void g4c_foresight_free(gpu4fs *fs);
 /* An inode as a command names it. */
 struct g4c_node {
 	uint64_t ino;
@@ -136,6 +169,8 @@ static inline struct g4c_node g4c_node_of_file(const gpu4fs_file *file)
 {
 	return (struct g4c_node){file->ino, (uint32_t)file->generation, file->token};
 }
+/* Keeps of a handle what the mirror knows of the path by which it was opened just now, if that leads to it (path.c). */
+void g4c_tell_of_handle(gpu4fs_file *file, const struct g4c_node *start, const char *path, uint32_t bytes, bool follow);
 /* Where a walk starts; -ENOTDIR when it would start at a file (path.c). */
 int g4c_start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, struct g4c_node *node);
 /* Makes it the node of a command, or the node2. */

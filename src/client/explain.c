@@ -12,18 +12,30 @@
 
 #define MESSAGE_BYTES 512
 
-int g4c_check_cache(const struct g4_mount_options *options, char *message, size_t message_bytes)
+/* `what`: "a cache", say. */
+static int check_memory(const char *what, uint64_t bytes, char *message, size_t message_bytes)
 {
 	const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
 	char wanted[G4_SIZE_TEXT_BYTES], there[G4_SIZE_TEXT_BYTES];
 
-	if (options->kind == G4_ENGINE_CUDA || pages <= 0 || page_bytes <= 0 ||
-	    options->cache_bytes <= (uint64_t)pages * (uint64_t)page_bytes)
+	if (pages <= 0 || page_bytes <= 0 || bytes <= (uint64_t)pages * (uint64_t)page_bytes)
 		return 0;
-	snprintf(message, message_bytes, "a cache of %s is more than this machine's memory, %s",
-		 g4_format_size(options->cache_bytes, wanted, sizeof(wanted)),
+	snprintf(message, message_bytes, "%s of %s is more than this machine's memory, %s", what,
+		 g4_format_size(bytes, wanted, sizeof(wanted)),
 		 g4_format_size((uint64_t)pages * (uint64_t)page_bytes, there, sizeof(there)));
 	return -G4_E_NOMEM;
+}
+
+int g4c_check_cache(const struct g4_mount_options *options, char *message, size_t message_bytes)
+{
+	const uint64_t cache = options->kind == G4_ENGINE_CUDA ? 0 : options->cache_bytes;
+	/* that is the host's whatever the engine is */
+	const uint64_t tier = options->tier_bytes == G4_NO_TIER ? 0 : options->tier_bytes;
+	int rc = check_memory("a cache", cache, message, message_bytes);
+
+	if (rc == 0)
+		rc = check_memory("a second tier", tier, message, message_bytes);
+	return rc < 0 ? rc : check_memory("cache and second tier: a sum", cache + tier, message, message_bytes);
 }
 
 /* What a device holds that is not gpu4fs, or NULL. */

@@ -6,9 +6,9 @@
 #include "engine/engine.h"
 
 /*
- * Refuses a cache that is larger than this machine's memory: 0, or -G4_E_NOMEM and a sentence in message. To be asked
- * before a device is opened or formatted. With G4_ENGINE_CUDA the card decides, at the mount; G4_ENGINE_AUTO may end on
- * the CPU and is checked. Thread-safe.
+ * Refuses a cache, a second tier, or both together, that are larger than this machine's memory: 0, or -G4_E_NOMEM and a sentence in
+ * message. To be asked before a device is opened or formatted. With G4_ENGINE_CUDA the card decides of the cache, at the mount;
+ * G4_ENGINE_AUTO may end on the CPU and is checked. Thread-safe.
  */
 int g4c_check_cache(const struct g4_mount_options *options, char *message, size_t message_bytes);
 /*

@@ -47,6 +47,7 @@ int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *
 		.format = attr->mode & S_IFMT,
 		.flags = flags,
 		.linkable = linkable,
+		.size_hint = attr->size,
 	};
 	pthread_mutex_init(&file->position_lock, NULL);
 	__atomic_add_fetch(&fs->users, 1, __ATOMIC_RELAXED);
@@ -58,6 +59,7 @@ static void free_file(gpu4fs_file *file)
 {
 	gpu4fs *fs = file->fs;
 
+	g4c_stream_free(file);
 	pthread_mutex_destroy(&file->position_lock);
 	free(file);
 	__atomic_sub_fetch(&fs->users, 1, __ATOMIC_RELEASE);
@@ -120,6 +122,9 @@ static bool open_at_once(gpu4fs *fs, gpu4fs_file *at, const char *path, const st
 			 flags->nofollow ? G4_RESOLVE_NOFOLLOW : 0);
 	if (*rc == 0)
 		*rc = g4c_file_new(fs, &cmd, &attr, flags->engine, false, out);
+	if (*rc == 0 && fs->pages && !(flags->engine & G4_OPEN_TRUNC))
+		g4c_tell_of_handle(*out, &start, split.directory, split.directory_bytes + split.name_bytes,
+				   !flags->nofollow);
 	return *rc != -ESTALE;
 }
 
@@ -278,13 +283,10 @@ static int open_tmpfile(gpu4fs *fs, gpu4fs_file *at, const char *path, const str
 			     .mode = S_IFREG | (mode & 07777),
 			     .attr = &attr,
 			     .cred = &fs->cred};
-	int rc = g4c_resolve(fs, at, path, !flags->nofollow, &attr);
+	int rc = g4c_resolve_directory(fs, at, path, !flags->nofollow, &attr, &cmd);
 
 	if (rc)
 		return rc;
-	if (!S_ISDIR(attr.mode))
-		return -ENOTDIR;
-	g4c_set_node(&cmd, g4c_node_of(&attr));
 	rc = g4c_run(fs->mount->engine, &cmd);
 	if (rc)
 		return rc;

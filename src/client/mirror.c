@@ -5,11 +5,11 @@
  */
 #include "client/mirror.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "simt/simt.h"
 
-#define ENTRIES 4096u /* 2 MiB of address space; memory where it is written */
 #define WAYS 2u
 #define PATH_WORDS 30u
 #define EPOCH_WORDS ((G4_TRAIL_PLACES + 3) / 4)
@@ -31,17 +31,19 @@ G4_STATIC_ASSERT(sizeof(struct entry) == 512 && sizeof(struct g4_attr) % 8 == 0,
 struct g4c_mirror {
 	const uint64_t *epochs;
 	struct entry *entries;
+	uint32_t mask;
 	uint32_t turn; /* which of two places is given up next */
 };
 
-struct g4c_mirror *g4c_mirror_new(const uint64_t *epochs)
+struct g4c_mirror *g4c_mirror_new(const uint64_t *epochs, uint32_t entries)
 {
 	struct g4c_mirror *mirror = calloc(1, sizeof(*mirror));
 
 	if (!mirror)
 		return NULL;
 	mirror->epochs = epochs;
-	mirror->entries = calloc(ENTRIES, sizeof(*mirror->entries));
+	mirror->mask = entries - 1;
+	mirror->entries = calloc(entries, sizeof(*mirror->entries));
 	if (!mirror->entries) {
 		free(mirror);
 		return NULL;
@@ -82,19 +84,19 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 32;
 }
 
-/* Never 0. */
+/* Never 0. The last word once more, for a product's low bits know nothing of its factors' high ones: names often differ in those alone. */
 static uint64_t hash_of(const struct g4c_question *question)
 {
 	uint64_t hash = mix(question->start, shape_of(question));
 
 	for (uint32_t w = 0; w < path_words(question); w++)
 		hash = mix(hash, path_word(question, w));
-	return hash | 1;
+	return mix(hash, 0) | 1;
 }
 
 static struct entry *place_of(const struct g4c_mirror *mirror, uint64_t hash, uint32_t way)
 {
-	return &mirror->entries[(hash >> 8 & (ENTRIES - 1)) ^ way];
+	return &mirror->entries[(hash >> 8 & mirror->mask) ^ way];
 }
 
 /* Whether an entry that may be changing seems to be the question's. */
@@ -188,13 +190,13 @@ static struct entry *choose_place(struct g4c_mirror *mirror, const struct g4c_qu
 	return place_of(mirror, hash, g4_add32_rlx(&mirror->turn, 1) % WAYS);
 }
 
-void g4c_mirror_put(struct g4c_mirror *mirror, const struct g4c_question *question, int status,
+bool g4c_mirror_put(struct g4c_mirror *mirror, const struct g4c_question *question, int status,
 		    const struct g4_attr *attr, const struct g4_trail *trail)
 {
 	struct entry fresh = {0};
 
 	if (!g4_trail_is_good(trail) || path_words(question) > PATH_WORDS || !read_epochs(mirror, trail, &fresh))
-		return;
+		return false;
 	const uint64_t hash = hash_of(question);
 	struct entry *entry = choose_place(mirror, question, hash);
 	const uint64_t sequence = g4_load64_rlx(&entry->sequence);
@@ -208,10 +210,18 @@ void g4c_mirror_put(struct g4c_mirror *mirror, const struct g4c_question *questi
 	for (uint32_t w = 0; w < path_words(question); w++)
 		fresh.path[w] = path_word(question, w);
 	if ((sequence & 1) || !g4_cas64(&entry->sequence, sequence, sequence + 1))
-		return; /* somebody else writes there: what is kept is a matter of luck anyway */
+		return true; /* somebody else writes there: what is kept is a matter of luck anyway */
 	g4_fence_rel();
 	const uint32_t words = (uint32_t)(offsetof(struct entry, path) / 8) + path_words(question);
 	for (uint32_t w = 1; w < words; w++)
 		g4_store64_rlx((uint64_t *)entry + w, ((const uint64_t *)&fresh)[w]);
 	g4_store64_rel(&entry->sequence, sequence + 2);
+	return true;
+}
+
+bool g4c_mirror_keep(struct g4c_mirror *mirror, const struct g4c_question *question, int rc, const struct g4_attr *attr,
+		     const struct g4_trail *trail)
+{
+	return (rc == 0 || rc == -ENOENT || rc == -EACCES) &&
+	       g4c_mirror_put(mirror, question, rc, rc ? NULL : attr, trail);
 }

@@ -28,8 +28,13 @@ struct g4c_question {
 	const char *path; /* the caller's */
 };
 
-/* `epochs`: G4_EPOCHS of them, the caller's until the mirror is freed. NULL: no memory. */
-struct g4c_mirror *g4c_mirror_new(const uint64_t *epochs);
+#define G4C_MIRROR_ENTRIES 4096u /* of one program's session */
+
+/*
+ * `epochs`: G4_EPOCHS of them, the caller's until the mirror is freed. entries: a power of two, of 512 bytes each, which take memory when
+ * they are first written. NULL: no memory.
+ */
+struct g4c_mirror *g4c_mirror_new(const uint64_t *epochs, uint32_t entries);
 void g4c_mirror_free(struct g4c_mirror *mirror);
 /*
  * The answer to a question, if it is known and still holds. *status is what was put; attr and trail may be NULL, attr is the one that
@@ -39,9 +44,12 @@ bool g4c_mirror_find(struct g4c_mirror *mirror, const struct g4c_question *quest
 		     struct g4_trail *trail);
 /*
  * Keeps an answer, if what it depends on has not changed since it was given. attr: NULL: it has none. Questions with long paths, and trails
- * that say nothing, are not kept.
+ * that say nothing, are not kept. True: it has not changed, so the answer is one of now, whenever it was given.
  */
-void g4c_mirror_put(struct g4c_mirror *mirror, const struct g4c_question *question, int status,
+bool g4c_mirror_put(struct g4c_mirror *mirror, const struct g4c_question *question, int status,
 		    const struct g4_attr *attr, const struct g4_trail *trail);
+/* The same of what a walk of a client has answered, 0 or a negative errno, where that is an answer that lasts: another is not kept, and false. */
+bool g4c_mirror_keep(struct g4c_mirror *mirror, const struct g4c_question *question, int rc, const struct g4_attr *attr,
+		     const struct g4_trail *trail);
 
 #endif

@@ -94,10 +94,13 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 		return g4c_say(-EINVAL, "no device was named");
 	if (count != 1)
 		return g4c_say(-EOPNOTSUPP, "this version makes file systems of one device only");
-	if (options.flags & ~GPU4FS_MKFS_FORCE)
+	if (options.flags & ~(GPU4FS_MKFS_FORCE | GPU4FS_MKFS_DEDUP))
 		return g4c_say(-EINVAL, "the options of mkfs have an unknown flag");
 	if (options.checksum > G4_CHECKSUM_COUNT)
 		return g4c_say(-EINVAL, "the options of mkfs name an unknown checksum");
+	if ((options.flags & GPU4FS_MKFS_DEDUP) && options.checksum == GPU4FS_CHECKSUM_NONE)
+		return g4c_say(-EINVAL,
+			       "deduplication goes by checksums, and the options of mkfs say that there are none");
 	if (options.label && strlen(options.label) >= G4_LABEL_BYTES)
 		return g4c_say(-EINVAL, "the label is longer than 63 bytes");
 
@@ -121,6 +124,7 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 		.label = options.label,
 		.uuid = options.uuid,
 		.checksum = options.checksum,
+		.dedup = (options.flags & GPU4FS_MKFS_DEDUP) != 0,
 		.journal_bytes = options.journal_bytes,
 		.root_uid = options.root_uid,
 		.root_gid = options.root_gid,
@@ -215,6 +219,7 @@ int g4c_credentials(const struct gpu4fs_credentials *given, struct g4_cred *cred
 
 static void session_free(gpu4fs *fs)
 {
+	g4c_foresight_free(fs);
 	g4c_pages_free(fs->pages);
 	g4c_mirror_free(fs->mirror);
 	pthread_cond_destroy(&fs->async_done);
@@ -248,7 +253,7 @@ static int session_new(struct g4c_mount *mount, const struct g4_cred *cred, bool
 		return -ENOMEM;
 	}
 	if (g4_engine_epochs(mount->engine)) /* without memory for it, it asks */
-		fs->mirror = g4c_mirror_new(g4_engine_epochs(mount->engine));
+		fs->mirror = g4c_mirror_new(g4_engine_epochs(mount->engine), G4C_MIRROR_ENTRIES);
 	if (fs->mirror)
 		fs->pages = g4c_pages_new(g4_engine_epochs(mount->engine));
 	*out = fs;

@@ -39,6 +39,24 @@ static void trim(const char **path, uint32_t *bytes)
 	}
 }
 
+/*
+ * What the mirror has been told. A walk that does not follow a link at its end has the answer of one that does, unless it has met one: programs ask for
+ * a file's attributes in the first way, and for more of it in the other.
+ */
+static bool was_told(gpu4fs *fs, const struct g4c_question *question, int *rc, struct g4_attr *attr,
+		     struct g4_trail *trail)
+{
+	const uint16_t nofollow = G4_RESOLVE_NOFOLLOW << G4C_ASKS_FLAGS_SHIFT;
+	struct g4c_question same = *question;
+
+	if (g4c_mirror_find(fs->mirror, question, rc, attr, trail))
+		return true;
+	if ((same.asks & ((1u << G4C_ASKS_FLAGS_SHIFT) - 1)) != G4C_ASKS_PATH || (same.asks & nofollow))
+		return false;
+	same.asks |= nofollow;
+	return g4c_mirror_find(fs->mirror, &same, rc, attr, trail) && !(*rc == 0 && S_ISLNK(attr->mode));
+}
+
 /* Runs a command that gives attributes, unless the mirror has its answer. trail: what that depends on. */
 static int ask(gpu4fs *fs, const struct g4c_question *question, struct g4_cmd *cmd, struct g4_trail *trail)
 {
@@ -47,15 +65,30 @@ static int ask(gpu4fs *fs, const struct g4c_question *question, struct g4_cmd *c
 	trail->count = 0;
 	if (!fs->mirror)
 		return g4c_run(fs->mount->engine, cmd);
-	if (g4c_mirror_find(fs->mirror, question, &rc, cmd->attr, trail) && g4_engine_lives(fs->mount->engine))
+	if (was_told(fs, question, &rc, cmd->attr, trail) && g4_engine_lives(fs->mount->engine))
+		return rc;
+	if (g4c_foresee(fs, question, cmd, trail, &rc) && g4_engine_lives(fs->mount->engine))
 		return rc;
 	trail->count = 0;
 	cmd->flags |= G4_LOOK_TRAIL;
 	cmd->data = trail;
 	rc = g4c_run(fs->mount->engine, cmd);
-	if (rc == 0 || rc == -ENOENT || rc == -EACCES)
-		g4c_mirror_put(fs->mirror, question, rc, rc ? NULL : cmd->attr, trail);
+	(void)g4c_mirror_keep(fs->mirror, question, rc, cmd->attr, trail);
 	return rc;
+}
+
+/* What is asked of a path, which is trimmed. */
+static struct g4c_question about_path(const gpu4fs *fs, const struct g4c_node *node, const char **path, uint32_t *bytes,
+				      bool follow)
+{
+	const uint32_t flags = (follow ? 0 : G4_RESOLVE_NOFOLLOW) | fs->resolve_flags;
+
+	trim(path, bytes);
+	return (struct g4c_question){.start = node->ino,
+				     .generation = node->generation,
+				     .asks = (uint16_t)(G4C_ASKS_PATH | flags << G4C_ASKS_FLAGS_SHIFT),
+				     .path = *path,
+				     .path_bytes = (uint16_t)*bytes};
 }
 
 /* Walks `bytes` bytes of a path from a node; nothing left of it means the node itself. */
@@ -63,18 +96,15 @@ static int walk_noting(gpu4fs *fs, const struct g4c_node *node, const char *path
 		       struct g4_attr *attr, struct g4_trail *trail)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE, .attr = attr, .cred = &fs->cred};
-	struct g4c_question question = {.start = node->ino, .generation = node->generation, .asks = G4C_ASKS_NODE};
+	struct g4c_question question = about_path(fs, node, &path, &bytes, follow);
 
-	trim(&path, &bytes);
 	if (bytes == 0) {
 		cmd.op = G4_CMD_GETATTR;
+		question.asks = G4C_ASKS_NODE;
 	} else {
 		cmd.name = path;
 		cmd.name_bytes = (uint16_t)bytes;
 		cmd.flags = (follow ? 0 : G4_RESOLVE_NOFOLLOW) | fs->resolve_flags;
-		question.asks = (uint16_t)(G4C_ASKS_PATH | cmd.flags << G4C_ASKS_FLAGS_SHIFT);
-		question.path = path;
-		question.path_bytes = (uint16_t)bytes;
 	}
 	g4c_set_node(&cmd, *node);
 	return ask(fs, &question, &cmd, trail);
@@ -116,6 +146,26 @@ bool g4c_was_told_of_handle(gpu4fs_file *file, struct g4_attr *attr, struct g4_t
 	return g4c_mirror_find(file->fs->mirror, &question, &rc, attr, trail) && rc == 0;
 }
 
+void g4c_tell_of_handle(gpu4fs_file *file, const struct g4c_node *start, const char *path, uint32_t bytes, bool follow)
+{
+	gpu4fs *fs = file->fs;
+	struct g4c_question question = about_path(fs, start, &path, &bytes, follow);
+	const struct g4c_question handle = about_handle(file);
+	struct g4_trail trail, own;
+	struct g4_attr attr;
+	int rc;
+
+	if (bytes == 0 || !was_told(fs, &question, &rc, &attr, &trail) || rc != 0)
+		return;
+	const uint16_t last = trail.epochs[trail.count - 1];
+	g4_trail_begin(&own);
+	g4_trail_add(&own, last, g4c_pages_epoch(fs->pages, last));
+	/* found again, so the epoch had that value from the first time on */
+	if (was_told(fs, &question, &rc, &attr, &trail) && rc == 0 && trail.epochs[trail.count - 1] == last &&
+	    attr.ino == file->ino && attr.generation == file->generation)
+		(void)g4c_mirror_put(fs->mirror, &handle, 0, &attr, &own);
+}
+
 int g4c_run_at(gpu4fs *fs, struct g4_cmd *cmd, const char *path, uint32_t bytes, uint32_t flags)
 {
 	struct g4_walk walk = {.path = path, .bytes = bytes, .flags = flags | fs->resolve_flags};
@@ -150,6 +200,19 @@ int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, stru
 	if (rc)
 		return rc;
 	return split.slash && !S_ISDIR(attr->mode) ? -ENOTDIR : 0;
+}
+
+int g4c_resolve_directory(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr,
+			  struct g4_cmd *cmd)
+{
+	const int rc = g4c_resolve(fs, at, path, follow, attr);
+
+	if (rc)
+		return rc;
+	if (!S_ISDIR(attr->mode))
+		return -ENOTDIR;
+	g4c_set_node(cmd, g4c_node_of(attr));
+	return 0;
 }
 
 /* One attempt. */
@@ -470,21 +533,6 @@ int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	if (rc)
 		return rc;
 	return run_on_name(fs, G4_CMD_RMDIR, &parent, &split, &cmd);
-}
-
-int64_t gpu4fs_clear(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t most, uint32_t from)
-{
-	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .cookie = from, .length = most, .cred = &fs->cred};
-	struct g4_attr attr;
-	int rc = g4c_resolve(fs, at, path, false, &attr);
-
-	if (rc)
-		return rc;
-	if (!S_ISDIR(attr.mode))
-		return -ENOTDIR;
-	g4c_set_node(&cmd, g4c_node_of(&attr));
-	rc = gone(g4c_run(fs->mount->engine, &cmd));
-	return rc ? rc : (int64_t)cmd.value;
 }
 
 /* ------------------------------------------------------------------ renaming */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading by a handle: from what the session has read before (pages.h), or by a command. Small reads bring whole pages into what is
- * kept, and those of a sequential reader bring what lies ahead of him. Large ones, and those of handles whose every read the engine is to know
- * of, are commands.
+ * kept, and those of a sequential reader bring what lies ahead of him. Large ones, and small ones of who reads a large file from one end to the other, are
+ * streams (stream.c). Those of handles whose every read the engine is to know of are commands.
  *
  * The first read of a handle keeps nothing unless its file's epoch is known: that would be a command more for files that are read once.
  */
@@ -11,23 +11,22 @@
 #include "client/client.h"
 
 #define MIN_WINDOW 4u /* pages that a sequential reader is given at first */
+#define LONG_BYTES                                                                                                     \
+	(UINT64_C(16) << 20) /* what is longer is not kept as a whole, so a sequential reader need not leave it there */
 
 enum { NEVER_READ, READ_ONCE, EPOCH_KNOWN }; /* gpu4fs_file.epoch: from EPOCH_KNOWN on, that and the epoch */
 
 static int64_t read_by_command(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_READ,
-			     .handle = file->handle,
-			     .offset = offset,
-			     .length = g4_min64(bytes, G4C_IO_MAX_BYTES),
-			     .data = buffer};
+	struct g4_cmd cmd = {
+		.op = G4_CMD_READ, .handle = file->handle, .offset = offset, .length = bytes, .data = buffer};
 	int rc = g4c_run(file->engine, &cmd);
 
 	return rc ? rc : (int64_t)cmd.value;
 }
 
-/* Which one is the file's. False: it is not known, and it is not worth a command yet, or not to be had. */
-static bool epoch_of(gpu4fs_file *file, uint16_t *epoch)
+/* Which one is the file's. False: it is not known, and it is not worth a command yet, or not to be had. worth: it is. */
+static bool epoch_of(gpu4fs_file *file, bool worth, uint16_t *epoch)
 {
 	const uint32_t known = g4_load32_rlx(&file->epoch);
 	struct g4_trail trail;
@@ -38,11 +37,12 @@ static bool epoch_of(gpu4fs_file *file, uint16_t *epoch)
 		return true;
 	}
 	g4_store32_rlx(&file->epoch, READ_ONCE);
-	if (!(known == READ_ONCE ? g4c_stat_handle_noting(file, &attr, &trail) == 0 :
-				   g4c_was_told_of_handle(file, &attr, &trail)) ||
+	if (!(worth || known == READ_ONCE ? g4c_stat_handle_noting(file, &attr, &trail) == 0 :
+					    g4c_was_told_of_handle(file, &attr, &trail)) ||
 	    trail.count != 1)
 		return false;
 	*epoch = trail.epochs[0];
+	g4_store64_rlx(&file->size_hint, attr.size);
 	g4_store32_rlx(&file->epoch, EPOCH_KNOWN + *epoch);
 	return true;
 }
@@ -70,15 +70,6 @@ static uint32_t window_of(gpu4fs_file *file, uint64_t offset, uint32_t asked, bo
 	return window > asked ? window : asked;
 }
 
-static int64_t give(const gpu4fs_file *file, void *buffer, const uint8_t *from, size_t bytes)
-{
-	if (!file->fs->deliver)
-		memcpy(buffer, from, bytes);
-	else if (!file->fs->deliver(buffer, from, bytes))
-		return -EFAULT;
-	return (int64_t)bytes;
-}
-
 /* Reads pages to be kept, and gives what was asked for out of them. False: nothing was read, a command is to do it. */
 static bool read_pages(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset, bool old, int64_t *done)
 {
@@ -88,7 +79,7 @@ static bool read_pages(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t o
 	struct g4c_page_run run = {.ino = file->ino, .generation = file->generation, .first = first};
 	uint16_t epoch;
 
-	if (asked > G4C_PAGES_AT_ONCE || !epoch_of(file, &epoch))
+	if (asked > G4C_PAGES_AT_ONCE || !epoch_of(file, false, &epoch))
 		return false;
 	run.count = window_of(file, offset, asked, old);
 	const uint64_t value = g4c_pages_epoch(pages, epoch);
@@ -102,24 +93,57 @@ static bool read_pages(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t o
 	const bool ends = keeps && !whole && ends_at(file, (first << G4_PAGE_SHIFT) + has, epoch, value);
 	const uint64_t behind = has > inside ? has - inside : 0;
 	/* short or an error: a command for these bytes alone would have found the same */
-	*done = got < 0 ? got : give(file, buffer, memory + inside, g4_min64(behind, bytes));
+	*done = got < 0 ? got : g4c_give(file, buffer, memory + inside, g4_min64(behind, bytes));
 	g4c_pages_filled(pages, &run, keeps ? has : 0, ends, epoch, value);
 	return true;
 }
 
-int64_t g4c_read(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset)
+/* Reads what is large, or what a sequential reader of a large file wants. False: nothing was read. */
+static bool read_stream(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset, bool sequential, int64_t *done)
 {
-	struct g4c_pages *pages = file->fs->pages;
+	uint16_t epoch;
+	bool more;
+
+	if (!epoch_of(file, true, &epoch) ||
+	    !g4c_stream_read(file, epoch, buffer, bytes, offset, sequential, done, &more))
+		return false;
+	if (more) {
+		const int64_t rest = read_by_command(file, (uint8_t *)buffer + *done, bytes - (size_t)*done,
+						     offset + (uint64_t)*done);
+		*done += rest > 0 ? rest : 0;
+	}
+	return true;
+}
+
+/* Reads what is small. */
+static int64_t read_small(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset, bool sequential)
+{
 	int64_t done;
 	bool old;
 
-	if (!pages || bytes == 0 || bytes > G4C_PAGES_AT_ONCE * G4_PAGE_BYTES || offset > G4C_FILE_MAX_BYTES - bytes ||
+	if (g4c_pages_find(file->fs->pages, file->ino, file->generation, offset, bytes, file->fs->deliver, buffer,
+			   &done, &old) &&
+	    g4_engine_lives(file->engine))
+		return done;
+	if (sequential && !old && g4_load32_rlx(&file->window) == G4C_PAGES_AT_ONCE &&
+	    g4_load64_rlx(&file->size_hint) > LONG_BYTES && read_stream(file, buffer, bytes, offset, true, &done))
+		return done;
+	return read_pages(file, buffer, bytes, offset, old, &done) ? done :
+								     read_by_command(file, buffer, bytes, offset);
+}
+
+int64_t g4c_read(gpu4fs_file *file, void *buffer, size_t bytes, uint64_t offset)
+{
+	const bool sequential = g4_load64_rlx(&file->next_read) == offset;
+	int64_t done;
+
+	bytes = g4_min64(bytes, G4C_IO_MAX_BYTES);
+	if (!file->fs->pages || bytes == 0 || offset > G4C_FILE_MAX_BYTES - bytes ||
 	    (file->flags & (G4_OPEN_DIRECT | G4_OPEN_NOATIME)))
 		return read_by_command(file, buffer, bytes, offset);
-	if (!(g4c_pages_find(pages, file->ino, file->generation, offset, bytes, file->fs->deliver, buffer, &done,
-			     &old) &&
-	      g4_engine_lives(file->engine)) &&
-	    !read_pages(file, buffer, bytes, offset, old, &done))
+	if (bytes <= G4C_PAGES_AT_ONCE * G4_PAGE_BYTES)
+		done = read_small(file, buffer, bytes, offset, sequential);
+	else if (!read_stream(file, buffer, bytes, offset, sequential, &done))
 		done = read_by_command(file, buffer, bytes, offset);
 	g4_store64_rlx(&file->next_read, offset + bytes);
 	return done;

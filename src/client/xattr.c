@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <sys/stat.h>
+
 #include "client/client.h"
 
 #define VALUE_MAX 65536u
@@ -15,6 +17,40 @@ struct target {
 	bool follow;
 };
 
+/* Whether anybody may ask for the attribute, so that nothing but that it is not there can be said. */
+static bool is_unguarded(const struct g4_cmd *cmd, uint32_t mode)
+{
+	static const char acl[] = "system.posix_acl_", security[] = "security.";
+	const size_t acl_bytes = sizeof(acl) - 1, security_bytes = sizeof(security) - 1;
+
+	if (cmd->name_bytes > security_bytes && memcmp(cmd->name, security, security_bytes) == 0)
+		return true;
+	return !S_ISLNK(mode) && cmd->name_bytes > acl_bytes && memcmp(cmd->name, acl, acl_bytes) == 0 &&
+	       (strcmp(cmd->name + acl_bytes, "access") == 0 || strcmp(cmd->name + acl_bytes, "default") == 0);
+}
+
+/*
+ * Whether a command's answer is in attributes that were told within the call: of what has no extended attributes. ls -l asks for each
+ * file's, most have none.
+ */
+static bool is_answered(struct g4_cmd *cmd, const struct g4_attr *attr, int *rc)
+{
+	if (!(attr->tells & G4_TELLS_NO_XATTR))
+		return false;
+	cmd->value = 0;
+	*rc = cmd->op == G4_CMD_GETXATTR ? -ENODATA : 0;
+	return cmd->op == G4_CMD_LISTXATTR || (cmd->op == G4_CMD_GETXATTR && is_unguarded(cmd, attr->mode));
+}
+
+static bool is_answered_by_handle(gpu4fs_file *file, struct g4_cmd *cmd, int *rc)
+{
+	struct g4_trail trail;
+	struct g4_attr attr;
+
+	return file->fs->mirror && g4c_was_told_of_handle(file, &attr, &trail) && is_answered(cmd, &attr, rc) &&
+	       g4_engine_lives(file->engine);
+}
+
 static int run_on(const struct target *target, struct g4_cmd *cmd)
 {
 	struct g4_attr attr;
@@ -22,12 +58,14 @@ static int run_on(const struct target *target, struct g4_cmd *cmd)
 	int rc;
 
 	cmd->cred = &target->fs->cred;
+	if (!target->path && is_answered_by_handle(target->file, cmd, &rc))
+		return rc;
 	if (target->file)
 		g4c_set_node(cmd, g4c_node_of_file(target->file));
 	do {
 		if (target->path) {
 			rc = g4c_resolve(target->fs, target->file, target->path, target->follow, &attr);
-			if (rc)
+			if (rc || is_answered(cmd, &attr, &rc))
 				return rc;
 			g4c_set_node(cmd, g4c_node_of(&attr));
 		}

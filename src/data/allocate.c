@@ -133,7 +133,7 @@ G4_FN static int map_unwritten(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	reserved->nodes = inode->map_reservation;
 	reserved->sums = 0; /* from now on they are one */
 	inode->map_reservation = 0;
-	int logged = g4_inode_log(wg, fs, &txn, inode);
+	int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
 	return g4_end(fs, &txn, rc < 0 ? rc : logged);
 }
 
@@ -234,6 +234,35 @@ G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	return g4_page_write(wg, fs, index, page, from & (G4_PAGE_BYTES - 1), NULL, apply ? end - from : 0);
 }
 
+G4_FN static bool is_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page)
+{
+	const uint32_t line = g4_cache_find(&fs->cache, inode->data_key, page);
+
+	if (line == G4_NO_LINE)
+		return false;
+	const bool dirty = g4_data_line(&fs->cache, line)->dirty;
+	g4_cache_put(&fs->cache, line);
+	return dirty;
+}
+
+/* Makes sure that there is space for the parts of pages at both ends of a hole. Making room for the one may write the other back, which then has none. */
+G4_FN static int prepare_ends(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint64_t first,
+			      uint64_t last, uint64_t end)
+{
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint64_t first_end = first << G4_PAGE_SHIFT, last_begin = last << G4_PAGE_SHIFT;
+
+	int rc = zero_part(wg, fs, index, offset, first_end, false);
+	const bool has_first = rc == 0 && offset < first_end && is_dirty(fs, inode, first - 1);
+	if (rc == 0)
+		rc = zero_part(wg, fs, index, last_begin, end, false);
+	if (rc < 0 || !has_first || is_dirty(fs, inode, first - 1))
+		return rc;
+	const bool has_last = last_begin < end && is_dirty(fs, inode, last);
+	rc = zero_part(wg, fs, index, offset, first_end, false);
+	return rc == 0 && has_last && !is_dirty(fs, inode, last) ? -G4_E_NOSPC : rc;
+}
+
 G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint64_t end)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
@@ -243,17 +272,15 @@ G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint6
 	if (first > last) /* inside one page */
 		return zero_part(wg, fs, index, offset, end, true);
 	/* what may find no space comes before what changes anything */
-	rc = zero_part(wg, fs, index, offset, first << G4_PAGE_SHIFT, false);
-	if (rc == 0)
-		rc = zero_part(wg, fs, index, last << G4_PAGE_SHIFT, end, false);
+	rc = prepare_ends(wg, fs, index, offset, first, last, end);
 	for (next = first; next < last && rc == 0;) {
 		uint64_t cleared = next;
 		struct g4_txn txn;
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 		if (rc < 0)
 			break;
-		rc = g4_map_clear(wg, fs, &txn, inode, next, last, &next);
-		int logged = g4_inode_log(wg, fs, &txn, inode);
+		rc = g4_map_dig(wg, fs, &txn, inode, next, last, &next);
+		int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		if (rc < 0)
 			break;

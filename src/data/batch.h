@@ -118,9 +118,10 @@ struct g4_batch {
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
 	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
 	bool staged; /* all of a row from pages[0] on lie in bounce buffers: lines are numbers of pages there (bounce_stage.h) */
-	bool whole;   /* all of its file: g4_place_in_row() */
-	bool moves;   /* all lines are what is stored elsewhere: they have their sums, and none is dirty */
-	uint8_t wish; /* of all lines; enum g4_dedup_wish */
+	bool whole;	 /* all of its file: g4_place_in_row() */
+	bool moves;	 /* all lines are what is stored elsewhere: they have their sums, and none is dirty */
+	uint8_t wish;	 /* of all lines; enum g4_dedup_wish */
+	uint16_t hinted; /* while it is published: `known` of new pages before this one is what the table says then */
 	uint64_t direct_page;
 	uint64_t reserved; /* pages of space reserved for them and their mapping */
 	uint64_t pooled;   /* and for them in a pool of their own; then not in `reserved` */

@@ -8,7 +8,7 @@
  *                                  |
  *                                  +--write--> device        the next buffer is copied and hashed meanwhile
  *
- * The number of buffers is fixed. A writer takes one or more at once, whatever is free of what it could use, and waits for others
+ * The number of buffers is the mount's. A writer takes one or more at once, whatever is free of what it could use, and waits for others
  * only while it has none; workgroups are served in order of arrival. One that has buffers waits for the device and for nothing else, so
  * each one that waits gets one. A transfer of several workgroups takes one for each piece (split.c).
  */
@@ -17,36 +17,53 @@
 G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) - G4_PAGE_BYTES + G4_BOUNCE_FLIGHTS * sizeof(struct g4_bounce_flight) <=
 			 G4_FS_SCRATCH_BYTES,
 		 "what a writer takes of scratch memory");
-G4_STATIC_ASSERT(G4_BOUNCE_BUFFERS == 32, "bits of a word");
+G4_STATIC_ASSERT(G4_BOUNCE_BUFFERS % 32 == 0 && G4_BOUNCE_BUFFERS_MOST % 32 == 0, "bits of words");
 
 /* ------------------------------------------------------------------ buffers */
 
+/* The turn's holder takes free ones: a word at a time, from that of the last one on. Others only give back meanwhile. */
+G4_FN static uint32_t take_free(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers)
+{
+	const uint32_t words = bounce->count / 32;
+	uint32_t count = 0;
+
+	for (uint32_t n = 0; n < words && count < most; n++) {
+		const uint32_t word = (bounce->next + n) % words, used = g4_load32_acq(&bounce->used[word]);
+		uint32_t bits = 0;
+		for (uint32_t i = 0; i < 32 && count < most && used != UINT32_MAX; i++) {
+			if (used >> i & 1)
+				continue;
+			bits |= UINT32_C(1) << i;
+			numbers[count++] = word * 32 + i;
+		}
+		g4_or32(&bounce->used[word], bits);
+	}
+	if (count > 0)
+		bounce->next = numbers[count - 1] / 32;
+	return count;
+}
+
 G4_FN uint32_t g4_bounce_take(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers)
 {
-	uint32_t used, bits = 0, count = 0;
+	uint32_t given, count;
 
 	g4_lock(&bounce->turn);
-	while ((used = g4_load32_acq(&bounce->used)) == UINT32_MAX)
-		g4_wait(&bounce->used, used);
-	for (uint32_t i = 0; i < G4_BOUNCE_BUFFERS && count < most; i++) {
-		if (used >> i & 1)
-			continue;
-		bits |= UINT32_C(1) << i;
-		numbers[count++] = i;
-	}
-	g4_or32(&bounce->used, bits); /* others only give back meanwhile */
+	do {
+		given = g4_load32_acq(&bounce->given);
+		count = take_free(bounce, most, numbers);
+		if (count == 0)
+			g4_wait(&bounce->given, given);
+	} while (count == 0);
 	g4_unlock(&bounce->turn);
 	return count;
 }
 
 G4_FN void g4_bounce_give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count)
 {
-	uint32_t bits = 0;
-
 	for (uint32_t k = 0; k < count; k++)
-		bits |= UINT32_C(1) << numbers[k];
-	g4_and32(&bounce->used, ~bits);
-	g4_wake(&bounce->used);
+		g4_and32(&bounce->used[numbers[k] / 32], ~(UINT32_C(1) << numbers[k] % 32));
+	g4_add32(&bounce->given, 1);
+	g4_wake(&bounce->given);
 }
 
 G4_FN uint8_t *g4_bounce_buffer(const struct g4_bounce *bounce, uint32_t number)

@@ -7,11 +7,16 @@
  *     buffer 1                        copy hash look place | write ...............|
  *     buffer 2                                             copy hash look place | write ...............|   publish all
  *
- * A buffer's writes begin before the next one is looked for. All buffers of a writer are one batch, with places in a row as far as nothing
+ * A buffer's writes begin before the next one is looked for. Where workgroups have nothing else to do (on a GPU) they fill all buffers
+ * together instead, a piece each, and store together what was not found: one workgroup alone copies and hashes too slowly there.
+ *
+ *     pieces of all buffers   copy hash | copy hash | ...      look place      pieces of the batch   write | write | ...     publish
+ *
+ * All buffers of a writer are one batch, with places in a row as far as nothing
  * was found, and one transaction if that has room. A page that is like one of a buffer before gets the place which that has by then.
  *
- * While a writer has buffers it reads metadata, claims space and waits for the device. None of that waits for a writer that waits for
- * a buffer, which holds its inode alone.
+ * While a writer has buffers it reads metadata, claims space and waits for the device and for helpers with pieces of its own, which take no
+ * buffers. None of that waits for a writer that waits for a buffer, which holds its inode alone.
  *
  * Crash at any line: nothing is reachable before publish, as always.
  */
@@ -21,16 +26,22 @@
 
 G4_STATIC_ASSERT(G4_BOUNCE_FLIGHTS *G4_BOUNCE_PAGES <= G4_BATCH_PAGES, "a writer's buffers are a batch");
 
+/* Pages of the batch from `first` on, pages of the file from `page` on, are to lie in a buffer. */
+G4_FN static void lay(struct g4_batch *batch, uint32_t first, uint64_t page, uint32_t pages, uint32_t number)
+{
+	for (uint32_t k = 0; k < pages; k++) {
+		batch->lines[first + k] = number * G4_BOUNCE_PAGES + k;
+		batch->pages[first + k] = page + k;
+	}
+}
+
 /* The batch's next pages, through a buffer, get their sums and places. It ends before one that gets none. */
 G4_FN static int fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 		      const uint8_t *from, uint64_t page, uint32_t pages, uint32_t number)
 {
 	const uint32_t first = batch->count;
 
-	for (uint32_t k = 0; k < pages; k++) {
-		batch->lines[first + k] = number * G4_BOUNCE_PAGES + k;
-		batch->pages[first + k] = page + k;
-	}
+	lay(batch, first, page, pages, number);
 	g4_bounce_fill(wg, batch, first, pages, from, g4_bounce_buffer(&fs->bounce, number));
 	batch->count = first + pages;
 	g4_dedup_batch(wg, fs, inode, batch, first);
@@ -81,6 +92,59 @@ G4_FN static int launch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batc
 	return rc;
 }
 
+G4_FN void g4_stage_piece(struct g4_wg *wg, const struct g4_fs *fs, const struct g4_split_work *work,
+			  const struct g4_split_piece *piece)
+{
+	struct g4_batch *batch = work->batch;
+	const uint32_t first = (uint32_t)(piece->offset / G4_PAGE_BYTES);
+
+	g4_bounce_fill(wg, batch, first, (uint32_t)(piece->bytes / G4_PAGE_BYTES), work->from + piece->offset,
+		       (uint8_t *)(uintptr_t)g4_batch_page(fs, batch, first));
+}
+
+/* Fills all buffers of a batch together with others. False: nobody would come. */
+G4_FN static bool fill_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, const uint8_t *from,
+			      uint64_t page, uint32_t pages, const uint32_t *numbers)
+{
+	const struct g4_split_work work = {
+		.kind = G4_SPLIT_STAGE, .bytes = (uint64_t)pages * G4_PAGE_BYTES, .batch = batch, .from = from};
+	struct g4_split_piece piece;
+	uint64_t done;
+
+	for (uint32_t first = 0; first < pages; first += G4_BOUNCE_PAGES)
+		lay(batch, first, page + first, (uint32_t)g4_min64(pages - first, G4_BOUNCE_PAGES),
+		    numbers[first / G4_BOUNCE_PAGES]);
+	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	if (!job)
+		return false;
+	while (g4_split_take(job, &piece)) {
+		g4_stage_piece(wg, fs, &job->work, &piece);
+		g4_split_done(job, &piece, 0, 0);
+	}
+	(void)g4_split_close(fs, job, &done); /* pieces can not fail */
+	batch->count = pages;
+	return true;
+}
+
+G4_FN static bool stores_any(const struct g4_batch *batch)
+{
+	for (uint32_t s = 0; s < batch->segment_count; s++)
+		if (g4_segment_is_stored(&batch->segments[s]))
+			return true;
+	return false;
+}
+
+/* The other stages of a batch whose buffers are all full. */
+G4_FN static int store_filled(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			      int *stored)
+{
+	g4_dedup_batch(wg, fs, inode, batch, 0);
+	const int rc = g4_place(wg, fs, inode, batch, 0);
+	if (rc == 0 && stores_any(batch))
+		*stored = g4_store(wg, fs, batch);
+	return rc;
+}
+
 /* Fills a batch with `pages` pages, as many as its buffers have room for, and stores it. An error where nothing of it got a place; *stored otherwise. */
 G4_FN static int fill_and_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 				const uint8_t *from, uint64_t page, uint32_t pages, const uint32_t *numbers,
@@ -92,6 +156,8 @@ G4_FN static int fill_and_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 	int rc = 0;
 
 	*stored = 0;
+	if (fill_shared(wg, fs, batch, from, page, pages, numbers))
+		return store_filled(wg, fs, inode, batch, stored);
 	for (uint32_t b = 0; batch->count < pages && rc == 0 && *stored == 0; b++) {
 		const uint32_t first = batch->count, n = (uint32_t)g4_min64(pages - first, G4_BOUNCE_PAGES);
 

@@ -20,4 +20,8 @@ G4_FN G4_INLINE bool g4_stage_is_possible(const struct g4_fs *fs)
 G4_FN int g4_stage_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 		       const uint8_t *from, uint64_t page, uint32_t pages, uint64_t size, uint32_t *published);
 
+/* A piece of filling a batch's buffers (help.c): offsets count from its first page. It can not fail, and waits for nobody. */
+G4_FN void g4_stage_piece(struct g4_wg *wg, const struct g4_fs *fs, const struct g4_split_work *work,
+			  const struct g4_split_piece *piece);
+
 #endif

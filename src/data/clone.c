@@ -76,14 +76,14 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 		rc = c->apart ? 0 : rc;
 	} else {
 		uint64_t next;
-		rc = g4_map_clear(wg, fs, &txn, c->to, c->to_page, c->to_page + run->pages, &next);
+		rc = g4_map_dig(wg, fs, &txn, c->to, c->to_page, c->to_page + run->pages, &next);
 		*pages = g4_min64(next - c->to_page, run->pages);
 	}
 	if (*pages > 0) {
 		const uint64_t end = (c->to_page + *pages) * G4_PAGE_BYTES;
 		c->to->disk.size = g4_max64(size, g4_min64(end, end_bytes));
 	}
-	int logged = g4_inode_log(wg, fs, &txn, c->to);
+	int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, c->to) : 0;
 	rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 	if (*pages > 0) {
 		g4_cache_drop_range(&fs->cache, c->to->data_key, c->to_page,

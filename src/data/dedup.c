@@ -9,6 +9,7 @@
 #include "alloc/share.h"
 #include "data/batch.h"
 #include "data/fetch.h"
+#include "data/hints.h"
 #include "inode/txn.h"
 
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t wish)
@@ -20,16 +21,6 @@ G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *i
 	       (wish == G4_DEDUP_WISHED ||
 		(wish == G4_DEDUP_BY_POLICY && g4_policy_dedup(inode->disk.policy, fs->super.policy))) &&
 	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) && g4_sums_wanted(fs, inode);
-}
-
-G4_FN static bool is_zeros(const void *data)
-{
-	const uint64_t *words = (const uint64_t *)data;
-	uint32_t k = 0;
-
-	while (k < G4_PAGE_BYTES / sizeof(*words) && words[k] == 0)
-		k++;
-	return k == G4_PAGE_BYTES / sizeof(*words);
 }
 
 /*
@@ -120,37 +111,56 @@ G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 }
 
 /*
- * The address of a listed page with the contents of the batch's page k, in its domain, or 0. It is right until that is freed: publish looks
- * again, and where a sum proves nothing whether that happened since the mark was taken, which is before the page was read. *brought: the
- * table has others now that it had not.
+ * The batch's pages from k on, of which `known` has hints that lead to pages in a row: those stay of which a listed page with these contents
+ * lies there, in the file's domain. That is right until it is freed: publish looks again, and where a sum proves nothing whether that
+ * happened since the mark was taken, which is before the page was read. How many pages were looked at: all that stay, or one that does not.
+ * *brought: the table has others now that it had not.
  */
-G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t k,
-				  bool *brought)
+G4_FN static uint32_t settle(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t k,
+			     bool *brought)
 {
-	const struct g4_listing_key key = g4_listing_key(&batch->sums[k], batch->domain);
-	const struct g4_address address = g4_ddt_find(&fs->ddt, key.bytes);
-
-	if (g4_address_is_none(address))
-		return G4_KNOWN_NOT;
+	const uint64_t known = batch->known[k];
+	const struct g4_address address = g4_address_from(known);
+	const uint32_t most = batch->verifies ? 1 : (uint32_t)g4_share_list_part(address, batch->count - k);
 	const uint32_t mark = g4_share_mark(&fs->alloc, address);
-	if (g4_share_is_listed(wg, &fs->alloc, address, key.bytes) <= 0) {
-		g4_ddt_remove(&fs->ddt, key.bytes, address, false);
-		return G4_KNOWN_NOT;
-	}
-	if (g4_ddt_brings(&fs->ddt, address))
+	uint32_t row = 1;
+
+	while (row < most && batch->known[k + row] == known + row * G4_PAGE_BYTES)
+		row++;
+	const int listed = g4_share_listed_row(wg, &fs->alloc, address, row, &batch->sums[k], batch->domain);
+	if (listed > 0 && g4_ddt_brings(&fs->ddt, address))
 		*brought = bring(wg, fs, address) || *brought;
-	if (batch->verifies && !g4_fetch_is(wg, fs, address, &key, batch->domain, mark, g4_batch_page(fs, batch, k)))
-		return G4_KNOWN_NOT;
-	g4_batch_marks(batch)[k] = batch->verifies ? mark : 0;
-	return g4_address_stored(address);
+	const struct g4_listing_key key = g4_listing_key(&batch->sums[k], batch->domain);
+	if (listed > 0 && batch->verifies) {
+		if (g4_fetch_is(wg, fs, address, &key, batch->domain, mark, g4_batch_page(fs, batch, k)))
+			g4_batch_marks(batch)[k] = mark;
+		else
+			batch->known[k] = G4_KNOWN_NOT;
+	}
+	if (listed > 0)
+		return (uint32_t)listed;
+	g4_ddt_remove(&fs->ddt, key.bytes, address, false);
+	batch->known[k] = G4_KNOWN_NOT;
+	return 1;
 }
 
-/* The table has no locality: buckets of all pages are on their way before the first one is looked at. */
-G4_FN static void prefetch(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t from)
+G4_FN static bool is_hint(uint64_t known)
 {
+	return known >= G4_PAGE_BYTES;
+}
+
+/* Those that the look has not found, when it has brought the neighbours of others. */
+G4_FN static void look_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t from)
+{
+	bool brought = false;
+
 	for (uint32_t k = from; k < batch->count; k++) {
+		if (batch->known[k] != G4_KNOWN_NOT)
+			continue;
 		const struct g4_listing_key key = g4_listing_key(&batch->sums[k], batch->domain);
-		g4_ddt_prefetch(&fs->ddt, key.bytes);
+		batch->known[k] = g4_address_stored(g4_ddt_find(&fs->ddt, key.bytes));
+		if (is_hint(batch->known[k]))
+			settle(wg, fs, batch, k, &brought);
 	}
 }
 
@@ -172,18 +182,14 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	if (!batch->looks)
 		return;
 	bool brought = false;
-	prefetch(fs, batch, from);
-	for (uint32_t k = from; k < batch->count; k++) {
-		if (is_zeros(g4_batch_page(fs, batch, k)))
-			batch->known[k] = G4_KNOWN_ZEROS;
-		else
-			batch->known[k] = find_listed(wg, fs, batch, k, &brought);
+	g4_hints_look(wg, fs, batch, from);
+	for (uint32_t k = from, next; k < batch->count; k = next) {
+		next = k + (is_hint(batch->known[k]) ? settle(wg, fs, batch, k, &brought) : 1);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(fs, batch, k);
 	}
-	for (uint32_t k = from; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
-		if (batch->known[k] == G4_KNOWN_NOT)
-			batch->known[k] = find_listed(wg, fs, batch, k, &brought);
+	if (brought)
+		look_again(wg, fs, batch, from);
 }
 
 /* ------------------------------------------------------------------ damaged pages: nobody shall find one after the next mount either */

@@ -9,6 +9,7 @@ G4_FN void g4_dirty_add(struct g4_fs *fs, uint32_t index, uint32_t line)
 	struct g4_data_line *l = g4_data_line(&fs->cache, line);
 
 	g4_cache_ref(&fs->cache, line);
+	g4_cache_forget_origin(&fs->cache, line);
 	g4_lock(&inode->dirty_lock);
 	l->dirty = 1;
 	l->wish = G4_DEDUP_BY_POLICY;

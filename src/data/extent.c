@@ -67,12 +67,16 @@ G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uin
 }
 
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
-				const struct g4_sum_entry *sum, uint64_t domain, uint32_t mark)
+				uint64_t pages, const struct g4_sum_entry *sums, uint64_t domain, uint32_t mark)
 {
-	const struct g4_listing_key key = g4_listing_key(sum, domain);
-	int rc = g4_ddt_is_suspect(&fs->ddt, address) ?
+	const struct g4_listing_key key = g4_listing_key(sums, domain);
+	uint64_t most = g4_share_list_part(address, mark != 0 ? 1 : pages), whole = 0;
+
+	while (whole < most && !g4_ddt_is_suspect(&fs->ddt, g4_address_after_pages(address, whole)))
+		whole++;
+	int rc = whole == 0 ?
 			 -G4_E_AGAIN :
-			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, key.bytes, mark);
+			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, (uint32_t)whole, sums, domain, mark);
 
 	/* no page for counts, too many owners, or freed: nothing has changed. Behind any other error something may be half done */
 	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP)
@@ -123,6 +127,19 @@ G4_FN int g4_nodes_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	inode->map_reservation -= reserved ? count : 0;
 	inode->disk.pages += count;
 	return 0;
+}
+
+G4_FN int g4_nodes_acquire_spare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+				 uint32_t count, struct g4_address *first)
+{
+	if (!g4_alloc_reserve(&fs->alloc, count))
+		return -G4_E_NOSPC;
+	const int rc = g4_alloc_metadata_row(wg, &fs->alloc, txn, true, count, first);
+	if (rc < 0)
+		g4_alloc_unreserve(&fs->alloc, count);
+	else
+		inode->disk.pages += count;
+	return rc;
 }
 
 G4_FN int g4_node_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,

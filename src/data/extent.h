@@ -42,11 +42,11 @@ G4_FN int g4_extent_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 /* How many pages of metadata dividing large pointers may take where pages of a file lie: one of counts each, and those of sums. */
 G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uint64_t pages);
 /*
- * The same of a page that the table of contents has under this sum, in a domain, and with a mark (alloc/share.h) had all the time. -G4_E_AGAIN:
- * it has it no more, or can not be shared.
+ * The same of pages in a row that the table of contents has under these sums, in a domain, and of one with a mark (alloc/share.h) that it had
+ * all the time. How many, from the first on, have an owner more now. -G4_E_AGAIN: that one is there no more, or can not be shared.
  */
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
-				const struct g4_sum_entry *sum, uint64_t domain, uint32_t mark);
+				uint64_t pages, const struct g4_sum_entry *sums, uint64_t domain, uint32_t mark);
 /* Whether pages of sums of a large page of level 1 may have several owners, and name any inode. */
 G4_FN G4_INLINE bool g4_extent_shares_rows(const struct g4_fs *fs)
 {
@@ -70,6 +70,9 @@ G4_FN int g4_node_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 /* So many of them in a row; -G4_E_NOSPC: there are none. */
 G4_FN int g4_nodes_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   uint32_t count, struct g4_address *first);
+/* The same of pages that nobody has reserved, and that are not kept back for what has to be. */
+G4_FN int g4_nodes_acquire_spare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+				 uint32_t count, struct g4_address *first);
 G4_FN int g4_node_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			  struct g4_address address);
 

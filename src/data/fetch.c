@@ -8,12 +8,14 @@
 #include "inode/events.h"
 
 #define SMALL_BYTES (16 * G4_PAGE_BYTES) /* files of so much are read with what lies beside them */
+#define SURVEY G4_IO_CLASS(G4_CLASS_BACKGROUND)
 
 /* A few pages of a transfer, while they are verified. In scratch memory. */
 struct check {
 	uint32_t count;
-	bool in_place; /* the pages are the device's own */
-	uint64_t page; /* of the file: the first */
+	uint32_t flags; /* the class of who asks: what is read again has it, too */
+	bool in_place;	/* the pages are the device's own */
+	uint64_t page;	/* of the file: the first */
 	void *pages[G4_SUMS_AT_ONCE];
 	struct g4_address addresses[G4_SUMS_AT_ONCE];
 	struct g4_sum_entry expected[G4_SUMS_AT_ONCE];
@@ -65,7 +67,8 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 
 	g4_space_distrust(&fs->space, check->addresses[k], G4_PAGE_BYTES);
 	for (uint32_t copy = 0; copy < versions && differs; copy++) {
-		const int one = g4_space_read_copy(wg, &fs->space, copy, check->addresses[k], page, G4_PAGE_BYTES);
+		const int one = g4_space_read_copy_as(wg, &fs->space, copy, check->addresses[k], page, G4_PAGE_BYTES,
+						      check->flags);
 		rc = rc < 0 ? one : rc;
 		if (one == 0)
 			g4_sums_compare(wg, pages, 1, &check->expected[k], &found, &differs, &unknown);
@@ -164,7 +167,7 @@ G4_FN static void check_row(struct check *check, uint64_t page, struct g4_addres
 
 /* Pages in a row where the device, which is memory, has them. The first error. */
 G4_FN static int verify_in_place(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-				 struct g4_address address, uint64_t count)
+				 struct g4_address address, uint64_t count, uint32_t flags)
 {
 	uint8_t *pages = in_memory(fs, address);
 	uint32_t n, bad, unverified;
@@ -178,6 +181,7 @@ G4_FN static int verify_in_place(struct g4_wg *wg, struct g4_fs *fs, const struc
 		struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
 		n = (uint32_t)g4_min64(count - at, G4_SUMS_AT_ONCE);
 		check->in_place = true;
+		check->flags = flags;
 		check_row(check, page + at, g4_address_after_pages(address, at), pages + at * G4_PAGE_BYTES, n);
 		rc = verify(wg, fs, inode, check, &bad, &unverified);
 		g4_scratch_release(wg, mark);
@@ -198,7 +202,7 @@ G4_FN static int verify_sources(struct g4_wg *wg, struct g4_fs *fs, const struct
 		uint64_t pages = 0;
 		for (uint32_t part = 0; part < requests[r].io.iov_count; part++)
 			pages += requests[r].io.iov[part].bytes >> G4_PAGE_SHIFT;
-		rc = verify_in_place(wg, fs, inode, page, requests[r].address, pages);
+		rc = verify_in_place(wg, fs, inode, page, requests[r].address, pages, requests[r].io.flags);
 		page += pages;
 	}
 	return rc;
@@ -218,6 +222,7 @@ G4_FN static int verify_copies(struct g4_wg *wg, struct g4_fs *fs, const struct 
 	check->count = 0;
 	for (uint32_t r = 0; r < count && rc == 0; r++) {
 		struct g4_address address = requests[r].address;
+		check->flags = requests[r].io.flags; /* the same in all */
 		for (uint32_t part = 0; part < requests[r].io.iov_count && rc == 0; part++) {
 			const struct g4_iov *iov = &requests[r].io.iov[part];
 			for (uint64_t at = 0; at < iov->bytes && rc == 0; at += G4_PAGE_BYTES) {
@@ -276,19 +281,20 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 
 /* The caller tells. */
 G4_FN static int fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			    struct g4_address address, void *to)
+			    struct g4_address address, void *to, uint32_t flags)
 {
 	struct g4_iov iov = {to, G4_PAGE_BYTES};
 	struct g4_space_io request;
 
 	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+	request.io.flags = flags;
 	return fetch(wg, fs, inode, page, &request, 1);
 }
 
 G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			struct g4_address address, void *to)
 {
-	const int rc = fetch_page(wg, fs, inode, page, address, to);
+	const int rc = fetch_page(wg, fs, inode, page, address, to, G4_IO_CLASS(G4_CLASS_FOREGROUND));
 
 	if (rc < 0 && !g4_fetch_is_damage(rc))
 		tell_unreadable(wg, fs, inode, page, address, rc);
@@ -300,9 +306,7 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			     uint32_t copy, struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad,
 			     uint64_t *unverified)
 {
-	int rc = to ? g4_space_read_copy_as(wg, &fs->space, copy, address, to, count * G4_PAGE_BYTES,
-					    G4_IO_CLASS(G4_CLASS_BACKGROUND)) :
-		      0;
+	int rc = to ? g4_space_read_copy_as(wg, &fs->space, copy, address, to, count * G4_PAGE_BYTES, SURVEY) : 0;
 
 	*bad = rc < 0 ? UINT64_MAX : 0;
 	*unverified = 0;
@@ -314,6 +318,7 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
 	check->in_place = !to;
+	check->flags = SURVEY;
 	for (uint32_t at = 0, n; at < count; at += n) {
 		const uint64_t row = G4_SUMS_SLOTS - (page + at) % G4_SUMS_SLOTS; /* with sums that stand together */
 		uint8_t *here = pages + (uint64_t)at * G4_PAGE_BYTES;
@@ -345,8 +350,13 @@ G4_FN static int survey_each(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		uint8_t *here = to + k * G4_PAGE_BYTES;
 		uint64_t one_bad, without;
 		int one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
-		/* what was unreadable for a moment may be the only good one: it is not written over by what is wrong */
-		if (one == -G4_E_IO && fetch_page(wg, fs, inode, page + k, at, here) == 0 &&
+		/*
+		 * What was unreadable for a moment may be the only good one: it is not written over by what is wrong, nor by what lies in
+		 * memory, where without a sum nobody knows whether it has changed.
+		 */
+		if (one == -G4_E_IO)
+			g4_space_distrust(&fs->space, at, G4_PAGE_BYTES);
+		if (one == -G4_E_IO && fetch_page(wg, fs, inode, page + k, at, here, SURVEY) == 0 &&
 		    g4_space_mend(wg, &fs->space, at, here, G4_PAGE_BYTES) != 0)
 			one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
 		*bad |= (one_bad & 1) << k;

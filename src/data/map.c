@@ -13,6 +13,7 @@
 #include "data/extent.h"
 #include "data/map_path.h"
 #include "data/sums.h"
+#include "data/unreadable.h"
 #include "inode/txn.h"
 
 /* Whether a slot of the inode covers the page. */
@@ -320,7 +321,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	const struct g4_sum_entry *sums = target->sums ? &target->sums[from] : NULL;
 	const g4_le64 *all = line == G4_NO_LINE ? inode->disk.map : g4_map_slots(fs, line);
 	const uint32_t first = (uint32_t)(slots - all);
-	uint64_t k = 0;
+	uint64_t k = 0, one = 1;
 	int rc = 0;
 
 	while (k < count && rc == 0) {
@@ -333,8 +334,9 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			if (rc < 0)
 				break;
 		}
-		if (target->shared)
-			most = target->found ? 1 : g4_extent_part(to, most);
+		const uint32_t mark = target->found ? target->marks[from + k] : 0;
+		if (target->shared) /* what was compared is one page */
+			most = mark != 0 ? 1 : target->found ? g4_share_list_part(to, most) : g4_extent_part(to, most);
 		if (old.kind != G4_HOLE)
 			most = g4_extent_part(old.address, most);
 		extend_run(slots, (uint32_t)count, (uint32_t)k, most, &old);
@@ -343,13 +345,23 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 				       moves && old.kind != G4_HOLE ? old.pages : 0, 0) ||
 		    (k > 0 && g4_txn_is_crowded(txn)))
 			break;
+		if (moves && old.kind != G4_HOLE) { /* the same of its owners: before anything else has changed */
+			const int several = g4_extent_has_several(wg, fs, old.address, &one);
+			if (several < 0) {
+				rc = k > 0 && -several >= G4_E_IO ? 0 : several;
+				break;
+			}
+		}
 		if (moves && target->shared) /* may find no space for a count: before anything else has changed */
-			rc = target->found ?
-				     g4_extent_share_found(wg, fs, txn, to, &sums[k], g4_inode_domain(&inode->disk),
-							   target->marks[from + k]) :
-				     g4_extent_share(wg, fs, txn, to, old.pages);
+			rc = target->found ? g4_extent_share_found(wg, fs, txn, to, old.pages, &sums[k],
+								   g4_inode_domain(&inode->disk), mark) :
+					     g4_extent_share(wg, fs, txn, to, old.pages);
 		if (rc < 0)
 			break;
+		if (rc > 0) /* so many were found */
+			old.pages = (uint64_t)rc;
+		if (line != G4_NO_LINE)
+			g4_txn_dirty(txn, line);
 		if (target->written)
 			rc = g4_sums_write(wg, fs, txn, inode, line, first + (uint32_t)k, (uint32_t)old.pages,
 					   sums ? &sums[k] : NULL);
@@ -399,8 +411,16 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	/* the page's, the slot above it, and what stands beside that */
 	if (!g4_extent_credits(fs, txn, 3, 1, false, 0, 0))
 		return 0;
-	if (sums && !g4_sums_join(wg, fs, path->lines[1], &entry))
-		return 0;
+	if (sums && !g4_sums_join(wg, fs, path->lines[1], &entry)) {
+		/* a row of pages that is made, and four that go */
+		inode->joins_late =
+			!g4_extent_credits(fs, txn, 3 + 1 + G4_SUMS_QUARTERS, 1, false, 0, G4_SUMS_QUARTERS);
+		if (inode->joins_late)
+			return 0;
+		const int lined_up = g4_sums_line_up(wg, fs, txn, inode, path->lines[1]);
+		if (lined_up < 0 || !g4_sums_join(wg, fs, path->lines[1], &entry))
+			return lined_up < 0 && lined_up != -G4_E_NOSPC ? lined_up : 0;
+	}
 	above = *path;
 	above.level = 1;
 	above.slot = inode->disk.map_height == 1 ?
@@ -443,6 +463,8 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 						 (old && g4_extent_shares_rows(fs) ? G4_SHARE_LEAVE_CREDITS : 0)))
 		return rc;
 	rc = g4_path_read_entry(wg, fs, inode, path, &before);
+	if (rc == 0 && moves && old)
+		rc = g4_look_at_large(wg, fs, old, &before);
 	if (rc == 0 && moves && target->shared)
 		rc = target->whole ? g4_extent_share_whole(wg, fs, txn, address) :
 				     g4_extent_share(wg, fs, txn, address, G4_INDIRECT_SLOTS);
@@ -480,6 +502,61 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	return 0;
 }
 
+/*
+ * What a step came to that began when the transaction had changed so much. An error of a device or an image that it has met before it changed
+ * anything would, behind what the transaction has already, stop the journal: it ends before the step, and the next one is told.
+ */
+G4_FN static int told_later(const struct g4_txn *txn, uint32_t before, int rc)
+{
+	return -rc >= G4_E_IO && before > 0 && txn->changed == before ? 0 : rc;
+}
+
+/* The target's pages from `from` on, as many as one place in the tree has slots for: *changed of them. */
+G4_FN static int set_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint64_t at, const struct target *target, uint64_t from, uint64_t *changed)
+{
+	const struct g4_address to = g4_address_after_pages(target->address, from);
+	const struct g4_sum_entry *sums = target->sums ? &target->sums[from] : NULL;
+	bool large = !target->found && is_large(at, to, target->pages - from, target->written);
+	struct g4_path path;
+
+	*changed = 0;
+	int rc = g4_map_grow(wg, fs, txn, inode, large ? at + G4_INDIRECT_SLOTS - 1 : at);
+	if (rc < 0)
+		return rc;
+	g4_path_start(&path, inode, at);
+	if (large)
+		rc = g4_path_make(wg, fs, txn, inode, &path, at, 1);
+	large = large && rc == 0 && !(*path.slot & G4_PTR_INDIRECT);
+	if (large) {
+		rc = set_large(wg, fs, txn, inode, &path, target, to, sums, changed);
+		large = rc != -G4_E_NOSPC;
+		rc = large ? rc : 0;
+	}
+	if (rc == 0 && !large && target->row)
+		rc = -G4_E_AGAIN;
+	if (rc == 0 && !large)
+		rc = g4_path_make(wg, fs, txn, inode, &path, at, 0);
+	if (rc == 0 && !large) {
+		const uint32_t line = inode->disk.map_height ? path.lines[1] : G4_NO_LINE;
+		const uint64_t room = line == G4_NO_LINE ? G4_MAP_SLOTS - at : G4_INDIRECT_SLOTS - (at & 511),
+			       n = g4_min64(target->pages - from, room);
+		if (line == G4_NO_LINE)
+			rc = g4_sums_fit(wg, fs, txn, inode, (uint32_t)(at + n),
+					 target->sums != NULL || target->prepares);
+		else if (target->written)
+			rc = g4_look_at_sums(wg, fs, inode, line, at, n);
+		if (rc == 0)
+			rc = set_slots(wg, fs, txn, inode, line, path.slot, n, target, from, changed);
+		/* the last part of these 2 MiB: there is something behind it, or nothing can be */
+		if (rc == 0 && line != G4_NO_LINE && *changed == n && target->written &&
+		    (n == room || path.slot[n] != 0))
+			rc = collapse(wg, fs, txn, inode, &path, at);
+	}
+	g4_path_put(fs, &path);
+	return rc;
+}
+
 G4_FN static int set_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   uint64_t page, const struct target *target, uint64_t *done)
 {
@@ -487,49 +564,35 @@ G4_FN static int set_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 
 	*done = 0;
 	while (*done < target->pages && rc == 0) {
-		const struct g4_address to = g4_address_after_pages(target->address, *done);
-		const struct g4_sum_entry *sums = target->sums ? &target->sums[*done] : NULL;
-		uint64_t at = page + *done, n, changed = 0;
-		bool large = !target->found && is_large(at, to, target->pages - *done, target->written);
-		struct g4_path path;
+		const uint32_t before = txn->changed;
+		uint64_t changed;
 
 		if (!g4_map_need_credits(txn, G4_MAP_CREDITS - 4))
 			break;
-		rc = g4_map_grow(wg, fs, txn, inode, large ? at + G4_INDIRECT_SLOTS - 1 : at);
-		if (rc < 0)
-			break;
-		g4_path_start(&path, inode, at);
-		if (large)
-			rc = g4_path_make(wg, fs, txn, inode, &path, at, 1);
-		large = large && rc == 0 && !(*path.slot & G4_PTR_INDIRECT);
-		if (large) {
-			rc = set_large(wg, fs, txn, inode, &path, target, to, sums, &changed);
-			large = rc != -G4_E_NOSPC;
-			rc = large ? rc : 0;
-		}
-		if (rc == 0 && !large && target->row)
-			rc = -G4_E_AGAIN;
-		if (rc == 0 && !large)
-			rc = g4_path_make(wg, fs, txn, inode, &path, at, 0);
-		if (rc == 0 && !large) {
-			uint64_t room =
-				inode->disk.map_height == 0 ? G4_MAP_SLOTS - at : G4_INDIRECT_SLOTS - (at & 511);
-			n = g4_min64(target->pages - *done, room);
-			if (inode->disk.map_height == 0)
-				rc = g4_sums_fit(wg, fs, txn, inode, (uint32_t)(at + n),
-						 target->sums != NULL || target->prepares);
-			g4_path_dirty(txn, &path);
-			if (rc == 0)
-				rc = set_slots(wg, fs, txn, inode, inode->disk.map_height ? path.lines[1] : G4_NO_LINE,
-					       path.slot, n, target, *done, &changed);
-			if (rc == 0 && inode->disk.map_height > 0 && changed == n && n == room && target->written)
-				rc = collapse(wg, fs, txn, inode, &path, at);
-		}
-		g4_path_put(fs, &path);
+		rc = told_later(txn, before, set_step(wg, fs, txn, inode, page + *done, target, *done, &changed));
 		*done += changed;
 		if (changed == 0 || g4_txn_is_crowded(txn))
 			break;
 	}
+	return rc;
+}
+
+G4_FN int g4_map_join(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		      uint64_t page)
+{
+	struct g4_path path;
+	int rc = 0;
+
+	if (inode->disk.map_height == 0)
+		return 0;
+	g4_path_start(&path, inode, page);
+	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT))
+		rc = g4_path_down(wg, fs, inode, &path, page);
+	if (rc == 0 && path.level == 0) {
+		g4_path_dirty(txn, &path);
+		rc = collapse(wg, fs, txn, inode, &path, page);
+	}
+	g4_path_put(fs, &path);
 	return rc;
 }
 
@@ -561,14 +624,16 @@ G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
 
-/* Clears level-0 slots; *done: how many before the credits ran out. */
+/* Clears level-0 slots; *done: how many before the credits ran out, or before one of which the owners can not be read. */
 G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			     g4_le64 *slots, uint64_t count, uint64_t *done)
+			     const struct g4_path *path, uint64_t count, uint64_t *done)
 {
+	g4_le64 *slots = path->slot;
 	uint64_t k = 0;
 	int rc = 0;
 
 	while (k < count && rc == 0) {
+		const uint32_t before = txn->changed;
 		struct g4_run old = {g4_map_kind(slots[k]), 0, g4_ptr_address(slots[k]), 1};
 		if (slots[k])
 			rc = g4_map_check_data(fs, slots[k], 0);
@@ -580,9 +645,12 @@ G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 			if (!g4_extent_credits(fs, txn, 2, count, false, old.pages, 0) ||
 			    (k > 0 && g4_txn_is_crowded(txn)))
 				break;
-			rc = g4_extent_release(wg, fs, txn, old.address, old.pages);
-			if (rc < 0)
+			const int released = g4_extent_release(wg, fs, txn, old.address, old.pages);
+			if (released < 0) {
+				rc = k > 0 ? told_later(txn, before, released) : released;
 				break;
+			}
+			g4_path_dirty(txn, path);
 			inode->disk.pages -= old.pages;
 			memset(&slots[k], 0, old.pages * sizeof(slots[0]));
 		}
@@ -609,10 +677,10 @@ G4_STATIC_ASSERT(G4_EXTENT_CREDITS(1, G4_GIB / G4_PAGE_BYTES) <= 2 * G4_MAP_CRED
 
 /*
  * One step of clearing at `page`: *next is where the next step starts; equal to page when credits ran out. 1: a large
- * pointer was split, do the step again.
+ * pointer was split, do the step again. *behind: the first page behind the array of slots that it was about.
  */
 G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			    uint64_t page, uint64_t end, uint64_t *next)
+			    uint64_t page, uint64_t end, uint64_t *next, uint64_t *behind)
 {
 	struct g4_sum_entry sums;
 	struct g4_path path;
@@ -621,6 +689,7 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	g4_path_start(&path, inode, page);
 	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT))
 		rc = g4_path_down(wg, fs, inode, &path, page);
+	*behind = (page | (g4_map_span(path.level > 0 ? path.level : 1) - 1)) + 1;
 	if (rc == 0) {
 		uint64_t span = g4_map_span(path.level), inside = page & (span - 1), changed = 0;
 		g4_ptr ptr = *path.slot;
@@ -635,13 +704,14 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 		if (path.level == 0) {
 			uint64_t room = inode->disk.map_height == 0 ? g4_inode_slots(&inode->disk) - page :
 								      G4_INDIRECT_SLOTS - (page & 511);
-			g4_path_dirty(txn, &path);
-			rc = clear_slots(wg, fs, txn, inode, path.slot, g4_min64(room, end - page), &changed);
+			rc = clear_slots(wg, fs, txn, inode, &path, g4_min64(room, end - page), &changed);
 			*next = page + changed;
 		} else if (ptr == 0) {
 			*next = page + span - inside;
 		} else if (inside == 0 && end - page >= span && !several &&
 			   may_go_whole(wg, fs, inode, &path, &sums, &rc)) {
+			if (rc == 0 && path.level == 1)
+				rc = g4_look_at_large(wg, fs, ptr, &sums);
 			/* the page; its sums; the slot, and what stands beside it: one of 1 GiB has no sums */
 			if (rc == 0 && g4_map_need_credits(txn, G4_MAP_CREDITS) &&
 			    g4_extent_credits(fs, txn, path.level == 1 ? 4 : 1, span, false, path.level == 1 ? span : 0,
@@ -674,24 +744,66 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	return rc;
 }
 
-G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       uint64_t page, uint64_t end, uint64_t *next)
+/* in_parts: an error behind something that is cleared is told by the next call. *behind: after an error, what can not be had ends there. */
+G4_FN static int clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint64_t page, uint64_t end, bool in_parts, uint64_t *next, uint64_t *behind)
 {
+	int rc = 0;
+
+	*behind = UINT64_MAX;
 	end = g4_min64(end, g4_inode_slots(&inode->disk) * g4_map_span(inode->disk.map_height));
 	*next = page;
 	while (*next < end) {
+		const uint32_t before = txn->changed;
 		uint64_t at = *next;
 		if (!g4_map_need_credits(txn, G4_MAP_CREDITS - 4) || (at > page && g4_txn_is_crowded(txn)))
 			return 0;
-		int rc = clear_step(wg, fs, txn, inode, at, end, next);
+		rc = clear_step(wg, fs, txn, inode, at, end, next, behind);
+		if (rc < 0 && in_parts && told_later(txn, before, rc) == 0) {
+			*next = at;
+			return 0;
+		}
 		if (rc < 0)
 			return rc;
 		if (*next == at && rc == 0)
 			return 0;
 	}
-	*next = UINT64_MAX;
+	*next = *behind = UINT64_MAX;
 	for (uint32_t i = 0; i < g4_inode_slots(&inode->disk); i++)
 		if (inode->disk.map[i])
 			return 0;
-	return g4_sums_free(wg, fs, txn, inode, G4_NO_LINE);
+	const uint32_t before = txn->changed;
+	rc = g4_sums_free(wg, fs, txn, inode, G4_NO_LINE);
+	if (rc < 0 && in_parts && told_later(txn, before, rc) == 0) {
+		*next = end;
+		return 0;
+	}
+	return rc;
+}
+
+G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint64_t page, uint64_t end, uint64_t *next)
+{
+	uint64_t behind;
+
+	return clear(wg, fs, txn, inode, page, end, false, next, &behind);
+}
+
+G4_FN int g4_map_dig(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint64_t page,
+		     uint64_t end, uint64_t *next)
+{
+	uint64_t behind;
+
+	return clear(wg, fs, txn, inode, page, end, true, next, &behind);
+}
+
+G4_FN int g4_map_abandon(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			 uint64_t page, uint64_t *next)
+{
+	uint64_t behind;
+	int rc = clear(wg, fs, txn, inode, page, UINT64_MAX, true, next, &behind);
+
+	if (rc < 0)
+		*next = behind;
+	return rc;
 }

@@ -52,6 +52,11 @@ struct g4_map_nodes {
 G4_FN int g4_map_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 		       struct g4_map_nodes *nodes);
 /*
+ * In a transaction with 2 * G4_MAP_CREDITS, the inode logged behind it: the 2 MiB of the file that a page is in become one pointer, if they lie so.
+ */
+G4_FN int g4_map_join(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		      uint64_t page);
+/*
  * In a transaction: maps pages to claimed, not yet published space, publishes it and frees what was there. Does as much
  * as the transaction's credits allow; *done pages. Updates inode->disk, which the caller logs. `sums`: of the pages, where they
  * are written; NULL: they have none. Where pages are not written, the sums that they will have by the inode's policy get a place.
@@ -78,6 +83,18 @@ G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
  */
 G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       uint64_t page, uint64_t end, uint64_t *next);
+/*
+ * The same of a hole that may come in parts: where the device does not give what is needed behind something that is cleared, that stays cleared, and
+ * the next transaction is told. What a size or a gap speaks for is cleared altogether, or the journal stops before any of it is durable.
+ */
+G4_FN int g4_map_dig(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint64_t page,
+		     uint64_t end, uint64_t *next);
+/*
+ * The same of a file that goes: what the device does not give is left, with all that hangs there. After -G4_E_IO with nothing changed *next is behind
+ * that, for another transaction.
+ */
+G4_FN int g4_map_abandon(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			 uint64_t page, uint64_t *next);
 /* *end: behind the last page in front of `before` that has space; 0: there is none. */
 G4_FN int g4_map_end(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t before,
 		     uint64_t *end);

@@ -117,6 +117,8 @@ G4_FN int g4_path_add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	uint32_t line;
 	int rc = g4_path_read_entry(wg, fs, inode, path, &entry);
 
+	if (rc == 0 && path->level == 1) /* what can not be read is told before anything has changed */
+		rc = g4_sums_look_large(wg, fs, inode, &entry, false);
 	if (rc == 0 && path->level == 1 && g4_map_kind(fill) == G4_WRITTEN)
 		rc = g4_extent_divide(wg, fs, txn, inode, g4_ptr_address(fill));
 	if (rc == 0)

@@ -7,10 +7,11 @@
 #define ALONE_PAGES 32u	    /* transfers of less are no reason to keep their pages in a row */
 #define CACHE_TRIES 100000u /* until references of others go away */
 
-G4_FN int g4_page_line(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page, uint32_t *line, bool *fresh)
+G4_FN int g4_page_line(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		       uint32_t *line, bool *fresh)
 {
 	for (uint32_t tries = 0; tries < CACHE_TRIES; tries++) {
-		*line = g4_cache_get(&fs->cache, inode->data_key, page, true, fresh);
+		*line = g4_cache_get(wg, &fs->cache, inode->data_key, page, true, fresh);
 		if (*line != G4_NO_LINE)
 			return 0;
 		g4_pause();
@@ -22,7 +23,7 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 {
 	struct g4_run run = {G4_HOLE, 0, {0}, 1};
 	bool fresh;
-	int rc = g4_page_line(fs, inode, page, line, &fresh);
+	int rc = g4_page_line(wg, fs, inode, page, line, &fresh);
 
 	if (rc < 0 || !fresh) {
 		g4_cache_count(wg, &fs->cache, G4_CACHE_DATA, rc == 0, 0);
@@ -31,6 +32,8 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	void *data = g4_line_data(&fs->cache, *line);
 	rc = g4_map_lookup(wg, fs, inode, page, 1, &run);
 	g4_cache_count(wg, &fs->cache, G4_CACHE_DATA, 0, rc == 0 && run.kind == G4_WRITTEN);
+	if (rc == 0 && run.kind == G4_WRITTEN)
+		g4_cache_comes_from(&fs->cache, *line, g4_address_page(run.address));
 	if (rc == 0 && run.kind == G4_WRITTEN)
 		rc = g4_fetch_page(wg, fs, inode, page, run.address, data);
 	else if (rc == 0)
@@ -55,13 +58,15 @@ G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 
 	while (n < run->pages && n < G4_FILL_MAX_PAGES) {
 		bool fresh;
-		uint32_t line = g4_cache_get(&fs->cache, inode->data_key, page + n, run->pages < ALONE_PAGES, &fresh);
+		uint32_t line =
+			g4_cache_get(wg, &fs->cache, inode->data_key, page + n, run->pages < ALONE_PAGES, &fresh);
 		if (n == 0)
 			*first = line;
 		else if (line != G4_NO_LINE && !fresh)
 			g4_cache_put(&fs->cache, line);
 		if (line == G4_NO_LINE || !fresh)
 			break;
+		g4_cache_comes_from(&fs->cache, line, g4_address_page(run->address) + n);
 		lines[n++] = line;
 		g4_iov_add_line(&fs->cache, line, iov, &parts);
 	}

@@ -8,7 +8,8 @@
 #define G4_FILL_MAX_PAGES 128u /* one request through the cache */
 
 /* References page `page` of a file as a line, which is busy where it is *fresh (cache.h). */
-G4_FN int g4_page_line(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page, uint32_t *line, bool *fresh);
+G4_FN int g4_page_line(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		       uint32_t *line, bool *fresh);
 /* References page `page` of a file as a cached line with its contents; zeros beyond what is stored. */
 G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint32_t *line);
 /*

@@ -146,6 +146,81 @@ G4_FN static void advance_row(struct g4_free_row *row, struct g4_address address
 	row->next = g4_address_after_pages(address, pages);
 }
 
+#define LARGE_PART 64u /* pages in a row that are worth a region of their own, in files of several */
+
+/*
+ * Where `pages` pages of the file from `page` on go if its page `other`, of the same 2 MiB, lies where it would in a region, and all of them are
+ * free beside it; or none.
+ */
+G4_FN static int place_with(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			    uint64_t pages, uint64_t other, struct g4_address *goal)
+{
+	const uint64_t unit = page / G4_REGION_PAGES * G4_REGION_PAGES;
+	struct g4_run run;
+	int rc = g4_map_lookup(wg, fs, inode, other, unit + G4_REGION_PAGES - other, &run);
+
+	if (rc == 0 && run.kind == G4_HOLE && run.pages < unit + G4_REGION_PAGES - other) {
+		other += run.pages;
+		rc = g4_map_lookup(wg, fs, inode, other, 1, &run);
+	}
+	if (rc < 0 || run.kind == G4_HOLE || g4_address_page(run.address) % G4_REGION_PAGES != other % G4_REGION_PAGES)
+		return rc;
+	const uint64_t place = g4_address_page(run.address) / G4_REGION_PAGES * G4_REGION_PAGES + page - unit;
+	if (g4_alloc_count(wg, &fs->alloc, place, pages, false) >= pages)
+		*goal = g4_page_address(place);
+	return 0;
+}
+
+/*
+ * So that all 2 MiB may become one pointer: with what is there of them already, first what is before or behind these pages. None: there is
+ * nothing, or others have the place.
+ */
+G4_FN static int place_beside(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			      uint64_t pages, struct g4_address *goal)
+{
+	const uint64_t at = page % G4_REGION_PAGES;
+	int rc = at > 0 ? place_with(wg, fs, inode, page, pages, page - 1, goal) : 0;
+
+	if (rc == 0 && g4_address_is_none(*goal) && at + pages < G4_REGION_PAGES)
+		rc = place_with(wg, fs, inode, page, pages, page + pages, goal);
+	if (rc == 0 && g4_address_is_none(*goal) && at > 0)
+		rc = place_with(wg, fs, inode, page, pages, page - at, goal);
+	return rc;
+}
+
+/*
+ * New pages that do not continue what was placed just before get their goal by the 2 MiB of the file that they are in: `most` of them, or
+ * fewer. Files are written in pieces, by several workgroups, in any order. `hole`: nothing is there yet; small pieces that are written over others
+ * do not take a region each.
+ */
+G4_FN static int place_in_unit(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+			       const struct g4_batch *batch, uint64_t page, bool hole, uint64_t *most,
+			       struct g4_address *goal, uint32_t *class_)
+{
+	const uint64_t at = page % G4_REGION_PAGES;
+	const bool goes_on =
+		at > 0 && batch->segment_count > 0 &&
+		batch->segments[batch->segment_count - 1].page + batch->segments[batch->segment_count - 1].pages ==
+			page;
+	struct g4_address beside = G4_NO_ADDRESS;
+	int rc = 0;
+
+	*class_ = G4_ALLOC_DATA;
+	if (at + *most >= G4_REGION_PAGES + LARGE_PART) /* the next 2 MiB are worth a region of their own */
+		*most = G4_REGION_PAGES - at;
+	if (goes_on)
+		return 0;
+	const uint64_t pages = *most + batch->coming;
+	if (!batch->whole && pages >= G4_ROW_PAGES)
+		rc = place_beside(wg, fs, inode, page, g4_min64(pages, G4_REGION_PAGES - at), &beside);
+	if (!g4_address_is_none(beside))
+		*goal = beside;
+	else if (pages >= G4_BATCH_PAGES ||
+		 (hole && pages >= LARGE_PART && (page >= G4_REGION_PAGES || inode->size > G4_REGION_BYTES)))
+		*class_ = G4_ALLOC_ALIGNED_AT(at);
+	return rc;
+}
+
 /* Finds space for the pages from `first` on: one segment. */
 G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			    uint32_t first)
@@ -156,7 +231,7 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 	int rc = g4_map_lookup(wg, fs, inode, page, want, &old);
 	if (rc < 0)
 		return rc;
-	const bool in_place = old.kind == G4_UNWRITTEN;
+	const bool in_place = old.kind == G4_UNWRITTEN, hole = old.kind == G4_HOLE;
 	if (!in_place && old.kind != G4_HOLE)
 		forget_own(fs, batch, first, old.pages, old.address);
 	const uint64_t known = known_of(batch, first);
@@ -178,11 +253,13 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 			if (old.kind == G4_UNWRITTEN)
 				most = at;
 		}
-		uint32_t class_ = page % G4_REGION_PAGES == 0 && most + batch->coming >= G4_BATCH_PAGES ?
-					  G4_ALLOC_ALIGNED :
-					  G4_ALLOC_DATA;
-		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), class_),
-				    goal_for(wg, fs, inode, batch), most, true, &address, &got);
+		struct g4_address goal = goal_for(wg, fs, inode, batch);
+		uint32_t class_;
+		rc = place_in_unit(wg, fs, inode, batch, page, hole, &most, &goal, &class_);
+		if (rc < 0)
+			return rc;
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), class_), goal, most, true,
+				    &address, &got);
 		if (rc < 0)
 			return rc;
 		batch->claimed += got;

@@ -8,6 +8,7 @@
  */
 #include "alloc/share.h"
 #include "data/batch.h"
+#include "data/hints.h"
 #include "data/map.h"
 #include "hash/crc32c.h"
 #include "inode/inode.h"
@@ -29,15 +30,20 @@ G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4
 	}
 }
 
-/* What is listed with a sum now in a domain, or none. */
-G4_FN static struct g4_address find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum,
-					   uint64_t domain)
+/* Where a hint leads, if a page is listed there with a sum now, in a domain; or none. */
+G4_FN static struct g4_address if_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_address hint,
+					 const struct g4_sum_entry *sum, uint64_t domain)
+{
+	return g4_address_is_none(hint) || g4_share_listed_row(wg, &fs->alloc, hint, 1, sum, domain) <= 0 ?
+		       G4_NO_ADDRESS :
+		       hint;
+}
+
+G4_FN static struct g4_address hint_of(struct g4_fs *fs, const struct g4_sum_entry *sum, uint64_t domain)
 {
 	const struct g4_listing_key key = g4_listing_key(sum, domain);
-	const struct g4_address other = g4_ddt_find(&fs->ddt, key.bytes);
 
-	return g4_address_is_none(other) || g4_share_is_listed(wg, &fs->alloc, other, key.bytes) <= 0 ? G4_NO_ADDRESS :
-													other;
+	return g4_ddt_find(&fs->ddt, key.bytes);
 }
 
 /* Others may find pages that were published. `looked`: nobody else has listed the same. */
@@ -46,19 +52,20 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 {
 	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain);
 
-	for (uint32_t p = 0; rc > 0 && p < pages; p++) /* of two copies the one stays to which the hint leads */
-		if (looked || g4_address_is_none(find_listed(wg, fs, &sums[p], domain))) {
-			const struct g4_listing_key key = g4_listing_key(&sums[p], domain);
-			g4_ddt_insert(&fs->ddt, key.bytes, g4_address_after_pages(address, p));
-		}
+	if (rc > 0 && looked)
+		g4_hints_insert(wg, fs, sums, domain, pages, address);
+	for (uint32_t p = 0; rc > 0 && !looked && p < pages;
+	     p++) /* of two copies the one stays to which the hint leads */
+		if (g4_address_is_none(if_listed(wg, fs, hint_of(fs, &sums[p], domain), &sums[p], domain)))
+			g4_hints_insert(wg, fs, &sums[p], domain, 1, g4_address_after_pages(address, p));
 	return rc < 0 ? rc : 0;
 }
 
 /* The same, of a page that is the file's own, is none: what it writes again is stored again. */
-G4_FN static struct g4_address find_others(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
-					   uint64_t page, const struct g4_sum_entry *sum)
+G4_FN static struct g4_address if_others(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+					 struct g4_address hint, const struct g4_sum_entry *sum)
 {
-	const struct g4_address other = find_listed(wg, fs, sum, g4_inode_domain(&inode->disk));
+	const struct g4_address other = if_listed(wg, fs, hint, sum, g4_inode_domain(&inode->disk));
 	struct g4_run own;
 
 	if (g4_address_is_none(other) || g4_map_lookup(wg, fs, inode, page, 1, &own) < 0 ||
@@ -67,14 +74,26 @@ G4_FN static struct g4_address find_others(struct g4_wg *wg, struct g4_fs *fs, s
 	return other;
 }
 
+/* What the table says of new pages of a batch from `first` on, in a row that is published in parts: it is asked once. */
+G4_FN static const uint64_t *hints_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+				      struct g4_batch *batch, uint32_t first, uint64_t pages)
+{
+	if (batch->hinted <= first) {
+		g4_hints_find(wg, fs, &batch->sums[first], g4_inode_domain(&inode->disk), (uint32_t)pages,
+			      &batch->known[first]);
+		batch->hinted = (uint16_t)(first + pages);
+	}
+	return &batch->known[first];
+}
+
 /*
  * Between the look of the stage dedup and now the batch was stored, and others may have stored the same, and published it: the first
  * one wins. How many of the pages are still to be published from the first one on. 0: that one is the file's now, *done, and its space is given
- * back; or an error; or the credits ran out.
+ * back; or an error; or the credits ran out. `hints`: what the table says of all of them.
  */
 G4_FN static uint64_t yield_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 				  uint64_t page, struct g4_address address, uint64_t pages,
-				  const struct g4_sum_entry *sums, uint64_t *done, int *rc)
+				  const struct g4_sum_entry *sums, const uint64_t *hints, uint64_t *done, int *rc)
 {
 	struct g4_address other = G4_NO_ADDRESS;
 	const uint32_t proven = 0;
@@ -82,7 +101,8 @@ G4_FN static uint64_t yield_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 
 	*done = 0;
 	*rc = 0;
-	while (n < pages && g4_address_is_none(other = find_others(wg, fs, inode, page + n, &sums[n])))
+	while (n < pages &&
+	       g4_address_is_none(other = if_others(wg, fs, inode, page + n, g4_address_from(hints[n]), &sums[n])))
 		n++;
 	if (n > 0)
 		return n;
@@ -105,7 +125,8 @@ G4_FN static int publish_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
 	int rc = g4_map_share_found(wg, fs, txn, inode, page, address, pages, sums, marks, done);
 
 	if (rc == -G4_E_AGAIN && *done == 0 && !verifies) {
-		const struct g4_address other = find_others(wg, fs, inode, page, sums);
+		const struct g4_address other =
+			if_others(wg, fs, inode, page, hint_of(fs, sums, g4_inode_domain(&inode->disk)), sums);
 		if (!g4_address_is_none(other))
 			rc = g4_map_share_found(wg, fs, txn, inode, page, other, 1, sums, &proven, done);
 	}
@@ -117,7 +138,7 @@ G4_FN static int publish_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
  * begun with the credits for it.
  */
 G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			      const struct g4_batch *batch, const struct g4_segment *segment, uint64_t from, bool first,
+			      struct g4_batch *batch, const struct g4_segment *segment, uint64_t from, bool first,
 			      uint64_t *done)
 {
 	const uint64_t page = segment->page + from;
@@ -137,14 +158,15 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 		return rc;
 	}
 	if (segment->kind == G4_SEGMENT_ZEROS) {
-		rc = g4_map_clear(wg, fs, txn, inode, page, page + pages, &next);
+		rc = g4_map_dig(wg, fs, txn, inode, page, page + pages, &next);
 		*done = g4_min64(next - page, pages);
 		g4_ddt_count(&fs->ddt, page, 0, 0, *done);
 		return rc;
 	}
 	*done = 0;
 	if (looks)
-		pages = yield_pages(wg, fs, txn, inode, page, address, pages, sums, done, &rc);
+		pages = yield_pages(wg, fs, txn, inode, page, address, pages, sums,
+				    hints_of(wg, fs, inode, batch, segment->first + (uint32_t)from, pages), done, &rc);
 	if (pages == 0) {
 		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
 		return rc;
@@ -164,6 +186,30 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 					       rc;
 }
 
+/* Which of the batch's 2 MiB could not become one pointer beside what else its transactions changed may do so now, in one of their own. */
+G4_FN static int join(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_batch *batch)
+{
+	uint64_t next = 0; /* the first 2 MiB that were not looked at */
+	int rc = 0;
+
+	inode->joins_late = false;
+	for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
+		const struct g4_segment *segment = &batch->segments[s];
+		const uint64_t end = (segment->page + segment->pages - 1) / G4_REGION_PAGES + 1;
+		for (next = g4_max64(next, segment->page / G4_REGION_PAGES); next < end && rc == 0; next++) {
+			struct g4_txn txn;
+			rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
+			if (rc < 0)
+				break;
+			rc = g4_map_join(wg, fs, &txn, inode, next * G4_REGION_PAGES);
+			const int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
+			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		}
+	}
+	inode->joins_late = false;
+	return rc;
+}
+
 G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 		     uint64_t size, uint32_t *published)
 {
@@ -171,6 +217,7 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 	uint64_t inside = 0; /* pages of segment s that are done */
 
 	*published = 0;
+	batch->hinted = 0; /* a write-back has one batch for all of a file, part by part */
 	while (s < batch->segment_count) {
 		uint8_t tiny[G4_INLINE_BYTES];
 		const uint32_t flags = inode->disk.flags;
@@ -221,7 +268,7 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		if (rc < 0 || gone)
 			return rc;
 	}
-	return 0;
+	return inode->joins_late ? join(wg, fs, inode, batch) : 0;
 }
 
 G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const void *data)

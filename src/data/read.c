@@ -219,8 +219,8 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint6
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	/* a file that would push out a quarter of the cache is not worth it, and memory needs no copy of itself */
-	bool direct =
-		bypass || inode->size / G4_PAGE_BYTES > fs->cache.line_count / 4 || g4_space_is_mapped(&fs->space);
+	const uint64_t room = (fs->cache.line_count + g4_tier_victim_pages(&fs->space.tier)) / 4;
+	bool direct = bypass || inode->size / G4_PAGE_BYTES > room || g4_space_is_mapped(&fs->space);
 	int rc = 0;
 
 	*done = 0;

@@ -16,6 +16,7 @@
 #include "data/map_path.h"
 #include "data/reserve.h"
 #include "data/sums.h"
+#include "data/unreadable.h"
 #include "data/write.h"
 #include "data/writeback.h"
 #include "inode/inode.h"
@@ -433,8 +434,11 @@ G4_FN static int shift(struct g4_wg *wg, struct g4_fs *fs, struct shift *s, bool
 	struct g4_inode_core *inode = s->inode;
 	const uint64_t bytes = s->pages * G4_PAGE_BYTES, size = up ? inode->size + bytes : inode->size - bytes;
 	uint64_t end = 0;
-	int rc = up ? g4_map_end(wg, fs, inode, UINT64_MAX, &end) : 0;
+	/* a file is not left with a gap where the device does not give what it has behind it */
+	int rc = g4_map_look(wg, fs, inode, s->from, s->entries != NULL);
 
+	if (rc == 0 && up)
+		rc = g4_map_end(wg, fs, inode, UINT64_MAX, &end);
 	if (rc == 0 && end > G4_FILE_MAX_BYTES / G4_PAGE_BYTES - s->pages)
 		rc = -G4_E_FBIG;
 	if (rc == 0)

@@ -20,7 +20,11 @@
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
 #define REQUEST_PIECE_BYTES (256u * 1024)
-G4_STATIC_ASSERT(REQUEST_PIECE_BYTES == G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, "the largest piece");
+#define STAGE_PIECE_BYTES                                                                                              \
+	(128u * 1024) /* of what is copied and hashed: as much as is hashed at a time, in one bounce buffer */
+G4_STATIC_ASSERT(REQUEST_PIECE_BYTES == G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES &&
+			 REQUEST_PIECE_BYTES % STAGE_PIECE_BYTES == 0,
+		 "the largest piece, and parts of a buffer");
 /*
  * Fewer are not worth it. Nor may they be: what is shared is more than a stack and than the shared memory of a block on a
  * GPU, for other warps could not move data to or from those.
@@ -35,6 +39,8 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_
 		return G4_CHAIN_PIECE;
 	if (work->kind == G4_SPLIT_NAMES)
 		return G4_SPLIT_PIECE_NAMES;
+	if (work->kind == G4_SPLIT_STAGE)
+		return STAGE_PIECE_BYTES;
 	return g4_space_is_mapped(&fs->space) ? COPY_PIECE_BYTES : REQUEST_PIECE_BYTES;
 }
 

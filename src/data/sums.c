@@ -688,6 +688,46 @@ G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struc
 	return true;
 }
 
+/* A page of sums of the indirect page in `line` moves to an address. */
+G4_FN static int move_quarter(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      uint32_t line, uint32_t quarter, struct g4_address to)
+{
+	const struct g4_meta_line *about = g4_meta_line(&fs->cache, line);
+	struct g4_sums_places *places = g4_meta_places(&fs->cache, line);
+	const struct g4_address from = g4_sums_place(places, address_of(fs, line), quarter);
+	uint32_t before, after;
+	int rc = g4_address_is_none(from) ? -G4_E_NOSPC : get_page(wg, fs, line, quarter, from, &before);
+
+	if (rc < 0) /* whoever needs it is told */
+		return -G4_E_NOSPC;
+	rc = new_line(wg, fs, to, about->inode, about->level, quarter, &after);
+	if (rc == 0) {
+		g4_txn_dirty(txn, after);
+		g4_copy(wg, entries_of(fs, after, 0), entries_of(fs, before, 0), G4_PAGE_BYTES);
+		g4_cache_put(&fs->cache, after);
+		if (!g4_sums_set_place(places, address_of(fs, line), quarter, to))
+			rc = -G4_E_NOSPC;
+	}
+	g4_cache_put(&fs->cache, before);
+	return rc < 0 ? rc : release_page(wg, fs, txn, inode, from);
+}
+
+G4_FN int g4_sums_line_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t line)
+{
+	struct g4_address first;
+	uint32_t quarter = 0;
+	int rc = g4_nodes_acquire_spare(wg, fs, txn, inode, G4_SUMS_QUARTERS, &first);
+
+	if (rc < 0)
+		return rc;
+	for (; quarter < G4_SUMS_QUARTERS && rc == 0; quarter += rc == 0)
+		rc = move_quarter(wg, fs, txn, inode, line, quarter, g4_address_after_pages(first, quarter));
+	for (; quarter < G4_SUMS_QUARTERS; quarter++)
+		(void)g4_node_release(wg, fs, txn, inode, g4_address_after_pages(first, quarter)); /* rc tells more */
+	return rc;
+}
+
 /* Whether the pages of sums of a large page of level 1 can become an inode's own as they are: 1, 0, or an error. */
 G4_FN static int is_own_row(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
 			    struct g4_address first)
@@ -702,19 +742,35 @@ G4_FN static int is_own_row(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	int rc = g4_extent_has_several(wg, fs, first, &one);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
+	int unread = 0;
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS;
 	     quarter++) { /* any that can be read tells who made them */
 		rc = damaged(
 			g4_meta_get_sums(wg, &fs->meta, g4_address_after_pages(first, quarter), 0, 1, quarter, &line));
-		if (rc == -G4_E_CORRUPT_SUMS)
+		if (rc < 0) {
+			unread = rc == -G4_E_CORRUPT_SUMS ? unread : rc;
 			continue;
-		if (rc < 0)
-			return rc;
+		}
 		const bool own = g4_meta_line(&fs->cache, line)->inode == inode->ino;
 		g4_cache_put(&fs->cache, line);
 		return own;
 	}
-	return 1; /* there is nothing to copy */
+	return unread < 0 ? unread : 1; /* there is nothing to copy */
+}
+
+G4_FN int g4_sums_look_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			     const struct g4_sum_entry *entry, bool all)
+{
+	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_LARGE)
+		return 0;
+	const int own = all ? 0 : is_own_row(wg, fs, inode, g4_sum_entry_place(entry));
+	int rc = own < 0 ? own : 0;
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && own == 0 && rc == 0; quarter++) {
+		struct g4_sum_entry one;
+		rc = g4_sums_read_large(wg, fs, 0, entry, 1, quarter * G4_SUMS_SLOTS, 1, &one);
+		rc = rc == -G4_E_CORRUPT_SUMS ? 0 : rc;
+	}
+	return rc;
 }
 
 /* A page of sums for a quarter of a new indirect page: that of the large page, or entries that are lost. */

@@ -79,6 +79,12 @@ G4_FN int g4_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
  */
 G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			uint32_t line, uint32_t first, uint32_t count, const struct g4_sum_entry *from);
+/*
+ * Before anything changes: reads what g4_sums_part() does of a large page of level 1 with this entry, so that a device that does not give it
+ * stops one command and not the journal. `all`: and what reading the sums of all its pages does. What is damaged is no error.
+ */
+G4_FN int g4_sums_look_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			     const struct g4_sum_entry *entry, bool all);
 /* Whether the entry of a slot has a place, so that writing it takes no space. */
 G4_FN bool g4_sums_ready(struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line, uint32_t slot);
 /* In a transaction, as g4_sums_write(): the entry of a slot gets a place, if it has none. */
@@ -120,6 +126,12 @@ G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, uint64_t maker,
  * False: they do not lie in a row, or some are missing.
  */
 G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struct g4_sum_entry *entry);
+/*
+ * In a transaction that changes the indirect page in `line`, of level 1: its four pages of sums move so that they lie in a row. -G4_E_NOSPC: there
+ * is no room that nobody has reserved, or one is missing or can not be read. What is done of it by then is whole.
+ */
+G4_FN int g4_sums_line_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t line);
 /*
  * In a transaction, the reverse: they become those of a new indirect page of the inode's. What others have, too, or have made, is copied, to
  * four pages of the reservation for the map, or free ones. An entry without any is nothing to do. -G4_E_NOSPC: nothing has changed.

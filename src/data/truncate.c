@@ -8,6 +8,7 @@
 #include "data/file.h"
 #include "data/map.h"
 #include "data/page.h"
+#include "data/unreadable.h"
 #include "data/write.h"
 #include "data/writeback.h"
 #include "inode/inode.h"
@@ -57,6 +58,7 @@ G4_FN static void shorten(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, ui
 	if (old_pages > first)
 		g4_cache_drop_range(&fs->cache, inode->data_key, first, old_pages);
 	if (line != G4_NO_LINE) {
+		g4_cache_forget_origin(&fs->cache, line);
 		g4_zero(wg, (uint8_t *)g4_line_data(&fs->cache, line) + keep, G4_PAGE_BYTES - keep);
 		g4_cache_put(&fs->cache, line);
 	}
@@ -68,10 +70,11 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t next = first;
-	bool published = tail == NULL || g4_address_is_none(tail->address), begun = false;
-	int rc = 0;
+	bool published = tail == NULL || g4_address_is_none(tail->address), short_already = false;
+	/* it is cut altogether or not at all, so what the device does not give comes first */
+	int rc = g4_map_look(wg, fs, inode, first, false);
 
-	do {
+	while (rc == 0 && next != UINT64_MAX) {
 		struct g4_txn txn;
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 		if (rc < 0)
@@ -90,12 +93,15 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_
 			rc = g4_orphan_remove(wg, fs, &txn, index);
 		int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
-		if (rc == 0 && !begun)
+		if (rc == 0 && !short_already)
 			shorten(wg, fs, index, size);
-		begun = true;
-	} while (rc == 0 && next != UINT64_MAX);
+		short_already |= rc == 0;
+	}
 	if (!published)
 		g4_drop_ahead(fs, tail);
+	/* it is short already: whoever makes it longer again would see what is left */
+	if (rc < 0 && short_already)
+		g4_fs_error(fs, rc);
 	return rc;
 }
 
@@ -183,22 +189,27 @@ G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 G4_FN static int free_file_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode)
 {
 	uint64_t next = 0;
+	int left = 0;
 
 	if ((inode->disk.flags & G4_INODE_INLINE) || !(g4_is_reg(inode->disk.mode) || g4_is_link(inode->disk.mode)))
 		return 0;
-	while (next < g4_map_capacity_pages(inode->disk.map_height)) {
+	while (next != UINT64_MAX) {
 		struct g4_txn txn;
 		int rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 		if (rc < 0)
 			return rc;
-		rc = g4_map_clear(wg, fs, &txn, inode, next, UINT64_MAX, &next);
+		rc = g4_map_abandon(wg, fs, &txn, inode, next, &next);
+		if (rc == -G4_E_IO && !txn.changed) { /* what is behind it goes all the same */
+			left = g4_end(fs, &txn, rc);
+			continue;
+		}
 		inode->disk.size = 0;
-		int logged = g4_inode_log(wg, fs, &txn, inode);
+		int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		if (rc < 0)
 			return rc;
 	}
-	return 0;
+	return left;
 }
 
 G4_FN int g4_file_free(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)

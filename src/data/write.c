@@ -44,7 +44,7 @@ G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	int rc;
 
 	if (bytes == G4_PAGE_BYTES)
-		rc = g4_page_line(fs, inode, page, &line, &fresh);
+		rc = g4_page_line(wg, fs, inode, page, &line, &fresh);
 	else
 		rc = g4_page_get(wg, fs, inode, page, &line);
 	if (rc < 0)

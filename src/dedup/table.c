@@ -49,21 +49,35 @@ G4_FN static bool has_tag(uint64_t slot, uint64_t tag)
 	return slot != 0 && (slot ^ tag) >> TAG_SHIFT == 0;
 }
 
+/* A copy of a bucket, whose loads do not wait for each other: bits of the slots that have this part of the hash. */
+G4_FN static uint32_t look(const struct home *home, uint64_t slots[G4_DDT_SLOTS])
+{
+	uint32_t match = 0;
+
+	for (uint32_t k = 0; k < G4_DDT_SLOTS; k++)
+		slots[k] = g4_load64_rlx(&home->slots[k]);
+	for (uint32_t k = 0; k < G4_DDT_SLOTS; k++)
+		match |= (uint32_t)has_tag(slots[k], home->tag) << k;
+	return match;
+}
+
 G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash)
 {
+	uint64_t slots[G4_DDT_SLOTS];
+
 	if (!g4_ddt_is_there(ddt))
 		return G4_NO_ADDRESS;
 	const struct home home = home_of(ddt, hash);
-	for (uint32_t k = 0; k < G4_DDT_SLOTS; k++) {
-		const uint64_t slot = g4_load64_rlx(&home.slots[k]);
-		if (!has_tag(slot, home.tag))
-			continue;
+	for (uint32_t match = look(&home, slots); match != 0; match &= match - 1) {
+		/* again: a copy of which the place is not known in advance lies in memory on a GPU */
+		uint64_t *at = &home.slots[g4_lowest_bit(match)];
+		const uint64_t slot = g4_load64_rlx(at);
 		const struct g4_address page = g4_page_address(slot & PAGE_MASK);
-		if (g4_ddt_is_suspect(ddt, page))
+		if (!has_tag(slot, home.tag) || g4_ddt_is_suspect(ddt, page))
 			continue;
 		if (!(slot & ASKED))
-			g4_cas64(&home.slots[k], slot, slot | ASKED);
-		g4_add64(&home.tally->found, 1);
+			g4_cas64(at, slot, slot | ASKED);
+		g4_add64_rlx(&home.tally->found, 1);
 		return page;
 	}
 	return G4_NO_ADDRESS;
@@ -81,13 +95,13 @@ G4_FN static uint32_t worth(uint64_t slot)
 }
 
 /* The slot that a new hint goes to: the one that is worth the least, of several the first from one on that the page chooses. */
-G4_FN static uint32_t choose(const struct home *home, uint64_t page)
+G4_FN static uint32_t choose(const struct home *home, const uint64_t slots[G4_DDT_SLOTS], uint64_t page)
 {
 	uint32_t least = UINT32_MAX, found = 0;
 
 	for (uint32_t k = 0; k < G4_DDT_SLOTS && least > 0; k++) {
 		const uint32_t at = (uint32_t)((page + k) % G4_DDT_SLOTS);
-		const uint32_t here = worth(g4_load64_rlx(&home->slots[at]));
+		const uint32_t here = worth(slots[at]);
 		if (here < least) {
 			least = here;
 			found = at;
@@ -109,14 +123,12 @@ G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address ad
 	if (!g4_ddt_is_there(ddt) || page > PAGE_MASK)
 		return;
 	const struct home home = home_of(ddt, hash);
-	uint32_t at = 0;
-	while (at < G4_DDT_SLOTS && !has_tag(g4_load64_rlx(&home.slots[at]), home.tag))
-		at++;
-	const bool there = at < G4_DDT_SLOTS;
+	uint64_t slots[G4_DDT_SLOTS];
+	const uint32_t match = look(&home, slots);
+	const bool there = match != 0;
 	if (there && fill)
 		return;
-	if (!there)
-		at = choose(&home, page);
+	const uint32_t at = there ? g4_lowest_bit(match) : choose(&home, slots, page);
 	const uint64_t before = g4_load64_rlx(&home.slots[at]);
 	if (before != 0 && !there)
 		g4_store32_rlx(&ddt->crowded, 1);
@@ -124,10 +136,10 @@ G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address ad
 		return;
 	if (!g4_cas64(&home.slots[at], before, home.tag | asked | page))
 		return;
-	g4_add64(&home.tally->inserted, 1);
+	g4_add64_rlx(&home.tally->inserted, 1);
 	/* what was found there may have gone meanwhile: what was replaced is what counts */
 	if (before != 0)
-		g4_add64(has_tag(before, home.tag) ? &home.tally->removed : &home.tally->evicted, 1);
+		g4_add64_rlx(has_tag(before, home.tag) ? &home.tally->removed : &home.tally->evicted, 1);
 }
 
 G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page)
@@ -162,12 +174,12 @@ G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address
 		return;
 	const struct home home = home_of(ddt, hash);
 	if (stale)
-		g4_add64(&home.tally->stale, 1);
+		g4_add64_rlx(&home.tally->stale, 1);
 	for (uint32_t k = 0; k < G4_DDT_SLOTS; k++) {
 		const uint64_t slot = g4_load64_rlx(&home.slots[k]);
 		if (has_tag(slot, home.tag) && (slot & PAGE_MASK) == g4_address_page(address) &&
 		    g4_cas64(&home.slots[k], slot, 0))
-			g4_add64(&home.tally->removed, 1);
+			g4_add64_rlx(&home.tally->removed, 1);
 	}
 }
 
@@ -176,11 +188,11 @@ G4_FN void g4_ddt_count(struct g4_ddt *ddt, uint64_t page, uint64_t hits, uint64
 	struct g4_ddt_tally *tally = &ddt->tallies[page % G4_DDT_TALLIES];
 
 	if (hits)
-		g4_add64(&tally->hits, hits);
+		g4_add64_rlx(&tally->hits, hits);
 	if (misses)
-		g4_add64(&tally->misses, misses);
+		g4_add64_rlx(&tally->misses, misses);
 	if (zeros)
-		g4_add64(&tally->zeros, zeros);
+		g4_add64_rlx(&tally->zeros, zeros);
 }
 
 G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)

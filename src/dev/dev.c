@@ -107,8 +107,9 @@ G4_FN static int kind_discard(struct g4_dev *dev, uint64_t offset, uint64_t byte
 	return kind_persist(dev, offset, bytes);
 }
 /* One request from start to end. False: it has no faster way than submitting and waiting. */
-G4_FN static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result)
+G4_FN static bool kind_execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io, int *result)
 {
+	(void)wg;
 	(void)dev;
 	(void)io;
 	(void)result;
@@ -151,11 +152,11 @@ static int kind_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
 {
 	return dev->ops->discard(dev, offset, bytes);
 }
-static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result)
+static bool kind_execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io, int *result)
 {
 	if (!dev->ops->execute)
 		return false;
-	*result = dev->ops->execute(dev, io);
+	*result = dev->ops->execute(wg, dev, io);
 	return true;
 }
 static uint64_t kind_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)
@@ -262,8 +263,7 @@ G4_FN int g4_dev_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 
 /* ---- one request on one buffer ---- */
 
-/* From start to end. */
-G4_FN static int execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+G4_FN int g4_dev_execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
 	int result = check_request(dev, io);
 
@@ -271,7 +271,7 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 		return result;
 	if (dev->props.mapped)
 		return mapped_execute(wg, dev, io);
-	if (kind_execute(dev, io, &result))
+	if (kind_execute(wg, dev, io, &result))
 		return result;
 	g4_dev_submit(wg, dev, io);
 	return g4_dev_wait(wg, dev, io);
@@ -290,12 +290,32 @@ G4_FN static int transfer(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, uin
 	io.offset_bytes = offset;
 	io.iov = &iov;
 	io.iov_count = 1;
-	return execute(wg, dev, &io);
+	return g4_dev_execute(wg, dev, &io);
 }
 
 G4_FN int g4_dev_read(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes)
 {
 	return transfer(wg, dev, G4_IO_READ, 0, offset, buffer, bytes);
+}
+
+G4_FN int g4_dev_read_two(struct g4_wg *wg, struct g4_dev *dev, uint64_t first, void *to, uint64_t second,
+			  void *second_to, uint64_t bytes, int *second_rc)
+{
+	struct g4_iov iov[2] = {{to, bytes}, {second_to, bytes}};
+	struct g4_io io[2];
+
+	memset(io, 0, sizeof(io));
+	for (uint32_t k = 0; k < 2; k++) {
+		io[k].op = G4_IO_READ;
+		io[k].offset_bytes = k == 0 ? first : second;
+		io[k].iov = &iov[k];
+		io[k].iov_count = 1;
+	}
+	io[0].next = &io[1];
+	g4_dev_submit(wg, dev, &io[0]);
+	const int rc = g4_dev_wait(wg, dev, &io[0]);
+	*second_rc = g4_dev_wait(wg, dev, &io[1]);
+	return rc;
 }
 
 G4_FN int g4_dev_read_as(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes,
@@ -315,7 +335,7 @@ G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev)
 	struct g4_io io;
 	memset(&io, 0, sizeof(io));
 	io.op = G4_IO_FLUSH;
-	return execute(wg, dev, &io);
+	return g4_dev_execute(wg, dev, &io);
 }
 
 /* ---- properties ---- */

@@ -37,7 +37,7 @@ struct g4_iov {
  * One request. The caller owns it and everything it points to until it is complete. offset and every iov length are multiples
  * of the sector size, every base aligned to it; at most G4_IO_MAX_IOV vectors. FLUSH uses no range; DISCARD and CHECK take
  * offset and discard_bytes. CHECK of a device with parity compares rows that begin in the range, and writes again what is known
- * to be wrong in them, where it can be written: -G4_E_CHECKSUM: something is wrong still. Of others nothing is done.
+ * to be wrong in them, where it can be written: -G4_E_PARITY: something is wrong still. Of others nothing is done.
  */
 #define G4_IO_MAX_IOV 1024
 struct g4_io {
@@ -82,8 +82,13 @@ G4_FN void g4_dev_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *fir
 G4_FN int g4_dev_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 /* Leader. True when the request is done; collects completions on the way and never blocks. */
 G4_FN bool g4_dev_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+/* Leader. A request from start to end, with its result; `done` of it means nothing. */
+G4_FN int g4_dev_execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 /* Leader. One request, start to end, on one buffer; the fast path for a synchronous access. */
 G4_FN int g4_dev_read(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes);
+/* Two such reads side by side; *second_rc: what came of the second one, where the first one's result is returned. */
+G4_FN int g4_dev_read_two(struct g4_wg *wg, struct g4_dev *dev, uint64_t first, void *to, uint64_t second,
+			  void *second_to, uint64_t bytes, int *second_rc);
 G4_FN int g4_dev_read_as(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes,
 			 uint32_t flags);
 G4_FN int g4_dev_write(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, const void *buffer, uint64_t bytes,
@@ -125,8 +130,61 @@ enum g4_dev_order_op {
 	/* out: what comes next of that is `bytes` of the device's addresses from `done` on, 0: nothing does; of `all`, as above */
 	G4_ORDER_SPREAD_NEXT,
 	/* some of `bytes` of that are moved; disk 1: they were free when or after it was told. Out: so many were copied, and `done` moved */
-	G4_ORDER_SPREAD_MOVE
+	G4_ORDER_SPREAD_MOVE,
+	/* about `done` pages of part `disk`, of `bytes`, of the address space are in use; all: how many parts there are, G4_USE_PARTS at most */
+	G4_ORDER_SPREAD_USE,
+	/*
+	 * nothing is in use of `bytes` of the address space from `done` on, nor will be before TAKE_BACK: their places are room for what is spread.
+	 * Bytes 0: all are told. Out then: bytes 0, a request may be meant for them still, try again; else 1
+	 */
+	G4_ORDER_SPREAD_LEND,
+	G4_ORDER_SPREAD_LAY, /* they are laid anew; -G4_E_NOSPC: there is no room for all of them, nothing was changed */
+	G4_ORDER_SPREAD_BACK, /* they are the owner's again. Out: bytes 0, a request may be meant for what lay there, try again; else 1 */
+	/*
+	 * name: what lies on that disk is to be moved away, so that it can be removed. out: its UUID in `done` and `all`, and `bytes` of the others
+	 * that no chunk has. In: bytes, of which it is known that they miss, or 0
+	 */
+	G4_ORDER_LEAVE,
+	/*
+	 * done, all: the UUID of a disk, also in the next two. Out: what of it is moved next (SPREAD_MOVE), as by SPREAD_NEXT, and disk: enum
+	 * g4_dev_room. -G4_E_NOENT: it is none of the set
+	 */
+	G4_ORDER_LEAVE_NEXT,
+	/*
+	 * out: of the chunks that begin before address `bytes` the last one that can be given up: it has `bytes` from `done` on, `all` places
+	 * on other disks, and disk: how many columns, with LEAVES where one is on that disk, HELPS where one is on a disk that can take what comes
+	 * next. -G4_E_NOENT: there is none
+	 */
+	G4_ORDER_LEAVE_CHUNK,
+	/* nothing lies on it any more: it is none of the set. Out: bytes 0, requests are under way, try again; else its number, disk, is that of `all` before */
+	G4_ORDER_LEAVE_END,
+	/* `bytes` of a chunk, from `done` on, have no place from now on: nothing is in use there, nor will be. Out: bytes 0, try again */
+	G4_ORDER_GIVE_UP,
+	/* disk: enum g4_rows_ask. Of which pages CHECK would have to know what they hold is noted, or is not any more */
+	G4_ORDER_ROWS_ASK,
+	/* out: the address `bytes` of the page with number `done` of those, in ascending order, once no more are noted; -G4_E_NOENT: there is none */
+	G4_ORDER_ROWS_NEXT,
+	/* all: what that page holds, at address `bytes`: g4_space_page_print(), or one of the following */
+	G4_ORDER_ROWS_TELL
 };
+enum g4_rows_ask {
+	G4_ROWS_ASK_END,   /* nothing is noted any more */
+	G4_ROWS_ASK_BEGIN, /* from now on, and what was before is forgotten */
+	G4_ROWS_ASK_ROOM   /* out, all: so many more can be noted */
+};
+#define G4_PAGE_IS_UNKNOWN UINT64_C(0) /* any more, or yet */
+#define G4_PAGE_IS_FREE UINT64_C(1)    /* whatever lies there is nobody's */
+#define G4_PAGE_HAS_NO_SUM UINT64_C(2) /* contents, of which nobody knows more than the row tells */
+enum g4_dev_room {		       /* of other disks for what comes next of one that is to be removed */
+		   G4_ROOM_FOR_ALL,
+		   G4_ROOM_FOR_THIS,
+		   G4_ROOM_FOR_NOTHING
+};
+#define G4_USE_PARTS 128u
+#define G4_LEND_MOST 64u /* parts that are lent at a time */
+#define G4_LEAVE_COLUMNS 0xffu
+#define G4_LEAVE_LEAVES 0x100u
+#define G4_LEAVE_HELPS 0x200u
 struct g4_dev_order {
 	uint32_t op;
 	uint32_t disk;	  /* out: its number */
@@ -134,7 +192,7 @@ struct g4_dev_order {
 	char *text;	  /* out: a sentence where it could not be done, ended by 0; or NULL */
 	uint64_t text_bytes;
 	uint64_t bytes;	    /* out: that were copied; 0: it is to be tried again later. In: above */
-	uint64_t done, all; /* out: bytes of the disk that is being rebuilt */
+	uint64_t done, all; /* out: bytes of the disk that is being rebuilt. In: above */
 };
 /*
  * Leader, without requests under way. Orders about a rebuild come one at a time. 0 or a negative code: -G4_E_NOTSUP: it is no

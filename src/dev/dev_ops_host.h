@@ -13,7 +13,7 @@
 #include "dev/dev_types.h"
 
 /*
- * A kind of devices. None of it needs a workgroup but orders, and submit, poll, wait and disks_at of devices behind an agent. A queued kind has submit,
+ * A kind of devices. None of it needs a workgroup but orders, and submit, poll, wait, execute and disks_at of sets and of devices behind an agent. A queued kind has submit,
  * poll, wait; a mapped one flush, persist and discard.
  */
 struct g4_dev_ops {
@@ -22,7 +22,7 @@ struct g4_dev_ops {
 	void (*poll)(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 	void (*wait)(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 	/* Any request from start to end; returns its result and leaves completing it to the caller. NULL: by submit and wait. */
-	int (*execute)(struct g4_dev *dev, struct g4_io *io);
+	int (*execute)(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 	/* Makes stores to the whole device, or to a range of it, durable. */
 	int (*flush)(struct g4_dev *dev);
 	int (*persist)(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
@@ -86,7 +86,7 @@ bool g4_claim_take_back(struct g4_claim *claim, int fd);
 /* ---- synchronous requests on host files (transfer_host.c): return when complete. Thread-safe. ---- */
 int g4_file_discard(const struct g4_file *file, uint64_t offset, uint64_t bytes);
 /* Any request; returns its result and leaves completing it to the caller. */
-int g4_file_execute(struct g4_dev *dev, struct g4_io *io);
+int g4_file_execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 
 /*
  * The part of a vector that one system call can transfer next, when `done_bytes` of it were transferred: entries from
@@ -113,7 +113,7 @@ void g4_queued_doze(struct g4_dev *dev, uint32_t most, uint64_t ns);
  * From now until g4_queued_disown(), both without a request under way, the calling thread is the only one that uses the
  * device. False: nothing has changed, and what is below does nothing.
  */
-#define G4_QUEUED_BUFFERS 64u
+#define G4_QUEUED_BUFFERS 65u
 bool g4_queued_own(struct g4_dev *dev);
 void g4_queued_disown(struct g4_dev *dev);
 /*

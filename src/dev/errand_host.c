@@ -45,7 +45,9 @@ static void order(struct g4_wg *wg, struct g4_dev *dev, struct g4_remote_order *
 				     .name = name,
 				     .text = text,
 				     .text_bytes = g4_max64(room, 1),
-				     .bytes = message->bytes};
+				     .bytes = message->bytes,
+				     .done = message->done,
+				     .all = message->all};
 
 	memcpy(name, message + 1, room);
 	name[room > 0 ? room - 1 : 0] = 0;

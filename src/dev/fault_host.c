@@ -251,8 +251,9 @@ static void fault_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 }
 
 /* Another fault device around this one needs no workgroup. */
-static int execute_alone(struct g4_dev *dev, struct g4_io *io)
+static int execute_alone(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)wg;
 	submit_one(dev->host, io);
 	fault_wait(NULL, dev, io);
 	return io->result;

@@ -159,7 +159,7 @@ int g4_fault_inner_transfer(struct g4_dev *inner, uint32_t op, uint64_t offset, 
 {
 	struct g4_io io = {.op = op, .offset_bytes = offset, .iov = iov, .iov_count = iov_count};
 	if (inner->ops->execute)
-		return inner->ops->execute(inner, &io);
+		return inner->ops->execute(NULL, inner, &io);
 	if (!inner->props.mapped)
 		return -G4_E_NOTSUP;
 	transfer_mapped(inner, op, offset, iov, iov_count);
@@ -170,7 +170,7 @@ int g4_fault_inner_flush(struct g4_dev *inner)
 {
 	struct g4_io io = {.op = G4_IO_FLUSH};
 	if (inner->ops->execute)
-		return inner->ops->execute(inner, &io);
+		return inner->ops->execute(NULL, inner, &io);
 	if (!inner->props.mapped)
 		return -G4_E_NOTSUP;
 	return inner->persist == G4_DEV_PERSIST_NEVER ? 0 : inner->ops->flush(inner);

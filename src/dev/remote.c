@@ -132,6 +132,21 @@ G4_FN static bool in_area(const struct g4_remote *r, const void *base, uint64_t 
 	return false;
 }
 
+/* Bytes of data, `most` at most, from `skip` bytes behind the first part's start up to a part that is worth a request of its own. */
+G4_FN static uint64_t until_area(const struct g4_remote *r, const struct g4_iov *parts, uint32_t count, uint64_t skip,
+				 uint64_t most)
+{
+	uint64_t bytes = parts[0].bytes - skip, at;
+	uint32_t area;
+
+	for (uint32_t k = 1; k < count && bytes < most; k++) {
+		if (parts[k].bytes >= AREA_LEAST_BYTES && in_area(r, parts[k].base, parts[k].bytes, &area, &at))
+			break;
+		bytes += parts[k].bytes;
+	}
+	return g4_min64(bytes, most);
+}
+
 G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, uint64_t total, struct piece *piece)
 {
 	uint64_t skip = io->cookie;
@@ -153,6 +168,8 @@ G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, 
 	if (here >= AREA_LEAST_BYTES &&
 	    in_area(r, (const uint8_t *)io->iov[i].base + skip, here, &piece->area, &piece->at))
 		piece->bytes = g4_min64(here, AREA_MOST_BYTES);
+	else if (!r->lanes)
+		piece->bytes = until_area(r, &io->iov[i], io->iov_count - i, skip, piece->bytes);
 	if (piece->bytes == total)
 		piece->flags = io->flags;
 }
@@ -449,6 +466,8 @@ G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_or
 	message->op = order->op;
 	message->disk = order->disk;
 	message->bytes = order->bytes;
+	message->done = order->done;
+	message->all = order->all;
 	int rc = 0;
 	if (speaks && !put_text(text, room, order->name ? order->name : ""))
 		rc = -G4_E_NAMETOOLONG;

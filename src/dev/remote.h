@@ -39,7 +39,7 @@
 #include "dev/slots.h"
 
 #define G4_REMOTE_SLOTS G4_SLOTS_MOST /* at most */
-#define G4_REMOTE_AREAS 64u
+#define G4_REMOTE_AREAS 65u
 #define G4_REMOTE_STAGING 0u /* the area that the chunks are; others from 1 on */
 
 struct g4_remote_request {

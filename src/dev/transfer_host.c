@@ -91,8 +91,9 @@ int g4_file_discard(const struct g4_file *file, uint64_t offset, uint64_t bytes)
 	return result == 0 ? 0 : g4_dev_code(errno);
 }
 
-int g4_file_execute(struct g4_dev *dev, struct g4_io *io)
+int g4_file_execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)wg;
 	switch (io->op) {
 	case G4_IO_FLUSH:
 		return flush((const struct g4_file *)dev->host);

@@ -305,7 +305,7 @@ static void submit_synchronously(struct g4_dev *dev, struct g4_io *first)
 {
 	for (struct g4_io *io = first; io; io = io->next) {
 		if (!g4_load32_acq(&io->done))
-			finish(io, g4_file_execute(dev, io));
+			finish(io, g4_file_execute(NULL, dev, io));
 	}
 }
 

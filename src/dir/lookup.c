@@ -5,6 +5,16 @@
  */
 #include "dir/lookup.h"
 
+#include "hash/siphash.h"
+
+G4_FN void g4_lookup_print(struct g4_lookup_name *name, const uint64_t secret[4])
+{
+	if (name->bytes <= G4_LOOKUP_NAME_BYTES)
+		return;
+	name->print[0] = g4_siphash13(secret, name->text, name->bytes);
+	name->print[1] = g4_siphash13(secret + 2, name->text, name->bytes);
+}
+
 /* Whether the entry is about this name; what is read may be torn, which the sequence tells. */
 G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name)
 {
@@ -13,7 +23,7 @@ G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_loo
 	bool same = g4_load64_rlx(&entry->directory) == name->directory;
 	G4_ROLLED
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS && same; w++)
-		same = g4_load64_rlx(&entry->name[w]) == g4_lookup_word(name, w);
+		same = g4_load64_rlx(&entry->name[w]) == g4_lookup_kept_word(name, w);
 	g4_fence_acq();
 	return same;
 }
@@ -48,10 +58,8 @@ G4_FN bool g4_lookup_look(const struct g4_lookup *cache, const struct g4_lookup_
 {
 	uint64_t words[G4_LOOKUP_NAME_WORDS];
 
-	if (name->bytes > G4_LOOKUP_NAME_BYTES)
-		return false;
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
-		words[w] = g4_lookup_word(name, w);
+		words[w] = g4_lookup_kept_word(name, w);
 	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
 		if (find_in(g4_lookup_slot(cache, name, way), name, words, value, seen))
 			return true;
@@ -82,8 +90,6 @@ G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const str
 
 G4_FN struct g4_lookup_entry *g4_lookup_claim(struct g4_lookup *cache, const struct g4_lookup_name *name)
 {
-	if (name->bytes > G4_LOOKUP_NAME_BYTES)
-		return NULL;
 	struct g4_lookup_entry *entry = place_of(cache, name);
 	const uint64_t sequence = g4_load64_rlx(&entry->sequence);
 
@@ -99,7 +105,7 @@ G4_FN void g4_lookup_fill_fenced(struct g4_lookup_entry *entry, const struct g4_
 
 	/* before the stores, behind each of which a load would wait */
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
-		words[w] = g4_lookup_word(name, w);
+		words[w] = g4_lookup_kept_word(name, w);
 	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->index << G4_LOOKUP_INDEX_SHIFT);
 	g4_store64_rlx(&entry->directory, name->directory);
 	g4_store64_rlx(&entry->inode, value->inode);
@@ -151,8 +157,6 @@ G4_FN static void forget_in(struct g4_lookup_entry *entry, const struct g4_looku
 /* Two that put a name side by side may have put it in both ways. */
 G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name *name)
 {
-	if (name->bytes > G4_LOOKUP_NAME_BYTES)
-		return;
 	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
 		forget_in(g4_lookup_slot(cache, name, way), name);
 }

@@ -2,7 +2,9 @@
 /*
  * The lookup cache (directories document, chapter 4.3): (directory, name) to inode number, shared by all workgroups.
  *
- * An entry is one 64 B cache line that holds the whole name, so a hit is exact; longer names are not cached. It is a
+ * An entry is one 64 B cache line that holds the whole name, so a hit is exact. Of a longer name it holds the length, the first and the last
+ * eight bytes and a print of 128 bits, by keys that a mount takes at random and tells nobody: whoever makes names, or the image, cannot
+ * find two that are alike, and by chance 2^64 names of one directory would. It is a
  * sequence lock: readers take no lock and never wait. A directory is named by a key that no later directory gets.
  * Beside the number of the inode stands where it is in the icache, which spares the way through the table's buckets.
  *
@@ -43,6 +45,7 @@ struct g4_lookup_name {
 	uint32_t hash;
 	const char *text;
 	uint32_t bytes;
+	uint64_t print[2]; /* of a name of more than G4_LOOKUP_NAME_BYTES: g4_lookup_print() */
 };
 
 /* ------------------------------------------------------------------ how an entry is laid out */
@@ -76,6 +79,17 @@ G4_FN G4_INLINE uint64_t g4_lookup_word(const struct g4_lookup_name *name, uint3
 {
 	return 8 * w < name->bytes ? g4_load_bytes(name->text + 8 * w, (uint32_t)g4_min64(8, name->bytes - 8 * w)) : 0;
 }
+
+/* The same of a name of any length: what an entry has of it. */
+G4_FN G4_INLINE uint64_t g4_lookup_kept_word(const struct g4_lookup_name *name, uint32_t w)
+{
+	if (name->bytes <= G4_LOOKUP_NAME_BYTES)
+		return g4_lookup_word(name, w);
+	return w < 2 ? name->print[w] : g4_load_bytes(name->text + (w == 2 ? 0 : name->bytes - 8), 8);
+}
+
+/* Per-lane. Fills in a long name's print, by four words that are nobody's to know. */
+G4_FN void g4_lookup_print(struct g4_lookup_name *name, const uint64_t secret[4]);
 
 /* Whether word i of an entry is as it is in one that has the name. */
 G4_FN G4_INLINE bool g4_lookup_word_fits(uint64_t word, uint32_t i, const struct g4_lookup_name *name,

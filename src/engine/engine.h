@@ -39,8 +39,11 @@ struct g4_mount_options {
 	uint32_t flags;
 	uint32_t commit_ms;   /* longest time a change stays uncommitted; 0: 5000 */
 	uint64_t cache_bytes; /* 0: 256 MiB */
-	uint64_t
-		tier_bytes; /* of pages by device address, below it; 0: a sixteenth of the cache; less than 256 KiB: none */
+	/*
+	 * Of pages by device address, below it; less than 256 KiB: none. 0: a sixteenth of the cache, on a GPU, where they are page-locked
+	 * memory of the host, none. On a GPU, or not smaller than the cache, it has what that gives up as well
+	 */
+	uint64_t tier_bytes;
 	uint64_t dedup_bytes; /* of hints where contents are that are there already; 0: a sixteenth of the cache */
 	uint32_t kind;	      /* enum g4_engine_kind */
 	uint32_t sms;	      /* CUDA: multiprocessors to use at most; 0: all, or half of them under MPS */
@@ -93,6 +96,17 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
 /* The same with a walk before it (ring/client_host.h); where the engine runs elsewhere, they wait for it once. */
 struct g4_walk;
 int g4_engine_execute_at(struct g4_engine *engine, struct g4_cmd *cmd, const struct g4_walk *walk);
+/*
+ * Commands that are begun before anybody waits for what they tell: ring/client_host.h. Only where the engine runs elsewhere: else none can
+ * be begun.
+ */
+bool g4_engine_begin_read(struct g4_engine *engine, const struct g4_cmd *cmd, uint64_t *read);
+const uint8_t *g4_engine_await_read(struct g4_engine *engine, uint64_t read, int *status, uint32_t *bytes);
+void g4_engine_end_read(struct g4_engine *engine, uint64_t read, bool keep);
+struct g4_trail;
+bool g4_engine_begin_lookup(struct g4_engine *engine, const struct g4_cmd *cmd, uint64_t *lookup);
+bool g4_engine_await_lookup(struct g4_engine *engine, uint64_t lookup, struct g4_cmd *cmd, struct g4_trail *trail);
+void g4_engine_end_lookup(struct g4_engine *engine, uint64_t lookup);
 /*
  * Has a command run whose result nobody wants, one without data: here and now, or, where the engine runs elsewhere, without
  * waiting for it, so that later commands may pass it. What has not begun when a GPU's engine unmounts may be left out: the unmount does the same.

@@ -64,6 +64,8 @@ struct g4_engine {
 	pthread_t ahead[AHEAD_THREADS]; /* read ahead of sequential readers */
 	uint32_t ahead_count;
 	uint32_t ahead_stop;
+	pthread_t toucher; /* touches memory of pages before they come in */
+	bool toucher_runs;
 	pthread_mutex_t epochs_lock; /* of the making of: */
 	struct g4_shared_epochs epochs;
 	pthread_t jobs; /* does their steps, and tells of damage that was met */
@@ -223,6 +225,8 @@ int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit)
 		cmd.bytes = old;
 		return bytes != 0 && bytes != old ? -G4_E_NOTSUP : g4_engine_execute(engine, &cmd);
 	}
+	if (bytes == 0) /* all of it */
+		cmd.bytes = bytes = g4_align_down(old, G4_PAGE_BYTES);
 	if (bytes < engine->fs->super.size_bytes)
 		return -G4_E_BUSY;
 	if (engine->fs->flags & G4_FS_READ_ONLY)
@@ -247,6 +251,36 @@ void g4_engine_post(struct g4_engine *engine, struct g4_cmd *cmd)
 		g4_ring_client_post(engine->ring, cmd);
 	else
 		(void)g4_engine_execute(engine, cmd);
+}
+
+bool g4_engine_begin_read(struct g4_engine *engine, const struct g4_cmd *cmd, uint64_t *read)
+{
+	return engine->ring && g4_ring_client_begin_read(engine->ring, cmd, read);
+}
+
+const uint8_t *g4_engine_await_read(struct g4_engine *engine, uint64_t read, int *status, uint32_t *bytes)
+{
+	return g4_ring_client_await_read(engine->ring, read, status, bytes);
+}
+
+void g4_engine_end_read(struct g4_engine *engine, uint64_t read, bool keep)
+{
+	g4_ring_client_end_read(engine->ring, read, keep);
+}
+
+bool g4_engine_begin_lookup(struct g4_engine *engine, const struct g4_cmd *cmd, uint64_t *lookup)
+{
+	return engine->ring && g4_ring_client_begin_lookup(engine->ring, cmd, lookup);
+}
+
+bool g4_engine_await_lookup(struct g4_engine *engine, uint64_t lookup, struct g4_cmd *cmd, struct g4_trail *trail)
+{
+	return g4_ring_client_await_lookup(engine->ring, lookup, cmd, trail);
+}
+
+void g4_engine_end_lookup(struct g4_engine *engine, uint64_t lookup)
+{
+	g4_ring_client_end_lookup(engine->ring, lookup);
 }
 
 static int run_session(void *context, struct g4_session *session, uint32_t number, struct g4_session_stage *stage)
@@ -409,12 +443,29 @@ static void *read_ahead(void *argument)
 	return NULL;
 }
 
+static void *touch_ahead(void *argument)
+{
+	struct g4_engine *engine = (struct g4_engine *)argument;
+	struct g4_cache *cache = &engine->fs->cache;
+	uint32_t touched = 0;
+
+	for (;;) {
+		const uint32_t seen = g4_load32_acq(&cache->coming);
+
+		if (g4_load32_acq(&engine->ahead_stop))
+			return NULL;
+		if (!g4_cache_touch(cache, &touched))
+			g4_wait(&cache->coming, seen);
+	}
+}
+
 /* Fewer threads than wanted, or none, make reading slower and nothing else. */
 static void start_ahead(struct g4_engine *engine)
 {
 	while (engine->ahead_count < AHEAD_THREADS &&
 	       g4_thread_start(&engine->ahead[engine->ahead_count], read_ahead, engine) == 0)
 		engine->ahead_count++;
+	engine->toucher_runs = g4_thread_start(&engine->toucher, touch_ahead, engine) == 0;
 }
 
 static void stop_ahead(struct g4_engine *engine)
@@ -422,8 +473,13 @@ static void stop_ahead(struct g4_engine *engine)
 	g4_store32_rel(&engine->ahead_stop, 1);
 	g4_add32(&engine->fs->ahead.posted, 1);
 	g4_wake(&engine->fs->ahead.posted);
+	g4_add32(&engine->fs->cache.coming, 1);
+	g4_wake(&engine->fs->cache.coming);
 	while (engine->ahead_count > 0)
 		pthread_join(engine->ahead[--engine->ahead_count], NULL);
+	if (engine->toucher_runs)
+		pthread_join(engine->toucher, NULL);
+	engine->toucher_runs = false;
 	g4_ahead_drop(engine->fs);
 }
 
@@ -649,13 +705,15 @@ static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options,
 static int mount_cuda(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
 		      size_t message_bytes)
 {
-	const struct g4_cuda_options cuda = {
+	struct g4_cuda_options cuda = {
 		.fs = fs_options_of(options), .commit_ms = commit_ms_of(options), .sms = options->sms};
 	struct g4_engine *engine = new_engine(message, message_bytes);
 	int rc;
 
 	if (!engine)
 		return -G4_E_NOMEM;
+	cuda.fs.tier_bytes =
+		options->tier_bytes; /* memory of the host that nobody else can use is taken where it is asked for */
 	rc = g4_cuda_mount(dev, &cuda, &engine->cuda, message, message_bytes);
 	if (rc < 0) {
 		free(engine);
@@ -701,9 +759,10 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 		rc = mount_cpu(dev, options, out, message, message_bytes);
 	if (rc < 0)
 		g4_dev_close(dev);
-	else if (options->tier_bytes > G4_NO_TIER && ((*out)->cuda || !g4_tier_is_used(&(*out)->fs->space.tier)))
+	else if (options->tier_bytes > G4_NO_TIER &&
+		 !((*out)->cuda ? (*out)->cuda->tier : g4_tier_is_used(&(*out)->fs->space.tier)))
 		g4_log(G4_LOG_INFO,
-		       "the cache has no second tier: that takes 1M or more, the CPU engine and a device that is not memory");
+		       "the cache has no second tier: that takes 1M or more, and a device that is not memory");
 	return rc;
 }
 

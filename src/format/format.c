@@ -215,8 +215,11 @@ G4_FN uint64_t g4_superblock_home(const struct g4_superblock *sb)
 
 G4_FN bool g4_superblock_is_newer(const struct g4_superblock *first, const struct g4_superblock *second)
 {
-	return second->header.generation > first->header.generation &&
-	       g4_bytes_equal(first->uuid, second->uuid, sizeof(first->uuid));
+	const bool newer =
+		second->header.generation > first->header.generation ||
+		(second->header.generation == first->header.generation && second->mount_count > first->mount_count);
+
+	return newer && g4_bytes_equal(first->uuid, second->uuid, sizeof(first->uuid));
 }
 
 /* Bit `bit` of the header is bit bit % 8 of its byte bit / 8. */

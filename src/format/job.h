@@ -8,7 +8,14 @@
 #define G4_JOBS 3u
 #define G4_FINDINGS 64u
 
-enum g4_job_kind { G4_JOB_NONE = 0, G4_JOB_SCRUB = 1, G4_JOB_REBUILD = 2, G4_JOB_REBALANCE = 3, G4_JOB_KINDS };
+enum g4_job_kind {
+	G4_JOB_NONE = 0,
+	G4_JOB_SCRUB = 1,
+	G4_JOB_REBUILD = 2,
+	G4_JOB_REBALANCE = 3,
+	G4_JOB_REMOVE = 4,
+	G4_JOB_KINDS
+};
 enum g4_job_state {
 	G4_JOB_RUNNING = 1,
 	G4_JOB_PAUSED = 2,

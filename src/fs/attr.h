@@ -28,7 +28,7 @@ G4_FN G4_INLINE void g4_fill_attr(const struct g4_inode_core *inode, struct g4_a
 	attr->uid = disk->uid;
 	attr->gid = disk->gid;
 	attr->flags = disk->flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME);
-	attr->reserved = 0;
+	attr->tells = disk->xattr == 0 ? G4_TELLS_NO_XATTR : 0;
 	attr->token = 0;
 }
 

@@ -18,6 +18,7 @@
 
 /* Times are signed nanoseconds since 1970-01-01 UTC, carried as uint64_t. */
 
+#define G4_TELLS_NO_XATTR 1u /* it has no extended attributes, access lists included; not set: it may have some */
 struct g4_attr {
 	uint64_t ino;
 	uint64_t size;
@@ -30,7 +31,7 @@ struct g4_attr {
 	uint32_t nlink;
 	uint32_t uid, gid;
 	uint32_t flags; /* G4_INODE_IMMUTABLE, APPEND, NODUMP, NOATIME */
-	uint32_t reserved;
+	uint32_t tells; /* G4_TELLS_* */
 	uint64_t token; /* over a ring: what the client shows when it names this inode (ring/ring.h); else 0 */
 };
 
@@ -100,6 +101,8 @@ struct g4_cache_use { /* since the mount; the classes are those of cache/cache.h
 	/* of the second tier, by device address: pages looked for there; that came beside others, and the reads that brought them */
 	uint64_t tier_bytes, tier_hits, tier_misses, tier_ahead, tier_ahead_reads;
 	uint64_t tier_dropped; /* pages of those that went because something was written there */
+	/* victims of the page cache: that came in, that were there still, that were not what the device has any more; hits of them */
+	uint64_t tier_down, tier_down_again, tier_down_old, tier_up;
 };
 
 struct g4_health {
@@ -248,6 +251,7 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_WRITE_NODEDUP 4u /* is not */
 #define G4_WRITE_TAKEN 1u /* a kernel took the data earlier: from its cache, also of a file that is immutable by now */
 #define G4_FSYNC_DATA 1u
+#define G4_READ_AHEAD 1u /* nobody has read this yet: the time of access stays */
 /* DISK: what about the disks of a set. */
 enum g4_disk_order {
 	G4_DISK_REBUILD = 1,   /* brings one up to date that missed writes, by a job */
@@ -258,7 +262,8 @@ enum g4_disk_order {
 	G4_DISK_ASSIGN = 6,    /* chunks of level `number`, of as many bytes as name says in decimal, 0 all; the same */
 	G4_DISK_ADD_SPARE = 7, /* a new one waits to take the place of one that fails */
 	G4_DISK_REMOVE_SPARE = 8, /* and does so no more */
-	G4_DISK_REBALANCE = 9	  /* what lies on all is spread over them, by a job */
+	G4_DISK_REBALANCE = 9,	  /* what lies on all is spread over them, by a job */
+	G4_DISK_REMOVE = 10	  /* what lies on one is moved to the others, by a job, and it is one of them no more */
 };
 #define G4_ACCESS_READ 4u /* access(2) */
 #define G4_ACCESS_WRITE 2u
@@ -288,79 +293,79 @@ enum g4_command_property {
 };
 
 /* The commands: X(context, NAME, number, what is true of it, "arguments", "results"). docs/commands.md is made of this table. */
-#define G4_COMMANDS(X, context)                                                                                                \
-	X(context, NOP, 0, 0, "", "")                                                                                          \
-	X(context, LOOKUP, 1, G4_LOOKS_UP, "node name cred", "attr")                                                           \
-	X(context, RESOLVE, 2, G4_LOOKS_UP, "node name=path flags=G4_RESOLVE_* cred",                                          \
-	  "attr; follows links, checks search permission on the way")                                                          \
-	X(context, GETATTR, 3, G4_TAKES_HANDLE | G4_GIVES_ATTR, "node | handle", "attr")                                       \
-	X(context, SETATTR, 4, G4_CHANGES | G4_TAKES_HANDLE | G4_ATTR_IN, "node | handle, mask=G4_SET_* attr cred",            \
-	  "attr")                                                                                                              \
-	X(context, READLINK, 5, G4_DATA_OUT, "node data length", "value=bytes")                                                \
-	X(context, MKNOD, 6, G4_CHANGES, "node name mode rdev cred", "attr; also regular files")                               \
-	X(context, MKDIR, 7, G4_CHANGES, "node name mode cred", "attr")                                                        \
-	X(context, SYMLINK, 8, G4_CHANGES, "node name name2=target cred", "attr")                                              \
-	X(context, LINK, 9, G4_CHANGES | G4_TWO_NODES, "node=inode node2=directory name2 cred", "attr")                        \
-	X(context, UNLINK, 10, G4_CHANGES, "node name cred", "value=its number, if it is held for FORGET")                     \
-	X(context, RMDIR, 11, G4_CHANGES, "node name cred", "value=its number, if it is held for FORGET")                      \
-	X(context, RENAME, 12, G4_CHANGES | G4_TWO_NODES, "node name node2 name2 flags=G4_RENAME_* cred",                      \
-	  "value=the number of what it replaced, if that is held for FORGET")                                                  \
-	X(context, CREATE, 13, G4_MAY_CHANGE | G4_MAKES_HANDLE, "node name mode flags=G4_OPEN_* cred",                         \
-	  "attr handle value=1 if created")                                                                                    \
-	X(context, TMPFILE, 14, G4_CHANGES | G4_MAKES_HANDLE, "node mode flags=G4_OPEN_* cred", "attr handle")                 \
-	X(context, OPEN, 15, G4_MAY_CHANGE | G4_MAKES_HANDLE, "node flags=G4_OPEN_* cred", "handle attr")                      \
-	X(context, RELEASE, 16, G4_NEEDS_HANDLE, "handle", "")                                                                 \
-	X(context, READ, 17, G4_NEEDS_HANDLE | G4_DATA_OUT | G4_DATA_IN_PLACE, "handle | node, offset length data",            \
-	  "value=bytes")                                                                                                       \
-	X(context, WRITE, 18, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_DATA_IN | G4_DATA_IN_PLACE,                                 \
-	  "handle | node, offset length data flags=G4_WRITE_* cred", "value=bytes; appending handles set offset")              \
-	X(context, FSYNC, 19, G4_NEEDS_HANDLE, "handle | node, flags=G4_FSYNC_DATA", "")                                       \
-	X(context, SYNCFS, 20, 0, "", "")                                                                                      \
-	X(context, FALLOCATE, 21, G4_CHANGES | G4_NEEDS_HANDLE, "handle | node, flags=G4_FALLOC_* offset length cred",         \
-	  "")                                                                                                                  \
-	X(context, SEEK, 22, G4_NEEDS_HANDLE, "handle | node, offset flags=G4_SEEK_*", "value=offset")                         \
-	X(context, COPY_RANGE, 23, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_TWO_HANDLES,                                           \
-	  "handle offset, handle2 offset2=target, length flags=G4_COPY_* cred", "value=bytes")                                 \
-	X(context, READDIR, 24, G4_DATA_OUT, "node cookie data length flags=G4_READDIR_PLUS",                                  \
-	  "value=bytes, 0 at the end")                                                                                         \
-	X(context, SETXATTR, 25, G4_CHANGES | G4_DATA_IN, "node name=full name, data length flags=G4_XATTR_* cred",            \
-	  "")                                                                                                                  \
-	X(context, GETXATTR, 26, G4_DATA_OUT, "node name data length cred", "value=bytes; length 0 asks for the size")         \
-	X(context, LISTXATTR, 27, G4_DATA_OUT, "node data length cred", "value=bytes; length 0 asks for the size")             \
-	X(context, REMOVEXATTR, 28, G4_CHANGES, "node name cred", "")                                                          \
-	X(context, STATFS, 29, G4_DATA_OUT, "data=struct g4_statfs length", "value=bytes")                                     \
-	X(context, ACCESS, 30, 0, "node flags=G4_ACCESS_* cred", "")                                                           \
-	X(context, FORGET, 31, G4_FOR_OWNER, "node",                                                                           \
-	  "a holder (the kernel) that kept an unlinked inode alive lets it go")                                                \
-	X(context, TRIM, 32, G4_CHANGES | G4_FOR_OWNER,                                                                        \
-	  "offset length=range of the space, least=smallest run, in bytes", "value=bytes discarded")                           \
-	X(context, MAP, 33, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_map_extent[] length",         \
-	  "value=bytes, 0 behind the last")                                                                                    \
-	X(context, RESIZE, 34, G4_CHANGES | G4_FOR_OWNER, "bytes",                                                             \
-	  "value=the largest possible size, where that is why it is refused")                                                  \
-	X(context, JOB_START, 35, G4_CHANGES | G4_FOR_OWNER, "node kind flags=G4_JOB_* rate", "value=number")                  \
-	X(context, JOB_SET, 36, G4_CHANGES | G4_FOR_OWNER, "number mask=one of enum g4_job_order, rate with LIMIT",            \
-	  "when it returns the job's step has ended, and that is durable")                                                     \
-	X(context, JOB_LIST, 37, G4_DATA_OUT, "data=struct g4_health length", "value=bytes")                                   \
-	X(context, PATH, 38, G4_DATA_OUT | G4_FOR_OWNER, "node node2=a directory that names it, data length",                  \
-	  "value=bytes; the path from the root")                                                                               \
-	X(context, SUMS, 39, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_page_sum[] length",          \
-	  "value=bytes, 0 behind the last")                                                                                    \
-	X(context, CLEAR, 40, G4_CHANGES, "node length=most names cookie=hash to begin at cred",                               \
-	  "value=names removed below the directory, 0: there is none")                                                         \
-	X(context, BATCH, 41, G4_MAY_CHANGE | G4_DATA_IN | G4_DATA_OUT,                                                        \
-	  "node data=struct g4_batch_entry[] ... length mask=entries flags=G4_BATCH_* cred",                                   \
-	  "value=bytes of entries and attributes, with their results in them")                                                 \
-	X(context, TALLY, 42, G4_DATA_OUT, "node data=struct g4_tally ... length cookie=position to begin at, 0 cred",         \
-	  "value=bytes: sums over names of a directory, and which to look into")                                               \
-	X(context, DEDUP, 43, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                                      \
-	  "mask=one of enum g4_dedup_order, cookie=group to begin at, data=struct g4_dedup_counts length",                     \
-	  "value=bytes")                                                                                                       \
-	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER | G4_SAYS_WHY,                                         \
-	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",          \
-	  "value=bytes of text: a name, or why it could not be done; with REBUILD, REPLACE and REBALANCE a job is there then") \
-	X(context, RESTRIPE, 45, G4_CHANGES | G4_NEEDS_HANDLE | G4_DATA_OUT,                                                   \
-	  "handle | node, offset data=struct g4_restriped length flags=G4_RESTRIPE_LOOK",                                      \
+#define G4_COMMANDS(X, context)                                                                                                        \
+	X(context, NOP, 0, 0, "", "")                                                                                                  \
+	X(context, LOOKUP, 1, G4_LOOKS_UP, "node name cred", "attr")                                                                   \
+	X(context, RESOLVE, 2, G4_LOOKS_UP, "node name=path flags=G4_RESOLVE_* cred",                                                  \
+	  "attr; follows links, checks search permission on the way")                                                                  \
+	X(context, GETATTR, 3, G4_TAKES_HANDLE | G4_GIVES_ATTR, "node | handle", "attr")                                               \
+	X(context, SETATTR, 4, G4_CHANGES | G4_TAKES_HANDLE | G4_ATTR_IN, "node | handle, mask=G4_SET_* attr cred",                    \
+	  "attr")                                                                                                                      \
+	X(context, READLINK, 5, G4_DATA_OUT, "node data length", "value=bytes")                                                        \
+	X(context, MKNOD, 6, G4_CHANGES, "node name mode rdev cred", "attr; also regular files")                                       \
+	X(context, MKDIR, 7, G4_CHANGES, "node name mode cred", "attr")                                                                \
+	X(context, SYMLINK, 8, G4_CHANGES, "node name name2=target cred", "attr")                                                      \
+	X(context, LINK, 9, G4_CHANGES | G4_TWO_NODES, "node=inode node2=directory name2 cred", "attr")                                \
+	X(context, UNLINK, 10, G4_CHANGES, "node name cred", "value=its number, if it is held for FORGET")                             \
+	X(context, RMDIR, 11, G4_CHANGES, "node name cred", "value=its number, if it is held for FORGET")                              \
+	X(context, RENAME, 12, G4_CHANGES | G4_TWO_NODES, "node name node2 name2 flags=G4_RENAME_* cred",                              \
+	  "value=the number of what it replaced, if that is held for FORGET")                                                          \
+	X(context, CREATE, 13, G4_MAY_CHANGE | G4_MAKES_HANDLE, "node name mode flags=G4_OPEN_* cred",                                 \
+	  "attr handle value=1 if created")                                                                                            \
+	X(context, TMPFILE, 14, G4_CHANGES | G4_MAKES_HANDLE, "node mode flags=G4_OPEN_* cred", "attr handle")                         \
+	X(context, OPEN, 15, G4_MAY_CHANGE | G4_MAKES_HANDLE, "node flags=G4_OPEN_* cred", "handle attr")                              \
+	X(context, RELEASE, 16, G4_NEEDS_HANDLE, "handle", "")                                                                         \
+	X(context, READ, 17, G4_NEEDS_HANDLE | G4_DATA_OUT | G4_DATA_IN_PLACE, "handle | node, offset length data",                    \
+	  "value=bytes")                                                                                                               \
+	X(context, WRITE, 18, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_DATA_IN | G4_DATA_IN_PLACE,                                         \
+	  "handle | node, offset length data flags=G4_WRITE_* cred", "value=bytes; appending handles set offset")                      \
+	X(context, FSYNC, 19, G4_NEEDS_HANDLE, "handle | node, flags=G4_FSYNC_DATA", "")                                               \
+	X(context, SYNCFS, 20, 0, "", "")                                                                                              \
+	X(context, FALLOCATE, 21, G4_CHANGES | G4_NEEDS_HANDLE, "handle | node, flags=G4_FALLOC_* offset length cred",                 \
+	  "")                                                                                                                          \
+	X(context, SEEK, 22, G4_NEEDS_HANDLE, "handle | node, offset flags=G4_SEEK_*", "value=offset")                                 \
+	X(context, COPY_RANGE, 23, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_TWO_HANDLES,                                                   \
+	  "handle offset, handle2 offset2=target, length flags=G4_COPY_* cred", "value=bytes")                                         \
+	X(context, READDIR, 24, G4_DATA_OUT, "node cookie data length flags=G4_READDIR_PLUS",                                          \
+	  "value=bytes, 0 at the end")                                                                                                 \
+	X(context, SETXATTR, 25, G4_CHANGES | G4_DATA_IN, "node name=full name, data length flags=G4_XATTR_* cred",                    \
+	  "")                                                                                                                          \
+	X(context, GETXATTR, 26, G4_DATA_OUT, "node name data length cred", "value=bytes; length 0 asks for the size")                 \
+	X(context, LISTXATTR, 27, G4_DATA_OUT, "node data length cred", "value=bytes; length 0 asks for the size")                     \
+	X(context, REMOVEXATTR, 28, G4_CHANGES, "node name cred", "")                                                                  \
+	X(context, STATFS, 29, G4_DATA_OUT, "data=struct g4_statfs length", "value=bytes")                                             \
+	X(context, ACCESS, 30, 0, "node flags=G4_ACCESS_* cred", "")                                                                   \
+	X(context, FORGET, 31, G4_FOR_OWNER, "node",                                                                                   \
+	  "a holder (the kernel) that kept an unlinked inode alive lets it go")                                                        \
+	X(context, TRIM, 32, G4_CHANGES | G4_FOR_OWNER,                                                                                \
+	  "offset length=range of the space, least=smallest run, in bytes", "value=bytes discarded")                                   \
+	X(context, MAP, 33, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_map_extent[] length",                 \
+	  "value=bytes, 0 behind the last")                                                                                            \
+	X(context, RESIZE, 34, G4_CHANGES | G4_FOR_OWNER, "bytes",                                                                     \
+	  "value=the largest possible size, where that is why it is refused")                                                          \
+	X(context, JOB_START, 35, G4_CHANGES | G4_FOR_OWNER, "node kind flags=G4_JOB_* rate", "value=number")                          \
+	X(context, JOB_SET, 36, G4_CHANGES | G4_FOR_OWNER, "number mask=one of enum g4_job_order, rate with LIMIT",                    \
+	  "when it returns the job's step has ended, and that is durable")                                                             \
+	X(context, JOB_LIST, 37, G4_DATA_OUT, "data=struct g4_health length", "value=bytes")                                           \
+	X(context, PATH, 38, G4_DATA_OUT | G4_FOR_OWNER, "node node2=a directory that names it, data length",                          \
+	  "value=bytes; the path from the root")                                                                                       \
+	X(context, SUMS, 39, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_page_sum[] length",                  \
+	  "value=bytes, 0 behind the last")                                                                                            \
+	X(context, CLEAR, 40, G4_CHANGES, "node length=most names cookie=hash to begin at cred",                                       \
+	  "value=names removed below the directory, 0: there is none")                                                                 \
+	X(context, BATCH, 41, G4_MAY_CHANGE | G4_DATA_IN | G4_DATA_OUT,                                                                \
+	  "node data=struct g4_batch_entry[] ... length mask=entries flags=G4_BATCH_* cred",                                           \
+	  "value=bytes of entries and attributes, with their results in them")                                                         \
+	X(context, TALLY, 42, G4_DATA_OUT, "node data=struct g4_tally ... length cookie=position to begin at, 0 cred",                 \
+	  "value=bytes: sums over names of a directory, and which to look into")                                                       \
+	X(context, DEDUP, 43, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                                              \
+	  "mask=one of enum g4_dedup_order, cookie=group to begin at, data=struct g4_dedup_counts length",                             \
+	  "value=bytes")                                                                                                               \
+	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER | G4_SAYS_WHY,                                                 \
+	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",                  \
+	  "value=bytes of text: a name, or why it could not be done; with REBUILD, REPLACE, REBALANCE and REMOVE a job is there then") \
+	X(context, RESTRIPE, 45, G4_CHANGES | G4_NEEDS_HANDLE | G4_DATA_OUT,                                                           \
+	  "handle | node, offset data=struct g4_restriped length flags=G4_RESTRIPE_LOOK",                                              \
 	  "value=bytes; pages from there on lie where the file's policy says, some of them")
 
 enum g4_command_op {

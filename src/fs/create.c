@@ -195,7 +195,8 @@ G4_FN static int enter_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	int logged = g4_inode_log(wg, fs, txn, parent);
 	rc = rc < 0 ? rc : logged;
 	if (rc == 0) {
-		const struct g4_lookup_name key = {parent->data_key, name->slot->hash, name->text, name->bytes};
+		const struct g4_lookup_name key =
+			g4_lookup_key_of(fs, parent, name->slot->hash, name->text, name->bytes);
 		g4_name_remember(fs, &key, index);
 	}
 	return rc;

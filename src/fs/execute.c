@@ -222,7 +222,7 @@ G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	const bool bypass = (g4_handle_flags(cmd->handle) & G4_OPEN_DIRECT) != 0;
 	if (rc == 0)
 		rc = g4_file_read(wg, fs, i, cmd->offset, cmd->data, cmd->length, bypass, &cmd->value);
-	if (rc == 0 && !(g4_handle_flags(cmd->handle) & G4_OPEN_NOATIME))
+	if (rc == 0 && !(cmd->flags & G4_READ_AHEAD) && !(g4_handle_flags(cmd->handle) & G4_OPEN_NOATIME))
 		g4_touch_read(fs, i);
 	g4_read_unlock(&inode->lock);
 	g4_icache_put(fs, i);
@@ -288,17 +288,18 @@ G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return -G4_E_ROFS;
 	if (g4_load32_acq(&fs->journal.aborted))
 		return -G4_E_ROFS;
-	rc = g4_dirty_pressure(fs, true) ? g4_writeback_all(wg, fs) : 0;
-	if (rc == 0)
-		rc = g4_icache_get_target(wg, fs, cmd, &i);
+	/* of the pages that can not be written those of this file are told by its own write-back, others' to who syncs them */
+	if (g4_dirty_pressure(fs, true))
+		(void)g4_writeback_all(wg, fs);
+	rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	rc = write_once(wg, fs, i, cmd);
 	if (rc == -G4_E_NOSPC) {
 		/* dirty pages hold more space than they will need: with none of them left the answer is exact */
-		rc = g4_writeback_all(wg, fs);
-		if (rc == 0)
-			rc = g4_commit(wg, fs, UINT64_MAX, false);
+		(void)g4_writeback_all(wg, fs);
+		rc = g4_commit(wg, fs, UINT64_MAX, false);
+		(void)g4_jobs_give_room(wg, fs); /* what a rebalancing has taken */
 		if (rc == 0)
 			rc = write_once(wg, fs, i, cmd);
 	}
@@ -530,6 +531,7 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_statfs *out = (struct g4_statfs *)cmd->data;
+	const uint64_t lent = g4_load64_acq(&fs->jobs.lent.pages);
 	uint64_t free_pages = g4_alloc_free_in(&fs->alloc, G4_LEVEL_OWN),
 		 pending = g4_load64_acq(&fs->alloc.pending_pages);
 	uint64_t reserved = g4_load64_acq(&fs->alloc.reserved), keep = g4_alloc_keep(&fs->alloc);
@@ -538,8 +540,8 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_INVAL;
 	memset(out, 0, sizeof(*out));
 	out->block_bytes = G4_PAGE_BYTES;
-	out->blocks = g4_load64_rlx(&fs->alloc.total_pages) - g4_alloc_free_in(&fs->alloc, G4_POOL_GONE);
-	out->blocks_free = free_pages + pending;
+	out->blocks = g4_load64_rlx(&fs->alloc.total_pages) - g4_alloc_free_in(&fs->alloc, G4_POOL_GONE) + lent;
+	out->blocks_free = free_pages + lent + pending;
 	reserved += keep;
 	out->blocks_available = out->blocks_free > reserved ? out->blocks_free - reserved : 0;
 	if (g4_sums_algorithm(fs, 0) != G4_CHECKSUM_NONE && out->blocks_available > 0) {

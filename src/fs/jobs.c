@@ -10,6 +10,7 @@
 #include "fs/jobs.h"
 
 #include "data/dedup.h"
+#include "fs/leave.h"
 #include "fs/rebalance.h"
 #include "fs/rebuild.h"
 #include "fs/resize.h"
@@ -18,6 +19,7 @@
 #include "inode/txn.h"
 
 #define ROOT_CREDITS 2u
+#define REST_NS UINT64_C(100000000) /* who found no room is done by then */
 
 G4_FN static int get_root(struct g4_wg *wg, struct g4_fs *fs, uint32_t *line, struct g4_root **root)
 {
@@ -178,6 +180,8 @@ G4_FN static int do_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_recor
 		return g4_rebuild_step(wg, fs, record);
 	case G4_JOB_REBALANCE:
 		return g4_rebalance_step(wg, fs, record);
+	case G4_JOB_REMOVE:
+		return g4_leave_step(wg, fs, record);
 	default:
 		return -G4_E_NOSYS;
 	}
@@ -220,6 +224,10 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 		give_back(jobs);
 		return 0;
 	}
+	if (!g4_rebalance_take_back(wg, fs)) { /* of a job that is over, perhaps */
+		give_back(jobs);
+		return G4_JOB_LOOK_NS;
+	}
 	if (g4_load32_acq(&jobs->look) != 0 && relieve(wg, fs)) {
 		give_back(jobs);
 		(void)g4_jobs_log(wg, fs); /* the set knows of it without */
@@ -237,7 +245,7 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 		give_back(jobs);
 		return wait;
 	}
-	const uint64_t before = record.bytes, was_done = record.done;
+	const uint64_t before = record.bytes, was_done = record.done, was_at = record.cursor[0];
 	int rc = do_step(wg, fs, &record);
 	const uint64_t now = g4_monotonic_ns();
 	g4_lock(&jobs->lock);
@@ -251,8 +259,9 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 	give_back(jobs);
 	if (due)
 		(void)g4_jobs_log(wg, fs); /* the journal tells its own errors */
-	/* one that copies and has moved nothing found somebody writing there */
-	const bool moved = record.bytes != before || record.done != was_done;
+	/* one that copies and has neither moved anything nor come further found somebody writing there */
+	const bool moved = record.bytes != before || record.done != was_done ||
+			   (record.kind == G4_JOB_REBALANCE && record.cursor[0] != was_at);
 	return record.kind != G4_JOB_SCRUB && rc == 0 && !moved ? G4_JOB_LOOK_NS : 0;
 }
 
@@ -273,11 +282,33 @@ G4_FN static void take_over(struct g4_jobs *jobs)
 	g4_sub32(&jobs->wanted, 1);
 }
 
+G4_FN bool g4_jobs_give_room(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_lent *lent = &fs->jobs.lent;
+	const uint64_t last = g4_load64_acq(&lent->last_ns), now = g4_monotonic_ns();
+
+	if (last == 0 || (g4_load64_acq(&lent->pages) == 0 && now > last + REST_NS))
+		return false;
+	take_over(&fs->jobs);
+	g4_store64_rel(&lent->rest_ns, g4_monotonic_ns() + REST_NS);
+	const bool back = g4_rebalance_take_back(wg, fs);
+	give_back(&fs->jobs);
+	return back;
+}
+
 G4_FN static int log_durably(struct g4_wg *wg, struct g4_fs *fs)
 {
 	int rc = g4_jobs_log(wg, fs);
 
 	return rc < 0 ? rc : g4_commit(wg, fs, UINT64_MAX, false);
+}
+
+/* Whether two jobs would get into each other's way: of one kind they do the same work, and what one moves away the other moves there. */
+G4_FN static bool are_rivals(uint32_t kind, uint32_t other)
+{
+	const bool moves = kind == G4_JOB_REBALANCE || kind == G4_JOB_REMOVE;
+
+	return kind == other || (moves && (other == G4_JOB_REBALANCE || other == G4_JOB_REMOVE));
 }
 
 /* Takes a place for a job of this kind; jobs->owner is the caller's. */
@@ -288,8 +319,8 @@ G4_FN static int make_place(struct g4_jobs *jobs, uint32_t kind, uint32_t *place
 	g4_lock(&jobs->lock);
 	*place = find_place(jobs);
 	for (uint32_t k = 0; k < G4_JOBS; k++)
-		if (goes_on(&jobs->records[k]) && jobs->records[k].kind == kind)
-			rc = -G4_E_BUSY; /* two of a kind would do the same work */
+		if (goes_on(&jobs->records[k]) && are_rivals(kind, jobs->records[k].kind))
+			rc = -G4_E_BUSY;
 	g4_unlock(&jobs->lock);
 	return *place == G4_JOBS ? -G4_E_BUSY : rc;
 }
@@ -360,10 +391,25 @@ G4_FN static void end_orphan(struct g4_wg *wg, struct g4_fs *fs)
 	}
 }
 
-/* The set says durably that a disk is being rebuilt before there is a record of it. Of a rebalancing there is nothing but the record. */
+G4_FN static uint32_t kind_of(uint32_t order)
+{
+	switch (order) {
+	case G4_DISK_REBALANCE:
+		return G4_JOB_REBALANCE;
+	case G4_DISK_REMOVE:
+		return G4_JOB_REMOVE;
+	case G4_DISK_REBUILD:
+	case G4_DISK_REPLACE:
+		return G4_JOB_REBUILD;
+	default:
+		return G4_JOB_NONE;
+	}
+}
+
+/* The set says durably that a disk is being rebuilt before there is a record of it. Of what is moved there is nothing but the record. */
 G4_FN static int start_by_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	const uint32_t kind = cmd->mask == G4_DISK_REBALANCE ? G4_JOB_REBALANCE : G4_JOB_REBUILD;
+	const uint32_t kind = kind_of(cmd->mask);
 	struct g4_jobs *jobs = &fs->jobs;
 	struct g4_job_record record;
 	uint32_t place;
@@ -376,6 +422,7 @@ G4_FN static int start_by_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	int rc = make_place(jobs, kind, &place);
 	if (rc == 0)
 		rc = kind == G4_JOB_REBALANCE ? g4_rebalance_order(wg, fs, cmd, &record) :
+		     kind == G4_JOB_REMOVE    ? g4_leave_order(wg, fs, cmd, &record) :
 						g4_rebuild_order(wg, fs, cmd, &record);
 	if (rc == 0)
 		put_record(fs, place, kind, &record, cmd);
@@ -447,7 +494,7 @@ G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	/* a job that nobody serves would have wiped its disk already */
 	if (cmd->mask != G4_DISK_NAME && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
 		return -G4_E_ROFS;
-	if (cmd->mask == G4_DISK_REBUILD || cmd->mask == G4_DISK_REPLACE || cmd->mask == G4_DISK_REBALANCE)
+	if (kind_of(cmd->mask) != G4_JOB_NONE)
 		return start_by_disk(wg, fs, cmd);
 	if ((cmd->mask == G4_DISK_ADD || cmd->mask == G4_DISK_ASSIGN) && !cmd->flags)
 		return add_disk(wg, fs, cmd);
@@ -539,6 +586,10 @@ G4_FN static void tell_tier(const struct g4_tier *tier, struct g4_cache_use *use
 	use->tier_ahead = g4_load64_rlx(&tier->counts.ahead);
 	use->tier_ahead_reads = g4_load64_rlx(&tier->counts.ahead_reads);
 	use->tier_dropped = g4_load64_rlx(&tier->counts.dropped);
+	use->tier_down = g4_load64_rlx(&tier->counts.down);
+	use->tier_down_again = g4_load64_rlx(&tier->counts.down_again);
+	use->tier_down_old = g4_load64_rlx(&tier->counts.down_old);
+	use->tier_up = g4_load64_rlx(&tier->counts.up);
 }
 
 G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
@@ -566,7 +617,8 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	for (uint32_t d = 0; d < health->disk_count; d++)
 		health->disk_damaged[d] = g4_load64_rlx(&fs->space.damaged[d]);
 	for (uint32_t level = 0; level < G4_LEVELS; level++) { /* what is reserved will be used */
-		const uint64_t pages = g4_alloc_free_in(&fs->alloc, level);
+		const uint64_t lent = level == G4_LEVEL_OWN ? g4_load64_acq(&jobs->lent.pages) : 0;
+		const uint64_t pages = g4_alloc_free_in(&fs->alloc, level) + lent;
 		const uint64_t reserved =
 			g4_load64_acq(level == G4_LEVEL_OWN ? &fs->alloc.reserved : &fs->alloc.pool_reserved[level]);
 		health->level_free[level] = pages > reserved ? pages - reserved : 0;

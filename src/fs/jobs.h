@@ -24,6 +24,11 @@ G4_FN G4_INLINE uint32_t g4_fs_state(const struct g4_fs *fs)
  */
 G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle);
 /*
+ * Leader, in no operation, for a command that found no room: free space that a rebalancing has taken is given back, and for a moment it takes
+ * no more. False: it had none, or can not give it back yet.
+ */
+G4_FN bool g4_jobs_give_room(struct g4_wg *wg, struct g4_fs *fs);
+/*
  * For who commits in the background, when that is done: a disk that has failed was met by then, and the next g4_jobs_serve() lets a
  * spare take its place.
  */

@@ -30,9 +30,7 @@ G4_FN int g4_levels_apply(struct g4_wg *wg, struct g4_fs *fs, uint64_t from)
 		if (order.all == G4_POOL_GONE)
 			first = g4_align_down(first, G4_REGION_PAGES * G4_PAGE_BYTES);
 		rc = g4_alloc_set_pool(wg, &fs->alloc, first / G4_PAGE_BYTES, order.bytes / G4_PAGE_BYTES,
-				       (uint32_t)order.all);
-		if (fs->flags & G4_FS_READ_ONLY)
-			rc = 0; /* nobody takes a page of it: what is free is told wrong, and all the rest can be read */
+				       (uint32_t)order.all, from == 0);
 	}
 	return rc;
 }

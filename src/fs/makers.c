@@ -123,7 +123,7 @@ G4_FN static void count_new(struct g4_fs *fs, struct g4_txn *txn, struct g4_inod
 			    const struct g4_named *name, uint32_t index, uint64_t now)
 {
 	const struct g4_inode_core *inode = g4_icache_at(fs, index);
-	const struct g4_lookup_name key = {dir->data_key, name->slot->hash, name->text, name->bytes};
+	const struct g4_lookup_name key = g4_lookup_key_of(fs, dir, name->slot->hash, name->text, name->bytes);
 	const struct g4_lookup_value value = {inode->ino, index};
 	struct g4_lookup_entry *entry = g4_lookup_claim(&fs->lookup, &key);
 	const bool shown = g4_shared_change_begin(fs, dir);

@@ -2,13 +2,20 @@
 /*
  * Mounting. Memory is taken once, here: one mapping for everything the engine needs. The superblock is written outside
  * the journal, one copy after the other with a flush between, so that one of them is always whole.
+ *
+ * What a mount behind a clean unmount waits for, one after the other: both superblocks; the journal's header; the page at the log's head; the header written; the
+ * root block, the first slab, its map and the descriptors together; the second superblock written through; the first one. Nothing
+ * is committed before both say that it is mounted, so that a crash in between finds what the unmount left. Behind a crash the journal is replayed
+ * before anything else is read, and its header written (journal/replay_host.c).
  */
 #include "fs/mount_host.h"
 
 #include "fs/levels.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "base/log_host.h"
 #include "base/memory_host.h"
@@ -44,6 +51,19 @@ static int read_copy(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, str
 	return rc == 0 ? check_copy(copy, address, g4_dev_props(dev)->size_bytes) : rc;
 }
 
+/* Both, side by side, the second one where it is if the file system fills its device. */
+static int read_both(struct g4_wg *wg, struct g4_dev *dev, uint64_t second, struct g4_superblock *copies,
+		     int *second_rc)
+{
+	const uint64_t device_bytes = g4_dev_props(dev)->size_bytes;
+	int rc = g4_dev_read_two(wg, dev, G4_SUPERBLOCK_ADDRESS, &copies[0], second, &copies[1], sizeof(copies[0]),
+				 second_rc);
+
+	if (*second_rc == 0)
+		*second_rc = check_copy(&copies[1], second, device_bytes);
+	return rc == 0 ? check_copy(&copies[0], G4_SUPERBLOCK_ADDRESS, device_bytes) : rc;
+}
+
 /* The second copy is for a first one that is gone or damaged, not for one that we do not understand. */
 static bool is_lost(int rc)
 {
@@ -53,15 +73,15 @@ static bool is_lost(int rc)
 /* copies: room for both. The newer one counts: the other may be what a drive has kept from before. */
 static int read_copies(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *copies, bool *second)
 {
-	uint64_t end = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
-	const int rc = read_copy(wg, dev, G4_SUPERBLOCK_ADDRESS, &copies[0]);
+	const uint64_t end = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
+	int second_rc;
+	const int rc = read_both(wg, dev, end - G4_PAGE_BYTES, copies, &second_rc);
 
 	if (rc < 0 && !is_lost(rc))
 		return rc;
-	if (rc == 0)
-		end = copies[0].size_bytes;
-	*second = read_copy(wg, dev, end - G4_PAGE_BYTES, &copies[1]) == 0 &&
-		  (rc < 0 || g4_superblock_is_newer(&copies[0], &copies[1]));
+	if (rc == 0 && copies[0].size_bytes != end)
+		second_rc = read_copy(wg, dev, copies[0].size_bytes - G4_PAGE_BYTES, &copies[1]);
+	*second = second_rc == 0 && (rc < 0 || g4_superblock_is_newer(&copies[0], &copies[1]));
 	return *second ? 0 : rc;
 }
 
@@ -116,10 +136,11 @@ struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
 	uint64_t lines, frames, frame_numbers, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc,
-		scrub, bounce, dedup, tier;
+		scrub, bounce, dedup, tier, tier_frames, origins;
 	uint64_t dedup_bytes; /* that the table of contents may take */
 	uint64_t tier_bytes;  /* of pages by device address */
-	bool bounces;	      /* there are bounce buffers */
+	bool victims;	      /* that the page cache gives up: among them */
+	uint32_t bounces;     /* bounce buffers */
 	uint64_t total;
 };
 
@@ -143,6 +164,17 @@ static uint64_t dedup_bytes(const struct g4_superblock *sb, const struct g4_fs_o
 	if (options->frames_fixed && (sb->features_incompat & needs) != needs)
 		return 0;
 	return options->dedup_bytes ? options->dedup_bytes : g4_max64(options->cache_bytes / 16, G4_MIB);
+}
+
+#define BOUNCE_BYTES (G4_BOUNCE_PAGES * G4_PAGE_BYTES)
+
+/* Where hundreds of workgroups write: an eighth of the cache at most. */
+static uint32_t bounce_buffers(const struct g4_fs_options *options)
+{
+	const uint64_t room = g4_align_down(options->cache_bytes / 8 / BOUNCE_BYTES, 32);
+
+	return options->frames_fixed ? (uint32_t)g4_max64(G4_BOUNCE_BUFFERS, g4_min64(room, G4_BOUNCE_BUFFERS_MOST)) :
+				       G4_BOUNCE_BUFFERS;
 }
 
 static void plan_memory(const struct g4_layout *layout, const struct g4_fs_options *options, bool bounces,
@@ -173,11 +205,16 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->alloc = lay_out(&plan->total, g4_alloc_memory(plan->most_groups));
 	plan->dedup = lay_out(&plan->total, g4_ddt_memory(plan->dedup_bytes));
 	plan->scrub = lay_out(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
-	plan->tier_bytes = bounces && !options->frames_fixed ? options->tier_bytes : 0;
+	plan->tier_bytes = bounces ? options->tier_bytes : 0;
 	plan->tier = lay_out(&plan->total, g4_tier_memory(plan->tier_bytes));
+	plan->tier_frames = lay_out(&plan->total, options->tier_frames ? 0 : g4_tier_frames(plan->tier_bytes));
+	/* pages of a larger cache would go out of a smaller tier before they are asked for again, and take neighbours with them */
+	plan->victims = g4_tier_memory(plan->tier_bytes) > 0 &&
+			(options->tier_frames || plan->tier_bytes >= plan->line_count * G4_PAGE_BYTES);
+	plan->origins = lay_out(&plan->total, plan->victims ? plan->line_count * sizeof(struct g4_origin) : 0);
 	/* also for what is looked for before it is stored, wherever that is (data/bounce_stage.c) */
-	plan->bounces = bounces || plan->dedup_bytes > 0;
-	plan->bounce = lay_out(&plan->total, plan->bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
+	plan->bounces = bounces || plan->dedup_bytes > 0 ? bounce_buffers(options) : 0;
+	plan->bounce = lay_out(&plan->total, (uint64_t)plan->bounces * BOUNCE_BYTES);
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -213,8 +250,11 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 			   struct plan *plan)
 {
 	struct g4_layout layout;
+	uint64_t secret[4];
 	uint8_t *memory;
 
+	if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
+		return NULL;
 	g4_layout_of(sb, &layout);
 	const bool bounces = !g4_dev_props(dev)->mapped;
 	plan->dedup_bytes = dedup_bytes(sb, options);
@@ -228,12 +268,18 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->super = *sb;
 	fs->flags = options->flags | (options->no_replay ? G4_FS_READ_ONLY : 0);
 	memcpy(fs->hash_key, sb->hash_key, sizeof(fs->hash_key));
+	memcpy(fs->name_secret, secret, sizeof(fs->name_secret));
 	g4_space_init(&fs->space, dev);
-	g4_tier_init(&fs->space.tier, memory + plan->tier, plan->tier_bytes);
+	g4_tier_init(&fs->space.tier, memory + plan->tier,
+		     options->tier_frames ? options->tier_frames : memory + plan->tier_frames, plan->tier_bytes);
+	fs->space.tier.frames_apart = options->tier_frames != NULL;
+	fs->space.tier.victims = plan->victims;
 	g4_cache_init(&fs->cache, (struct g4_line *)(memory + plan->lines), memory + plan->frames,
 		      options->frames_fixed ? NULL : (uint32_t *)(memory + plan->frame_numbers),
 		      (struct g4_cache_set *)(memory + plan->sets), (struct g4_note *)(memory + plan->notes),
 		      plan->line_count);
+	if (plan->victims)
+		g4_cache_set_tier(&fs->cache, &fs->space.tier, (struct g4_origin *)(memory + plan->origins));
 	if (fs->cache.frame_numbers)
 		g4_memory_small_pages(memory + plan->frames + (uint64_t)fs->cache.alone_first * G4_PAGE_BYTES,
 				      (uint64_t)(plan->line_count - fs->cache.alone_first) * G4_PAGE_BYTES);
@@ -247,6 +293,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	g4_ddt_init(&fs->ddt, memory + plan->dedup, plan->dedup_bytes);
 	fs->jobs.scrub.pages = memory + plan->scrub;
 	fs->bounce.memory = plan->bounces ? memory + plan->bounce : NULL;
+	fs->bounce.count = plan->bounces;
 	fs->jobs.scrub.dir = fs->jobs.scrub.file = G4_NO_INODE;
 	fs->scratch_bytes = scratch_for(fs);
 	return fs;
@@ -332,6 +379,16 @@ static int find_root(struct g4_wg *wg, struct g4_fs *fs, uint64_t *orphan)
 	return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 }
 
+static void tell_of_left(uint32_t count)
+{
+	if (count > 0)
+		g4_log(G4_LOG_WARN,
+		       "space of removed files (%" PRIu32
+		       ") stays in use: the device does not give what leads to it; a mount that can read that frees it, or "
+		       "fsck.gpu4fs",
+		       count);
+}
+
 /* Removed, or a file that shrinks: of a directory or of contents in the inode a truncation would free what is in use. */
 static bool may_be_orphan(const struct g4_inode *inode)
 {
@@ -342,24 +399,29 @@ static bool may_be_orphan(const struct g4_inode *inode)
 
 /*
  * Deletes, or finishes cutting and moving, what is on the orphan list, one after the other, so that any number of them needs one
- * in-core inode. In memory each is the whole list; a list that leads back to itself ends at an inode that is gone.
+ * in-core inode. In memory the list is each of them behind those that could not go; one that leads back to itself ends at an inode that is gone,
+ * or that is on the list in memory already.
  */
 static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 {
+	uint32_t last = G4_NO_INODE, left = 0; /* of those that could not go */
 	int rc = 0;
 
 	while (ino && rc == 0) {
 		uint32_t i;
+
 		rc = g4_icache_get(wg, fs, ino, &i);
 		if (rc < 0)
 			return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 		struct g4_inode_core *inode = g4_icache_at(fs, i);
 		ino = inode->disk.orphan_next;
-		if (!may_be_orphan(&inode->disk)) {
+		if (!may_be_orphan(&inode->disk) || i == last || inode->orphan_prev != G4_NO_INODE ||
+		    inode->orphan_next != G4_NO_INODE) {
 			g4_icache_put(fs, i);
 			return -G4_E_CORRUPT_INODE;
 		}
-		fs->orphan_head = i;
+		inode->orphan_prev = last;
+		*(last == G4_NO_INODE ? &fs->orphan_head : &g4_icache_at(fs, last)->orphan_next) = i;
 		g4_icache_ref(fs, i); /* the list's */
 		if (inode->disk.nlink == 0) {
 			rc = g4_inode_delete(wg, fs, i);
@@ -371,9 +433,33 @@ static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 				rc = g4_file_cut(wg, fs, i);
 			g4_write_unlock(&inode->lock);
 		}
+		if (rc == 0 && (inode->disk.flags & G4_INODE_ORPHAN) && !inode->dead) {
+			last = i;
+			left++;
+		}
 		g4_icache_put(fs, i);
 	}
+	tell_of_left(left);
 	return rc;
+}
+
+/*
+ * What the rest of a mount asks for and the layout tells: descriptors, the root block, the first slab, where mkfs has put the root directory, and
+ * the map that says whether it is in use. Without this each would wait for the one before it.
+ */
+static void read_together(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const struct g4_layout *layout = &fs->meta.layout;
+	struct g4_meta_wanted wanted[G4_META_TOGETHER] = {
+		{g4_layout_root(layout), G4_BLOCK_ROOT},
+		{g4_layout_data(layout), G4_BLOCK_SLAB},
+		{g4_layout_map_page(layout, 0), G4_BLOCK_ALLOC},
+	};
+	uint32_t count = 3;
+
+	for (uint64_t first = 0; first < layout->group_count && count < G4_META_TOGETHER; first += G4_GROUPS_PER_PAGE)
+		wanted[count++] = (struct g4_meta_wanted){g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS};
+	g4_meta_read_together(wg, &fs->meta, wanted, count);
 }
 
 static int mark_mounted(struct g4_wg *wg, struct g4_fs *fs)
@@ -389,6 +475,8 @@ static int mark_mounted(struct g4_wg *wg, struct g4_fs *fs)
 	return write_superblock(wg, fs);
 }
 
+static const char finishing_deletions[] = "finishing deletions";
+
 static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, enum recovery how, const char **what)
 {
 	bool read_only = fs->flags & G4_FS_READ_ONLY;
@@ -397,6 +485,8 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 
 	*what = "replaying the journal";
 	rc = replay(wg, fs, plan, how);
+	if (rc == 0)
+		read_together(wg, fs);
 	if (rc == 0 && how != NO_REPLAY)
 		rc = finish_resize(wg, fs, how == REPLAY);
 	if (rc == 0) {
@@ -418,7 +508,7 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 		rc = mark_mounted(wg, fs);
 	}
 	if (rc == 0 && !read_only) {
-		*what = "finishing deletions";
+		*what = finishing_deletions;
 		rc = finish_orphans(wg, fs, orphan);
 		if (rc < 0 && g4_load32_acq(&fs->journal.aborted))
 			rc = -(int)g4_load32_acq(&fs->journal.aborted); /* what stopped it */
@@ -479,6 +569,13 @@ static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_o
 		       what);
 		return 0;
 	}
+	/* a file that was being cut, or moved, and can not be: nobody may make it longer */
+	if (rc == -G4_E_IO && what == finishing_deletions && how == REPLAY &&
+	    try_mount(wg, dev, &sb, second, flags | G4_FS_READ_ONLY, options, REPLAY_IN_MEMORY, out, &ignored) == 0) {
+		g4_log(G4_LOG_WARN,
+		       "mounted read-only: the device does not give what is needed for %s; run fsck.gpu4fs", what);
+		return 0;
+	}
 	if (rc < 0 && rc != -G4_E_AGAIN)
 		snprintf(message, message_bytes, "cannot mount: %s: %s", what, g4_strerror(rc));
 	return rc;
@@ -496,17 +593,20 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
 /* Nobody uses the file system any more: removed files that were open or held go now. */
 static int delete_orphans(struct g4_wg *wg, struct g4_fs *fs)
 {
+	uint32_t left = 0;
 	int rc = 0;
 
-	while (rc == 0 && fs->orphan_head != G4_NO_INODE) {
-		uint32_t i = fs->orphan_head;
+	for (uint32_t i = fs->orphan_head, next; rc == 0 && i != G4_NO_INODE; i = next) {
 		struct g4_inode_core *inode = g4_icache_at(fs, i);
+		next = inode->orphan_next;
 		g4_icache_ref(fs, i);
 		inode->opens = 0;
 		inode->held = false;
 		rc = inode->disk.nlink == 0 ? g4_inode_delete(wg, fs, i) : -G4_E_CORRUPT_INODE;
+		left += rc == 0 && !inode->dead;
 		g4_icache_put(fs, i);
 	}
+	tell_of_left(left);
 	return rc;
 }
 

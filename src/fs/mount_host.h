@@ -8,9 +8,11 @@
 struct g4_fs_options {
 	uint32_t flags; /* G4_FS_* */
 	uint64_t cache_bytes;
-	uint64_t tier_bytes;  /* of pages by device address (space/tier.h); 0, memory as device, frames_fixed: none */
-	uint64_t dedup_bytes; /* of the table of contents; 0: a sixteenth of the cache, at least 1 MiB */
-	uint32_t most_inodes; /* inodes in memory, where the cache is large enough; 0: 32 768 */
+	uint64_t tier_bytes; /* of pages by device address (space/tier.h); 0, memory as device: none */
+	/* where they are, g4_tier_frames() bytes that stay the caller's; NULL: with the rest. What the page cache gives up goes there, too */
+	void *tier_frames;
+	uint64_t dedup_bytes;	  /* of the table of contents; 0: a sixteenth of the cache, at least 1 MiB */
+	uint32_t most_inodes;	  /* inodes in memory, where the cache is large enough; 0: 32 768 */
 	uint32_t most_txn_blocks; /* metadata blocks of a transaction, where log and cache are; 0: G4_TXN_MAX_BLOCKS */
 	bool frames_fixed;	  /* pages of the cache are not laid out in the order of their first use */
 	bool may_grow;		  /* memory for as many groups as the tables have room for */

@@ -99,7 +99,7 @@ G4_FN int g4_name_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 		if (rc == 0)
 			rc = get_named(wg, fs, slot, index);
 		if (rc == 0 && remember) { /* while the leaf is locked, so that nobody has taken the name away */
-			const struct g4_lookup_name key = {inode->data_key, slot->hash, name, bytes};
+			const struct g4_lookup_name key = g4_lookup_key_of(fs, inode, slot->hash, name, bytes);
 			g4_name_remember(fs, &key, *index);
 		}
 		g4_dir_let_go(slot);
@@ -184,17 +184,25 @@ G4_FN int g4_name_attr(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core 
 	return 0;
 }
 
+G4_FN struct g4_lookup_name g4_lookup_key_of(const struct g4_fs *fs, const struct g4_inode_core *dir, uint32_t hash,
+					     const char *name, uint32_t bytes)
+{
+	struct g4_lookup_name key = {dir->data_key, hash, name, bytes, {0, 0}};
+
+	g4_lookup_print(&key, fs->name_secret);
+	return key;
+}
+
 G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_inode_core *dir, const char *name,
 					  uint32_t bytes)
 {
-	struct g4_lookup_name key = {dir->data_key, g4_dir_hash(fs->hash_key, name, bytes), name, bytes};
-	return key;
+	return g4_lookup_key_of(fs, dir, g4_dir_hash(fs->hash_key, name, bytes), name, bytes);
 }
 
 G4_FN void g4_name_forget(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_dir_slot *slot,
 			  const char *name, uint32_t bytes)
 {
-	const struct g4_lookup_name key = {inode->data_key, slot->hash, name, bytes};
+	const struct g4_lookup_name key = g4_lookup_key_of(fs, inode, slot->hash, name, bytes);
 
 	g4_lookup_forget(&fs->lookup, &key);
 }
@@ -209,7 +217,7 @@ G4_FN void g4_name_remember(struct g4_fs *fs, const struct g4_lookup_name *key, 
 G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_inode_core *dir, const char *name, uint64_t bytes,
 			  struct g4_lookup_value *value, struct g4_lookup_seen *seen)
 {
-	if (bytes > G4_LOOKUP_NAME_BYTES)
+	if (bytes > G4_NAME_MAX)
 		return false;
 	struct g4_lookup_name key = g4_lookup_key(fs, dir, name, (uint32_t)bytes);
 	return g4_lookup_look(&fs->lookup, &key, value, seen);

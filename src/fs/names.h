@@ -166,7 +166,10 @@ G4_FN G4_INLINE int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 {
 	return g4_check_dir(wg, fs, dir, cred, G4_ACCESS_EXEC);
 }
-/* What the lookup cache knows a name in a directory by. Per-lane. */
+/* What the lookup cache knows a name in a directory by, with its hash as the directory has it. Per-lane. */
+G4_FN struct g4_lookup_name g4_lookup_key_of(const struct g4_fs *fs, const struct g4_inode_core *dir, uint32_t hash,
+					     const char *name, uint32_t bytes);
+/* The same of one whose hash is not known. */
 G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_inode_core *dir, const char *name,
 					  uint32_t bytes);
 /*

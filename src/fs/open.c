@@ -35,6 +35,8 @@ G4_FN int g4_open_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, stru
 		rc = -G4_E_NXIO; /* devices, pipes and sockets belong to the kernel */
 	if (rc == 0)
 		rc = g4_permission(wg, fs, inode, cmd->cred, want);
+	if (rc == 0 && (cmd->flags & G4_OPEN_NOATIME) && type == G4_S_IFREG && !g4_is_owner(inode, cmd->cred))
+		rc = -G4_E_PERM;
 	if (rc == 0 && (want & G4_ACCESS_WRITE) && (fs->flags & G4_FS_READ_ONLY))
 		rc = -G4_E_ROFS;
 	if (rc == 0 && (want & G4_ACCESS_WRITE) && (inode->disk.flags & G4_INODE_IMMUTABLE))

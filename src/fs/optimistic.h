@@ -220,7 +220,7 @@ G4_FN G4_INLINE bool g4_optimistic_next(const struct g4_optimistic_lookup *walk,
 /* Together: the words of a part's name, and its hash, as g4_dir_hash() makes it. */
 G4_FN G4_INLINE void g4_optimistic_hash(const struct g4_optimistic_lookup *walk, struct g4_optimistic_part *part)
 {
-	const struct g4_lookup_name name = {0, 0, walk->cmd->name + part->at, part->bytes};
+	const struct g4_lookup_name name = {0, 0, walk->cmd->name + part->at, part->bytes, {0, 0}};
 	struct g4_sip sip = g4_sip_begin(walk->memory->hash_key);
 	uint64_t last = (uint64_t)name.bytes << 56;
 
@@ -435,7 +435,7 @@ G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *wa
 			asked = g4_load64_rlx(&inode->data_key);
 		walk->key = g4_broadcast(walk->wg, asked, 0);
 	}
-	const struct g4_lookup_name name = {walk->key, part->hash, NULL, part->bytes};
+	const struct g4_lookup_name name = {walk->key, part->hash, NULL, part->bytes, {0, 0}};
 	const struct g4_lookup_entry *first = g4_lookup_slot(&memory->lookup, &name, 0);
 	const struct g4_lookup_entry *second = g4_lookup_slot(&memory->lookup, &name, 1);
 	const struct g4_lookup_entry *entry = first < second ? first : second;

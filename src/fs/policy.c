@@ -126,7 +126,7 @@ G4_FN static bool has_level(const struct g4_fs *fs, uint32_t value)
 	if (pool == G4_LEVEL_OWN)
 		return true;
 	for (uint64_t region = 0; region < g4_load64_acq(&fs->alloc.region_count); region++)
-		if (fs->alloc.region_pool[region] == pool)
+		if (g4_alloc_region_pool(&fs->alloc, region) == pool)
 			return true;
 	return false;
 }

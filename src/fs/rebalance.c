@@ -3,10 +3,25 @@
  * Rebalancing while users work: see rebalance.h. A step is the set's and outside of any transaction. No address changes, so nothing that a
  * user could see does; a crash costs what the last step did at most, and the next one is chosen by what lies where then.
  *
+ * In each step free space is lent to the set: regions that nobody can claim meanwhile, whose places are room for what is moved, and that have
+ * others when they are given back (space/set_lend_host.c). No page on the disk says so.
+ *
  * What is in use is asked of the allocator's view in memory: a page is in it from its claim, which comes before any write, until the
  * transaction that frees it is durable. The look comes after the set has begun to notice who writes there.
  */
 #include "fs/rebalance.h"
+
+#include "alloc/retire.h"
+
+#define LEND_PARTS 64u		  /* of the address space: as much is lent at a time */
+#define LEND_LEAST UINT64_C(16)	  /* regions */
+#define LEND_MOST UINT64_C(32768) /* they are looked at in each step */
+#define LEND_SHARE 4u		  /* and no more of what is free than one of so many parts */
+
+enum {
+	AT,
+	TOP
+}; /* of the record's cursor: 1 + the region up to which free space is lent next, 0: it was not begun; and where that began */
 
 #define COPY_PAGES ((UINT64_C(16) * G4_CHUNK_PLACES << 20) / G4_PAGE_BYTES) /* more is not copied in a step */
 
@@ -16,8 +31,8 @@ G4_FN static int ask(struct g4_wg *wg, struct g4_fs *fs, uint32_t op, struct g4_
 	return g4_space_order(wg, &fs->space, order);
 }
 
-/* Of `most` pages from there on: some are moved, and order->done tells how much. */
-G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most, struct g4_dev_order *order)
+G4_FN int g4_rebalance_move(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most,
+			    struct g4_dev_order *order)
 {
 	const uint64_t idle = g4_alloc_count(wg, &fs->alloc, page, most, false);
 
@@ -36,7 +51,149 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_
 	return ask(wg, fs, G4_ORDER_SPREAD_MOVE, order);
 }
 
-G4_FN int g4_rebalance_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+/* ------------------------------------------------------------------ free space that is lent */
+
+G4_FN bool g4_rebalance_take_back(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_lent *lent = &fs->jobs.lent;
+	struct g4_dev_order order;
+
+	if (lent->count == 0)
+		return true;
+	memset(&order, 0, sizeof(order));
+	if (ask(wg, fs, G4_ORDER_SPREAD_BACK, &order) < 0 || order.bytes == 0)
+		return false;
+	for (uint32_t k = 0; k < lent->count; k++)
+		for (uint64_t r = 0; r < lent->runs[k].regions; r++) {
+			g4_alloc_take_back(&fs->alloc, lent->runs[k].first + r, G4_LEVEL_OWN);
+			g4_sub64(&lent->pages, G4_REGION_PAGES);
+		}
+	lent->count = 0;
+	g4_store64_rel(&lent->last_ns, g4_monotonic_ns());
+	return true;
+}
+
+/* How many regions may be lent at a time, of those that there are. */
+G4_FN static uint64_t most_regions(struct g4_alloc *alloc, uint64_t regions)
+{
+	const uint64_t free_pages = g4_alloc_free_in(alloc, G4_LEVEL_OWN), reserved = g4_load64_acq(&alloc->reserved);
+	const uint64_t idle = free_pages > reserved ? (free_pages - reserved) / LEND_SHARE / G4_REGION_PAGES : 0;
+
+	return g4_max64(g4_min64(idle, g4_min64(g4_max64(regions / LEND_PARTS, LEND_LEAST), LEND_MOST)), 1);
+}
+
+/* The last free regions before `end` can not be claimed from now on, a few runs of them. */
+G4_FN static void take_free(struct g4_wg *wg, struct g4_fs *fs, uint64_t end)
+{
+	struct g4_lent *lent = &fs->jobs.lent;
+	struct g4_alloc *alloc = &fs->alloc;
+	const uint64_t most = most_regions(alloc, g4_load64_acq(&alloc->region_count));
+	uint64_t taken = 0;
+	uint32_t pool;
+
+	g4_store64_rel(&lent->last_ns, g4_monotonic_ns());
+	for (uint64_t r = end; r > 0 && taken < most; r--) {
+		if (g4_alloc_region_pool(alloc, r - 1) != G4_LEVEL_OWN || !g4_alloc_is_empty(wg, alloc, r - 1))
+			continue;
+		const bool goes_on = lent->count > 0 && lent->runs[lent->count - 1].first == r;
+		if (!goes_on && lent->count == G4_LEND_MOST)
+			return;
+		if (!g4_alloc_retire(wg, alloc, r - 1, &pool))
+			continue;
+		if (!goes_on)
+			lent->runs[lent->count++].regions = 0;
+		lent->runs[lent->count - 1].first = r - 1;
+		lent->runs[lent->count - 1].regions++;
+		g4_add64(&lent->pages, G4_REGION_PAGES);
+		taken++;
+	}
+}
+
+/* The set knows what is lent. *ready: and nobody uses any of it. */
+G4_FN static int lend(struct g4_wg *wg, struct g4_fs *fs, bool *ready)
+{
+	const struct g4_lent *lent = &fs->jobs.lent;
+	struct g4_dev_order order;
+	int rc = 0;
+
+	*ready = lent->count == 0;
+	for (uint32_t k = 0; k <= lent->count && lent->count > 0 && rc == 0; k++) {
+		const bool is_last = k == lent->count;
+		memset(&order, 0, sizeof(order));
+		order.done = is_last ? 0 : lent->runs[k].first * G4_REGION_PAGES * G4_PAGE_BYTES;
+		order.bytes = is_last ? 0 : lent->runs[k].regions * G4_REGION_PAGES * G4_PAGE_BYTES;
+		rc = ask(wg, fs, G4_ORDER_SPREAD_LEND, &order);
+		*ready = rc == 0 && is_last && order.bytes > 0;
+	}
+	return rc;
+}
+
+/* ------------------------------------------------------------------ what is in use */
+
+G4_FN static uint64_t used_pages(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, uint64_t end)
+{
+	uint64_t pages = 0;
+
+	for (; region < end; region++) {
+		const bool empty =
+			g4_alloc_region_pool(alloc, region) == G4_POOL_GONE || g4_alloc_is_empty(wg, alloc, region);
+		const uint32_t idle = empty ? (uint32_t)G4_REGION_PAGES : g4_load32_acq(&alloc->region_free[region]);
+		pages += G4_REGION_PAGES - idle;
+	}
+	return pages;
+}
+
+/* The set knows about how much of each part of the address space is in use; what changes later is not worth another look. Nothing is lent. */
+G4_FN static int tell_use(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const uint64_t regions = g4_load64_acq(&fs->alloc.region_count);
+	const uint64_t each = (regions + G4_USE_PARTS - 1) / G4_USE_PARTS, parts = (regions + each - 1) / each;
+	struct g4_dev_order order;
+	int rc = 0;
+
+	for (uint64_t part = 0; part < parts && rc == 0; part++) {
+		memset(&order, 0, sizeof(order));
+		order.disk = (uint32_t)part;
+		order.all = parts;
+		order.bytes = each * G4_REGION_PAGES * G4_PAGE_BYTES;
+		order.done = used_pages(wg, &fs->alloc, part * each, g4_min64((part + 1) * each, regions));
+		rc = ask(wg, fs, G4_ORDER_SPREAD_USE, &order);
+	}
+	if (rc == 0)
+		fs->jobs.lent.told = 1;
+	return rc;
+}
+
+/* ------------------------------------------------------------------ steps */
+
+/* With what is lent nothing is to be moved: it is laid anew, and what lies before comes next. 1: nothing is left that could be lent. */
+G4_FN static int lay(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	const struct g4_lent *lent = &fs->jobs.lent;
+	struct g4_dev_order order;
+
+	if (lent->count == 0) {
+		record->units = record->done;
+		return 1;
+	}
+	memset(&order, 0, sizeof(order));
+	const int rc = ask(wg, fs, G4_ORDER_SPREAD_LAY, &order);
+	if (rc < 0 && rc != -G4_E_NOSPC) /* without room all lies where it lay */
+		return rc;
+	record->cursor[AT] = 1 + lent->runs[lent->count - 1].first;
+	fs->jobs.lent.told = 0;
+	return 0;
+}
+
+/* About as much as was moved for each region that was looked at will be for those that are left. */
+G4_FN static uint64_t estimate(const struct g4_job_record *record)
+{
+	const uint64_t at = record->cursor[AT] - 1, top = record->cursor[TOP];
+
+	return at == 0 || at >= top ? at : record->done / (top - at) * at;
+}
+
+G4_FN static int move_or_lay(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
 {
 	struct g4_dev_order order;
 
@@ -44,18 +201,39 @@ G4_FN int g4_rebalance_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_re
 	int rc = ask(wg, fs, G4_ORDER_SPREAD_NEXT, &order);
 	if (rc < 0)
 		return rc;
-	if (order.bytes == 0) {
-		record->units = record->done;
-		return 1;
-	}
+	if (order.bytes == 0)
+		return lay(wg, fs, record);
 	const uint64_t left = order.all / G4_PAGE_BYTES;
-	rc = move(wg, fs, order.done / G4_PAGE_BYTES, order.bytes / G4_PAGE_BYTES, &order);
+	rc = g4_rebalance_move(wg, fs, order.done / G4_PAGE_BYTES, order.bytes / G4_PAGE_BYTES, &order);
+	if (rc == -G4_E_NOSPC)
+		return lay(wg, fs, record);
 	if (rc < 0)
 		return rc;
-	record->units = record->done + left;
 	record->done += order.done / G4_PAGE_BYTES;
+	record->units = record->done + left + estimate(record);
 	record->bytes += order.bytes;
 	return 0;
+}
+
+G4_FN int g4_rebalance_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	const uint64_t regions = g4_load64_acq(&fs->alloc.region_count);
+	bool ready;
+
+	if (!g4_rebalance_take_back(wg, fs) || g4_monotonic_ns() < g4_load64_acq(&fs->jobs.lent.rest_ns))
+		return 0;
+	if (record->cursor[AT] == 0)
+		record->cursor[AT] = 1 + (record->cursor[TOP] = regions);
+	int rc = fs->jobs.lent.told ? 0 : tell_use(wg, fs);
+	if (rc < 0)
+		return rc;
+	take_free(wg, fs, g4_min64(record->cursor[AT] - 1, regions));
+	rc = lend(wg, fs, &ready);
+	if (rc == 0 && ready)
+		rc = move_or_lay(wg, fs, record);
+	/* what can not be yet is with the next step, or when nothing else is to be done */
+	(void)g4_rebalance_take_back(wg, fs);
+	return rc;
 }
 
 G4_FN int g4_rebalance_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct g4_job_record *record)
@@ -74,5 +252,6 @@ G4_FN int g4_rebalance_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *
 		length++;
 	cmd->value = length;
 	record->units = order.all / G4_PAGE_BYTES;
+	fs->jobs.lent.told = 0;
 	return rc;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lanes run while their leader executes commands: the regions of this layer and of those below it. */
 #include "alloc/buffered.h"
+#include "alloc/listing.h"
+#include "data/hints.h"
 #include "data/sums_region.h"
 #include "dir/leaf.h"
 #include "fs/execute.h"
@@ -28,6 +30,12 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 		break;
 	case G4_REGION_BUFFERED:
 		g4_buffered_region(wg, region->args);
+		break;
+	case G4_REGION_LISTING:
+		g4_listing_region(wg, region->args);
+		break;
+	case G4_REGION_HINTS:
+		g4_hints_region(wg, region->args);
 		break;
 	case G4_REGION_COMMIT:
 		g4_commit_region(wg, region->args);

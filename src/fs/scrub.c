@@ -26,11 +26,12 @@
 #include "data/resum.h"
 #include "fs/names.h"
 #include "fs/scrub_look.h"
+#include "fs/scrub_rows.h"
 #include "fs/scrub_span.h"
 #include "fs/xattr.h"
 #include "inode/txn.h"
 
-enum { PHASE_FIXED, PHASE_TREE, PHASE_ROWS };
+enum { PHASE_FIXED, PHASE_TREE, PHASE_ROWS, PHASE_AGAIN, PHASE_MEND };
 /* What alone is looked at, with what is below it; 0: everything. */
 enum { ARGUMENT_INODE, ARGUMENT_GENERATION };
 /* Damaged: whether anything was, before rows are compared. */
@@ -45,7 +46,6 @@ enum {
 	CURSOR_DAMAGED
 };
 #define FIXED_PAGES 4u
-#define ROWS_BYTES (G4_SCRUB_PAGES * G4_PAGE_BYTES)
 
 /* ------------------------------------------------------------------ metadata */
 
@@ -489,6 +489,20 @@ G4_FN static int get_listed(struct g4_scrub_step *step, const struct g4_inode_co
 	return !leads ? 0 : rc == -G4_E_NFILE || rc == -G4_E_NOMEM ? -1 : 1;
 }
 
+/*
+ * Whether the way to a leaf is what it was before the leaf was read. A split that came between both has made it that of another leaf, and
+ * none of the two is found by its old way again: leaves are joined by who has the directory alone.
+ */
+G4_FN static bool is_same_way(struct g4_scrub_step *step, const struct g4_dir *dir, uint64_t from,
+			      const struct g4_address *path, uint32_t ways)
+{
+	struct g4_address now[G4_DIR_PATH];
+	uint32_t count;
+
+	(void)g4_dir_path(step->wg, dir, from, now, &count);
+	return count == ways && (ways == 0 || g4_address_is(now[ways - 1], path[ways - 1]));
+}
+
 /* The first name of a listing; as next_name(). 0: it is gone since. */
 G4_FN static int meet_name(struct g4_scrub_step *step, const struct g4_inode_core *dir,
 			   const struct g4_dir_listed *listed, struct g4_address leaf, uint32_t *index)
@@ -520,7 +534,11 @@ G4_FN static int next_name(struct g4_scrub_step *step, uint32_t *index, uint64_t
 			g4_scrub_look_once(step, inode->ino, path[k], G4_BLOCK_DIR_LEAF, &step->scrub->leaves[k]);
 		if (rc == 0)
 			rc = g4_dir_read_leaf(step->wg, &dir, from, listed);
-		if (rc < 0) { /* the rest of its names can not be had */
+		const bool bad = rc < 0 || (listed->count > 0 &&
+					    !g4_ino_plausible(listed->items[0].entry->inode, &step->fs->meta.layout));
+		if (bad && !is_same_way(step, &dir, from, path, ways))
+			continue; /* and the leaf is named that it is in now */
+		if (rc < 0) {	  /* the rest of its names can not be had */
 			if (ways > 0)
 				g4_scrub_find_metadata(step, inode->ino, path[ways - 1], rc);
 			from = UINT64_MAX;
@@ -584,7 +602,7 @@ G4_FN static void walk_file(struct g4_scrub_step *step)
 	struct g4_inode_core *inode = g4_icache_at(step->fs, scrub->file);
 	uint64_t *cursor = step->record->cursor;
 
-	const bool gives = (step->record->flags & G4_JOB_ADD_SUMS) != 0;
+	const bool gives = (step->record->flags & G4_JOB_ADD_SUMS) != 0 && !scrub->again;
 	const uint64_t ino = inode->ino;
 
 	step->dir = scrub->extra ? 0 : g4_icache_at(step->fs, scrub->dir)->ino;
@@ -650,34 +668,6 @@ G4_FN static int walk(struct g4_scrub_step *step)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ parity */
-
-G4_FN static bool has_rows(const struct g4_fs *fs)
-{
-	return g4_space_versions(&fs->space) > g4_space_copies(&fs->space);
-}
-
-/*
- * Not when something was damaged before, and parity could not help: what of it can not be read would be written again as something else.
- * 1: through.
- */
-G4_FN static int compare_rows(struct g4_scrub_step *step)
-{
-	const uint64_t end = g4_space_bytes(&step->fs->space);
-	uint64_t *at = &step->record->cursor[CURSOR_AT];
-
-	if (step->record->cursor[CURSOR_DAMAGED] || *at >= end)
-		return 1;
-	const struct g4_address address = g4_address_from(*at);
-	const uint64_t bytes = g4_min64(ROWS_BYTES, end - *at);
-	const int rc = g4_space_check(step->wg, &step->fs->space, address, bytes);
-	if (rc < 0)
-		g4_scrub_find_metadata(step, 0, address, rc);
-	g4_scrub_count(step, (uint32_t)(bytes / G4_PAGE_BYTES));
-	*at += bytes;
-	return *at >= end;
-}
-
 /* ------------------------------------------------------------------ the step */
 
 G4_FN void g4_scrub_moved(struct g4_fs *fs, uint32_t index)
@@ -712,6 +702,7 @@ G4_FN void g4_scrub_leave(struct g4_fs *fs)
 	struct g4_scrub *scrub = &fs->jobs.scrub;
 	uint32_t index;
 
+	scrub->again = false;
 	g4_lock(&scrub->moved_lock);
 	g4_store32_rlx(&scrub->watching, 0);
 	g4_unlock(&scrub->moved_lock);
@@ -734,6 +725,18 @@ G4_FN static void begin_file(struct g4_scrub_step *step, uint32_t index)
 	meet(step, index, UINT64_MAX, page, true);
 }
 
+/* From the top on once more. */
+G4_FN static void go_again(struct g4_scrub_step *step)
+{
+	struct g4_scrub *scrub = step->scrub;
+
+	while (scrub->depth > 0)
+		g4_icache_put(step->fs, scrub->stack[--scrub->depth]);
+	let_go(step->fs, &scrub->dir);
+	scrub->nameless = 0;
+	enter_top(step);
+}
+
 /* The first step since it was started, or since the mount. */
 G4_FN static void begin(struct g4_scrub_step *step)
 {
@@ -745,6 +748,11 @@ G4_FN static void begin(struct g4_scrub_step *step)
 		step->scrub->seen[k] = 0;
 	step->scrub->depth = 0;
 	step->scrub->nameless = 0;
+	step->scrub->rounds = 0;
+	if (cursor[CURSOR_PHASE] > PHASE_ROWS) /* what did not fit is known no more */
+		cursor[CURSOR_PHASE] = PHASE_ROWS;
+	if (cursor[CURSOR_PHASE] == PHASE_ROWS)
+		cursor[CURSOR_AT] = 0;
 	index = get_top(step);
 	if (index != G4_NO_INODE && !g4_is_dir(g4_inode_core_type(g4_icache_at(fs, index))) && !cursor[CURSOR_AT]) {
 		begin_file(step, index);
@@ -797,7 +805,7 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 	if (record->units == 0)
 		record->units = FIXED_PAGES + fs->meta.layout.groups_pages + fs->meta.layout.group_count +
 				g4_load64_rlx(&fs->alloc.total_pages) - g4_alloc_free_all(&fs->alloc) +
-				(has_rows(fs) ? g4_space_bytes(&fs->space) / G4_PAGE_BYTES : 0);
+				(g4_scrub_has_rows(fs) ? g4_space_bytes(&fs->space) / G4_PAGE_BYTES : 0);
 	step.to = g4_scrub_is_in_place(fs) ? NULL : step.scrub->pages;
 	if (step.scrub->dir == G4_NO_INODE)
 		begin(&step);
@@ -805,7 +813,18 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 		if (look_at_fixed(&step))
 			record->cursor[CURSOR_PHASE] = PHASE_TREE;
 	} else if (record->cursor[CURSOR_PHASE] == PHASE_ROWS) {
-		rc = compare_rows(&step);
+		rc = record->cursor[CURSOR_DAMAGED] ? 1 : g4_scrub_compare_rows(&step, &record->cursor[CURSOR_AT]);
+		if (rc == 1 && step.scrub->again) {
+			record->cursor[CURSOR_PHASE] = PHASE_AGAIN;
+			go_again(&step);
+			rc = 0;
+		}
+	} else if (record->cursor[CURSOR_PHASE] == PHASE_MEND) {
+		rc = g4_scrub_mend_rows(&step, &record->cursor[CURSOR_AT]);
+		if (rc == 2) {
+			record->cursor[CURSOR_PHASE] = PHASE_ROWS;
+			rc = 0;
+		}
 	} else {
 		/* names cost something, too */
 		for (uint32_t k = 0; rc == 0 && step.rc == 0 && k < 4 * G4_SCRUB_PAGES && step.pages < G4_SCRUB_PAGES;
@@ -816,7 +835,12 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 		g4_unlock(&step.scrub->moved_lock);
 		if (step.rc < 0)
 			rc = step.rc;
-		if (rc == 1 && has_rows(fs) && !record->arguments[ARGUMENT_INODE]) {
+		if (rc == 1 && step.scrub->again) {
+			step.scrub->again = false;
+			record->cursor[CURSOR_PHASE] = PHASE_MEND;
+			record->cursor[CURSOR_AT] = 0;
+			rc = 0;
+		} else if (rc == 1 && g4_scrub_has_rows(fs) && !record->arguments[ARGUMENT_INODE]) {
 			record->cursor[CURSOR_PHASE] = PHASE_ROWS;
 			record->cursor[CURSOR_AT] = 0;
 			record->cursor[CURSOR_DAMAGED] = record->errors > 0;

@@ -95,8 +95,9 @@ G4_FN void g4_scrub_count(struct g4_scrub_step *step, uint32_t pages)
 
 G4_FN int g4_scrub_look(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, uint32_t type)
 {
+	if (step->scrub->again) /* it was looked at */
+		return 0;
 	int rc = g4_ptr_validate(g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID), &step->fs->meta.layout);
-
 	if (rc == 0 || type == G4_BLOCK_SUPERBLOCK || type == G4_BLOCK_ROOT || type == G4_BLOCK_JOURNAL_HEADER ||
 	    type == G4_BLOCK_GROUPS || type == G4_BLOCK_ALLOC)
 		rc = g4_journal_look(step->wg, &step->fs->journal, address, type, step->buffer);

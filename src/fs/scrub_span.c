@@ -19,6 +19,7 @@
 
 #include "data/fetch.h"
 #include "data/file.h"
+#include "fs/scrub_rows.h"
 
 #define PIECES_EACH 2u /* where the device is memory: workgroups with fast ones do more of them */
 #define IN_PLACE_PAGES ((uint32_t)G4_INDIRECT_SLOTS) /* a piece there: what leads to it is looked at once */
@@ -39,6 +40,8 @@ G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_co
 		step->pages++;
 		return (int64_t)run.pages;
 	}
+	if (step->scrub->again)
+		return (int64_t)g4_scrub_read_asked(step, inode, page, run.address, g4_min64(run.pages, most));
 	/* what leads to the rest of the run was looked at as far as the same indirect page, or large page, has it */
 	most = g4_min64(g4_min64(run.pages, most), G4_INDIRECT_SLOTS - page % G4_INDIRECT_SLOTS);
 	uint64_t good = 0;

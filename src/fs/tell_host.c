@@ -41,6 +41,11 @@ static void event_text(const struct g4_event *event, const struct g4_dev *dev, c
 	char expected[2 * sizeof(event->expected) + 1], found[2 * sizeof(event->found) + 1], device[384];
 
 	name_devices(event->disks, dev, device, sizeof(device));
+	if (event->code == G4_E_PARITY) {
+		snprintf(text, bytes, "damaged rows from 0x%llx on: %s", (unsigned long long)event->address,
+			 g4_strerror(-(int)event->code));
+		return;
+	}
 	if (event->page == G4_FINDING_METADATA) {
 		snprintf(text, bytes, "damaged metadata on %s, at 0x%llx, of inode 0x%llx: %s", device,
 			 (unsigned long long)event->address, (unsigned long long)event->ino,

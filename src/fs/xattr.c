@@ -196,6 +196,24 @@ G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	return rc;
 }
 
+/* Before anything changes: reads what cutting the record out will. */
+G4_FN static int look_at_value(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			       const struct g4_xattr_record *record)
+{
+	g4_ptr ptr = record->flags & G4_XATTR_EXTERNAL ? external_of(record) : 0;
+	int rc = 0;
+
+	for (uint32_t n = 0; ptr && n < G4_XATTR_MAX_PAGES && rc == 0; n++) {
+		uint32_t line;
+		rc = get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR_VALUE, &line);
+		if (rc == 0) {
+			ptr = page_of(fs, line)->next;
+			g4_cache_put(&fs->cache, line);
+		}
+	}
+	return rc;
+}
+
 /* Cuts a record out; its value chain is freed. An empty page leaves the chain, unless it is to be filled again. */
 G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			    const struct place *place, bool keep_page)
@@ -203,9 +221,9 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	struct g4_xattr_page *page = page_of(fs, place->line);
 	struct g4_xattr_record *record = record_at(page, place->offset);
 	uint32_t bytes = record->record_bytes, behind = page->bytes - place->offset - bytes, line;
-	int rc = 0;
+	int rc = look_at_value(wg, fs, inode, record);
 
-	if (record->flags & G4_XATTR_EXTERNAL)
+	if (rc == 0 && (record->flags & G4_XATTR_EXTERNAL))
 		rc = free_chain(wg, fs, txn, inode, external_of(record), G4_BLOCK_XATTR_VALUE);
 	if (rc < 0)
 		return rc;
@@ -321,6 +339,8 @@ G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		rc = -G4_E_EXIST;
 	if (found < 0 && (flags & G4_XATTR_REPLACE))
 		rc = -G4_E_NODATA;
+	if (rc == 0 && found == 0)
+		rc = look_at_value(wg, fs, inode, record_at(page_of(fs, place.line), place.offset));
 	if (rc == 0 && bytes > G4_XATTR_INLINE_MAX)
 		rc = write_chain(wg, fs, txn, inode, (const uint8_t *)value, bytes, &chain);
 	if (rc == 0) {
@@ -374,12 +394,16 @@ G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 
 G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode)
 {
+	const uint32_t before = txn->changed;
 	int rc = 0;
 
 	/* a record at a time, so that each step leaves a valid chain: many large values do not fit one transaction */
 	while (rc == 0 && inode->disk.xattr && (txn->credits >= VALUE_CREDITS || g4_txn_extend(txn, VALUE_CREDITS))) {
+		const uint32_t so_far = txn->changed;
 		struct place place = {0, 0, {0}};
 		rc = get_page(wg, fs, inode, inode->disk.xattr, G4_BLOCK_XATTR, &place.line);
+		if (rc == -G4_E_IO && so_far != before)
+			return 0; /* the next one is told, which has changed nothing */
 		if (rc < 0)
 			break;
 		if (page_of(fs, place.line)->bytes == 0)
@@ -387,6 +411,8 @@ G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 		else
 			rc = cut_record(wg, fs, txn, inode, &place, false);
 		g4_cache_put(&fs->cache, place.line);
+		if (rc == -G4_E_IO && so_far != before && txn->changed == so_far)
+			return 0; /* the same */
 	}
 	return rc;
 }

@@ -703,15 +703,18 @@ static void compare_parity(struct g4_fsck *fsck)
 {
 	struct g4_image *image = fsck->image;
 	const uint64_t end = g4_space_bytes(&image->space);
+	struct g4_dev_order asks = {.op = G4_ORDER_ROWS_ASK,
+				    .disk = G4_ROWS_ASK_BEGIN}; /* nothing is written, for nobody tells */
 
 	if (g4_space_versions(&image->space) == g4_space_copies(&image->space))
 		return;
 	if (fsck->progress.label != NULL)
 		g4_progress_start(&fsck->progress, "comparing parity");
+	(void)g4_space_order(image->wg, &image->space, &asks);
 	for (uint64_t at = 0; at < end && fsck->fatal == 0; at += PARITY_BYTES) {
 		const int status =
 			g4_space_check(image->wg, &image->space, g4_address_from(at), g4_min64(PARITY_BYTES, end - at));
-		if (status == -G4_E_CHECKSUM)
+		if (status == -G4_E_PARITY)
 			g4_fsck_tell_parity(fsck, at);
 		else if (status < 0)
 			fsck->fatal = status;

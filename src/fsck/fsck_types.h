@@ -196,7 +196,8 @@ struct g4_fsck {
 	uint64_t *maps; /* bit p: page p was met as an indirect page. Of a team: everybody's; NULL: none is shared */
 	uint64_t *
 		bad_maps; /* bit p: what hangs at this one is not as it should be: how many pages that are proves nothing */
-	uint64_t sharing_files;		/* that say that they share their maps */
+	uint64_t sharing_files; /* that say that they share their maps */
+	uint64_t shared_maps;	/* indirect pages that files met which are another one's, or were another one's first */
 	struct g4_fsck_listed **listed; /* by group: pages that others may find, if there are any (listed.c) */
 	uint64_t domains;		/* with `listed`: the highest one that was made */
 	struct g4_listing_page listing; /* the one that was looked at last */
@@ -232,11 +233,13 @@ struct g4_fsck {
 	bool repairing;
 	bool written;
 	bool orphans_broken, no_room;
-	bool new_root;			 /* the tree was not walked: the next round does, from another root */
-	bool replayed;			 /* the journal, onto the device */
-	bool searched;			 /* free space was looked at */
-	bool cramped;			 /* room was taken that may have held something */
-	bool reset_journal;		 /* what its log holds is given up */
+	bool new_root;	      /* the tree was not walked: the next round does, from another root */
+	bool forgot_domains;  /* the root block is new, and how many domains there are shows when all inodes are met */
+	uint64_t domains_met; /* then: the highest one */
+	bool replayed;	      /* the journal, onto the device */
+	bool searched;	      /* free space was looked at */
+	bool cramped;	      /* room was taken that may have held something */
+	bool reset_journal;   /* what its log holds is given up */
 	bool rebuild_dir, missing_pages; /* of the directory at hand */
 	uint32_t round;
 	uint64_t sequence;			   /* generation of changed pages */

@@ -202,6 +202,8 @@ static enum below check_shared(struct g4_fsck *fsck, const struct g4_map_item *i
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, here.file_page * G4_PAGE_BYTES,
 			       G4_PAGE_BYTES << 9 * here.height,
 			       "contents whose map more files lead to than its owners are counted");
+	fsck->shared_maps +=
+		claim == G4_FSCK_MAP_AGAIN || fsck->map_walk.frames[fsck->map_walk.depth].maker != where->ino;
 	if (claim != G4_FSCK_MAP_AGAIN)
 		return WALK;
 	fsck->map_walk.depth--;
@@ -548,7 +550,13 @@ static void check_domain(struct g4_fsck *fsck, uint64_t ino, const struct g4_ino
 	const uint64_t domain = g4_inode_domain(inode);
 	struct g4_root root;
 
-	if (!has || (may && domain != 0 && g4_image_root(fsck->image, &root) == 0 && domain <= root.domains))
+	if (!has)
+		return;
+	if (may && domain != 0 && domain <= G4_DOMAIN_MOST && fsck->forgot_domains) {
+		fsck->domains_met = g4_max64(fsck->domains_met, domain);
+		return;
+	}
+	if (may && domain != 0 && g4_image_root(fsck->image, &root) == 0 && domain <= root.domains)
 		return;
 	g4_fsck_problem(fsck, G4_FSCK_INODE, where,
 			"inode 0x%" PRIx64 " is of domain %" PRIu64 " of deduplication, which there is not", ino,

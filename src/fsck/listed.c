@@ -66,6 +66,8 @@ static uint64_t highest_domain(const struct g4_fsck *fsck)
 
 	if ((fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_DOMAINS) == 0)
 		return 0;
+	if (fsck->forgot_domains)
+		return G4_DOMAIN_MOST;
 	return g4_image_root(fsck->image, &root) == 0 ? g4_min64(root.domains, G4_DOMAIN_MOST) : 0;
 }
 

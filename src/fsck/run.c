@@ -7,6 +7,7 @@
 #include "fsck/journal.h"
 #include "fsck/listed.h"
 #include "fsck/report.h"
+#include "fsck/shared_map.h"
 #include "fsck/space.h"
 #include "fsck/tables.h"
 #include "fsck/task.h"
@@ -67,6 +68,7 @@ static void check_alone(struct g4_fsck *fsck)
 	g4_fsck_unreachable(fsck);
 	if (fsck->fatal != 0 || is_waiting(fsck))
 		return;
+	g4_fsck_count_domains(fsck);
 	g4_fsck_link_counts(fsck);
 	g4_fsck_compare_maps(fsck);
 	check_copies(fsck);
@@ -119,7 +121,7 @@ static void forget_round(struct g4_fsck *fsck)
 	free_bitmap(&fsck->maps);
 	free_bitmap(&fsck->rows);
 	free_bitmap(&fsck->bad_maps);
-	fsck->sharing_files = 0;
+	fsck->sharing_files = fsck->shared_maps = fsck->domains_met = 0;
 	free(fsck->group_shares);
 	free(fsck->group_buffered);
 	fsck->group_shares = fsck->group_buffered = NULL;
@@ -235,6 +237,11 @@ int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4
 		check_all(fsck);
 		fsck->found += fsck->problems;
 		g4_progress_clear(&fsck->progress);
+		if (fsck->fatal == 0 && fsck->problems == 0 && fsck->round + 1 < MAX_ROUNDS &&
+		    g4_fsck_stop_sharing(fsck)) {
+			forget_round(fsck);
+			continue;
+		}
 		if (fsck->fatal != 0 || fsck->problems == 0 || fsck->round + 1 == MAX_ROUNDS ||
 		    (safe_only && !all_safe(fsck)))
 			break;

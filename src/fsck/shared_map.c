@@ -48,6 +48,18 @@ void g4_fsck_check_sharing(struct g4_fsck *fsck, uint64_t ino, const struct g4_i
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, 0, 0, "the file's map is taken for its own");
 }
 
+/*
+ * A count of owners that is wrong, and that nobody but a superblock could have told to be, has made its file one that shares. What nobody has
+ * a part of keeps the file system from being written.
+ */
+bool g4_fsck_stop_sharing(struct g4_fsck *fsck)
+{
+	if (!fsck->made_superblock || !g4_fsck_may_share_maps(fsck) || fsck->shared_maps != 0)
+		return false;
+	fsck->image->sb.features_incompat &= ~G4_FEATURE_INCOMPAT_SHARED_MAPS;
+	return fsck->sharing_files != 0;
+}
+
 void g4_fsck_set_sharing(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address)
 {
 	fsck->map_walk.shares = true;
@@ -135,7 +147,9 @@ void g4_fsck_end_map(struct g4_fsck *fsck, const struct g4_fsck_where *where, st
 		g4_fsck_set_bits(fsck, &fsck->bad_maps, g4_address_page(address), 1);
 		return;
 	}
-	if (below == 0 ? !shared : counts && below == pages)
+	/* what others had may say it still; not where it is not known yet whether there are others */
+	const bool may_say = shared || !fsck->made_superblock;
+	if (below == 0 ? !shared : counts && below == pages && may_say)
 		return;
 	g4_fsck_problem(fsck, G4_FSCK_MAP, where,
 			"the indirect page at 0x%" PRIx64 " says that a file has %" PRIu32

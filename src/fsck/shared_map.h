@@ -30,6 +30,11 @@ bool g4_fsck_map_is_counted(const struct g4_fsck *fsck, struct g4_address addres
 /* The file whose map is walked has such a page, and does not say that it may: told, and put right. The walk goes on as if it did. */
 void g4_fsck_set_sharing(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address);
 /*
+ * After a round that found nothing wrong, with a superblock that was made: where no file has a part of another one's map none may share one
+ * any more. True: inodes say that they do, and the next round puts that right.
+ */
+bool g4_fsck_stop_sharing(struct g4_fsck *fsck);
+/*
  * All below an indirect page of `level` was walked, and is `pages` with itself and its pages of sums; `below` is what it says. good:
  * nothing of it is damaged. Told, and put right, where it says something else, or nothing though others rely on it.
  */

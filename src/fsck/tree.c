@@ -410,8 +410,10 @@ static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 	struct g4_root *page = (struct g4_root *)(void *)g4_fsck_edit(fsck, address);
 	if (page == NULL)
 		return 0;
-	if (!whole)
+	if (!whole) {
 		memset(page, 0, sizeof(*page));
+		fsck->forgot_domains = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_DOMAINS) != 0;
+	}
 	if (!whole || page->root_inode != usual) {
 		page->root_inode = usual;
 		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "the root block is written anew");
@@ -449,6 +451,25 @@ static void check_size(struct g4_fsck *fsck, const struct g4_root *root)
 	page->size_bytes = size;
 	g4_fsck_seal(fsck, address, G4_BLOCK_ROOT);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "the root block says the superblock's size");
+}
+
+void g4_fsck_count_domains(struct g4_fsck *fsck)
+{
+	const struct g4_address address = g4_layout_root(&fsck->image->layout);
+
+	if (!fsck->forgot_domains)
+		return;
+	struct g4_root *page = (struct g4_root *)(void *)g4_fsck_edit(fsck, address);
+	if (page == NULL)
+		return;
+	g4_fsck_problem(fsck, G4_FSCK_ROOT, NULL,
+			"the root block does not say how many domains of deduplication there are");
+	page->domains = fsck->domains_met;
+	g4_fsck_seal(fsck, address, G4_BLOCK_ROOT);
+	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
+		       "domains of deduplication are %" PRIu64 ", as inodes say that they are of them",
+		       fsck->domains_met);
+	fsck->forgot_domains = false;
 }
 
 void g4_fsck_tree(struct g4_fsck *fsck)

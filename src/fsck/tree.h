@@ -12,6 +12,8 @@ void g4_fsck_push(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where
 void g4_fsck_orphans(struct g4_fsck *fsck);
 void g4_fsck_tree(struct g4_fsck *fsck);
 void g4_fsck_unreachable(struct g4_fsck *fsck);
+/* When all inodes were met: a root block that is new says of which domains of deduplication they are. */
+void g4_fsck_count_domains(struct g4_fsck *fsck);
 void g4_fsck_link_counts(struct g4_fsck *fsck);
 
 #endif

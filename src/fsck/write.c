@@ -321,9 +321,6 @@ int g4_fsck_write(struct g4_fsck *fsck, struct g4_journal_state *journal)
 {
 	struct writer w = {.fsck = fsck, .image = fsck->image, .sequence = fsck->sequence};
 
-	/* it was only said that there may be such files, and keeps the file system from being written */
-	if (fsck->made_superblock && fsck->sharing_files == 0)
-		fsck->image->sb.features_incompat &= ~G4_FEATURE_INCOMPAT_SHARED_MAPS;
 	if (fsck->image->patches.count == 0 && fsck->copy_count == 0 && !fsck->reset_journal &&
 	    superblocks_are_fine(fsck))
 		return 0;

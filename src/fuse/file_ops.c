@@ -53,7 +53,7 @@ static int kill_suidgid(fuse_req_t req, uint64_t ino)
 	struct g4_cmd get = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
 	struct g4_cmd set = {
 		.op = G4_CMD_SETATTR, .node = ino, .mask = G4_SET_KILL_SUIDGID, .attr = &attr, .cred = &cred};
-	int result = host->killpriv ? g4_engine_execute(host->engine, &get) : 0;
+	int result = host->killpriv ? g4_fuse_ask(host, &get) : 0;
 
 	if (!host->killpriv || result < 0 || !(attr.mode & (S_ISUID | S_ISGID)))
 		return result;

@@ -16,6 +16,7 @@
 
 enum g4_fuse_atime { G4_ATIME_RELATIME, G4_ATIME_NOATIME, G4_ATIME_STRICTATIME };
 enum g4_fuse_readdirplus { G4_READDIRPLUS_ALWAYS, G4_READDIRPLUS_AUTO, G4_READDIRPLUS_NEVER };
+enum g4_fuse_mirror { G4_MIRROR_AUTO, G4_MIRROR_ALWAYS, G4_MIRROR_NEVER };
 
 /* g4_fuse_options_init() fills in the defaults; devices and mountpoint are the caller's and must outlive the mount. */
 struct g4_fuse_options {
@@ -37,14 +38,15 @@ struct g4_fuse_options {
 	bool writeback;	   /* the kernel collects small writes; default on */
 	enum g4_fuse_atime atime;
 	enum g4_fuse_readdirplus readdirplus;
-	uint64_t cache_bytes; /* 0: the engine's default */
-	uint64_t tier_bytes;  /* the same; less than 256 KiB: none */
-	uint64_t dedup_bytes; /* 0: the engine's default */
-	uint32_t commit_ms;   /* 0: the engine's default */
-	uint32_t engine;      /* enum g4_engine_kind */
-	uint32_t sms;	      /* of a GPU, at most; 0: the engine's default */
-	char socket[108];     /* where programs find the same file system (ring/serve_host.h); "": nowhere */
-	uint32_t threads;     /* 0: chosen from the number of processors; at most 256 */
+	enum g4_fuse_mirror mirror; /* auto: with an engine on a GPU */
+	uint64_t cache_bytes;	    /* 0: the engine's default */
+	uint64_t tier_bytes;	    /* the same (engine/engine.h); less than 256 KiB: none */
+	uint64_t dedup_bytes;	    /* 0: the engine's default */
+	uint32_t commit_ms;	    /* 0: the engine's default */
+	uint32_t engine;	    /* enum g4_engine_kind */
+	uint32_t sms;		    /* of a GPU, at most; 0: the engine's default */
+	char socket[108];	    /* where programs find the same file system (ring/serve_host.h); "": nowhere */
+	uint32_t threads;	    /* 0: chosen from the number of processors; at most 256 */
 	double attr_timeout_s, entry_timeout_s, negative_timeout_s; /* default: one week */
 };
 
@@ -55,6 +57,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  *
  *   ro rw  suid nosuid  dev nodev  exec noexec  sync async  dirsync  atime noatime relatime strictatime
  *   allow_other  default_permissions  dedup_verify  discard nodiscard  writeback nowriteback  readdirplus=yes|auto|no
+ *   mirror=yes|auto|no
  *   degraded  device=NAME (another disk of the set)
  *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  tier=SIZE  dedup_memory=SIZE  commit=SECONDS  threads=N
  *   attr_timeout=S entry_timeout=S negative_timeout=S

@@ -42,12 +42,15 @@ struct g4_fuse_thread {
 
 struct g4_fuse_seek_job;
 struct g4_fuse_share;
+struct g4c_mirror;
 
 struct g4_fuse_host {
 	struct g4_fuse_options options;
 	struct g4_engine *engine;
 	struct fuse_session *session;
 	uint64_t root_ino;
+	const uint64_t *epochs; /* mirror.c: what answers are compared with; NULL: none are kept */
+	struct g4c_mirror *mirror;
 	bool writeback;	      /* negotiated */
 	bool killpriv;	      /* negotiated: the engine drops set-id bits when the kernel asks for it */
 	bool setxattr_flags;  /* negotiated: SETXATTR says whether an access list takes the set-gid bit away */

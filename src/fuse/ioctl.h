@@ -33,6 +33,30 @@ G4_STATIC_ASSERT(sizeof(struct g4_ioc_sums) < 16384, "what an ioctl carries is b
 #define G4_IOC_SUMS _IOWR(0xb4, 4, struct g4_ioc_sums)
 
 /*
+ * On any file or directory, however it is open, for root and the user who mounted: the same of many files that the user may read, named by
+ * their numbers, so that those of a tree of small ones take one way to the server. It ends early where there is no room for more sums.
+ */
+#define G4_IOC_SUMS_OF_FILES 128u
+#define G4_IOC_SUMS_OF_PAGES 192u
+struct g4_ioc_sums_file {
+	uint64_t ino;
+	uint64_t offset;     /* out: behind the last page that is told */
+	uint64_t size;	     /* out */
+	uint32_t generation; /* out */
+	uint32_t count;	     /* out: of `sums`, behind those of the file before */
+	int32_t status;	     /* out: 0 or a negative code */
+	uint32_t more;	     /* out: not 0: there may be others behind them */
+};
+struct g4_ioc_sums_of {
+	uint32_t files; /* out: that were asked, the first ones */
+	uint32_t reserved;
+	struct g4_ioc_sums_file file[G4_IOC_SUMS_OF_FILES];
+	struct g4_page_sum sums[G4_IOC_SUMS_OF_PAGES];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_ioc_sums_of) < 16384, "what an ioctl carries is below 16 KiB");
+#define G4_IOC_SUMS_OF _IOWR(0xb4, 8, struct g4_ioc_sums_of)
+
+/*
  * On any file or directory, however it is open, for root and the user who mounted: COPY_RANGE with G4_COPY_SAME for each row, one after the
  * other, so that many short ones take one way to the server. Files are named by their numbers, since the kernel does not tell the server
  * which file another descriptor stands for. As nothing but what is the same already is shared, a number that has been given to another
@@ -70,7 +94,7 @@ struct g4_ioc_restripe {
 };
 #define G4_IOC_RESTRIPE _IOWR(0xb4, 6, struct g4_ioc_restripe)
 
-/* On a directory, for root and the user who mounted: another size, in whole pages. */
+/* On a directory, for root and the user who mounted: another size, in whole pages; 0: all that the device has. */
 struct g4_ioc_resize {
 	uint64_t bytes;
 	uint64_t limit; /* out: the largest possible size, where that is why it was refused */

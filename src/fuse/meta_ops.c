@@ -217,7 +217,7 @@ static void reply_generation(fuse_req_t req, uint64_t ino)
 {
 	struct g4_attr attr;
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
-	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	int result = g4_fuse_ask(g4_fuse_host_of(req), &cmd);
 	const uint32_t generation = result < 0 ? 0 : (uint32_t)attr.generation;
 
 	if (result < 0)
@@ -230,7 +230,7 @@ static int get_flags(fuse_req_t req, uint64_t ino, uint32_t *inode_flags)
 {
 	struct g4_attr attr;
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
-	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	int result = g4_fuse_ask(g4_fuse_host_of(req), &cmd);
 
 	*inode_flags = result < 0 ? 0 : attr.flags;
 	return result;
@@ -370,6 +370,59 @@ static int open_by_number(fuse_req_t req, uint64_t ino, uint32_t generation, uin
 	return result;
 }
 
+/* Sums of a file into `to`, as many as there is room for. */
+static void sums_of_file(fuse_req_t req, struct g4_ioc_sums_file *file, struct g4_page_sum *to, uint64_t room)
+{
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
+	struct g4_attr attr = {0};
+	struct g4_cmd about = {.op = G4_CMD_GETATTR, .node = file->ino, .attr = &attr};
+	struct g4_cmd cmd = {.op = G4_CMD_SUMS, .node = file->ino, .offset = file->offset, .data = to};
+
+	cmd.length = room * sizeof(*to);
+	file->count = file->more = 0;
+	file->status = g4_fuse_ask(host, &about);
+	file->size = attr.size;
+	file->generation = (uint32_t)attr.generation;
+	if (file->status >= 0 && !S_ISREG(attr.mode))
+		file->status = -G4_E_STALE; /* another one has this number now */
+	if (file->status >= 0)
+		file->status = open_by_number(req, file->ino, file->generation, G4_OPEN_READ, &cmd.handle);
+	if (file->status >= 0)
+		file->status = g4_engine_execute(host->engine, &cmd);
+	if (cmd.handle)
+		g4_fuse_release_handle(host, cmd.handle);
+	if (file->status < 0)
+		return;
+	file->count = (uint32_t)(cmd.value / sizeof(*to));
+	file->more = file->count == room;
+	if (file->count > 0)
+		file->offset = to[file->count - 1].offset + G4_PAGE_BYTES;
+}
+
+static void sums_of(fuse_req_t req, const void *in_buf)
+{
+	struct g4_ioc_sums_of *io = (struct g4_ioc_sums_of *)g4_fuse_self->data;
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+	uint32_t told = 0, k = 0;
+
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(io, in_buf, sizeof(*io));
+	if (io->files > G4_IOC_SUMS_OF_FILES) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	memset(io->sums, 0, sizeof(io->sums));
+	for (; k < io->files && told < G4_IOC_SUMS_OF_PAGES; k++) {
+		sums_of_file(req, &io->file[k], &io->sums[told], G4_IOC_SUMS_OF_PAGES - told);
+		told += io->file[k].count;
+	}
+	io->files = k;
+	fuse_reply_ioctl(req, 0, io, sizeof(*io));
+}
+
 /* What the kernel has of both files in its cache stays right: neither contents nor sizes nor times change. */
 static void same_row(fuse_req_t req, struct g4_ioc_same_row *row)
 {
@@ -458,6 +511,8 @@ static bool own_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, const st
 		do_job(req, in_buf);
 	else if (cmd == G4_IOC_SAME && BOTH_WAYS(struct g4_ioc_same))
 		same(req, in_buf);
+	else if (cmd == G4_IOC_SUMS_OF && BOTH_WAYS(struct g4_ioc_sums_of))
+		sums_of(req, in_buf);
 	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_RESTRIPE))
 		fuse_reply_err(req, EISDIR);
 	else if (cmd == G4_IOC_MAP && BOTH_WAYS(struct g4_ioc_map))

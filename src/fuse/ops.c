@@ -74,7 +74,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		cmd.op = G4_CMD_GETATTR; /* an exported file handle is being opened */
 	else
 		set_name(&cmd, name);
-	result = g4_engine_execute(host->engine, &cmd);
+	result = g4_fuse_ask(host, &cmd);
 	if (result == -G4_E_NOENT && host->options.negative_timeout_s > 0) {
 		memset(&entry, 0, sizeof(entry));
 		entry.entry_timeout = host->options.negative_timeout_s;
@@ -131,7 +131,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		fuse_reply_err(req, ENOSPC);
 		return;
 	}
-	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	result = g4_fuse_ask(g4_fuse_host_of(req), &cmd);
 	/* with a handle it asks to read near the end of the file, to seek from there, or to write: the first needs a reader */
 	if (result >= 0 && fi && (attr.flags & G4_INODE_IMMUTABLE) && (fi->fh & G4_FUSE_WRITE_ONLY))
 		result = -G4_E_PERM;

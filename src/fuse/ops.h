@@ -15,6 +15,11 @@ void g4_fuse_add_groups_for(fuse_req_t req, uint64_t ino, struct g4_cred *cred);
 double g4_fuse_attr_timeout(const struct g4_fuse_host *host, const struct g4_attr *attr);
 void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry);
 
+/* mirror.c: a LOOKUP or a GETATTR by number, answered from memory where it was asked before and still holds; cmd->status */
+void g4_fuse_mirror_start(struct g4_fuse_host *host);
+void g4_fuse_mirror_end(struct g4_fuse_host *host);
+int g4_fuse_ask(struct g4_fuse_host *host, struct g4_cmd *cmd);
+
 /* file_ops.c */
 void g4_fuse_writer_opened(struct g4_fuse_host *host, uint64_t ino, int flags, int step);
 bool g4_fuse_may_be_written(struct g4_fuse_host *host, uint64_t ino);

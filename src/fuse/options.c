@@ -192,6 +192,18 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 			return -1;
 		return 1;
 	}
+	if (!strcmp(key, "mirror")) {
+		*expected = "yes, auto or no";
+		if (!strcmp(value, "yes"))
+			options->mirror = G4_MIRROR_ALWAYS;
+		else if (!strcmp(value, "auto"))
+			options->mirror = G4_MIRROR_AUTO;
+		else if (!strcmp(value, "no"))
+			options->mirror = G4_MIRROR_NEVER;
+		else
+			return -1;
+		return 1;
+	}
 	*expected = "a number of seconds";
 	if (!strcmp(key, "attr_timeout"))
 		return parse_seconds(value, &options->attr_timeout_s) ? 1 : -1;

@@ -37,7 +37,7 @@ void g4_fuse_add_groups_for(fuse_req_t req, uint64_t ino, struct g4_cred *cred)
 	struct g4_attr attr;
 	struct g4_cmd get = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
 
-	if (cred->uid != 0 && g4_engine_execute(g4_fuse_host_of(req)->engine, &get) >= 0 &&
+	if (cred->uid != 0 && g4_fuse_ask(g4_fuse_host_of(req), &get) >= 0 &&
 	    (attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID)
 		g4_fuse_add_groups(req, cred);
 }

@@ -31,6 +31,8 @@
 #include "base/memory_host.h"
 #include "client/explain.h"
 #include "dev/dev_host.h"
+#include "dev/nvme/leaving_host.h"
+#include "fs/take_host.h"
 #include "fuse/mounts.h"
 #include "fuse/ops.h"
 #include "fuse/server.h"
@@ -59,11 +61,12 @@ struct serving {
 	struct g4_fuse_mount_entry entry;
 	int state_fd;
 	int signal_fd;
-	bool detached;	       /* from the terminal */
-	struct g4_dev *device; /* the engine's */
-	bool block;	       /* mounted as fuseblk */
-	bool taken;	       /* somebody else has claimed the device: nothing may be written to it any more */
-	bool unmounting;       /* in a thread, after a signal */
+	bool detached;		/* from the terminal */
+	struct g4_dev *device;	/* the engine's */
+	struct g4_taken drives; /* that the kernel gets back */
+	bool block;		/* mounted as fuseblk */
+	bool taken;		/* somebody else has claimed the device: nothing may be written to it any more */
+	bool unmounting;	/* in a thread, after a signal */
 	pthread_t unmounter;
 	atomic_int unmount_error; /* of umount2() there: an errno */
 	bool stopped;		  /* an error has ended writing, and that was said */
@@ -138,6 +141,9 @@ static int mount_engine(struct serving *s)
 	const struct g4_set_options open = {.open.flags = G4_DEV_EXCLUSIVE | (o->read_only ? G4_DEV_READ_ONLY : 0),
 					    .degraded = o->degraded};
 	result = g4c_check_cache(&options, message, sizeof(message));
+	for (uint32_t i = 0; i < o->device_count && result == 0; i++)
+		result = g4_take_drives(o->devices[i], &s->drives,
+					(struct g4_dev_message){.text = message, .bytes = sizeof(message)});
 	if (result == 0) {
 		result = g4_set_open(o->devices, o->device_count, &open, &s->device, message, sizeof(message));
 		if (result == 0)
@@ -162,6 +168,7 @@ static int mount_engine(struct serving *s)
 		s->host.options.read_only = true;
 	if (o->debug)
 		fprintf(stderr, "gpu4fs: the engine is %s\n", g4_engine_name(s->host.engine));
+	g4_fuse_mirror_start(&s->host);
 	return 0;
 }
 
@@ -413,6 +420,24 @@ static void write_back_open_files(struct serving *s)
 		(void)fuse_lowlevel_notify_inval_inode(s->host.session, inodes[i], 0, 0);
 	g4_fuse_self = NULL;
 	free(inodes);
+}
+
+/* What is in the kernel's memory and in the engine's, before a drive leaves. */
+static void save(void *context)
+{
+	struct serving *s = context;
+	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
+	int fd = open(s->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		(void)syncfs(fd); /* begins it; what fails is told by the next one */
+		close(fd);
+	}
+	write_back_open_files(s);
+	const int result = g4_engine_execute(s->host.engine, &sync);
+	if (result < 0)
+		complain("%s: not everything could be written before a drive leaves: %s", s->mountpoint,
+			 g4_strerror(result));
 }
 
 static void *unmount_main(void *argument)
@@ -724,7 +749,9 @@ static int serve_mount(struct serving *s, int report_fd)
 		if (report_fd >= 0)
 			let_go_of_terminal(s);
 		report(report_fd, G4_MOUNT_EXIT_OK);
+		g4_nvme_before_leaving(save, s);
 		wait_for_end(s);
+		g4_nvme_before_leaving(NULL, NULL);
 		g4_fuse_share_stop(host);
 		join_workers(host);
 		g4_fuse_seek_stop(host);
@@ -757,15 +784,18 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 	if (mount_engine(&s) < 0 || !prepare_socket(&s) || (status = start_session(&s)) != 0) {
 		report(report_fd, status);
 		g4_fuse_share_free(&s.host);
+		g4_fuse_mirror_end(&s.host);
 		if (s.host.engine && s.taken)
 			g4_engine_abandon(s.host.engine);
 		else if (s.host.engine)
 			g4_engine_unmount(s.host.engine);
+		g4_give_back(&s.drives);
 		close(s.signal_fd);
 		return status;
 	}
 	status = serve_mount(&s, report_fd);
 	g4_fuse_share_free(&s.host);
+	g4_fuse_mirror_end(&s.host);
 	result = g4_engine_unmount(s.host.engine);
 	if (result == 0)
 		result = atomic_load(&s.host.lost);
@@ -773,6 +803,7 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 		complain("%s: not everything could be written: %s", options->devices[0], g4_strerror(result));
 		status = G4_MOUNT_EXIT_SYSTEM;
 	}
+	g4_give_back(&s.drives);
 	if (s.state_fd >= 0)
 		g4_fuse_state_finish(&s.entry, s.state_fd, result);
 	g4_fuse_destroy_done(&s.host);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/log_host.h"
@@ -44,6 +45,8 @@ struct g4_fuse_share {
 	struct g4_session_engine shown;		/* to clients */
 	struct g4_server *server;
 	struct shard shards[SHARDS];
+	dev_t device;		   /* of our mount */
+	struct g4_mounted mounted; /* of the server's thread; not there: not asked yet */
 };
 
 /* ------------------------------------------------------------------ what the kernel knows */
@@ -205,6 +208,16 @@ static int epochs_shared(void *context)
 
 /* ------------------------------------------------------------------ descriptors of the kernel */
 
+/* The device of a directory; 0: it cannot be told. No request is made: of a mount's root the kernel has it from the start. */
+static dev_t device_of(int at, const char *path)
+{
+	struct statx found;
+
+	return statx(at, path, AT_STATX_DONT_SYNC | (*path ? 0 : AT_EMPTY_PATH), 0, &found) == 0 ?
+		       makedev(found.stx_dev_major, found.stx_dev_minor) :
+		       0;
+}
+
 /* How open(2) would have opened what the handle allows; a negative code if it is of no use. */
 static int access_of(struct g4_fuse_host *host, uint64_t handle, const struct g4_attr *attr)
 {
@@ -228,15 +241,21 @@ static int open_by_number(struct g4_fuse_host *host, const struct g4_attr *attr,
 		uint32_t words[FUSE_HANDLE_WORDS];
 	} handle = {.head = {.handle_bytes = sizeof(handle.words), .handle_type = FUSE_HANDLE_TYPE}};
 	const bool root = attr->ino == host->root_ino;
-	int mount = open(host->share_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int mount = open(host->share_path, (root ? flags : O_RDONLY | O_DIRECTORY) | O_CLOEXEC);
 	int fd;
 
 	if (mount < 0)
-		return -G4_E_NOTSUP;
+		return errno == EMFILE || errno == ENFILE ? -G4_E_NFILE : -G4_E_NOTSUP;
+	if (device_of(mount, "") != host->share->device) { /* mounted over ours since; its numbers are other files' */
+		close(mount);
+		return -G4_E_STALE;
+	}
+	if (root)
+		return mount;
 	handle.words[0] = (uint32_t)(attr->ino >> 32);
 	handle.words[1] = (uint32_t)attr->ino;
 	handle.words[2] = (uint32_t)attr->generation;
-	fd = root ? openat(mount, ".", flags | O_CLOEXEC) : open_by_handle_at(mount, &handle.head, flags | O_CLOEXEC);
+	fd = open_by_handle_at(mount, &handle.head, flags | O_CLOEXEC);
 	const int error = errno;
 	close(mount);
 	if (fd >= 0)
@@ -254,6 +273,26 @@ static int hand_over(void *context, uint64_t handle, uint32_t flags)
 	if (rc == 0)
 		rc = access_of(host, handle, &attr);
 	return rc < 0 ? rc : open_by_number(host, &attr, rc | (int)flags | (S_ISREG(attr.mode) ? 0 : O_NONBLOCK));
+}
+
+/*
+ * What does not change is asked once, by requests of the mount: the kernel does not know the number of a root of which it has had no attributes, and
+ * takes no O_PATH descriptor for what may be opened by number. While something else is mounted over it, there is none.
+ */
+static void mounted(void *context, struct g4_mounted *out)
+{
+	struct g4_fuse_share *share = context;
+	const struct g4_attr nobody = {0};
+	struct statx found;
+
+	if (!share->mounted.is_there && statx(AT_FDCWD, share->host->share_path, 0, STATX_INO, &found) == 0 &&
+	    makedev(found.stx_dev_major, found.stx_dev_minor) == share->device)
+		share->mounted = (struct g4_mounted){.is_there = true,
+						     .hands_over = open_by_number(share->host, &nobody, O_RDONLY) !=
+								   -G4_E_NOTSUP,
+						     .device = share->device,
+						     .ino = found.stx_ino};
+	*out = share->mounted;
 }
 
 /* ------------------------------------------------------------------ start and end */
@@ -299,10 +338,11 @@ int g4_fuse_share_start(struct g4_fuse_host *host, const char *mountpoint, char 
 	const struct g4_server_options options = {.path = host->options.socket,
 						  .mode = host->options.allow_other ? 0666 : 0600,
 						  .hand_over = hand_over,
-						  .has_mount = true,
+						  .mounted = mounted,
 						  .context = host->share};
 
 	host->share_path = mountpoint;
+	host->share->device = device_of(AT_FDCWD, mountpoint);
 	return g4_server_start(&host->share->shown, &options, &host->share->server, message, message_bytes);
 }
 

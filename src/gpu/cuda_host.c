@@ -57,6 +57,7 @@ void g4_cuda_visit(struct g4_cuda_engine *engine, bool begin)
 #include <unistd.h>
 
 #include "base/log_host.h"
+#include "base/memory_host.h"
 #include "base/thread_host.h"
 #include "base/units_host.h"
 #include "dev/dev_host.h"
@@ -100,6 +101,9 @@ struct cuda_engine {
 	uint8_t *image; /* on the device, of "mem:" */
 	bool image_registered;
 	struct g4_gpu_io io; /* to files, block devices, controllers */
+	uint8_t *tier;	     /* pages of the cache's second tier, on the host; NULL: none */
+	uint64_t tier_bytes;
+	bool tier_registered, tier_refused;
 
 	struct g4_gpu_sharing *sharing; /* NULL: nobody to be warned of; the agent's, once it runs */
 	bool has_context;		/* this process computes there itself */
@@ -331,7 +335,9 @@ static void stop_agent(struct cuda_engine *e)
 
 /* ------------------------------------------------------------------ sessions */
 
-G4_STATIC_ASSERT(G4_GPU_SESSIONS < G4_REMOTE_AREAS, "every session has an area, number 1 on");
+#define TIER_AREA 1u
+#define FIRST_SESSION_AREA 2u
+G4_STATIC_ASSERT(FIRST_SESSION_AREA + G4_GPU_SESSIONS <= G4_REMOTE_AREAS, "every session has an area");
 
 static int place_session(struct cuda_engine *e, struct attached *a, const struct g4_session *session,
 			 uint64_t ring_bytes, uint32_t id)
@@ -345,7 +351,7 @@ static int place_session(struct cuda_engine *e, struct attached *a, const struct
 		return rc;
 	rc = g4_gpu_register(e->gpu, session->data, session->data_bytes, &data);
 	if (rc == 0) {
-		rc = g4_gpu_io_set_area(&e->io, id + 1, session->data, data, session->data_bytes);
+		rc = g4_gpu_io_set_area(&e->io, FIRST_SESSION_AREA + id, session->data, data, session->data_bytes);
 		a->handles = g4_gpu_alloc(e->gpu, session->handle_count * sizeof(struct g4_session_handle));
 		on_gpu.ring = ring;
 		on_gpu.data = data;
@@ -354,7 +360,7 @@ static int place_session(struct cuda_engine *e, struct attached *a, const struct
 			rc = a->handles ? g4_gpu_set_session(e->gpu, id, &on_gpu) : -G4_E_NOMEM;
 		if (rc < 0) {
 			/* the GPU does not work any more if it refuses this */
-			g4_gpu_io_set_area(&e->io, id + 1, NULL, NULL, 0);
+			g4_gpu_io_set_area(&e->io, FIRST_SESSION_AREA + id, NULL, NULL, 0);
 			g4_gpu_unregister(e->gpu, session->data);
 		}
 	}
@@ -477,7 +483,7 @@ static void detach(void *context, uint32_t id)
 		drain(e, id);
 		close_handles(e, id);
 	}
-	g4_gpu_io_set_area(&e->io, id + 1, NULL, NULL, 0);
+	g4_gpu_io_set_area(&e->io, FIRST_SESSION_AREA + id, NULL, NULL, 0);
 	if (e->agent_runs)
 		send_away(e);
 	g4_gpu_unregister(e->gpu, a->data);
@@ -576,6 +582,21 @@ static void place_epochs(struct cuda_engine *e)
 	e->shown.epochs = e->epochs.memory;
 }
 
+/* The tier's pages stay where they are; the lanes reach them there, and an I/O agent moves data to and from them without a copy. */
+static int place_tier(struct cuda_engine *e)
+{
+	void *frames;
+
+	if (!g4_tier_is_used(&e->host_fs->space.tier))
+		return 0;
+	e->tier_refused = g4_gpu_register(e->gpu, e->tier, e->tier_bytes, &frames) < 0;
+	if (e->tier_refused)
+		return -G4_E_NOMEM;
+	e->tier_registered = e->shown.tier = true;
+	e->host_fs->space.tier.frames = frames;
+	return g4_gpu_io_set_area(&e->io, TIER_AREA, e->tier, frames, e->tier_bytes);
+}
+
 static int move_there(struct cuda_engine *e)
 {
 	const uint64_t bytes = e->host_fs->memory_bytes;
@@ -587,6 +608,8 @@ static int move_there(struct cuda_engine *e)
 		return -G4_E_NOMEM;
 	e->fs = (uint8_t *)g4_align_up((uintptr_t)e->fs_memory, G4_PAGE_BYTES);
 	rc = place_device(e, &on_gpu);
+	if (rc == 0)
+		rc = place_tier(e);
 	if (rc < 0)
 		return rc;
 	g4_fs_moved(e->host_fs, (intptr_t)e->fs - (intptr_t)e->host_fs, (struct g4_dev *)(e->fs + bytes));
@@ -632,6 +655,7 @@ static int mark_clean(struct cuda_engine *e)
 
 	if (wg) {
 		options.cache_bytes = 64 * G4_MIB;
+		options.tier_bytes = 0;
 		rc = g4_fs_mount(wg, e->dev, &options, &fs, message, sizeof(message));
 		if (rc == 0) {
 			const bool marked = !(fs->flags & G4_FS_READ_ONLY); /* it may have found no room to replay */
@@ -654,6 +678,9 @@ static void free_engine(struct cuda_engine *e)
 	if (e->epoch_counts)
 		g4_gpu_unregister(e->gpu, e->epochs.memory);
 	g4_gpu_io_close(&e->io);
+	if (e->tier_registered)
+		g4_gpu_unregister(e->gpu, e->tier);
+	g4_memory_unmap(e->tier, e->tier_bytes);
 	if (e->gpu) {
 		g4_gpu_free(e->gpu, e->fs_memory);
 		g4_gpu_free(e->gpu, e->image);
@@ -708,7 +735,10 @@ static void say_gpu(const struct cuda_engine *e, int code, char *message, size_t
 
 	if (e->dev->anonymous)
 		wanted += e->dev->props.size_bytes;
-	if (code == -G4_E_NOMEM)
+	if (e->tier_refused)
+		snprintf(message, bytes, "the CUDA engine: a second tier of %s can not be page-locked here: %s",
+			 g4_format_size(e->tier_bytes, text, sizeof(text)), g4_gpu_error());
+	else if (code == -G4_E_NOMEM)
 		snprintf(message, bytes, "the CUDA engine: the GPU has no room for cache and state, %s",
 			 g4_format_size(wanted, text, sizeof(text)));
 	else
@@ -731,12 +761,16 @@ static int check_gpu(struct g4_gpu_description *gpu, char *message, size_t bytes
 static int mount_on_host(struct cuda_engine *e, char *message, size_t message_bytes)
 {
 	struct g4_fs_options options = e->options.fs;
-	struct g4_wg *wg = g4_wg_create(0);
 	int rc = -G4_E_NOMEM;
 
 	options.most_inodes = MOST_INODES;
 	options.most_txn_blocks = MOST_TXN_BLOCKS;
 	options.frames_fixed = true; /* nothing is cleared on first use there, and a look into a table costs more */
+	e->tier_bytes = e->dev->props.mapped ? 0 : g4_tier_frames(options.tier_bytes);
+	options.tier_frames = e->tier = e->tier_bytes > 0 ? g4_memory_map(e->tier_bytes) : NULL;
+	if (e->tier_bytes > 0 && !e->tier)
+		return -G4_E_NOMEM;
+	struct g4_wg *wg = g4_wg_create(0);
 	if (wg) {
 		rc = g4_fs_mount(wg, e->dev, &options, &e->host_fs, message, message_bytes);
 		g4_wg_destroy(wg);

@@ -17,6 +17,7 @@ struct g4_cuda_engine {
 	uint32_t scratch_bytes;		   /* that a workgroup of such a kernel needs */
 	struct g4_gpu_control *control;	   /* what host and kernel share, for benchmarks */
 	const uint64_t *epochs;		   /* for clients in this process (inode/trail.h); NULL: none */
+	bool tier;			   /* the cache has a second tier, in the host's memory */
 };
 
 struct g4_cuda_options {

@@ -26,11 +26,12 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 		return rc;
 	}
 	struct g4_inode_core *inode = &icache->inodes[i];
+	const uint64_t key = g4_icache_new_key(icache); /* on its way while the rest is cleared */
 	g4_icache_reset(fs, inode, g4_ino_make(address));
 	inode->near = near;
 	inode->disk.mode = (uint16_t)mode;
-	inode->data_key = g4_icache_new_key(icache);
-	inode->disk.generation = fs->first_generation + (uint32_t)inode->data_key;
+	inode->data_key = key;
+	inode->disk.generation = fs->first_generation + (uint32_t)key;
 	inode->disk.atime_ns = inode->disk.mtime_ns = inode->disk.ctime_ns = inode->disk.btime_ns = now;
 	g4_icache_enter(icache, i);
 	*index = i;

@@ -32,6 +32,7 @@ struct g4_inode_core {
 	uint32_t opens;			   /* open handles */
 	bool held;			   /* removed, kept for FORGET */
 	bool unnamed;			   /* TMPFILE that may still get its first name */
+	bool left;			   /* removed, stays: not all of it can be read; in fs->left_inodes */
 	bool overtaken;			   /* its number was given to a new inode while it was loaded; bucket lock */
 	uint32_t orphan_prev, orphan_next; /* list in memory, guarded by orphan_lock */
 
@@ -39,6 +40,7 @@ struct g4_inode_core {
 	uint32_t dirty_head, dirty_tail;
 	bool no_inline;	   /* the next write-back moves inline data to a page */
 	bool dedup_failed; /* a page that was found was gone: the next batch is stored without looking */
+	bool joins_late;   /* 2 MiB may become one pointer, for which a transaction had no room (data/publish.c) */
 	uint32_t queued;
 	uint32_t dirty_prev, dirty_next; /* list of in-core inodes to write back, guarded by dirty_list_lock */
 

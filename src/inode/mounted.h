@@ -37,7 +37,7 @@ struct g4_ahead {
 /* Entries of a batch: few of them wait for the slowest, and what they have in common is walked to once. */
 #define G4_SPLIT_PIECE_NAMES 4u
 
-enum g4_split_kind { G4_SPLIT_READ, G4_SPLIT_WRITE, G4_SPLIT_CHAIN, G4_SPLIT_NAMES };
+enum g4_split_kind { G4_SPLIT_READ, G4_SPLIT_WRITE, G4_SPLIT_STAGE, G4_SPLIT_CHAIN, G4_SPLIT_NAMES };
 struct g4_batch;
 struct g4_chain;
 struct g4_names;
@@ -51,7 +51,9 @@ struct g4_split_work {
 	uint8_t *to;	 /* READ */
 	bool direct;	 /* READ: past the cache, where that can be */
 	bool stream;
-	struct g4_batch *batch; /* WRITE: in memory that all workgroups reach; a piece has its pages' part of it */
+	struct g4_batch
+		*batch;	     /* WRITE, STAGE: in memory that all workgroups reach; a piece has its pages' part of it */
+	const uint8_t *from; /* STAGE: what the batch's buffers are filled with */
 	const struct g4_chain *chain; /* CHAIN: the same; a piece has its directories' part of it */
 	const struct g4_names *names; /* NAMES: the same, of its entries */
 };
@@ -63,7 +65,7 @@ struct g4_split_job { /* what many change at a time lies apart from what is cons
 	uint32_t piece_bytes;
 	uint32_t padding0;
 	struct g4_split_work work;
-	uint8_t padding2[56];
+	uint8_t padding2[48];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU");
 
@@ -77,13 +79,17 @@ struct g4_split {
 };
 
 /* ------------------------------------------------------------------ memory that nobody else changes (data/bounce.c) */
-#define G4_BOUNCE_BUFFERS 32u
+#define G4_BOUNCE_BUFFERS 32u		     /* for a processor's threads */
+#define G4_BOUNCE_BUFFERS_MOST 512u	     /* for the workgroups of a GPU, each of which fills one slowly */
 #define G4_BOUNCE_PAGES G4_SPLIT_PIECE_PAGES /* of a buffer: a piece of a transfer fits one */
 
 struct g4_bounce {
 	struct g4_lock turn; /* held while waiting for a buffer: first come, first served */
-	uint32_t used;	     /* bit i: buffer i is somebody's */
-	uint8_t *memory;     /* NULL: the device is memory, and nobody needs any */
+	uint32_t given;	     /* grows when some are given back: who waits for one waits on it */
+	uint32_t count;	     /* of buffers, a multiple of 32 */
+	uint32_t next;	     /* word of `used` where the next one is looked for first; under `turn` */
+	uint32_t used[G4_BOUNCE_BUFFERS_MOST / 32]; /* bits of those that are somebody's */
+	uint8_t *memory;			    /* NULL: the device is memory, and nobody needs any */
 };
 
 /* ------------------------------------------------------------------ what was found damaged (inode/events.c) */
@@ -113,6 +119,9 @@ struct g4_events {
 #define G4_SCRUB_MOVED 64u
 #define G4_SCRUB_PAGES 64u  /* read at a time */
 #define G4_SCRUB_BUFFERS 4u /* of so many pages, where the device is no memory */
+#define G4_SCRUB_MISFITS 64u
+#define G4_SCRUB_ASKED 16384u
+#define G4_SCRUB_ROUNDS 64u
 
 struct g4_scrub_span { /* pages of a file that several workgroups look at (fs/scrub_span.c); they take atomics, and the rest stays */
 	struct g4_task task;
@@ -143,6 +152,26 @@ struct g4_scrub {	  /* what a scrub knows beyond its cursor; the step's, but `mo
 	uint64_t moved_lost;
 	uint32_t moved[G4_SCRUB_MOVED];
 	uint32_t nameless; /* so many inodes of the orphan list were among them */
+	/* rows that do not fit (fs/scrub_rows.c): where a part of the address space begins in which some lie */
+	uint32_t misfit_count, rounds;
+	uint64_t rows_at; /* where the comparison goes on behind them */
+	uint64_t misfits[G4_SCRUB_MISFITS];
+	uint64_t errors;      /* findings before the tree is gone through */
+	bool again;	      /* once more, for these pages alone, in ascending order: */
+	uint32_t asked_count; /* constant meanwhile */
+	uint64_t asked[G4_SCRUB_ASKED];
+};
+
+/* Free regions that a rebalancing has taken out of what can be claimed, for the set to use their places (fs/rebalance.c). */
+struct g4_lent {
+	uint64_t pages;	  /* atomic: all of them. They are nobody's for the allocator, and free for who asks (statfs) */
+	uint64_t last_ns; /* atomic: when some were taken or given back */
+	uint64_t rest_ns; /* atomic: none are taken before that, for somebody found no room */
+	uint32_t told;	  /* the set knows how much of each part of the address space is in use */
+	uint32_t count;
+	struct {
+		uint64_t first, regions;
+	} runs[G4_LEND_MOST]; /* from the last one down */
 };
 
 struct g4_jobs {
@@ -158,6 +187,7 @@ struct g4_jobs {
 	uint64_t logged_ns;
 	struct g4_job_throttle throttles[G4_JOBS];
 	struct g4_scrub scrub;
+	struct g4_lent lent; /* with `owner`; of a step, but where what is lent could not be taken back at once */
 };
 
 /* ------------------------------------------------------------------ the file system */
@@ -186,6 +216,7 @@ struct g4_fs {
 	struct g4_superblock super;
 	bool super_is_second; /* it was read from the second copy */
 	uint64_t hash_key[2];
+	uint64_t name_secret[4]; /* of this mount: dir/lookup.h */
 	uint32_t flags;
 	uint32_t root_index;	   /* referenced while mounted */
 	uint32_t first_generation; /* a new inode's is this and its key: another one than the number had before */
@@ -197,6 +228,7 @@ struct g4_fs {
 	struct g4_lock rename_lock; /* one cross-directory rename at a time */
 	struct g4_lock orphan_lock;
 	uint32_t orphan_head; /* in-core inode */
+	uint32_t left_inodes; /* of that list stay, since the device does not give all that they have */
 	struct g4_lock dirty_list_lock;
 	struct g4_rwlock flush_lock;	  /* shared by passes over the dirty inodes; taken before inode locks */
 	uint32_t dirty_first, dirty_last; /* in-core inodes with something to write back */
@@ -228,7 +260,7 @@ G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
  *     12 KiB  sums of that batch's pages, unless the mount can not have any
  *      8 KiB  a commit on the way into its transaction, or one step's regions
  *      8 KiB  pages that copies are compared with, where there are several
- *      4 KiB  what is read beside a page, with a second tier
+ *      4 KiB  what is read beside a page, and a request without what is there, with a second tier
  *      8 KiB  what alignment to pages costs
  *
  * A file gets sums while it is mounted, too, and with the first of them the file system its feature: so all mounts that can write
@@ -246,6 +278,8 @@ G4_STATIC_ASSERT((G4_LEAST_SCRATCH_BYTES | G4_SUMS_SCRATCH_BYTES | G4_COPIES_SCR
 G4_STATIC_ASSERT(G4_LEAST_SCRATCH_BYTES + G4_SUMS_SCRATCH_BYTES + G4_COPIES_SCRATCH_BYTES + G4_TIER_SCRATCH_BYTES <=
 			 G4_WG_SCRATCH_BYTES,
 		 "enough for any mount");
-G4_STATIC_ASSERT(sizeof(struct g4_tier_fill) + G4_PAGE_BYTES / 2 <= G4_TIER_SCRATCH_BYTES, "with what alignment costs");
+G4_STATIC_ASSERT(sizeof(struct g4_tier_fill) + G4_TIER_MOST_PAGES * sizeof(struct g4_iov) + G4_PAGE_BYTES / 4 <=
+			 G4_TIER_SCRATCH_BYTES,
+		 "with what alignment costs");
 
 #endif

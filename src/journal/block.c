@@ -188,7 +188,7 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 
 	if (!address_ok(meta, address))
 		return -G4_E_MISDIRECTED;
-	i = g4_cache_get(meta->cache, 0, g4_address_page(address), false, &fresh);
+	i = g4_cache_get(wg, meta->cache, 0, g4_address_page(address), false, &fresh);
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;
 	g4_cache_count(wg, meta->cache, G4_CACHE_METADATA, !fresh, fresh);
@@ -198,6 +198,47 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 			return rc;
 	}
 	return check_type(meta, i, type, line);
+}
+
+G4_FN void g4_meta_read_together(struct g4_wg *wg, struct g4_meta *meta, const struct g4_meta_wanted *wanted,
+				 uint32_t count)
+{
+	struct g4_space_io requests[G4_META_TOGETHER];
+	struct g4_iov iovs[G4_META_TOGETHER];
+	const struct g4_meta_wanted *of[G4_META_TOGETHER];
+	uint32_t lines[G4_META_TOGETHER], fresh_count = 0;
+
+	for (uint32_t k = 0; k < count; k++) {
+		bool fresh = false;
+		if (!address_ok(meta, wanted[k].address) || in_log(meta, wanted[k].address))
+			continue;
+		const uint32_t line =
+			g4_cache_get(wg, meta->cache, 0, g4_address_page(wanted[k].address), false, &fresh);
+		if (line == G4_NO_LINE)
+			break;
+		if (!fresh) {
+			g4_cache_put(meta->cache, line);
+			continue;
+		}
+		of[fresh_count] = &wanted[k];
+		lines[fresh_count] = line;
+		iovs[fresh_count].base = g4_line_data(meta->cache, line);
+		iovs[fresh_count].bytes = G4_PAGE_BYTES;
+		g4_space_io_init(&requests[fresh_count], G4_IO_READ, wanted[k].address, &iovs[fresh_count], 1);
+		requests[fresh_count].io.flags = G4_IO_CLASS(G4_CLASS_METADATA);
+		fresh_count++;
+	}
+	if (fresh_count == 0)
+		return;
+	(void)g4_space_transfer(wg, meta->space, requests, fresh_count); /* each says for itself */
+	for (uint32_t k = 0; k < fresh_count; k++) {
+		if (requests[k].io.result == 0 && take(wg, meta, of[k]->address, of[k]->type, lines[k]) == 0) {
+			g4_cache_filled(meta->cache, lines[k]);
+			g4_cache_put(meta->cache, lines[k]);
+		} else {
+			g4_cache_abort(meta->cache, lines[k]);
+		}
+	}
 }
 
 G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
@@ -240,7 +281,7 @@ G4_FN int g4_meta_get_sums(struct g4_wg *wg, struct g4_meta *meta, struct g4_add
 G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line)
 {
 	bool fresh;
-	uint32_t i = g4_cache_get(meta->cache, 0, g4_address_page(address), false, &fresh);
+	uint32_t i = g4_cache_get(wg, meta->cache, 0, g4_address_page(address), false, &fresh);
 
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;

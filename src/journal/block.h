@@ -57,7 +57,18 @@ G4_FN int g4_block_read_image(struct g4_wg *wg, const struct g4_meta *meta, cons
  * with g4_cache_put. Errors: -G4_E_IO, the corruption codes, -G4_E_NOMEM when the cache is all in use.
  */
 G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line);
-/* The same where the block may well be in line `near`, which spares looking for it. */
+/*
+ * Leader. Reads blocks that are going to be asked for with one wait for all, and leaves them in the cache. What can not be read, or is not
+ * right, is left to those who ask. At most G4_META_TOGETHER.
+ */
+#define G4_META_TOGETHER 8u
+struct g4_meta_wanted {
+	struct g4_address address;
+	uint32_t type;
+};
+G4_FN void g4_meta_read_together(struct g4_wg *wg, struct g4_meta *meta, const struct g4_meta_wanted *wanted,
+				 uint32_t count);
+/* g4_meta_get() where the block may well be in line `near`, which spares looking for it. */
 G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
 			   uint32_t near, uint32_t *line);
 /* The same for an indirect page that must belong to `inode` at `level`. 0: to any inode. */

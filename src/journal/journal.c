@@ -73,7 +73,7 @@ G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *tx
 	txn->journal = j;
 	txn->sequence = running;
 	txn->credits = credits;
-	txn->changed = false;
+	txn->changed = 0;
 	return 0;
 }
 
@@ -152,12 +152,12 @@ G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line)
 	struct g4_meta_line *about = g4_meta_line(j->meta->cache, line);
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
 
-	txn->changed = true;
+	txn->changed++;
 	/* if it is ours, somebody inside of the gate has put it on the list, or is about to */
 	if (g4_load64_rlx(&about->txn) == txn->sequence || !g4_cas64(&about->txn, 0, txn->sequence))
 		return;
 	g4_cache_ref(j->meta->cache, line);
-	log->lines[g4_add32(&log->line_count, 1)] = line;
+	log->lines[g4_add32_rlx(&log->line_count, 1)] = line; /* the gate orders it before the commit */
 	if (txn->credits > 0)
 		txn->credits--; /* the credit stays given out: the block counts against the transaction */
 	else
@@ -471,6 +471,7 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 /* ------------------------------------------------------------------ checkpoint */
 
 #define HOME_BATCH 64u
+#define HOME_REQUEST_PAGES 256u /* 1 MiB: several are under way at a time */
 #define SORTED_PAGES 256u
 struct home_batch {
 	struct g4_space_io requests[HOME_BATCH];
@@ -507,7 +508,8 @@ G4_FN static void sort_home(struct g4_journal *j, uint32_t count)
 
 G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_batch *batch)
 {
-	uint32_t total = j->home_copied + j->record_blocks, used = 0;
+	uint32_t total = j->home_copied + j->record_blocks, used = 0, pages = 0; /* of the last request */
+	uint8_t *end = NULL;							 /* of the last part in memory */
 
 	/* memory has no better and no worse order; and sorting is the work of one lane, a miss for each step on a GPU */
 	if (g4_journal_is_mapped(j) || (g4_wg_width(wg) > 1 && total > SORTED_PAGES))
@@ -518,21 +520,33 @@ G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_
 		const struct g4_address address = g4_home_address(j, j->home_order[n]);
 		struct g4_space_io *last = batch->count ? &batch->requests[batch->count - 1] : NULL;
 
+		uint8_t *image = g4_home_image(j, j->home_order[n]);
+		const bool joins = last && pages < HOME_REQUEST_PAGES &&
+				   g4_address_is(g4_address_after_pages(last->address, pages), address);
+		/* pages that were allocated in a row were mostly logged in that row, too */
+		if (joins && image == end) {
+			batch->iovs[used - 1].bytes += G4_PAGE_BYTES;
+			end += G4_PAGE_BYTES;
+			pages++;
+			continue;
+		}
 		if (used == HOME_BATCH) {
 			int rc = flush_batch(wg, j, batch);
 			if (rc < 0)
 				return rc;
-			last = NULL;
 			used = 0;
 		}
-		if (!last || !g4_address_is(g4_address_after_pages(last->address, last->io.iov_count), address)) {
+		if (!joins || used == 0) {
 			last = &batch->requests[batch->count++];
 			g4_space_io_init(last, G4_IO_WRITE, address, &batch->iovs[used], 0);
 			last->io.flags = G4_IO_CLASS(G4_CLASS_METADATA);
+			pages = 0;
 		}
-		batch->iovs[used].base = g4_home_image(j, j->home_order[n]);
+		batch->iovs[used].base = image;
 		batch->iovs[used++].bytes = G4_PAGE_BYTES;
 		last->io.iov_count++;
+		end = image + G4_PAGE_BYTES;
+		pages++;
 	}
 	return flush_batch(wg, j, batch);
 }

@@ -101,7 +101,7 @@ struct g4_txn {
 	struct g4_journal *journal;
 	uint64_t sequence;
 	uint32_t credits;
-	bool changed; /* it made something dirty or freed something */
+	uint32_t changed; /* how often it made something dirty or freed something */
 };
 
 /*
@@ -174,7 +174,7 @@ G4_FN G4_INLINE int g4_txn_get(struct g4_wg *wg, const struct g4_txn *txn, struc
 G4_FN G4_INLINE void g4_txn_dirty_page(struct g4_txn *txn, const struct g4_txn_page *page)
 {
 	if (page->is_dirty)
-		txn->changed = true;
+		txn->changed++;
 	else
 		g4_txn_dirty(txn, page->line);
 }

@@ -5,6 +5,7 @@
  * they lie above the numbers that programs get, and close(2) of them is refused. When a server has ended, the next call by path
  * connects to the server of the socket by then, once.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/beneath.h"
@@ -147,6 +147,15 @@ static int has_mounts_inside(const struct g4p_mount *mount)
 	return bytes < 0 ? -1 : found;
 }
 
+/* Whether the directory is another one by now, which was mounted over it. That may go again, and what is open stays as it is. */
+static bool is_covered(const struct g4p_mount *mount, const gpu4fs *fs)
+{
+	dev_t device;
+	bool handed;
+
+	return !g4c_is_mounted_at(fs, mount->directory, &device, &handed);
+}
+
 void g4p_mounts_changed(void)
 {
 	struct g4p_calm calm;
@@ -156,6 +165,8 @@ void g4p_mounts_changed(void)
 		return;
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < mount_count; i++) {
+		if (mounts[i].fs && is_covered(&mounts[i], mounts[i].fs)) /* the next call looks again */
+			__atomic_store_n(&mounts[i].looked, g4c_mount_changes(mounts[i].fs) - 1, __ATOMIC_RELEASE);
 		if (mounts[i].off || has_mounts_inside(&mounts[i]) == 0)
 			continue;
 		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
@@ -163,12 +174,12 @@ void g4p_mounts_changed(void)
 	}
 	pthread_mutex_unlock(&lock);
 	g4p_restless(&calm);
-	if (inside && g4p_any_files()) /* directories are where paths begin */
+	if (inside) /* directories are where paths begin */
 		g4p_settle_all(false, G4P_mount);
 }
 
 /*
- * The server says that something was mounted. False: inside of the directory, whose names are the kernel's from now on; or there is no
+ * The server says that something was mounted. False: inside of the directory, whose names are the kernel's from now on; or over it, or there is no
  * telling for want of a number, and the kernel is asked this time.
  */
 static bool still_has_no_mounts(struct g4p_mount *mount, gpu4fs *fs)
@@ -177,7 +188,7 @@ static bool still_has_no_mounts(struct g4p_mount *mount, gpu4fs *fs)
 	const uint32_t changes = g4c_mount_changes(fs);
 	int inside = 0;
 	if (mount->fs == fs && mount->looked != changes) {
-		inside = has_mounts_inside(mount);
+		inside = is_covered(mount, fs) ? -1 : has_mounts_inside(mount);
 		if (inside >= 0)
 			__atomic_store_n(&mount->looked, changes, __ATOMIC_RELEASE);
 		if (inside > 0)
@@ -225,7 +236,7 @@ void g4p_make_way(int fd)
 static void connect_mount(struct g4p_mount *mount)
 {
 	const struct gpu4fs_connect_options options = {.size = sizeof(options), .data_bytes = DATA_BYTES};
-	struct stat st;
+	dev_t device;
 	gpu4fs *fs;
 
 	if (gpu4fs_connect(mount->socket, &options, &fs) != 0) {
@@ -243,13 +254,13 @@ static void connect_mount(struct g4p_mount *mount)
 	int low = g4c_move_socket(fs, high_number());
 	if (low >= 0)
 		syscall(SYS_close, low);
-	/* without descriptors a file that is open here could never become the kernel's */
-	if (!g4c_is_mounted_at(fs, mount->directory, &st, &mount->opens)) {
+	/* "opens": without descriptors a file that is open here could never become the kernel's */
+	if (!g4c_is_mounted_at(fs, mount->directory, &device, &mount->opens)) {
 		gpu4fs_unmount(fs);
 		mount->off = true;
 		return;
 	}
-	mount->device = st.st_dev;
+	mount->device = device;
 	__atomic_store_n(&mount->fs, fs, __ATOMIC_RELEASE);
 }
 
@@ -321,8 +332,60 @@ void g4p_credentials_changed(void)
 {
 	for (uint32_t i = 0; i < mount_count; i++)
 		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
-	if (g4p_any_files())
+	if (mount_count > 0)
 		g4p_settle_all(false, G4P_credentials);
+}
+
+/*
+ * A file that is handed over by its number has no name in the kernel that the kernel has not met, and who watches a directory is told of what
+ * has a name there: so it meets those of what is open here.
+ */
+static void meet_names(const struct g4p_mount *mount, int at, const char *path)
+{
+	const int place = (int)syscall(SYS_openat, at, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	union {
+		struct dirent64 first;
+		char bytes[4096];
+	} list;
+	ssize_t bytes;
+	uint64_t ino;
+	dev_t device;
+
+	while (place >= 0 && (bytes = syscall(SYS_getdents64, place, &list, sizeof(list))) > 0) {
+		for (ssize_t i = 0; i < bytes;) {
+			const struct dirent64 *entry = (const struct dirent64 *)(list.bytes + i);
+			if (g4p_has_inode(mount, entry->d_ino))
+				(void)g4c_identify(place, entry->d_name, &device, &ino);
+			i += entry->d_reclen;
+		}
+	}
+	if (place >= 0)
+		syscall(SYS_close, place);
+}
+
+/* A mount that the process has not connected to may be the one, too. */
+void g4p_watches(int at, const char *path)
+{
+	struct g4p_calm calm;
+	uint64_t ino;
+	dev_t watched, device;
+	bool found = false;
+
+	if (mount_count == 0 || !g4p_is_string(path) || !g4p_calm(&calm))
+		return;
+	const bool known = g4c_identify(at, path, &watched, &ino);
+	for (uint32_t i = 0; known && i < mount_count; i++) {
+		if (__atomic_load_n(&mounts[i].off, __ATOMIC_RELAXED) ||
+		    !g4c_identify(AT_FDCWD, mounts[i].directory, &device, &ino) || device != watched)
+			continue;
+		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
+		if (g4p_any_files())
+			meet_names(&mounts[i], at, path);
+		found = true;
+	}
+	g4p_restless(&calm);
+	if (found)
+		g4p_settle_all(false, G4P_watch);
 }
 
 void g4p_umask_changed(mode_t mask)
@@ -336,13 +399,12 @@ void g4p_umask_changed(mode_t mask)
 
 const struct g4p_mount *g4p_inode_of(int fd, uint64_t *ino)
 {
-	struct statx at;
+	dev_t device;
 
-	if (mount_count == 0 || syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &at) != 0)
+	if (mount_count == 0 || !g4c_identify(fd, "", &device, ino))
 		return NULL;
-	*ino = at.stx_ino;
 	for (uint32_t i = 0; i < mount_count; i++)
-		if (mounts[i].device == makedev(at.stx_dev_major, at.stx_dev_minor))
+		if (mounts[i].device == device)
 			return &mounts[i];
 	return NULL;
 }
@@ -380,10 +442,10 @@ void g4p_wander(bool begin)
 static struct g4p_file *find_working(struct g4p_mount **found)
 {
 	char path[G4P_PATH_BYTES];
-	struct gpu4fs_stat attributes;
 	struct g4p_file *file = NULL;
 	gpu4fs_file *handle;
-	struct stat st;
+	uint64_t ino;
+	dev_t device;
 
 	if (syscall(SYS_getcwd, path, sizeof(path)) < 0)
 		return NULL;
@@ -398,8 +460,8 @@ static struct g4p_file *find_working(struct g4p_mount **found)
 		if (mount->off || gpu4fs_open(mount->fs, NULL, path[bytes] ? path + bytes + 1 : ".",
 					      O_RDONLY | O_DIRECTORY, 0, &handle) != 0)
 			continue;
-		if (gpu4fs_fstat(handle, &attributes) == 0 && stat(".", &st) == 0 && st.st_dev == mount->device &&
-		    st.st_ino == attributes.ino)
+		if (g4c_identify(AT_FDCWD, ".", &device, &ino) && device == mount->device &&
+		    ino == g4c_inode_of(handle))
 			file = calloc(1, sizeof(*file));
 		if (!file) {
 			gpu4fs_close(handle);

@@ -102,6 +102,11 @@ ssize_t getdents64(int fd, void *buffer, size_t bytes)
 	return g4p_settle(fd, G4P_getdents64) ? G4P_NEXT(getdents64)(fd, buffer, bytes) : -1;
 }
 
+ssize_t getdirentries(int fd, char *restrict buffer, size_t bytes, off_t *restrict position)
+{
+	return g4p_settle(fd, G4P_getdents64) ? G4P_NEXT(getdirentries)(fd, buffer, bytes, position) : -1;
+}
+
 int closedir(DIR *dir)
 {
 	struct g4p_stream *stream = ours(dir);
@@ -212,4 +217,5 @@ int dirfd(DIR *dir)
 }
 
 #define SAME(name, other) ".globl " name "\n.set " name ", " other "\n"
-__asm__(SAME("readdir64", "readdir") SAME("readdir64_r", "readdir_r") SAME("scandirat64", "scandirat"));
+__asm__(SAME("readdir64", "readdir") SAME("readdir64_r", "readdir_r") SAME("scandirat64", "scandirat")
+		SAME("getdirentries64", "getdirentries"));

@@ -16,6 +16,7 @@
 
 #include "client/beneath.h"
 #include "preload/settle.h"
+#include "ring/serve_host.h"
 
 /* What F_GETFL shows. */
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_NONBLOCK | O_DIRECTORY)
@@ -189,13 +190,17 @@ static bool is_locked(const struct g4p_mount *mount, uint64_t ino)
 	return locked_count > LOCKED_MAX;
 }
 
-/* The number is a placeholder of the file from now on. False: a file that has record locks has none. */
+/*
+ * The number is a placeholder of the file from now on. False: a file that has record locks has none, and none has one when all has become the
+ * kernel's while it was opened.
+ */
 static bool give_number(int fd, struct g4p_file *file)
 {
 	struct g4p_file *old = NULL;
 
 	pthread_mutex_lock(&table_lock);
-	const bool may = file->directory || !is_locked(file->mount, g4c_inode_of(file->handle));
+	const bool may = !__atomic_load_n(&file->mount->off, __ATOMIC_RELAXED) &&
+			 (file->directory || !is_locked(file->mount, g4c_inode_of(file->handle)));
 	if (may) {
 		file->refs++;
 		old = replace(fd, file);
@@ -329,29 +334,56 @@ static void put_back(int number, int fd, int kept, struct g4p_file *file)
 	drop_number(number, file); /* another thread has got it */
 }
 
+/* Which of a file's numbers was closed for what is handed over, when no other was free. */
+struct room {
+	struct g4p_file *file;
+	int first;  /* the least that may be */
+	int number; /* -1: none was */
+	int kept;   /* of it, as F_GETFD says */
+	bool locked;
+};
+
+/* From here on the table is locked: the library's other threads cannot get the number. Where the program does by itself, it is what that made of it. */
+static void make_room(void *context)
+{
+	struct room *room = context;
+	struct rlimit limit;
+
+	pthread_mutex_lock(&table_lock);
+	room->locked = true;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	for (int i = room->first; room->number < 0 && i < table_end && (rlim_t)i < limit.rlim_cur; i++)
+		if (table[i] == room->file)
+			room->number = i;
+	if (room->number < 0)
+		return;
+	room->kept = (int)syscall(SYS_fcntl, room->number, F_GETFD);
+	syscall(SYS_close, room->number);
+}
+
 /*
- * No number is free: the kernel's descriptor comes under one of the file's own, which is closed a moment before. The library's other threads
- * cannot get that meanwhile; where the program does by itself, the number is what it made of it. Returns what g4c_hand_over() does. Table locked.
+ * No number is free: the kernel's descriptor comes under one of the file's own. Returns what g4c_hand_over() does, and with the table locked. While
+ * the server is waited for it is not: other threads have nothing to do with that.
  */
 static int hand_over_in_place(struct g4p_file *file)
 {
-	struct rlimit limit;
-	int fd = -EMFILE;
+	struct room room = {.file = file, .number = -1};
+	const struct g4_make_room by = {make_room, &room};
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return fd;
-	for (int i = 0; fd == -EMFILE && i < table_end && (rlim_t)i < limit.rlim_cur; i++) {
-		if (table[i] != file)
-			continue;
-		const int kept = (int)syscall(SYS_fcntl, i, F_GETFD);
-		int placeholder = i;
-		fd = g4c_hand_over_as(file->handle, file->flags, &placeholder);
-		if (placeholder < 0 && fd != i)
-			put_back(i, fd, kept, file);
-		else if (fd == i && !(kept & FD_CLOEXEC))
+	for (;;) {
+		const int fd = g4c_hand_over_in(file->handle, file->flags, &by);
+		if (!room.locked)
+			pthread_mutex_lock(&table_lock);
+		if (room.number >= 0 && fd != room.number)
+			put_back(room.number, fd, room.kept, file);
+		else if (room.number >= 0 && !(room.kept & FD_CLOEXEC))
 			syscall(SYS_fcntl, fd, F_SETFD, 0);
+		if (fd != -EMFILE || room.number < 0)
+			return fd;
+		room = (struct room){.file = file, .first = room.number + 1, .number = -1};
+		pthread_mutex_unlock(&table_lock);
 	}
-	return fd;
 }
 
 int g4p_settle_file(struct g4p_file *file)
@@ -363,9 +395,10 @@ int g4p_settle_file(struct g4p_file *file)
 		const int64_t position = file->directory ? 0 : gpu4fs_lseek(file->handle, 0, SEEK_CUR);
 
 		fd = position < 0 ? (int)position : g4c_hand_over(file->handle, file->flags);
-		pthread_mutex_lock(&table_lock);
 		if (fd == -EMFILE)
 			fd = hand_over_in_place(file);
+		else
+			pthread_mutex_lock(&table_lock);
 		if (fd >= 0) {
 			if (position > 0)
 				syscall(SYS_lseek, fd, position, SEEK_SET);
@@ -438,6 +471,15 @@ static struct g4p_file *next_of_inode(const struct g4p_mount *mount, uint64_t in
 		file->refs++;
 	pthread_mutex_unlock(&table_lock);
 	return file;
+}
+
+bool g4p_has_inode(const struct g4p_mount *mount, uint64_t ino)
+{
+	struct g4p_file *file = next_of_inode(mount, ino);
+
+	if (file)
+		g4p_put(file);
+	return file != NULL;
 }
 
 void g4p_settle_inode(const struct g4p_mount *mount, uint64_t ino)

@@ -183,7 +183,8 @@ void *__wrap_calloc(size_t count, size_t bytes)
 		errno = ENOMEM;
 	else
 		memory = allocate(0, all);
-	return memory ? memset(memory, 0, all) : NULL;
+	/* what is larger than the largest size is the kernel's zeros, of which nobody should make pages before they are wanted */
+	return memory && all + sizeof(struct head) <= (size_t)1 << LARGEST ? memset(memory, 0, all) : memory;
 }
 
 void __wrap_free(void *memory)

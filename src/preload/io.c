@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls on open files: reading and writing, positions, space, attributes. */
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
@@ -25,6 +26,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "preload/copies.h"
 #include "preload/settle.h"
 
 #define MAPPED_MAX_BYTES (64u << 20) /* of a private mapping that is read instead */
@@ -577,6 +579,52 @@ int ptsname_r(int fd, char *name, size_t bytes)
 	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(ptsname_r)(fd, name, bytes) : errno;
 }
 
+pid_t tcgetpgrp(int fd)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcgetpgrp)(fd) : -1;
+}
+
+int tcsetpgrp(int fd, pid_t group)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcsetpgrp)(fd, group) : -1;
+}
+
+pid_t tcgetsid(int fd)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcgetsid)(fd) : -1;
+}
+
+int tcdrain(int fd)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcdrain)(fd) : -1;
+}
+
+int tcflow(int fd, int action)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcflow)(fd, action) : -1;
+}
+
+int tcflush(int fd, int queue)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcflush)(fd, queue) : -1;
+}
+
+int tcsendbreak(int fd, int duration)
+{
+	return g4p_settle(fd, G4P_isatty) ? G4P_NEXT(tcsendbreak)(fd, duration) : -1;
+}
+
+int isfdtype(int fd, int type)
+{
+	return g4p_settle(fd, G4P_fstat) ? G4P_NEXT(isfdtype)(fd, type) : -1;
+}
+
+void backtrace_symbols_fd(void *const *frames, int count, int fd)
+{
+	if (g4p_settle(fd, G4P_write))
+		G4P_NEXT(backtrace_symbols_fd)(frames, count, fd);
+}
+
 void g4p_settle_polled(const struct pollfd *fds, nfds_t count)
 {
 	const bool readable = g4p_any_files() && g4p_can_read(fds, count * sizeof(*fds));
@@ -699,9 +747,14 @@ void *mmap(void *where, size_t bytes, int protection, int flags, int fd, off_t o
 	struct g4p_use use;
 	void *memory;
 
+	if (flags & MAP_FIXED) {
+		if (fd >= 0 && !(flags & MAP_ANONYMOUS))
+			g4p_settle(fd, G4P_mmap);
+		return g4p_map_over(where, bytes, protection, flags, fd, offset);
+	}
 	if (fd < 0 || (flags & MAP_ANONYMOUS) || !g4p_any_files())
 		return G4P_NEXT(mmap)(where, bytes, protection, flags, fd, offset);
-	if ((flags & MAP_TYPE) != MAP_PRIVATE || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) ||
+	if ((flags & MAP_TYPE) != MAP_PRIVATE || (flags & (MAP_FIXED_NOREPLACE | MAP_32BIT)) ||
 	    (protection & PROT_EXEC) || bytes == 0 || bytes > MAPPED_MAX_BYTES || offset < 0 || offset % 4096 != 0 ||
 	    !g4p_use(&use, G4P_mmap, fd)) {
 		g4p_settle(fd, G4P_mmap);
@@ -711,6 +764,8 @@ void *mmap(void *where, size_t bytes, int protection, int flags, int fd, off_t o
 	int64_t rc = memory == MAP_FAILED ? -ENOMEM : fill(use.handle, memory, bytes, offset);
 	if (rc == 0 && protection != (PROT_READ | PROT_WRITE))
 		rc = mprotect(memory, bytes, protection) == 0 ? 0 : -errno;
+	if (rc == 0 && !g4p_copy_made(memory, bytes))
+		rc = -ENOMEM; /* the kernel maps it */
 	if (g4p_done(&use, rc) == 0)
 		return memory;
 	if (memory != MAP_FAILED)
@@ -724,4 +779,7 @@ __asm__(SAME("pread64", "pread") SAME("pwrite64", "pwrite") SAME("preadv64", "pr
 		SAME("preadv64v2", "preadv2") SAME("pwritev64v2", "pwritev2") SAME("__pread64_chk", "__pread_chk")
 			SAME("lseek64", "lseek") SAME("ftruncate64", "ftruncate") SAME("fallocate64", "fallocate")
 				SAME("posix_fallocate64", "posix_fallocate") SAME("posix_fadvise64", "posix_fadvise")
-					SAME("sendfile64", "sendfile") SAME("mmap64", "mmap") SAME("lockf64", "lockf"));
+					SAME("sendfile64", "sendfile") SAME("mmap64", "mmap") SAME("lockf64", "lockf")
+	/* names that the C library has besides */ SAME("__read", "read") SAME("__write", "write")
+		SAME("__pread64", "pread") SAME("__pwrite64", "pwrite") SAME("__lseek", "lseek") SAME("llseek", "lseek")
+			SAME("__poll", "poll") SAME("__select", "select"));

@@ -199,6 +199,13 @@ int mknodat(int at, const char *path, mode_t mode, dev_t device)
 	return g4p_settle_start(at, path, G4P_mknodat) ? G4P_NEXT(mknodat)(at, path, mode, device) : -1;
 }
 
+/* mknodat() of programs that are older than it. */
+int __xmknodat(int version, int at, const char *path, mode_t mode, dev_t *device);
+int __xmknodat(int version, int at, const char *path, mode_t mode, dev_t *device)
+{
+	return g4p_settle_start(at, path, G4P_mknodat) ? G4P_NEXT(__xmknodat)(version, at, path, mode, device) : -1;
+}
+
 int mkfifoat(int at, const char *path, mode_t mode)
 {
 	return g4p_settle_start(at, path, G4P_mknodat) ? G4P_NEXT(mkfifoat)(at, path, mode) : -1;

@@ -279,6 +279,8 @@ static int control(int fd, int command, void *argument)
 			return -1;
 		if (command == F_SETLK || command == F_SETLKW)
 			g4p_record_lock(fd);
+		if (command == F_NOTIFY || command == F_SETLEASE)
+			g4p_watches(fd, "");
 	}
 	return G4P_NEXT(fcntl)(fd, command, argument);
 }
@@ -386,4 +388,6 @@ int io_submit(aio_context_t context, long count, struct iocb **blocks)
 __asm__(SAME("open64", "open") SAME("openat64", "openat") SAME("creat64", "creat") SAME("__open64_2", "__open_2")
 		SAME("__openat64_2", "__openat_2") SAME("fcntl64", "fcntl") SAME("aio_read64", "aio_read")
 			SAME("aio_write64", "aio_write") SAME("aio_fsync64", "aio_fsync")
-				SAME("lio_listio64", "lio_listio"));
+				SAME("lio_listio64", "lio_listio")
+	/* names that the C library has besides */ SAME("__open", "open") SAME("__open64", "open")
+		SAME("__close", "close") SAME("__fcntl", "fcntl") SAME("__dup2", "dup2"));

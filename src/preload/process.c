@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <ulimit.h>
 #include <unistd.h>
 #include <wordexp.h>
 
@@ -338,6 +339,20 @@ int chroot(const char *path)
 	return rc;
 }
 
+int pivot_root(const char *root, const char *old);
+int pivot_root(const char *root, const char *old)
+{
+	g4p_settle_shown(root);
+	g4p_settle_shown(old);
+	const int rc = G4P_NEXT(pivot_root)(root, old);
+
+	if (rc == 0) {
+		g4p_directory_changed();
+		g4p_credentials_changed();
+	}
+	return rc;
+}
+
 int mount(const char *what, const char *path, const char *type, unsigned long flags, const void *options)
 {
 	g4p_settle_shown(what);
@@ -390,6 +405,18 @@ int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit,
 
 	if (limit)
 		g4p_limits_changed();
+	return rc;
+}
+
+long ulimit(int command, ...)
+{
+	va_list list;
+
+	va_start(list, command);
+	const long value = va_arg(list, long);
+	va_end(list);
+	const long rc = G4P_NEXT(ulimit)(command, value);
+	g4p_limits_changed();
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -23,6 +24,7 @@
 #define FIFTH 16u
 #define PATH 32u  /* the argument behind each is a path that begins there */
 #define NAMED 64u /* the first argument is a path */
+#define SECOND_NAMED 128u
 
 /* Which arguments are descriptors. */
 static const struct {
@@ -112,6 +114,10 @@ static const struct {
 	{SYS_move_mount, FIRST | THIRD | PATH},
 	{SYS_open_tree, FIRST | PATH},
 	{SYS_mount_setattr, FIRST | PATH},
+	{SYS_fspick, FIRST | PATH},
+	{SYS_fsconfig, FIFTH},
+	{SYS_inotify_add_watch, SECOND_NAMED},
+	{SYS_umount2, NAMED},
 	/* newer than some headers: cachestat, fchmodat2, setxattrat and its relatives, open_tree_attr, file_getattr, file_setattr */
 	{451, FIRST},
 	{452, FIRST | PATH},
@@ -181,6 +187,8 @@ static bool settle_arguments(long number, long arguments[6])
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (known[i].number == number && (known[i].descriptors & NAMED))
 			g4p_settle_shown((const char *)arguments[0]);
+		if (known[i].number == number && (known[i].descriptors & SECOND_NAMED))
+			g4p_settle_shown((const char *)arguments[1]);
 		for (unsigned int k = 0; known[i].number == number && k < 5; k++)
 			if (known[i].descriptors >> k & 1 &&
 			    !(known[i].descriptors & PATH ?
@@ -322,6 +330,18 @@ static bool call_by_name(long number, const long a[6], long *result)
 	case SYS_pwrite64:
 		*result = pwrite((int)a[0], (const void *)a[1], (size_t)a[2], a[3]);
 		return true;
+	case SYS_mmap:
+		*result = (long)mmap((void *)a[0], (size_t)a[1], (int)a[2], (int)a[3], (int)a[4], a[5]);
+		return true;
+	case SYS_munmap:
+		*result = munmap((void *)a[0], (size_t)a[1]);
+		return true;
+	case SYS_madvise:
+		*result = madvise((void *)a[0], (size_t)a[1], (int)a[2]);
+		return true;
+	case SYS_mremap:
+		*result = (long)mremap((void *)a[0], (size_t)a[1], (size_t)a[2], (int)a[3], (void *)a[4]);
+		return true;
 	case SYS_fallocate:
 		*result = fallocate((int)a[0], (int)a[1], a[2], a[3]);
 		return true;
@@ -358,6 +378,12 @@ long syscall(long number, ...)
 		errno = error;
 		if (number == SYS_fcntl && (arguments[1] == F_SETLK || arguments[1] == F_SETLKW))
 			g4p_record_lock((int)arguments[0]);
+		if (number == SYS_fcntl && (arguments[1] == F_NOTIFY || arguments[1] == F_SETLEASE))
+			g4p_watches((int)arguments[0], "");
+		if (number == SYS_inotify_add_watch)
+			g4p_watches(AT_FDCWD, (const char *)arguments[1]);
+		if (number == SYS_fanotify_mark)
+			g4p_watches((int)arguments[3], arguments[4] ? (const char *)arguments[4] : "");
 		if (number == SYS_execve || number == SYS_execveat)
 			g4p_exec_begins("");
 		const uint64_t shared = shared_by(number, arguments);

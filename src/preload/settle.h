@@ -24,8 +24,16 @@ void g4p_settle_blocks(long count, struct iocb **blocks);
 void g4p_record_lock(int fd);
 /* The mount and inode of a descriptor of the kernel's; NULL: of none (connect.c). Calm. */
 const struct g4p_mount *g4p_inode_of(int fd, uint64_t *ino);
+/* Whether the engine serves a descriptor of the inode (files.c). Calm. */
+bool g4p_has_inode(const struct g4p_mount *mount, uint64_t ino);
 /* All that is open of an inode becomes the kernel's, and what is opened of it later is so from the start (files.c). Calm. */
 void g4p_settle_inode(const struct g4p_mount *mount, uint64_t ino);
+
+/*
+ * The process is going to be told of what the kernel does with what is there (inotify and its relatives, leases): where that is in one of our mounts,
+ * what it does there itself from now on, and what the processes do that it forks, is the kernel's (connect.c).
+ */
+void g4p_watches(int at, const char *path);
 
 /* Whether files may not grow as they like (RLIMIT_FSIZE): then the kernel writes, which looks at that (process.c). */
 bool g4p_is_limited(void);

@@ -89,6 +89,9 @@ void g4p_settle_all(bool kept_by_exec, enum g4p_number number)
 	struct g4p_calm calm;
 	bool calmed = g4p_calm(&calm);
 
+	/* an open that was under way when the mount was set off has its place in the table by now, or sees that in give_number() */
+	g4p_files_lock(true);
+	g4p_files_lock(false);
 	if (!kept_by_exec)
 		settle_streams();
 	for (int fd = 0; fd < g4p_files_end(); fd++) {

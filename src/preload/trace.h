@@ -99,6 +99,7 @@
 	X(isatty)                                                                                                      \
 	X(io_uring)                                                                                                    \
 	X(mount)                                                                                                       \
+	X(watch)                                                                                                       \
 	X(proc)                                                                                                        \
 	X(syscall)
 

@@ -17,6 +17,7 @@ int nftw(const char *path, __nftw_func_t function, int descriptors, int flags)
 {
 	const bool wanders = flags & FTW_CHDIR;
 
+	g4p_settle_shown(path);
 	if (wanders)
 		g4p_wander(true);
 	const int rc = G4P_NEXT(nftw)(path, function, descriptors, flags);
@@ -28,6 +29,8 @@ int nftw(const char *path, __nftw_func_t function, int descriptors, int flags)
 /* A walk for which there is no place counts for ever. */
 FTS *fts_open(char *const *paths, int options, int (*compare)(const FTSENT **, const FTSENT **))
 {
+	for (char *const *path = paths; *path; path++)
+		g4p_settle_shown(*path);
 	FTS *const walk = G4P_NEXT(fts_open)(paths, options, compare);
 
 	if (!walk || (walk->fts_options & FTS_NOCHDIR))

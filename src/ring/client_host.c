@@ -5,14 +5,15 @@
  *
  * The data area is the client's to divide: buffers of two sizes that calls borrow, and behind them what
  * g4_ring_client_alloc() gave away for good. A transfer that lies in there already is not copied.
+ *
+ * Commands ahead (ahead_host.c) are given before anybody waits for them. Such a result is taken from its slot by whoever wants the slot.
  */
-#include "ring/client_host.h"
+#include "ring/client_parts_host.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,13 +21,10 @@
 #include <unistd.h>
 
 #include "base/clock_host.h"
-#include "ring/polling_host.h"
 
 #define SMALL_BYTES (16 * G4_KIB)
 #define LARGE_BYTES G4_MIB
 #define LARGE_MAX 64u
-#define SMALL_MAX 256u
-#define TEXT_COUNT 16u
 
 /* What takes longer as a rule is slept for: where the engine wakes us, where it does not, and where data is moved. */
 #define SPIN_WOKEN_NS 50000u
@@ -40,54 +38,9 @@
 #define LIVES_MS 10u
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
 
-/* What is alike in how long it takes: operations, and reads and writes of up to 2^n bytes. */
-#define POLLINGS (G4_COMMAND_COUNT + 2 * 32u)
-
-enum taken {
-	FREE,
-	AWAITED, /* a thread waits for the result, or has not read it */
-	POSTED	 /* nobody waits: free as soon as the result is there */
-};
-
-struct buffers { /* of one size, `first` to `first + count * bytes` of the data area */
-	uint64_t first, bytes;
-	uint32_t count;
-	uint32_t free_count;
-	uint32_t free_list[SMALL_MAX];
-};
-
-struct g4_ring_client {
-	uint8_t *ring, *data;
-	struct g4_ring_header *header;
-	uint32_t entries;
-	uint64_t data_bytes;
-	bool may_act;
-	int doorbell, watched;
-	void (*ring_doorbell)(void *context); /* or NULL: by the descriptor */
-	void *context;
-	bool (*deliver)(void *to, const void *from, size_t bytes); /* or NULL: memcpy() */
-	struct g4_cred own;
-	uint32_t stopped;
-	uint64_t
-		looked_ms; /* CLOCK_MONOTONIC: when it was asked last whether the engine is gone, by who does without it */
-
-	pthread_mutex_t submit_lock; /* tail, taken[], the slots */
-	pthread_cond_t slot_free;
-	uint32_t tail;
-	uint8_t *taken; /* enum taken, of each slot */
-
-	struct g4_polling pollings[POLLINGS];
-
-	pthread_mutex_t buffer_lock;
-	pthread_cond_t buffer_free;
-	struct buffers small, large;
-	struct buffers text; /* held while nothing else is waited for, so that callers that hold data get one */
-	uint64_t alloc_next; /* behind the buffers: not yet given away */
-};
-
 /* ------------------------------------------------------------------ buffers */
 
-static void init_buffers(struct buffers *b, uint64_t first, uint64_t bytes, uint32_t count)
+static void init_buffers(struct g4_ring_buffers *b, uint64_t first, uint64_t bytes, uint32_t count)
 {
 	b->first = first;
 	b->bytes = bytes;
@@ -96,13 +49,13 @@ static void init_buffers(struct buffers *b, uint64_t first, uint64_t bytes, uint
 		b->free_list[i] = count - 1 - i;
 }
 
-static struct buffers *buffers_for(struct g4_ring_client *client, uint64_t bytes)
+static struct g4_ring_buffers *buffers_for(struct g4_ring_client *client, uint64_t bytes)
 {
 	return bytes <= SMALL_BYTES ? &client->small : &client->large;
 }
 
 /* Borrows a buffer; its offset in the data area. Waits for one. */
-static uint64_t borrow(struct g4_ring_client *client, struct buffers *b)
+static uint64_t borrow(struct g4_ring_client *client, struct g4_ring_buffers *b)
 {
 	pthread_mutex_lock(&client->buffer_lock);
 	while (b->free_count == 0)
@@ -112,7 +65,7 @@ static uint64_t borrow(struct g4_ring_client *client, struct buffers *b)
 	return at;
 }
 
-static void give_back(struct g4_ring_client *client, struct buffers *b, uint64_t at)
+static void give_back(struct g4_ring_client *client, struct g4_ring_buffers *b, uint64_t at)
 {
 	pthread_mutex_lock(&client->buffer_lock);
 	b->free_list[b->free_count++] = (uint32_t)((at - b->first) / b->bytes);
@@ -168,15 +121,17 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, 
 	client->watched = watched;
 	client->own = *own;
 	client->tail = header->tail;
-	for (uint32_t i = 0; i < POLLINGS; i++)
+	for (uint32_t i = 0; i < G4_RING_POLLINGS; i++)
 		client->pollings[i].usual_ns = G4_POLLING_START_NS;
 	/* a quarter for small buffers and texts, half for large ones, what is left for any request */
-	uint32_t small = (uint32_t)g4_min64(client->data_bytes / 4 / SMALL_BYTES - TEXT_COUNT, SMALL_MAX);
+	uint32_t small =
+		(uint32_t)g4_min64(client->data_bytes / 4 / SMALL_BYTES - G4_RING_TEXT_COUNT, G4_RING_SMALL_MAX);
 	uint32_t large = (uint32_t)g4_min64(client->data_bytes / 2 / LARGE_BYTES, LARGE_MAX);
-	init_buffers(&client->text, 0, SMALL_BYTES, TEXT_COUNT);
-	init_buffers(&client->small, TEXT_COUNT * SMALL_BYTES, SMALL_BYTES, small);
-	init_buffers(&client->large, (TEXT_COUNT + small) * SMALL_BYTES, LARGE_BYTES, large);
+	init_buffers(&client->text, 0, SMALL_BYTES, G4_RING_TEXT_COUNT);
+	init_buffers(&client->small, G4_RING_TEXT_COUNT * SMALL_BYTES, SMALL_BYTES, small);
+	init_buffers(&client->large, (G4_RING_TEXT_COUNT + small) * SMALL_BYTES, LARGE_BYTES, large);
 	client->alloc_next = client->large.first + large * LARGE_BYTES;
+	client->reads.polling.usual_ns = client->lookups.polling.usual_ns = G4_POLLING_START_NS;
 	pthread_mutex_init(&client->submit_lock, NULL);
 	pthread_cond_init(&client->slot_free, NULL);
 	pthread_mutex_init(&client->buffer_lock, NULL);
@@ -331,28 +286,110 @@ static bool has_result(struct g4_ring_result *result, uint32_t number, uint64_t 
 	return (*word & G4_RING_NUMBER_MASK) == (number & G4_RING_NUMBER_MASK);
 }
 
+static void set_small(uint64_t word, struct g4_cmd *cmd)
+{
+	const int32_t small = (int32_t)(word >> 32);
+
+	cmd->status = small < 0 ? small : 0;
+	cmd->value = small < 0 ? 0 : (uint64_t)small;
+}
+
+static void set_full(const struct g4_ring_result *result, struct g4_cmd *cmd)
+{
+	cmd->value = result->value;
+	cmd->handle = result->handle;
+	cmd->offset = result->offset;
+	if (cmd->attr && (result->tops & G4_RING_HAS_ATTR))
+		*cmd->attr = result->attr;
+	if ((result->tops & G4_RING_HAS_TRAIL) && g4_command_is(cmd->op, G4_LOOKS_UP | G4_GIVES_ATTR) &&
+	    g4_trail_of(cmd))
+		*g4_trail_of(cmd) = result->trail;
+}
+
+/* Takes the result of a command that nobody waits for, if it is there. The submit lock is held. */
+static bool take_unawaited(struct g4_ring_client *client, uint32_t number, struct g4_cmd *cmd)
+{
+	struct g4_ring_result *from = g4_ring_result_of(client->ring, client->entries, number), full;
+	uint64_t word;
+
+	if (!has_result(from, number, &word))
+		return false;
+	set_small(word, cmd);
+	if (!(word & G4_RING_WORD_FULL))
+		return true;
+	if (!g4_ring_result_take(from, &full))
+		return false;
+	set_full(&full, cmd);
+	return true;
+}
+
+struct g4_cmd g4_ahead_command(struct g4_ahead *ahead)
+{
+	const bool reads = ahead->op == G4_CMD_READ;
+
+	return (struct g4_cmd){.op = ahead->op,
+			       .flags = reads ? 0 : G4_LOOK_TRAIL,
+			       .length = ahead->length,
+			       .attr = reads ? NULL : &ahead->attr,
+			       .data = reads ? NULL : &ahead->trail};
+}
+
+void g4_ahead_set(struct g4_ahead *ahead, const struct g4_cmd *cmd)
+{
+	ahead->status = cmd->status;
+	ahead->value = cmd->value;
+}
+
+bool g4_ahead_is_done(struct g4_ring_client *client, struct g4_ahead *ahead)
+{
+	struct g4_cmd cmd = g4_ahead_command(ahead);
+
+	if (ahead->state == G4_AHEAD_UNDER_WAY && take_unawaited(client, ahead->number, &cmd)) {
+		client->taken[ahead->number & (client->entries - 1)] = G4_SLOT_FREE;
+		g4_ahead_set(ahead, &cmd);
+		ahead->state = G4_AHEAD_DONE;
+	}
+	return ahead->state == G4_AHEAD_DONE;
+}
+
+/* Those of one kind: whether that command is one of them; *done: it has its result. */
+static bool is_ahead(struct g4_ring_client *client, struct g4_aheads *aheads, uint32_t number, bool *done)
+{
+	for (uint32_t i = 0; i < aheads->count; i++) {
+		struct g4_ahead *ahead = &aheads->places[i];
+		if (ahead->state != G4_AHEAD_UNDER_WAY || ahead->number != number)
+			continue;
+		*done = g4_ahead_is_done(client, ahead);
+		return true;
+	}
+	return false;
+}
+
 /* Whether the slot of the next command may be filled. The submit lock is held. */
 static bool next_is_free(struct g4_ring_client *client)
 {
 	const uint32_t next = client->tail + 1, before = next - client->entries;
-	struct g4_ring_result *result = g4_ring_result_of(client->ring, client->entries, before), unused;
-	uint64_t word;
+	struct g4_cmd nobodys = {.op = G4_CMD_NOP};
+	bool done = false;
 
 	switch (client->taken[next & (client->entries - 1)]) {
-	case FREE:
+	case G4_SLOT_FREE:
 		return true;
-	case AWAITED:
+	case G4_SLOT_AWAITED:
 		return false;
+	case G4_SLOT_POSTED:
+		return take_unawaited(client, before, &nobodys);
 	default:
-		return has_result(result, before, &word) &&
-		       (!(word & G4_RING_WORD_FULL) || g4_ring_result_take(result, &unused));
+		return (is_ahead(client, &client->reads, before, &done) ||
+			is_ahead(client, &client->lookups, before, &done)) &&
+		       done;
 	}
 }
 
 /* With the submit lock, which is free meanwhile. False: the engine is gone. */
 static bool await_slot(struct g4_ring_client *client)
 {
-	bool posted = client->taken[(client->tail + 1) & (client->entries - 1)] == POSTED;
+	bool posted = client->taken[(client->tail + 1) & (client->entries - 1)] != G4_SLOT_AWAITED;
 	/* nobody says when what was posted has its result */
 	const struct timespec until = g4_clock_after(CLOCK_REALTIME, posted ? POSTED_NS : GONE_NS);
 
@@ -360,13 +397,8 @@ static bool await_slot(struct g4_ring_client *client)
 	       !is_gone(client);
 }
 
-/*
- * Fills the next slot, and says how it is taken. *left: no worker was woken for it: that is for the thread that waits for the
- * result, if it
- * takes long. NULL: nobody will wait. False: the engine is gone.
- */
-static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes,
-		   uint32_t *number, bool *left)
+bool g4_ring_client_submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes,
+			   uint32_t *number, bool *left, struct g4_ahead *ahead)
 {
 	pthread_mutex_lock(&client->submit_lock);
 	while (!next_is_free(client)) {
@@ -376,7 +408,13 @@ static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slo
 		}
 	}
 	*number = ++client->tail;
-	client->taken[*number & (client->entries - 1)] = left ? AWAITED : POSTED;
+	client->taken[*number & (client->entries - 1)] = ahead ? G4_SLOT_AHEAD :
+							 left  ? G4_SLOT_AWAITED :
+								 G4_SLOT_POSTED;
+	if (ahead) {
+		ahead->number = *number;
+		ahead->state = G4_AHEAD_UNDER_WAY;
+	}
 	memcpy(g4_ring_slot_of(client->ring, client->entries, *number), slot, sizeof(slot->command) + text_bytes);
 	g4_store32_rlx(&client->header->client_runs_on, g4_runs_on());
 	g4_store32_rel(&client->header->tail, *number);
@@ -388,10 +426,10 @@ static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slo
 	return true;
 }
 
-static void free_slot(struct g4_ring_client *client, uint32_t number)
+void g4_ring_client_free_slot(struct g4_ring_client *client, uint32_t number)
 {
 	pthread_mutex_lock(&client->submit_lock);
-	client->taken[number & (client->entries - 1)] = FREE;
+	client->taken[number & (client->entries - 1)] = G4_SLOT_FREE;
 	if (((client->tail + 1 - number) & (client->entries - 1)) == 0) /* somebody may wait for this very slot */
 		pthread_cond_broadcast(&client->slot_free);
 	pthread_mutex_unlock(&client->submit_lock);
@@ -432,15 +470,15 @@ static uint32_t most_spin_ns(const struct g4_ring_client *client, const struct g
 	return moves_data(c) && c->length >= DATA_BYTES ? SPIN_DATA_NS : SPIN_NS;
 }
 
-/* left: by submit(). False: the engine is gone without a result. */
-static bool wait_for(struct g4_ring_client *client, const struct g4_ring_command *c, uint32_t number, bool left,
-		     uint64_t *word)
+/* left: by g4_ring_client_submit(). False: the engine is gone without a result. */
+static bool wait_for(struct g4_ring_client *client, struct g4_polling *polling, uint32_t most_spin, uint32_t number,
+		     bool left, uint64_t *word)
 {
 	struct g4_ring_result *result = g4_ring_result_of(client->ring, client->entries, number);
 	struct g4_waiter waiter;
 	bool done;
 
-	g4_waiter_begin(&waiter, polling_of(client, c), most_spin_ns(client, c), client->header->completes);
+	g4_waiter_begin(&waiter, polling, most_spin, client->header->completes);
 	waiter.peer = &client->header->engine_runs_on;
 	while (!(done = has_result(result, number, word))) {
 		const bool spins = g4_waiter_spins(&waiter);
@@ -481,9 +519,8 @@ static uint16_t append(uint8_t *text, uint32_t *bytes, const void *from, uint32_
 	return (uint16_t)count;
 }
 
-/* Everything but data, into the slot or, where the text is long, a borrowed buffer. Returns the text in the slot. */
-static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, const struct g4_walk *walk,
-		   struct g4_ring_slot *slot, uint32_t *inline_bytes)
+int g4_ring_client_marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, const struct g4_walk *walk,
+			   struct g4_ring_slot *slot, uint32_t *inline_bytes)
 {
 	struct g4_ring_command *c = &slot->command;
 	uint8_t text[G4_RING_MAX_TEXT];
@@ -532,6 +569,12 @@ static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, cons
 	return 0;
 }
 
+void g4_ring_client_end_text(struct g4_ring_client *client, const struct g4_ring_slot *slot)
+{
+	if (slot->command.text_at != G4_RING_TEXT_INLINE)
+		give_back(client, &client->text, slot->command.text_at);
+}
+
 /* Its words may come behind its first one. False: the engine is gone in the middle of it. */
 static bool take_full(struct g4_ring_client *client, struct g4_ring_result *from, struct g4_ring_result *to)
 {
@@ -546,24 +589,27 @@ static bool take_full(struct g4_ring_client *client, struct g4_ring_result *from
 /* False: the engine is gone. */
 static bool unmarshal(struct g4_ring_client *client, uint32_t number, uint64_t word, struct g4_cmd *cmd)
 {
-	int32_t small = (int32_t)(word >> 32);
 	struct g4_ring_result result;
 
-	cmd->status = small < 0 ? small : 0;
-	cmd->value = small < 0 ? 0 : (uint64_t)small;
+	set_small(word, cmd);
 	if (!(word & G4_RING_WORD_FULL))
 		return true;
 	if (!take_full(client, g4_ring_result_of(client->ring, client->entries, number), &result))
 		return false;
-	cmd->value = result.value;
-	cmd->handle = result.handle;
-	cmd->offset = result.offset;
-	if (cmd->attr && (result.tops & G4_RING_HAS_ATTR))
-		*cmd->attr = result.attr;
-	if ((result.tops & G4_RING_HAS_TRAIL) && g4_command_is(cmd->op, G4_LOOKS_UP | G4_GIVES_ATTR) &&
-	    g4_trail_of(cmd))
-		*g4_trail_of(cmd) = result.trail;
+	set_full(&result, cmd);
 	return true;
+}
+
+void g4_ring_client_await(struct g4_ring_client *client, struct g4_polling *polling, const struct g4_ring_command *c,
+			  uint32_t number, bool left, struct g4_cmd *cmd)
+{
+	uint64_t word;
+
+	cmd->status = -G4_E_IO;
+	if (wait_for(client, polling ? polling : polling_of(client, c), most_spin_ns(client, c), number, left, &word) &&
+	    !unmarshal(client, number, word, cmd))
+		cmd->status = -G4_E_IO;
+	g4_ring_client_free_slot(client, number);
 }
 
 /* One command whose data, if any, lies at `at` in the data area; walk: NULL: none. */
@@ -571,21 +617,17 @@ static int call(struct g4_ring_client *client, struct g4_cmd *cmd, const struct 
 {
 	struct g4_ring_slot slot;
 	uint32_t inline_bytes, number;
-	uint64_t word;
 	bool left;
-	int rc = marshal(client, cmd, walk, &slot, &inline_bytes);
+	int rc = g4_ring_client_marshal(client, cmd, walk, &slot, &inline_bytes);
 
 	if (rc < 0)
 		return cmd->status = rc;
 	slot.command.data = at;
 	cmd->status = -G4_E_IO;
-	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, &number, &left)) {
-		if (wait_for(client, &slot.command, number, left, &word) && !unmarshal(client, number, word, cmd))
-			cmd->status = -G4_E_IO;
-		free_slot(client, number);
-	}
-	if (slot.command.text_at != G4_RING_TEXT_INLINE)
-		give_back(client, &client->text, slot.command.text_at);
+	if (!g4_load32_acq(&client->stopped) &&
+	    g4_ring_client_submit(client, &slot, inline_bytes, &number, &left, NULL))
+		g4_ring_client_await(client, NULL, &slot.command, number, left, cmd);
+	g4_ring_client_end_text(client, &slot);
 	return cmd->status;
 }
 
@@ -606,7 +648,7 @@ static int deliver(struct g4_ring_client *client, struct g4_cmd *cmd, uint64_t a
 /* One command through a borrowed buffer. */
 static int call_copied(struct g4_ring_client *client, struct g4_cmd *cmd)
 {
-	struct buffers *buffers = buffers_for(client, cmd->length);
+	struct g4_ring_buffers *buffers = buffers_for(client, cmd->length);
 	uint64_t at = borrow(client, buffers);
 
 	if (g4_command_is(cmd->op, G4_DATA_IN))
@@ -681,13 +723,13 @@ void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd)
 	struct g4_ring_slot slot;
 	uint32_t inline_bytes, number;
 
-	if (marshal(client, cmd, NULL, &slot, &inline_bytes) < 0)
+	if (g4_ring_client_marshal(client, cmd, NULL, &slot, &inline_bytes) < 0)
 		return;
 	if (slot.command.text_at != G4_RING_TEXT_INLINE) { /* a buffer is given back when the result is there */
-		give_back(client, &client->text, slot.command.text_at);
+		g4_ring_client_end_text(client, &slot);
 		(void)g4_ring_client_execute(client, cmd);
 		return;
 	}
 	if (!g4_load32_acq(&client->stopped))
-		(void)submit(client, &slot, inline_bytes, &number, NULL);
+		(void)g4_ring_client_submit(client, &slot, inline_bytes, &number, NULL, NULL);
 }

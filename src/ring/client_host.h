@@ -48,6 +48,31 @@ int g4_ring_client_execute_at(struct g4_ring_client *client, struct g4_cmd *cmd,
  * pass it. Thread-safe.
  */
 void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd);
+/*
+ * Commands ahead (ahead_host.c): a caller gives them before anybody waits for what they tell. There are a few, of all callers together: what nobody has asked
+ * for while 64 more of its kind were wanted may be forgotten for those. All of these are thread-safe, each command ahead is one caller's.
+ *
+ * Begins a READ of up to G4_RING_AHEAD_BYTES, into a buffer of the client's; *read stands for it from then on. False: there is no room now.
+ */
+#define G4_RING_AHEAD_BYTES (256u * 1024)
+bool g4_ring_client_begin_read(struct g4_ring_client *client, const struct g4_cmd *cmd, uint64_t *read);
+/*
+ * Waits until it has read: what, with the command's status and how much that is, the caller's until the end. NULL: it was forgotten, and has ended.
+ */
+const uint8_t *g4_ring_client_await_read(struct g4_ring_client *client, uint64_t read, int *status, uint32_t *bytes);
+/* Ends one, whether it was waited for or not; keep: one that was, which shall be asked for again, is only given back for now. */
+void g4_ring_client_end_read(struct g4_ring_client *client, uint64_t read, bool keep);
+/*
+ * Begins a LOOKUP or RESOLVE, with attributes and a trail; its name is the caller's again at once. False: there is no room now, or name and user
+ * (where that is another one than the ring's) do not fit into a slot.
+ */
+#define G4_LOOKUPS_AHEAD 32u
+bool g4_ring_client_begin_lookup(struct g4_ring_client *client, const struct g4_cmd *cmd, uint64_t *lookup);
+/* Waits for it, which ends it: cmd->status, *cmd->attr and *trail (count 0: none) are its result. False: it was forgotten. */
+bool g4_ring_client_await_lookup(struct g4_ring_client *client, uint64_t lookup, struct g4_cmd *cmd,
+				 struct g4_trail *trail);
+/* Ends one that nobody will wait for. */
+void g4_ring_client_end_lookup(struct g4_ring_client *client, uint64_t lookup);
 /* Fails every call from now on, also those that wait (the engine stopped, or the connection is closed). Thread-safe. */
 void g4_ring_client_stop(struct g4_ring_client *client);
 /*

@@ -34,6 +34,7 @@ struct g4_connection {
 	uint64_t ring_bytes, data_bytes;
 	struct g4_ring_client *client;
 	const uint64_t *epochs; /* NULL: the server tells none */
+	struct g4_mounted mounted;
 };
 
 void g4_connection_close(struct g4_connection *connection)
@@ -99,6 +100,11 @@ const uint64_t *g4_connection_epochs(const struct g4_connection *connection)
 	return connection->epochs;
 }
 
+const struct g4_mounted *g4_connection_mounted(const struct g4_connection *connection)
+{
+	return &connection->mounted;
+}
+
 /* ------------------------------------------------------------------ connecting */
 
 static int fail(char *message, size_t bytes, const char *path, int code, const char *why)
@@ -126,16 +132,16 @@ static int reach(const char *path, int *fd, char *message, size_t message_bytes)
 }
 
 /*
- * Waits for an answer of `wanted` bytes and takes its descriptors out of it; those that are not there are -1. *instead_of: as in
+ * Waits for an answer of `least` to `most` bytes and takes its descriptors out of it; those that are not there are -1. room: as in
  * g4_connection_hand_over().
  */
-static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS], int *instead_of)
+static int receive(int fd, void *answer_bytes, size_t least, size_t most, int fds[FDS], const struct g4_make_room *room)
 {
 	union {
 		char bytes[CMSG_SPACE(FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct iovec part = {.iov_base = answer_bytes, .iov_len = wanted};
+	struct iovec part = {.iov_base = answer_bytes, .iov_len = most};
 	struct msghdr message = {.msg_iov = &part,
 				 .msg_iovlen = 1,
 				 .msg_control = control.bytes,
@@ -145,11 +151,8 @@ static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS], int 
 	fds[0] = fds[1] = fds[2] = -1;
 	if (AGAIN(poll(&answer, 1, ANSWER_MS)) != 1)
 		return -G4_E_IO;
-	if (*instead_of >=
-	    0) { /* what the kernel leaves out of a message for want of a number is lost, so room is made before */
-		close(*instead_of);
-		*instead_of = -1;
-	}
+	if (room) /* what the kernel leaves out of a message for want of a number is lost, so room is made before */
+		room->make(room->context);
 	ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 	/* a server that refused us and hung up before it saw the greeting: its answer lies behind the error */
 	if (bytes < 0 && errno == ECONNRESET)
@@ -158,23 +161,46 @@ static int receive(int fd, void *answer_bytes, size_t wanted, int fds[FDS], int 
 	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
 	    head->cmsg_len <= CMSG_LEN(FDS * sizeof(int)))
 		memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
-	if (bytes != (ssize_t)wanted)
+	if (bytes < (ssize_t)least)
 		return -G4_E_IO;
 	return fds[0] < 0 && (message.msg_flags & MSG_CTRUNC) ? -G4_E_NO_NUMBER : 0;
 }
 
 static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[FDS])
 {
-	int none = -1;
-	int rc = receive(fd, welcome, sizeof(*welcome), fds, &none);
-
+	memset(welcome, 0, sizeof(*welcome)); /* what an older server does not send */
+	int rc = receive(fd, welcome, offsetof(struct g4_welcome, mount_device), sizeof(*welcome), fds, NULL);
 	if (rc < 0)
 		return rc;
 	if (welcome->magic != G4_HELLO_MAGIC || welcome->version != G4_HELLO_VERSION)
 		return -G4_E_INVAL;
-	if (welcome->status < 0)
-		return welcome->status;
-	return fds[0] >= 0 && fds[1] >= 0 && welcome->group_count <= 64 ? 0 : -G4_E_IO;
+	return welcome->status < 0 ? welcome->status : 0;
+}
+
+static struct g4_mounted mounted_of(const struct g4_welcome *welcome)
+{
+	return (struct g4_mounted){.is_there = welcome->features & G4_WELCOME_MOUNT,
+				   .hands_over = welcome->features & G4_WELCOME_HANDS_OVER,
+				   .device = welcome->mount_device,
+				   .ino = welcome->mount_ino};
+}
+
+static void close_all(const int fds[FDS])
+{
+	for (int i = 0; i < FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* Says hello, of which `asks` is the last part but one, and waits for the answer. */
+static int say_hello(int fd, uint32_t asks, uint64_t data_bytes, struct g4_welcome *welcome, int fds[FDS])
+{
+	const struct g4_hello hello = {G4_HELLO_MAGIC, G4_HELLO_VERSION, asks, data_bytes};
+
+	/* one that does not want us may have answered and hung up already */
+	if (AGAIN(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL)) != sizeof(hello) && errno != EPIPE)
+		return -G4_E_IO;
+	return receive_welcome(fd, welcome, fds);
 }
 
 static void *map(int fd, uint64_t bytes)
@@ -186,15 +212,12 @@ static void *map(int fd, uint64_t bytes)
 
 static int greet(struct g4_connection *c, uint32_t umask, uint64_t data_bytes, struct g4_cred *own)
 {
-	const struct g4_hello hello = {G4_HELLO_MAGIC, G4_HELLO_VERSION, (umask & 0777u) | G4_HELLO_EPOCHS, data_bytes};
 	struct g4_welcome welcome;
-	int fds[FDS];
-	int rc;
+	int fds[FDS] = {-1, -1, -1};
+	int rc = say_hello(c->fd, (umask & 0777u) | G4_HELLO_EPOCHS, data_bytes, &welcome, fds);
 
-	/* one that does not want us may have answered and hung up already */
-	if (AGAIN(send(c->fd, &hello, sizeof(hello), MSG_NOSIGNAL)) != sizeof(hello) && errno != EPIPE)
-		return -G4_E_IO;
-	rc = receive_welcome(c->fd, &welcome, fds);
+	if (rc == 0 && (fds[0] < 0 || fds[1] < 0 || welcome.group_count > 64))
+		rc = -G4_E_IO;
 	if (rc == 0) {
 		c->ring_bytes = welcome.ring_bytes;
 		c->data_bytes = welcome.data_bytes;
@@ -203,14 +226,19 @@ static int greet(struct g4_connection *c, uint32_t umask, uint64_t data_bytes, s
 		rc = c->ring && c->data ? 0 : -G4_E_NOMEM;
 		if ((welcome.features & G4_WELCOME_EPOCHS) && fds[2] >= 0)
 			c->epochs = g4_epochs_map(fds[2]);
+		c->mounted = mounted_of(&welcome);
 		*own = (struct g4_cred){
 			.uid = welcome.uid, .gid = welcome.gid, .umask = umask, .group_count = welcome.group_count};
 		memcpy(own->groups, welcome.groups, sizeof(own->groups));
 	}
-	for (int i = 0; i < FDS; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	close_all(fds);
 	return rc;
+}
+
+static int why_not(const char *path, int rc, char *message, size_t message_bytes)
+{
+	return fail(message, message_bytes, path, rc,
+		    rc == -G4_E_BUSY ? "the server has no place for another client of this user" : g4_strerror(rc));
 }
 
 int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_connection **out, char *message,
@@ -232,9 +260,7 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 		if (rc == 0 && !c->client)
 			rc = -G4_E_NOMEM;
 		if (rc < 0)
-			fail(message, message_bytes, path, rc,
-			     rc == -G4_E_BUSY ? "the server has no place for another client of this user" :
-						g4_strerror(rc));
+			why_not(path, rc, message, message_bytes);
 	}
 	if (rc < 0)
 		g4_connection_close(c);
@@ -243,16 +269,35 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 	return rc;
 }
 
+int g4_connect_to_look(const char *path, struct g4_mounted *mounted, char *message, size_t message_bytes)
+{
+	struct g4_welcome welcome;
+	int fds[FDS] = {-1, -1, -1}, fd = -1;
+	int rc = reach(path, &fd, message, message_bytes);
+
+	if (rc == 0) {
+		rc = say_hello(fd, G4_HELLO_LOOKS, 0, &welcome, fds);
+		if (rc < 0)
+			why_not(path, rc, message, message_bytes);
+	}
+	if (rc == 0)
+		*mounted = mounted_of(&welcome);
+	close_all(fds); /* an older server has made a session, which ends here */
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
 /* ------------------------------------------------------------------ a descriptor of the kernel */
 
-static int ask(int fd, const struct g4_hand_over_ask *question, int fds[FDS], int *instead_of)
+static int ask(int fd, const struct g4_hand_over_ask *question, int fds[FDS], const struct g4_make_room *room)
 {
 	struct g4_hand_over_answer answer = {0};
 	int rc;
 
 	if (AGAIN(send(fd, question, sizeof(*question), MSG_NOSIGNAL)) != sizeof(*question))
 		return -G4_E_IO;
-	rc = receive(fd, &answer, sizeof(answer), fds, instead_of);
+	rc = receive(fd, &answer, sizeof(answer), sizeof(answer), fds, room);
 	if (rc != -G4_E_IO && answer.magic != G4_HELLO_MAGIC)
 		rc = -G4_E_IO;
 	if (rc == 0)
@@ -260,20 +305,19 @@ static int ask(int fd, const struct g4_hand_over_ask *question, int fds[FDS], in
 	return rc == 0 && fds[0] < 0 ? -G4_E_IO : rc;
 }
 
-int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags, int *instead_of)
+int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags,
+			    const struct g4_make_room *room)
 {
 	const struct g4_hand_over_ask question = {G4_HELLO_MAGIC, handle, flags & G4_HAND_OVER_FLAGS, 0};
 	int fds[FDS] = {-1, -1, -1};
 	int rc;
 
 	pthread_mutex_lock(&connection->asking);
-	rc = connection->unanswered ? -G4_E_IO : ask(connection->fd, &question, fds, instead_of);
+	rc = connection->unanswered ? -G4_E_IO : ask(connection->fd, &question, fds, room);
 	connection->unanswered = rc == -G4_E_IO;
 	pthread_mutex_unlock(&connection->asking);
 	if (rc < 0 && fds[0] >= 0)
 		close(fds[0]);
-	for (int i = 1; i < FDS; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	close_all((const int[FDS]){-1, fds[1], fds[2]});
 	return rc < 0 ? rc : fds[0];
 }

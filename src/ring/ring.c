@@ -14,7 +14,8 @@
 
 #define HANDLE_OPEN (UINT64_C(1) << 31)
 #define HANDLE_CLOSING (UINT64_C(1) << 30)
-#define HANDLE_USERS UINT64_C(0x3fffffff)
+#define HANDLE_READ (UINT64_C(1) << 29)
+#define HANDLE_USERS UINT64_C(0x1fffffff)
 #define HANDLE_RESERVED UINT64_C(1)
 #define HANDLE_GENERATION(state) ((state) >> 32)
 
@@ -455,6 +456,24 @@ G4_FN static int run_and_say(struct g4_wg *wg, struct g4_fs *fs, struct g4_sessi
 	return rc;
 }
 
+/*
+ * Nobody has read what is read ahead, where the client says so: of a file that it has read by this handle, and which has its time of access by that. Else
+ * whoever may read a file could do so without leaving one, which O_NOATIME is for, and for owners.
+ */
+G4_FN static int read_noting(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint64_t number,
+			     struct g4_session_stage *stage)
+{
+	struct g4_session_handle *entry = handle_of(session, number);
+	const bool was_read = g4_load64_rlx(&entry->state) & HANDLE_READ;
+
+	if (!was_read)
+		stage->cmd.flags &= ~G4_READ_AHEAD;
+	const int rc = run_and_say(wg, fs, session, stage);
+	if (rc == 0 && !was_read)
+		g4_or64(&entry->state, HANDLE_READ);
+	return rc;
+}
+
 G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, struct g4_session_stage *stage)
 {
 	struct g4_cmd *cmd = &stage->cmd;
@@ -470,6 +489,8 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *
 	rc = use_handles(session, cmd, &used);
 	if (rc == 0 && cmd->op == G4_CMD_RELEASE)
 		rc = used.count ? mark_closing(session, used.number[0]) : -G4_E_BADF;
+	else if (rc == 0 && cmd->op == G4_CMD_READ && used.count > 0)
+		rc = read_noting(wg, fs, session, used.number[0], stage);
 	else if (rc == 0)
 		rc = run_and_say(wg, fs, session, stage);
 	for (uint32_t k = 0; k < used.count; k++) {

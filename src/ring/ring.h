@@ -218,7 +218,7 @@ G4_HD G4_INLINE struct g4_ring_result *g4_ring_result_of(void *ring, uint32_t en
 
 /*
  * A handle that a client holds. Clients get numbers of this table, never the engine's handles, which are easily made up.
- * state: 63..32 generation, 31 open, 30 closing, 0..29 commands that use it.
+ * state: 63..32 generation, 31 open, 30 closing, 29 something was read by it, 0..28 commands that use it.
  */
 struct g4_session_handle {
 	uint64_t engine;

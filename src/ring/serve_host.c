@@ -20,6 +20,7 @@
 
 #include "base/log_host.h"
 #include "base/thread_host.h"
+#include "fs/node.h"
 #include "ring/client_host.h"
 #include "ring/session_host.h"
 #include "simt/simt.h"
@@ -147,6 +148,11 @@ static int send_welcome(int fd, const struct g4_session_host *session, int epoch
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*welcome) ? 0 : -G4_E_IO;
 }
 
+static int check_hello(const struct g4_hello *hello)
+{
+	return hello->magic == G4_HELLO_MAGIC && hello->version == G4_HELLO_VERSION ? 0 : -G4_E_INVAL;
+}
+
 static int open_session(struct g4_server *server, struct client *client, const struct g4_hello *hello,
 			struct g4_welcome *welcome)
 {
@@ -154,10 +160,10 @@ static int open_session(struct g4_server *server, struct client *client, const s
 	uint64_t most = server->options.max_data_bytes ? server->options.max_data_bytes : MAX_DATA_BYTES;
 	int rc = identify(client->fd, &options.cred);
 
+	if (rc == 0)
+		rc = check_hello(hello);
 	if (rc < 0)
 		return rc;
-	if (hello->magic != G4_HELLO_MAGIC || hello->version != G4_HELLO_VERSION)
-		return -G4_E_INVAL;
 	options.cred.umask = hello->umask & 0777u;
 	options.flags = options.cred.uid == 0 ? G4_SESSION_MAY_ACT : 0;
 	options.data_bytes = hello->data_bytes ? hello->data_bytes : G4_RING_DEFAULT_DATA_BYTES;
@@ -174,16 +180,33 @@ static int open_session(struct g4_server *server, struct client *client, const s
 	return 0;
 }
 
+static void tell_of_mount(struct g4_server *server, struct g4_welcome *welcome)
+{
+	struct g4_mounted mounted = {0};
+
+	if (server->options.mounted)
+		server->options.mounted(server->options.context, &mounted);
+	if (!mounted.is_there)
+		return;
+	welcome->features |= G4_WELCOME_MOUNT | (mounted.hands_over ? G4_WELCOME_HANDS_OVER : 0);
+	welcome->mount_device = mounted.device;
+	welcome->mount_ino = mounted.ino;
+}
+
+/* False: there is no session, or it cannot be told. */
 static bool greet(struct g4_server *server, struct client *client, const struct g4_hello *hello)
 {
 	struct g4_welcome welcome = {.magic = G4_HELLO_MAGIC, .version = G4_HELLO_VERSION};
+	const bool looks = hello->umask & G4_HELLO_LOOKS;
 	int epochs = -1;
 
-	welcome.status = open_session(server, client, hello, &welcome);
-	if (welcome.status == 0 && (hello->umask & G4_HELLO_EPOCHS) && server->engine->epochs)
+	welcome.status = looks ? check_hello(hello) : open_session(server, client, hello, &welcome);
+	if (client->session && (hello->umask & G4_HELLO_EPOCHS) && server->engine->epochs)
 		epochs = server->engine->epochs(server->engine->context);
 	welcome.features = epochs < 0 ? 0 : G4_WELCOME_EPOCHS;
-	return send_welcome(client->fd, client->session, epochs, &welcome) == 0 && welcome.status == 0;
+	if (welcome.status == 0)
+		tell_of_mount(server, &welcome);
+	return send_welcome(client->fd, client->session, epochs, &welcome) == 0 && client->session;
 }
 
 /* ------------------------------------------------------------------ handing descriptors over */
@@ -201,7 +224,10 @@ static int open_handle(struct g4_server *server, struct client *client, const st
 	rc = g4_session_use_handle(session, ask->handle, &handle);
 	if (rc < 0)
 		return rc;
-	rc = server->options.hand_over(server->options.context, handle, ask->flags);
+	uint32_t flags = ask->flags;
+	if (!(g4_handle_flags(handle) & G4_OPEN_NOATIME)) /* owners have it, which an open looks at */
+		flags &= ~(uint32_t)O_NOATIME;
+	rc = server->options.hand_over(server->options.context, handle, flags);
 	(void)server->engine->unuse_handle(server->engine->context, session,
 					   ask->handle); /* or it is used until the end */
 	return rc;
@@ -481,7 +507,7 @@ int g4_server_start(const struct g4_session_engine *engine, const struct g4_serv
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_cond_init(&server->idle, NULL);
 	server->listener = -1;
-	server->mounts = options->has_mount ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
+	server->mounts = options->mounted ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
 	server->events = epoll_create1(EPOLL_CLOEXEC);
 	server->stop_event = eventfd(0, EFD_CLOEXEC);
 	server->clients = calloc(server->options.max_clients, sizeof(*server->clients));

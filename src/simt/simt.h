@@ -76,7 +76,9 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
 	X(OPTIMISTIC_LOOKUP, "ring/ring.h")                                                                            \
 	X(CALLER, "device/caller.h")                                                                                   \
 	X(SUMS, "data/sums_region.h")                                                                                  \
-	X(BUFFERED, "alloc/buffered.h")
+	X(BUFFERED, "alloc/buffered.h")                                                                                \
+	X(LISTING, "alloc/listing.h")                                                                                  \
+	X(HINTS, "data/hints.h")
 enum g4_user_region {
 	G4_REGION_BEFORE_ENGINE = G4_REGION_USER,
 #define G4_USER_REGION_NUMBER(name, header) G4_REGION_##name,
@@ -116,7 +118,8 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  * ---- atomics (per-lane), implemented in simt/cpu/atomic.h and simt/cuda/atomic.h, included below ----
  * On plain uint32_t / uint64_t objects, naturally aligned. Names: g4_[op][width]_[order]; orders rlx, acq, rel, acqrel.
  * Scope is the engine (all workgroups); the suffix _sys widens it to the system (host and GPU).
- *     g4_load32_rlx g4_load32_acq g4_store32_rlx g4_store32_rel, the same with _sys, and all of them for 64
+ *     g4_load32_rlx g4_load32_acq g4_store32_rlx g4_store32_rel, the same with _sys, and all of them for 64;
+ *     g4_load8_rlx g4_store8_rlx
  *     g4_add32 g4_sub32 g4_or32 g4_and32 g4_xchg32 g4_atomic_max32 (and 64): fetch-and-op, acquire-release, return the
  *     old value (max has the long name because g4_max64() compares two numbers)
  *     g4_add32_acq g4_add32_rel g4_sub32_rel g4_xchg32_acq, the same for 64: with one half of that order. On a GPU each half is a wait

@@ -284,7 +284,7 @@ G4_FN static void begin_plan(struct plan *plan, const struct g4_chunk_wish *wish
 	choose_gaps(plan, wish, G4_CHUNK_UNIT + wish->log_bytes);
 	for (uint32_t d = 0; d < disk_count; d++)
 		plan->piece_bytes += plan->left[d] / MOST_PIECES;
-	plan->piece_bytes = g4_align_up(plan->piece_bytes + 1, G4_CHUNK_UNIT);
+	plan->piece_bytes = g4_align_up(g4_max64(plan->piece_bytes, wish->piece_bytes) + 1, G4_CHUNK_UNIT);
 }
 
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
@@ -302,6 +302,18 @@ G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *d
 	return plan.count > mirrors ? plan.count : 0;
 }
 
+/* In pieces, where most room is. */
+G4_FN static void plan_pieces(struct plan *plan)
+{
+	while (plan->count < G4_CHUNKS_MAX && plan->address < plan->end) {
+		uint32_t disk = roomiest(plan, NULL, 0);
+		if (disk == G4_MAX_DISKS)
+			return;
+		const uint64_t most = g4_min64(plan->piece_bytes, plan->end - plan->address);
+		add_chunk(plan, &disk, 1, 1, g4_min64(plan->run[disk], most), 0, 0);
+	}
+}
+
 G4_FN static void lay(struct plan *plan, const struct g4_chunk_wish *wish)
 {
 	if (wish->raid == G4_RAID_0)
@@ -310,6 +322,8 @@ G4_FN static void lay(struct plan *plan, const struct g4_chunk_wish *wish)
 		plan_mirrored(plan, wish->copies, plan->end, false);
 	else if (wish->raid == G4_RAID_PARITY)
 		plan_striped(plan, wish->stripe_bytes, wish->copies - 1);
+	else if (wish->piece_bytes)
+		plan_pieces(plan);
 	else
 		plan_none(plan);
 }
@@ -482,6 +496,25 @@ G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const
 		address += chunk->bytes;
 	}
 	return 0;
+}
+
+G4_FN bool g4_chunk_were_moved(const struct g4_chunk *chunks, uint32_t count)
+{
+	uint64_t used[G4_MAX_DISKS] = {0};
+	bool moved = false;
+
+	for (uint32_t n = 0; n < count && !moved; n++) {
+		uint64_t disks = 0;
+		moved = g4_chunk_is_gone(&chunks[n]);
+		for (uint32_t k = 0; k < (uint32_t)chunks[n].columns * chunks[n].copies; k++) {
+			const uint32_t disk = g4_place_disk(chunks[n].places[k]);
+			const uint64_t from = g4_place_address(chunks[n].places[k]);
+			moved = moved || from < used[disk] || (disks >> disk & 1) != 0;
+			used[disk] = g4_max64(used[disk], from + chunks[n].place_bytes);
+			disks |= UINT64_C(1) << disk;
+		}
+	}
+	return moved;
 }
 
 /* ---- looking up ---- */

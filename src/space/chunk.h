@@ -36,7 +36,9 @@ struct g4_chunk_wish {
 	uint32_t leave_percent;		 /* of each disk: no chunk gets them; less than 100 */
 	uint64_t most_bytes; /* of g4_chunk_extend(): as many and no more, or a few MiB; 0: all that there is */
 	uint32_t level;	     /* of the chunks */
-	uint32_t with_disk;  /* each is on this one, too: 1 + its number; 0: on any */
+	uint64_t
+		piece_bytes; /* of copies, and of none: no longer ones, on the disks with most room; 0: as there is room */
+	uint32_t with_disk; /* each is on this one, too: 1 + its number; 0: on any */
 };
 /*
  * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). How many chunks, at most
@@ -74,6 +76,11 @@ G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes
 /* Checks chunks that a disk has told: -G4_E_SB_GEOMETRY, or 0 and the map can be used. Per-lane. */
 G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
 			    uint32_t disk_count);
+/*
+ * Whether there are chunks, of a map that can be used, as only a table with the feature MOVED has them: one that is gone, places of a disk in
+ * another order than their chunks, columns on one disk. Per-lane.
+ */
+G4_FN bool g4_chunk_were_moved(const struct g4_chunk *chunks, uint32_t count);
 G4_FN G4_INLINE uint64_t g4_chunk_end(const struct g4_chunk *chunks, uint32_t count)
 {
 	return chunks[count - 1].address + chunks[count - 1].bytes;

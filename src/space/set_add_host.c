@@ -15,8 +15,8 @@
 #include <stdlib.h>
 
 #include "base/uuid_host.h"
+#include "space/set_drain_host.h"
 #include "space/set_epoch_host.h"
-#include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
 
 int g4_set_check_whole(const struct g4_set *set, struct g4_dev_message message)
@@ -72,7 +72,8 @@ static int plan_chunks(struct g4_set *set, const struct g4_chunk_wish *wish, str
 {
 	uint64_t bytes[G4_MAX_DISKS];
 
-	if (!g4_set_view_wait(set)) /* what was moved away leaves room that is still used */
+	/* what was moved away leaves room that is still used, and who was removed a number */
+	if (!g4_set_view_wait(set) || !g4_set_forget_numbers(set))
 		return -G4_E_BUSY;
 	growth->chunks = calloc(G4_CHUNKS_MAX, sizeof(*growth->chunks));
 	if (!growth->chunks)
@@ -106,17 +107,19 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char
 {
 	const uint32_t disk = set->count;
 
-	memset(&set->disks[disk], 0, sizeof(set->disks[disk]));
+	/* but for the users: one may look whether a disk that had the number is to be flushed */
+	g4_store32_rel(&set->disks[disk].state, G4_DISK_MISSING);
 	set->disks[disk].dev = dev;
 	set->disks[disk].name = name;
-	set->disks[disk].state = G4_DISK_MISSING;
 	set->super->disk_bytes[disk] = growth->disk_bytes;
 	int rc = g4_set_wipe(wg, set, disk);
 	set->super->disk_bytes[disk] = 0;
 	if (rc == 0)
 		rc = g4_set_switch_table(wg, set, growth);
 	if (set->count == disk) {
-		memset(&set->disks[disk], 0, sizeof(set->disks[disk]));
+		g4_store32_rel(&set->disks[disk].state, G4_DISK_MISSING);
+		set->disks[disk].dev = NULL;
+		set->disks[disk].name = NULL;
 		return rc;
 	}
 	if (!g4_dev_props(dev)->discard)
@@ -135,7 +138,7 @@ static int grow(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *
 	int rc = 0;
 
 	if (set->parity) {
-		pthread_rwlock_wrlock(&set->parity->lock);
+		g4_rows_lock(wg, set);
 		rc = g4_set_parity_extend(wg, set, growth->chunks, growth->chunk_count);
 	}
 	if (rc == 0) {

@@ -89,31 +89,43 @@ static void find_shares(struct balancing *b)
 /* How much of a place on `from` could be on `to` instead. */
 static uint64_t would_move(const struct balancing *b, uint32_t from, uint32_t to, uint64_t bytes)
 {
-	if (b->over[from] <= 0 || b->over[to] >= 0 || b->is_full[to])
+	if (b->over[from] <= 0)
 		return 0;
 	const uint64_t most = g4_min64((uint64_t)b->over[from], (uint64_t)-b->over[to]);
 	return g4_align_down(g4_min64(bytes, most), b->unit);
 }
 
-/* The place of which most would be moved, and where to: of a disk that has none of the chunk, which columns need for their speed. */
+/* The disk that has least of its share, and no place of the chunk, which columns need for their speed; G4_MAX_DISKS: there is none. */
+static uint32_t find_target(const struct balancing *b, const struct g4_chunk *chunk)
+{
+	uint32_t found = G4_MAX_DISKS;
+	uint64_t taken = 0;
+
+	for (uint32_t k = 0; k < g4_table_places(chunk); k++)
+		taken |= UINT64_C(1) << g4_place_disk(chunk->places[k]);
+	for (uint32_t d = 0; d < b->set->count; d++)
+		if (b->over[d] < 0 && !b->is_full[d] && !(taken >> d & 1) &&
+		    (found == G4_MAX_DISKS || b->over[d] < b->over[found]))
+			found = d;
+	return found;
+}
+
+/* The place of which most would be moved, and where to. */
 static uint64_t choose(const struct balancing *b, uint32_t *n, uint32_t *number, uint32_t *to)
 {
 	uint64_t best = 0;
 
 	for (uint32_t m = 0; m < b->move->count; m++) {
 		const struct g4_chunk *chunk = &b->move->chunks[m];
-		for (uint32_t d = 0; may_change(chunk) && d < b->set->count; d++) {
-			if (b->over[d] >= 0 || g4_table_place_on(chunk, d) != G4_CHUNK_PLACES)
-				continue;
-			for (uint32_t k = 0; k < g4_table_places(chunk); k++) {
-				const uint64_t bytes =
-					would_move(b, g4_place_disk(chunk->places[k]), d, chunk->place_bytes);
-				if (bytes > best) {
-					best = bytes;
-					*n = m;
-					*number = k;
-					*to = d;
-				}
+		const uint32_t target = may_change(chunk) ? find_target(b, chunk) : G4_MAX_DISKS;
+		for (uint32_t k = 0; target != G4_MAX_DISKS && k < g4_table_places(chunk); k++) {
+			const uint64_t bytes =
+				would_move(b, g4_place_disk(chunk->places[k]), target, chunk->place_bytes);
+			if (bytes > best) {
+				best = bytes;
+				*n = m;
+				*number = k;
+				*to = target;
 			}
 		}
 	}
@@ -159,15 +171,6 @@ static int spread(struct balancing *b)
 	return 0;
 }
 
-static uint64_t gone_bytes(const struct g4_chunk *chunks, uint32_t count)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t n = 0; n < count; n++)
-		bytes += g4_chunk_is_gone(&chunks[n]) ? (uint64_t)chunks[n].bytes : 0;
-	return bytes;
-}
-
 /* With places cut at multiples of the unit. -G4_E_NOSPC: there are too many chunks, or no room for all that there was. */
 static int try_plan(struct balancing *b)
 {
@@ -187,7 +190,9 @@ static int try_plan(struct balancing *b)
 	g4_chunk_wish_like(&set->map, set->super->parity_log_bytes, &wish);
 	b->move->count = g4_chunk_fill(&wish, set->super->disk_bytes, set->count, b->move->chunks, b->move->count);
 	g4_table_join(b->move->chunks, &b->move->count);
-	return gone_bytes(b->move->chunks, b->move->count) > gone_bytes(set->chunks, set->map.count) ? -G4_E_NOSPC : 0;
+	return g4_table_lost(b->move->chunks, b->move->count) > g4_table_lost(set->chunks, set->map.count) ?
+		       -G4_E_NOSPC :
+		       0;
 }
 
 /* Whether the table is what the set has, but for neighbours that are one: that is no reason to write it. *same. */

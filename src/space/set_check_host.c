@@ -4,9 +4,10 @@
  *
  *   1. A column that can not be read is wrong.
  *   2. With several parities: parities are wrong that are no more than half of them, and if there is one column of data of which all
- *      parities make the same other contents, that is wrong.
- *   3. A page of data that is no metadata in its place, and is if parity makes it, is wrong. Nothing else looks like that. If all pages of
- *      data are metadata in their places, parity is wrong.
+ *      parities make the same other contents, that is wrong, unless somebody can tell (3.), who is asked first then.
+ *   3. A page of data that is no metadata in its place, and is if parity makes it, is wrong. Nothing else looks like that. The same is true
+ *      of a page of which whoever asks has told the print (G4_ORDER_ROWS_TELL). If all pages of data are metadata in their places, or have
+ *      the print that was told, or are nobody's, parity is wrong.
  *   4. Of a row that a crash has cut short, parity is wrong. So it is of a row whose parity was never made; what of its data can not be
  *      read is then what the first parities make of it, and the others follow. Of any other row it is not known, and nothing of it is
  *      written: what parity has may be the last good version of a page, as of a file without a name, or of one that has rotted since it
@@ -18,9 +19,12 @@
  */
 #define _GNU_SOURCE 1
 
+#include <stdlib.h>
+
 #include "base/log_host.h"
 #include "space/sealed.h"
-#include "space/set_rows_host.h"
+#include "space/set_drain_host.h"
+#include "space/space.h"
 
 enum reason { CUT_SHORT, NEVER_MADE, ROTTED };
 
@@ -85,16 +89,80 @@ static bool all_make(const struct judged *j, uint32_t column)
 	return wrong_parities(&with) == 0;
 }
 
-static bool is_metadata(const struct judged *j, uint32_t column, const uint8_t *page)
+static uint64_t address_of(const struct judged *j, uint32_t column)
 {
 	const struct g4_row *row = j->row;
 	const uint64_t at = row->stripe * g4_chunk_data_columns(row->chunk) + column;
+
+	return row->chunk->address + at * row->chunk->stripe_bytes + row->within;
+}
+
+static bool is_metadata(const struct judged *j, uint32_t column, const uint8_t *page)
+{
 	uint64_t generation;
 
 	memcpy(j->set->parity->kept, page, G4_PAGE_BYTES);
-	return g4_block_is_whole(j->set->parity->kept,
-				 g4_address_from(row->chunk->address + at * row->chunk->stripe_bytes + row->within),
-				 j->set->parity->tag, &generation);
+	return g4_block_is_whole(j->set->parity->kept, g4_address_from(address_of(j, column)), j->set->parity->tag,
+				 &generation);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const struct g4_parity_asked *x = a, *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+/* Of a page that was asked for; NULL: it was not, or others may still be. */
+static struct g4_parity_asked *asked_of(const struct g4_set_parity *p, uint64_t address)
+{
+	const struct g4_parity_asked key = {.address = address};
+
+	return p->asking || p->asked_count == 0 ? NULL :
+						  bsearch(&key, p->asked, p->asked_count, sizeof(key), ascending);
+}
+
+/* What was told of a column's page, for what has rotted. */
+static uint64_t told_of(const struct judged *j, uint32_t column)
+{
+	const struct g4_parity_asked *asked =
+		j->reason == ROTTED ? asked_of(j->set->parity, address_of(j, column)) : NULL;
+
+	return g4_set_is_super(j->set, address_of(j, column)) ? G4_PAGE_IS_FREE :
+	       asked					      ? asked->print :
+								G4_PAGE_IS_UNKNOWN;
+}
+
+/* Whether one of the data is nobody's: then it may be that which has rotted. */
+static bool has_free(const struct judged *j)
+{
+	uint32_t c = 0;
+
+	while (c < g4_chunk_data_columns(j->row->chunk) && told_of(j, c) != G4_PAGE_IS_FREE)
+		c++;
+	return c < g4_chunk_data_columns(j->row->chunk);
+}
+
+/* Whether a page is what it is to be, and nothing else could be. */
+static bool is_right(const struct judged *j, uint32_t column, const uint8_t *page)
+{
+	const uint64_t told = told_of(j, column);
+
+	if (told > G4_PAGE_HAS_NO_SUM)
+		return told == g4_space_page_print(address_of(j, column), page);
+	return is_metadata(j, column, page);
+}
+
+/*
+ * Whether what all parities make of a column is to be believed. It need not be the last good version: a page that rotted while it was
+ * nobody's, and was written then, has parity that makes neither of both (parity changes by what was there before). So whoever can tell is asked.
+ */
+static bool is_believed(const struct judged *j, uint32_t column)
+{
+	const uint64_t told = told_of(j, column);
+
+	return j->reason != ROTTED || !j->set->parity->asks || told == G4_PAGE_IS_FREE || told == G4_PAGE_HAS_NO_SUM ||
+	       is_right(j, column, j->made[column]);
 }
 
 /* Whether a column is wrong by 2. or 3. of the above; as it should be in made[] then. */
@@ -102,13 +170,13 @@ static bool is_wrong(const struct judged *j, uint32_t column)
 {
 	const uint32_t parity = j->row->chunk->parity;
 
-	if (parity > 1 && all_make(j, column))
-		return true;
-	if (is_metadata(j, column, j->have[column]))
+	if (is_right(j, column, j->have[column]))
 		return false;
+	if (parity > 1 && all_make(j, column))
+		return is_believed(j, column);
 	for (uint32_t p = 0; p < parity; p++) {
 		make_by(j, column, p);
-		if (is_metadata(j, column, j->made[column]))
+		if (is_right(j, column, j->made[column]))
 			return true;
 	}
 	return false;
@@ -121,12 +189,25 @@ static void take(struct judged *j, uint64_t columns)
 			memcpy(j->have[c], j->made[c], G4_PAGE_BYTES);
 }
 
-static bool all_are_metadata(const struct judged *j)
+/* Whether nothing of the data is wrong. */
+static bool all_are_right(const struct judged *j)
 {
 	for (uint32_t c = 0; c < g4_chunk_data_columns(j->row->chunk); c++)
-		if (!is_metadata(j, c, j->have[c]))
+		if (told_of(j, c) != G4_PAGE_IS_FREE && !is_right(j, c, j->have[c]))
 			return false;
 	return true;
+}
+
+/* Nobody can tell what is wrong: whoever has a sum of the data could. */
+static void ask_for(const struct judged *j)
+{
+	struct g4_set_parity *p = j->set->parity;
+	const uint32_t count = g4_chunk_data_columns(j->row->chunk);
+
+	if (!p->asking || j->reason != ROTTED || p->asked_count + count > G4_PARITY_ASKED_MOST)
+		return;
+	for (uint32_t c = 0; c < count; c++)
+		p->asked[p->asked_count++] = (struct g4_parity_asked){address_of(j, c), G4_PAGE_IS_UNKNOWN};
 }
 
 /* Whether these parities and no others are wrong: too few for anything else to explain it. */
@@ -154,7 +235,7 @@ static uint64_t judge(struct judged *j, bool *known)
 		wrong |= UINT64_C(1) << c;
 		fits = wrong_parities(j);
 	}
-	*known = !fits || are_few(j, fits) || all_are_metadata(j) || j->reason == NEVER_MADE ||
+	*known = !fits || are_few(j, fits) || all_are_right(j) || j->reason == NEVER_MADE ||
 		 (j->reason == CUT_SHORT && !(j->unreadable & ~parities(chunk)));
 	if (fits) {
 		wrong_parities(j); /* made[] was used */
@@ -201,10 +282,12 @@ static int check_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 	const uint64_t wrong = judge(&j, &known);
 	if (!wrong)
 		return 0;
+	if (!known)
+		ask_for(&j);
 	if (!known || !write)
 		return 1;
 	const int rc = g4_row_write(wg, set, row, 0, wrong, j.have);
-	if (rc == 0 && reason == ROTTED)
+	if (rc == 0 && reason == ROTTED && (row->chunk->parity > 1 || !has_free(&j)))
 		count_mended(set, row, wrong);
 	return rc;
 }
@@ -271,7 +354,7 @@ static int complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 		    enum reason reason)
 {
 	bool left = false;
-	int rc = 0;
+	int rc = g4_rows_settle(wg, set);
 
 	for (uint64_t at = from, some; at < to && rc == 0; at += some) {
 		const uint64_t within = at % chunk->stripe_bytes;
@@ -369,4 +452,64 @@ int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 		return 0;
 	/* a disk that is missing elsewhere is told of before anything is written, which this is not worth */
 	return check_pages(wg, set, &rows, !set->dev.props.read_only && !g4_load32_acq(&set->unrecorded), ROTTED);
+}
+
+/* ---- what others know of the data ---- */
+
+static int begin_asking(struct g4_set_parity *p, bool begins)
+{
+	p->asked_count = 0;
+	p->asks = begins;
+	p->asking = false;
+	if (!begins)
+		return 0;
+	if (!p->asked)
+		p->asked = malloc(G4_PARITY_ASKED_MOST * sizeof(*p->asked));
+	p->asking = p->asked != NULL;
+	return p->asking ? 0 : -G4_E_NOMEM;
+}
+
+static int tell_next(struct g4_set_parity *p, uint64_t number, uint64_t *address)
+{
+	if (p->asking)
+		qsort(p->asked, p->asked_count, sizeof(*p->asked), ascending);
+	p->asking = false;
+	if (number >= p->asked_count)
+		return -G4_E_NOENT;
+	*address = p->asked[number].address;
+	return 0;
+}
+
+void g4_rows_untell(struct g4_set *set, uint64_t address, uint64_t bytes)
+{
+	struct g4_set_parity *p = set->parity;
+
+	for (uint64_t at = address; p->asked_count > 0 && at < address + bytes; at += G4_PAGE_BYTES) {
+		struct g4_parity_asked *asked = asked_of(p, at);
+		if (asked)
+			asked->print = G4_PAGE_IS_UNKNOWN;
+	}
+}
+
+int g4_rows_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	struct g4_set_parity *p = set->parity;
+	int rc = 0;
+
+	if (!p)
+		return -G4_E_NOTSUP;
+	g4_rows_lock(wg, set);
+	struct g4_parity_asked *asked = order->op == G4_ORDER_ROWS_TELL ? asked_of(p, order->bytes) : NULL;
+	if (order->op == G4_ORDER_ROWS_ASK && order->disk == G4_ROWS_ASK_ROOM)
+		order->all = p->asking ? G4_PARITY_ASKED_MOST - p->asked_count : 0;
+	else if (order->op == G4_ORDER_ROWS_ASK)
+		rc = begin_asking(p, order->disk == G4_ROWS_ASK_BEGIN);
+	else if (order->op == G4_ORDER_ROWS_NEXT)
+		rc = tell_next(p, order->done, &order->bytes);
+	else if (asked)
+		asked->print = order->all;
+	else
+		rc = -G4_E_NOENT;
+	pthread_rwlock_unlock(&p->lock);
+	return rc;
 }

@@ -76,3 +76,34 @@ void g4_set_view_switch(struct g4_set *set, const struct g4_chunk *chunks, uint3
 	set->map = set->views[next % 2].map = (struct g4_chunk_map){.chunks = filled, .count = count};
 	g4_store64_rel(&set->epoch, next);
 }
+
+bool g4_set_is_unused(struct g4_set *set, uint32_t disk)
+{
+	/* added, not loaded: who counts after this finds that the disk is not to be used */
+	return g4_add32(&set->disks[disk].users, 0) == 0;
+}
+
+/* Lock held, and nobody looks at a table that has such numbers. */
+static bool forget(struct g4_set *set)
+{
+	for (uint32_t d = set->count; d < G4_MAX_DISKS; d++) {
+		if (!set->disks[d].dev)
+			continue;
+		g4_store32_rel(&set->disks[d].state, G4_DISK_MISSING);
+		if (!g4_set_is_unused(set, d))
+			return false;
+		set->disks[d].dev = NULL;
+		set->disks[d].name = NULL;
+	}
+	return true;
+}
+
+bool g4_set_forget_numbers(struct g4_set *set)
+{
+	if (!g4_set_view_is_alone(set))
+		return false;
+	pthread_mutex_lock(&set->lock);
+	const bool forgotten = forget(set);
+	pthread_mutex_unlock(&set->lock);
+	return forgotten;
+}

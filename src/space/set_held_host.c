@@ -28,6 +28,7 @@
 struct held_row { /* one page of each column */
 	struct g4_row row;
 	uint64_t given; /* columns of data; 0: the row is free */
+	bool logged;	/* and on its way to its places */
 	uint32_t next;	/* in its bucket, or of the free ones */
 };
 
@@ -225,13 +226,21 @@ void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows)
 	}
 }
 
+void g4_set_held_note_logged(struct g4_set *set, const struct g4_row *row, bool logged)
+{
+	struct held_row *held = find(set, row->chunk, row->stripe, row->within);
+
+	if (held)
+		held->logged = logged;
+}
+
 bool g4_set_held_next(const struct g4_set *set, uint32_t *at, struct g4_row *row, uint64_t *given, uint8_t **columns)
 {
 	struct g4_set_held *h = set->parity->held;
 
 	for (; *at < ROWS; ++*at) {
 		const struct held_row *one = &h->rows[*at];
-		if (!one->given)
+		if (!one->given || one->logged)
 			continue;
 		*row = one->row;
 		*given = one->given;

@@ -190,6 +190,8 @@ int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_statu
 /* ---- names ---- */
 /* The names that `name` stands for, as g4_set_open() sees them; at most `room`. *out is to be freed in one piece. 0 or a code. */
 int g4_set_names(const char *name, char ***out, uint32_t *count);
+/* Whether two names lead to the same device; those of memory to another one each. */
+bool g4_set_is_same_file(const char *a, const char *b);
 /* One name for several; to be freed. NULL: no memory. */
 char *g4_set_join(const char *const *names, uint32_t count);
 

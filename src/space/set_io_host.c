@@ -4,9 +4,13 @@
  * disk that has a copy of it (children), and the request is done when its children are. The memory of the children is one
  * allocation, which io->cookie leads to until the collector of the request has found them done.
  *
- * A read goes to one copy, which one its address says, and to the others where that fails. A write goes to all copies; a disk
+ * A read goes to the copy whose disk has the fewest bytes under way, of equal ones to that which its address says, and to the
+ * others where that fails. A write goes to all copies; a disk
  * that fails a write or a flush is dropped before the request is done, so that it never counts as having what it missed. A disk
  * that is full (a sparse file on a full file system) has not failed: that is an error as on one disk.
+ *
+ * A flush goes to the disks that were written since the newest flush of them that has succeeded began. A write counts when it is
+ * complete: one that is under way while a flush begins may not be part of it, and counts for the next one.
  */
 #define _GNU_SOURCE 1
 
@@ -14,14 +18,17 @@
 
 #include "base/log_host.h"
 #include "simt/simt_host.h"
+#include "space/set_drain_host.h"
 #include "space/set_epoch_host.h"
-#include "space/set_rows_host.h"
+#include "space/set_flush_host.h"
 
 #define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
 
 struct child {
 	struct g4_io io;
 	uint64_t address; /* of the piece */
+	uint64_t bytes;	  /* that keep the disk busy */
+	uint64_t written; /* of a flush: what it makes durable */
 	uint32_t disk;
 	uint32_t piece; /* its number */
 };
@@ -66,22 +73,6 @@ static uint64_t bytes_of(const struct g4_io *io)
 
 /* ---- cutting ---- */
 
-/* Where the second superblock is: at the end of the file system. */
-static uint64_t second_super(const struct g4_set *set)
-{
-	return g4_load64_acq(&set->fs_bytes) - G4_PAGE_BYTES;
-}
-
-/*
- * The set's last page is one as well: who can not read the first looks there, and no file system that ends before it uses
- * it.
- */
-static bool is_super(const struct g4_set *set, uint64_t address)
-{
-	return address == G4_SUPERBLOCK_ADDRESS || address == second_super(set) ||
-	       address == g4_set_bytes(set) - G4_PAGE_BYTES;
-}
-
 /* Whether a chunk with parity does it by itself, at once (set_parity_host.c). Reads of a disk that is there are children. */
 static bool is_by_rows(const struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece, uint64_t address)
 {
@@ -125,9 +116,9 @@ static int do_nothing(const struct g4_io *io, const struct g4_iov *iovs, uint32_
 /* How far from `address` on nothing is a superblock; a page where one is. */
 static uint64_t up_to_super(const struct g4_set *set, uint64_t address, uint64_t bytes)
 {
-	const uint64_t ends[] = {G4_SUPERBLOCK_ADDRESS, second_super(set), g4_set_bytes(set) - G4_PAGE_BYTES};
+	const uint64_t ends[] = {G4_SUPERBLOCK_ADDRESS, g4_set_second_super(set), g4_set_bytes(set) - G4_PAGE_BYTES};
 
-	if (is_super(set, address))
+	if (g4_set_is_super(set, address))
 		return g4_min64(bytes, G4_PAGE_BYTES);
 	for (uint32_t k = 0; k < 3; k++)
 		bytes = address < ends[k] ? g4_min64(bytes, ends[k] - address) : bytes;
@@ -184,6 +175,10 @@ static bool use(struct g4_set *set, const struct g4_io *io, uint32_t disk, uint6
 	struct g4_set_member *member = &set->disks[disk];
 
 	g4_add32(&member->users, 1);
+	if (g4_load32_acq(&set->leaving) == disk + 1) { /* nothing lies there: only a flush asks */
+		g4_sub32(&member->users, 1);
+		return false;
+	}
 	if (io->op == G4_IO_DISCARD ? can_discard(set, disk) : /* one that came later may not be able to */
 		    io->op == G4_IO_FLUSH || (io->op == G4_IO_WRITE && !(io->flags & G4_IO_COPY_MASK)) ?
 				      g4_set_is_written(set, disk) :
@@ -198,14 +193,32 @@ static void leave_disk(struct g4_set *set, uint32_t disk)
 	g4_sub32(&set->disks[disk].users, 1);
 }
 
-static bool use_to_flush(struct g4_set *set, const struct g4_io *io, uint32_t disk)
+static bool use_to_flush(struct g4_set *set, const struct g4_io *io, uint32_t disk, uint64_t *written)
 {
 	if (!use(set, io, disk, 0, 0))
 		return false;
-	if (g4_dev_props(set->disks[disk].dev)->volatile_cache)
+	if (g4_dev_props(set->disks[disk].dev)->volatile_cache && g4_set_needs_flush(set, disk, written))
 		return true;
 	leave_disk(set, disk);
 	return false;
+}
+
+/* The copy that is read first: several threads keep several disks busy, and one thread alone goes round by MiB. */
+static uint32_t least_busy(const struct g4_set *set, const struct g4_piece *piece, uint64_t address)
+{
+	const uint32_t turn = (uint32_t)(address >> TURN_SHIFT) % piece->copies;
+	uint64_t least = UINT64_MAX;
+	uint32_t chosen = turn;
+
+	for (uint32_t k = 0; k < piece->copies; k++) {
+		const uint32_t c = (turn + k) % piece->copies;
+		const uint64_t busy = g4_load64_acq(&set->disks[piece->disks[c]].busy);
+		if (busy >= least || !g4_set_has(set, piece->disks[c], piece->offsets[c], piece->bytes))
+			continue;
+		least = busy;
+		chosen = c;
+	}
+	return chosen;
 }
 
 /* The children of a piece. */
@@ -213,9 +226,9 @@ static int add_piece(struct g4_set *set, struct work *work, const struct g4_io *
 		     uint64_t address, uint32_t number, struct g4_iov *iovs, uint32_t parts)
 {
 	const uint32_t wanted = io->flags & G4_IO_COPY_MASK;
-	const uint32_t first = wanted		    ? (wanted - G4_IO_COPY(0)) >> 8 :
-			       io->op == G4_IO_READ ? (uint32_t)(address >> TURN_SHIFT) % piece->copies :
-						      0;
+	const uint32_t first = wanted					 ? (wanted - G4_IO_COPY(0)) >> 8 :
+			       io->op == G4_IO_READ && piece->copies > 1 ? least_busy(set, piece, address) :
+									   0;
 	const uint32_t most = wanted || io->op == G4_IO_READ ? 1 : piece->copies;
 	uint32_t there = 0;
 
@@ -230,6 +243,8 @@ static int add_piece(struct g4_set *set, struct work *work, const struct g4_io *
 		child->io.iov = iovs;
 		child->io.iov_count = parts;
 		child->io.discard_bytes = io->op == G4_IO_DISCARD ? piece->bytes : 0;
+		child->bytes = io->op == G4_IO_DISCARD ? 0 : piece->bytes;
+		g4_add64(&set->disks[child->disk].busy, child->bytes);
 		there++;
 	}
 	return there ? 0 : wanted ? -G4_E_NOENT : -G4_E_IO;
@@ -280,7 +295,7 @@ static void count_pieces(const struct g4_set *set, const struct g4_chunk_map *ma
 	*pieces = *children = 0;
 	while (bytes > 0) {
 		uint64_t some = up_to_super(set, address, bytes);
-		if (!is_super(set, address)) {
+		if (!g4_set_is_super(set, address)) {
 			struct g4_piece piece;
 			translate(map, io, address, some, &piece);
 			some = piece.bytes;
@@ -300,7 +315,7 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 	struct cursor at = {.io = io};
 
 	for (uint32_t number = 0; bytes > 0 && work->result == 0; number++) {
-		const bool super = is_super(set, address);
+		const bool super = g4_set_is_super(set, address);
 		struct g4_piece piece = {.bytes = up_to_super(set, address, bytes)};
 		struct g4_iov *iovs = &work->iovs[work->parts];
 		uint32_t parts = 0;
@@ -344,6 +359,13 @@ static void leave_counts(struct g4_set *set, const struct g4_io *io, uint64_t ep
 		g4_set_window_leave(&set->window, io->offset_bytes, bytes_of(io));
 }
 
+/* A record of the journal is flushed when it is there, and so is what is held. */
+static bool tells_of_flush(const struct g4_set *set, const struct g4_io *io)
+{
+	return set->parity && io->op == G4_IO_WRITE && !(io->flags & G4_IO_FUA) &&
+	       (io->flags & G4_IO_CLASS_MASK) == G4_IO_CLASS(G4_CLASS_JOURNAL) && g4_set_held_any(set);
+}
+
 /* The window first: a writer that waits there would find other chunks afterwards. */
 static struct work *plan_pieces(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io)
 {
@@ -352,6 +374,8 @@ static struct work *plan_pieces(struct g4_wg *wg, struct g4_set *set, const stru
 	uint32_t pieces, children;
 	uint64_t epoch;
 
+	if (tells_of_flush(set, io))
+		g4_set_drain_expect(wg, set);
 	if (io->op == G4_IO_WRITE)
 		g4_set_window_enter(&set->window, io->offset_bytes, bytes_of(io));
 	count_pieces(set, g4_set_view_enter(set, &epoch), io, &pieces, &children);
@@ -370,7 +394,6 @@ static struct work *plan_pieces(struct g4_wg *wg, struct g4_set *set, const stru
 
 static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io)
 {
-	const uint32_t disks = g4_load32_acq(&set->count);
 	struct work *work;
 
 	if (io->op == G4_IO_FLUSH && set->parity && g4_set_held_any(set)) {
@@ -380,10 +403,17 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 		return work;
 	}
 	if (io->op == G4_IO_FLUSH) {
+		uint64_t epoch; /* while it looks no number is forgotten by which it would find a disk */
+		(void)g4_set_view_enter(set, &epoch);
+		g4_set_settle_numbers(set, epoch);
+		const uint32_t disks = g4_load32_acq(&set->count);
 		work = make_work(disks, 0);
-		for (uint32_t d = 0; work && d < disks; d++) /* one that is added meanwhile has nothing yet */
-			if (use_to_flush(set, io, d))
-				add_child(work, io, d, 0, 0, d);
+		for (uint32_t d = 0; work && d < disks; d++) { /* one that is added meanwhile has nothing yet */
+			uint64_t written;
+			if (use_to_flush(set, io, d, &written))
+				add_child(work, io, d, 0, 0, d)->written = written;
+		}
+		g4_set_view_leave(set, epoch);
 		return work;
 	}
 	if (io->op == G4_IO_CHECK) {
@@ -409,10 +439,36 @@ static void complete(struct g4_io *io, int result)
 	g4_store32_rel(&io->done, 1);
 }
 
+/* Children of several requests, by disk: with their numbers as requests know them, for one may be removed meanwhile. */
+struct lists {
+	struct g4_io *heads[G4_MAX_DISKS], *tails[G4_MAX_DISKS];
+	uint32_t disks;
+};
+
+static void list_children(struct lists *lists, struct work *work, uint32_t count)
+{
+	for (uint32_t k = 0; k < count; k++) {
+		struct child *child = &work->children[k];
+		if (lists->heads[child->disk])
+			lists->tails[child->disk]->next = &child->io;
+		else
+			lists->heads[child->disk] = &child->io;
+		lists->tails[child->disk] = &child->io;
+		lists->disks = child->disk < lists->disks ? lists->disks : child->disk + 1;
+	}
+}
+
+static void submit_lists(struct g4_wg *wg, struct g4_set *set, const struct lists *lists)
+{
+	for (uint32_t d = 0; d < lists->disks; d++)
+		if (lists->heads[d])
+			g4_dev_submit(wg, set->disks[d].dev, lists->heads[d]);
+}
+
 static void set_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 {
 	struct g4_set *set = set_of(dev);
-	struct g4_io *heads[G4_MAX_DISKS] = {NULL}, *tails[G4_MAX_DISKS] = {NULL};
+	struct lists lists = {.disks = 0};
 
 	for (struct g4_io *io = first, *next; io; io = next) {
 		next = io->next; /* before it is done, for then it is its owner's */
@@ -420,22 +476,12 @@ static void set_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first
 			continue;
 		struct work *work = plan(wg, set, io);
 		io->cookie = (uint64_t)(uintptr_t)work;
-		if (!work) {
+		if (work)
+			list_children(&lists, work, work->count);
+		else
 			complete(io, -G4_E_NOMEM);
-			continue;
-		}
-		for (uint32_t k = 0; k < work->count; k++) {
-			struct child *child = &work->children[k];
-			if (tails[child->disk])
-				tails[child->disk]->next = &child->io;
-			else
-				heads[child->disk] = &child->io;
-			tails[child->disk] = &child->io;
-		}
 	}
-	for (uint32_t d = 0; d < g4_load32_acq(&set->count); d++)
-		if (heads[d])
-			g4_dev_submit(wg, set->disks[d].dev, heads[d]);
+	submit_lists(wg, set, &lists);
 }
 
 /* ---- collecting ---- */
@@ -491,12 +537,28 @@ static int settle(struct g4_wg *wg, struct g4_set *set, const struct g4_io *pare
 	return rc;
 }
 
+/* What has become of the children, for the next flush and for who chooses a copy; before the request's owner hears that it is done. */
+static void note_children(struct g4_set *set, const struct g4_io *parent, const struct work *work)
+{
+	const bool writes = parent->op == G4_IO_WRITE || parent->op == G4_IO_DISCARD;
+
+	for (uint32_t k = 0; k < work->count; k++) {
+		const struct child *child = &work->children[k];
+		if (writes && !(parent->flags & G4_IO_FUA))
+			g4_set_note_written(set, child->disk);
+		if (parent->op == G4_IO_FLUSH && child->io.result == 0)
+			g4_set_note_flushed(set, child->disk, child->written);
+		g4_sub64(&set->disks[child->disk].busy, child->bytes);
+	}
+}
+
 /* The children are done. */
 static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
 {
 	struct work *work = work_of(io);
 	int rc = work->result;
 
+	note_children(set, io, work);
 	if (io->op == G4_IO_READ) {
 		for (uint32_t k = 0; k < work->count; k++) {
 			const struct child *child = &work->children[k];
@@ -546,6 +608,31 @@ static void set_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 	finish(wg, set, io);
 }
 
+/* One request from start to end: the last of its children is, too, while the others are under way, unless there is more to do meanwhile. */
+static int set_execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	struct g4_set *set = set_of(dev);
+	struct work *work = wg ? plan(wg, set, io) : NULL;
+	struct lists lists = {.disks = 0};
+
+	if (!work)
+		return wg ? -G4_E_NOMEM : -G4_E_NOTSUP;
+	const bool more = tells_of_flush(set, io);
+	const uint32_t count = more || work->count == 0 ? work->count : work->count - 1;
+	io->cookie = (uint64_t)(uintptr_t)work;
+	list_children(&lists, work, count);
+	submit_lists(wg, set, &lists);
+	if (more)
+		g4_set_drain_log(wg, set);
+	for (uint32_t k = work->count; k-- > 0;) {
+		struct child *child = &work->children[k];
+		struct g4_dev *disk = set->disks[child->disk].dev;
+		child->io.result = k < count ? g4_dev_wait(wg, disk, &child->io) : g4_dev_execute(wg, disk, &child->io);
+	}
+	finish(wg, set, io);
+	return io->result;
+}
+
 /* ---- opening and closing ---- */
 
 void g4_set_free(struct g4_set *set, bool disks)
@@ -589,6 +676,8 @@ static void leave(struct g4_set *set)
 
 	if (!wg)
 		return;
+	if (has_log)
+		(void)g4_rows_settle(wg, set);
 	if (has_log && !g4_load32_acq(&set->stuck) && g4_set_held_any(set))
 		(void)g4_set_parity_flush(wg, set);
 	if (has_log)
@@ -611,7 +700,7 @@ static uint64_t set_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offs
 	uint64_t disks = 0, epoch;
 
 	(void)wg;
-	if (is_super(set, offset))
+	if (g4_set_is_super(set, offset))
 		return (UINT64_MAX >> (G4_MAX_DISKS - g4_load32_acq(&set->count)));
 	g4_chunk_translate(g4_set_view_enter(set, &epoch), offset, G4_PAGE_BYTES, &piece);
 	g4_set_view_leave(set, epoch);
@@ -628,6 +717,7 @@ static int set_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *
 static const struct g4_dev_ops set_ops = {.submit = set_submit,
 					  .poll = set_poll,
 					  .wait = set_wait,
+					  .execute = set_execute,
 					  .disks_at = set_disks_at,
 					  .order = set_order,
 					  .close = set_close};

@@ -32,6 +32,12 @@ bool g4_set_is_label(const struct g4_superblock *sb)
 	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
 }
 
+bool g4_set_is_newer(const struct g4_superblock *a, const struct g4_superblock *b)
+{
+	return a->set_generation != b->set_generation ? a->set_generation > b->set_generation :
+							g4_superblock_is_newer(b, a);
+}
+
 bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
 	/* one that was written before disks were added knows fewer; one before a disk was withdrawn that died, more */
@@ -40,8 +46,7 @@ bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblo
 	       memcmp(one->disk_uuids[one->disk_index], lead->disk_uuids[one->disk_index], G4_UUID_BYTES) == 0;
 }
 
-/* The number of a disk with that UUID; G4_MAX_DISKS: there is none. */
-static uint32_t number_of(const struct g4_superblock *sb, const uint8_t *uuid)
+uint32_t g4_set_number_of(const struct g4_superblock *sb, const uint8_t *uuid)
 {
 	uint32_t disk = 0;
 
@@ -52,7 +57,7 @@ static uint32_t number_of(const struct g4_superblock *sb, const uint8_t *uuid)
 
 bool g4_set_knows(const struct g4_superblock *sb, const struct g4_superblock *one)
 {
-	return number_of(sb, one->disk_uuids[one->disk_index]) != G4_MAX_DISKS;
+	return g4_set_number_of(sb, one->disk_uuids[one->disk_index]) != G4_MAX_DISKS;
 }
 
 bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superblock *one)
@@ -61,7 +66,7 @@ bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superbl
 	    (one->disk_since[one->disk_index] == 0 && one->set_generation >= lead->set_generation))
 		return false;
 	for (uint32_t d = 0; d < lead->disk_count; d++)
-		if (number_of(one, lead->disk_uuids[d]) == G4_MAX_DISKS)
+		if (g4_set_number_of(one, lead->disk_uuids[d]) == G4_MAX_DISKS)
 			return false;
 	return true;
 }
@@ -91,10 +96,13 @@ void g4_set_swap_disks(struct g4_superblock *sb, uint32_t a, uint32_t b)
 
 void g4_set_follow(const struct g4_superblock *lead, struct g4_superblock *one)
 {
-	const uint32_t old = one->disk_index, disk = number_of(lead, one->disk_uuids[old]);
+	const uint32_t old = one->disk_index, disk = g4_set_number_of(lead, one->disk_uuids[old]);
 
-	if (g4_set_is_spare_label(one) || one->set_generation >= lead->set_generation || disk == G4_MAX_DISKS ||
-	    disk == old || disk >= one->disk_count)
+	if (g4_set_is_spare_label(one) || disk == G4_MAX_DISKS || disk == old ||
+	    one->set_generation > lead->set_generation)
+		return;
+	/* of one generation are two only where one was written without the other: who alone learnt of a removal, and the others */
+	if (one->set_generation == lead->set_generation && lead->disk_since[disk] == 0)
 		return;
 	g4_set_swap_disks(one, old, disk);
 	one->disk_index = disk;
@@ -104,7 +112,7 @@ void g4_set_follow(const struct g4_superblock *lead, struct g4_superblock *one)
 bool g4_set_is_spare_of(const struct g4_superblock *lead, const struct g4_superblock *spare)
 {
 	for (uint32_t d = 0; d < lead->disk_count; d++)
-		if (number_of(spare, lead->disk_uuids[d]) != G4_MAX_DISKS)
+		if (g4_set_number_of(spare, lead->disk_uuids[d]) != G4_MAX_DISKS)
 			return true;
 	return false;
 }
@@ -119,8 +127,7 @@ bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superbl
 {
 	if (misses_something(a) != misses_something(b))
 		return misses_something(b);
-	return a->set_generation > b->set_generation ||
-	       (a->set_generation == b->set_generation && a->written_ns > b->written_ns);
+	return g4_set_is_newer(a, b);
 }
 
 /*

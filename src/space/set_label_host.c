@@ -35,10 +35,9 @@ static uint32_t tag_of(const struct g4_superblock *sb)
 	return g4_superblock_tag(sb);
 }
 
-static int read_one(struct g4_wg *wg, struct g4_dev *disk, uint64_t address, struct g4_superblock *sb)
+/* Of what was read, with `rc`. */
+static int check_one(const struct g4_superblock *sb, uint64_t address, int rc)
 {
-	const int rc = g4_dev_read(wg, disk, address, sb, sizeof(*sb));
-
 	if (rc < 0)
 		return rc;
 	if (sb->header.magic != G4_BLOCK_MAGIC || sb->magic != G4_SUPERBLOCK_MAGIC)
@@ -48,13 +47,9 @@ static int read_one(struct g4_wg *wg, struct g4_dev *disk, uint64_t address, str
 	return g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), tag_of(sb));
 }
 
-static bool is_newer(const struct g4_superblock *a, const struct g4_superblock *b)
+static int read_one(struct g4_wg *wg, struct g4_dev *disk, uint64_t address, struct g4_superblock *sb)
 {
-	if (a->set_generation != b->set_generation)
-		return a->set_generation > b->set_generation;
-	if (a->header.generation != b->header.generation)
-		return a->header.generation > b->header.generation;
-	return a->written_ns > b->written_ns;
+	return check_one(sb, address, g4_dev_read(wg, disk, address, sb, sizeof(*sb)));
 }
 
 int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out)
@@ -67,13 +62,21 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
 		return -G4_E_SB_MAGIC;
 	if (posix_memalign((void **)&second, G4_PAGE_BYTES, sizeof(*second)) != 0)
 		return -G4_E_NOMEM;
-	const int first_rc = read_one(wg, disk, G4_SUPERBLOCK_ADDRESS, out);
-	if (first_rc == 0 && out->size_bytes >= 3 * G4_PAGE_BYTES && out->size_bytes % G4_PAGE_BYTES == 0)
+	/* both at once, the second one where it is if the file system fills its disk */
+	uint64_t at = g4_set_label_address(end, true);
+	int second_rc;
+	int rc = g4_dev_read_two(wg, disk, G4_SUPERBLOCK_ADDRESS, out, at, second, sizeof(*out), &second_rc);
+	const int first_rc = check_one(out, G4_SUPERBLOCK_ADDRESS, rc);
+	if (first_rc == 0 && out->size_bytes >= 3 * G4_PAGE_BYTES && out->size_bytes % G4_PAGE_BYTES == 0 &&
+	    out->size_bytes != end) {
 		end = out->size_bytes;
-	int rc = first_rc;
+		at = g4_set_label_address(end, true);
+		if (end <= g4_dev_props(disk)->size_bytes)
+			second_rc = g4_dev_read(wg, disk, at, second, sizeof(*second));
+	}
+	rc = first_rc;
 	if (first_rc != -G4_E_SB_VERSION && end <= g4_dev_props(disk)->size_bytes &&
-	    read_one(wg, disk, g4_set_label_address(end, true), second) == 0 &&
-	    (first_rc < 0 || is_newer(second, out))) {
+	    check_one(second, at, second_rc) == 0 && (first_rc < 0 || g4_set_is_newer(second, out))) {
 		*out = *second;
 		rc = 0;
 	}
@@ -225,6 +228,9 @@ static bool leave_out(struct g4_set *set, uint32_t disk, const char *why)
 		g4_store32_rel(&set->target, G4_MAX_DISKS);
 	/* before others leave the disk out: they wait until the rest says so (finish() in set_io_host.c) */
 	g4_store32_rel(&set->unrecorded, 1);
+	for (uint32_t d = set->count; d < G4_MAX_DISKS; d++) /* requests that know it by another number */
+		if (set->disks[d].dev == set->disks[disk].dev)
+			g4_store32_rel(&set->disks[d].state, G4_DISK_DROPPED);
 	g4_store32_rel(&set->disks[disk].state, G4_DISK_DROPPED);
 	g4_log(G4_LOG_ERROR, "%s: disk %u, %s, %s; everything is on the other disks", set->disks[disk].name, disk,
 	       g4_uuid_format(set->super->disk_uuids[disk], uuid), why);
@@ -291,10 +297,21 @@ static int drop_failed(struct g4_wg *wg, struct g4_set *set, uint64_t failed)
 	return rc;
 }
 
+/* Lock held. The number that a disk has now, of which a request began with another one. */
+static uint32_t number_now(const struct g4_set *set, uint32_t disk)
+{
+	uint32_t d = disk < set->count ? disk : 0;
+
+	while (disk >= set->count && d < set->count && set->disks[d].dev != set->disks[disk].dev)
+		d++;
+	return d;
+}
+
 int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 {
 	pthread_mutex_lock(&set->lock);
-	const int rc = drop(wg, set, disk);
+	const uint32_t now = number_now(set, disk);
+	const int rc = now < set->count ? drop(wg, set, now) : 0;
 	if (rc < 0)
 		g4_store32_rel(&set->stuck, 1);
 	pthread_mutex_unlock(&set->lock);
@@ -315,7 +332,9 @@ int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set)
 void g4_set_count_mended(struct g4_set *set, uint32_t disk, uint64_t pages)
 {
 	pthread_mutex_lock(&set->lock);
-	set->super->disk_mended[disk] += pages;
+	disk = number_now(set, disk);
+	if (disk < set->count)
+		set->super->disk_mended[disk] += pages;
 	pthread_mutex_unlock(&set->lock);
 }
 
@@ -449,6 +468,29 @@ static int withdraw(struct g4_wg *wg, struct g4_set *set, const struct g4_superb
 }
 
 /*
+ * Lock held. The last disk gets the number of the one that goes, and that gets its own. live: requests that are under way know the last one
+ * by the number that it had, and nobody uses the one that goes, which is the caller's.
+ */
+static void renumber(struct g4_set *set, uint32_t removed, uint32_t last, bool live)
+{
+	struct g4_set_member *to = &set->disks[removed], *from = &set->disks[last];
+	const struct g4_set_member gone = {.dev = to->dev, .name = to->name, .state = g4_load32_acq(&to->state)};
+
+	/* what was written by one number is not known by the other */
+	g4_store64_rel(&set->renumbered, g4_load64_acq(&set->epoch) + 1);
+	to->dev = from->dev;
+	to->name = from->name;
+	g4_store32_rel(&to->state, g4_load32_acq(&from->state));
+	if (live) { /* requests may have it by its new number from here on, before there is a table that says so */
+		g4_store32_rel(&set->leaving, 0);
+		return;
+	}
+	from->dev = gone.dev;
+	from->name = gone.name;
+	g4_store32_rel(&from->state, gone.state);
+}
+
+/*
  * The steps, each durable before the next: all superblocks lead to the table that counts; the new table, at the other place, on
  * all disks; the new disk's own word, which makes it nobody's; the superblocks of the others, and its own last. A crash before
  * the first of the others leaves the set as it was, one after it the new one. What others have written to the superblock
@@ -477,11 +519,8 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 	*set->super = next;
 	if (has_disk)
 		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
-	if (growth->disk_count < disk && growth->removed != growth->disk_count) {
-		const struct g4_set_member removed = set->disks[growth->removed];
-		set->disks[growth->removed] = set->disks[growth->disk_count];
-		set->disks[growth->disk_count] = removed;
-	}
+	if (growth->disk_count < disk && growth->removed != growth->disk_count)
+		renumber(set, growth->removed, growth->disk_count, growth->live);
 	begin_generation(set);
 	const uint64_t failed = write_states(wg, set);
 	if (has_disk && failed == UINT64_C(1) << disk)
@@ -508,10 +547,9 @@ int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_se
 /* ---- a disk that is rebuilt ---- */
 
 /* keeps_first: its first superblock stays. What it was before may have had another size. */
-static int wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool keeps_first)
+static int wipe(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, uint64_t bytes, bool keeps_first)
 {
-	const uint64_t bytes = set->super->disk_bytes[disk];
-	const uint64_t all = g4_align_down(g4_dev_props(set->disks[disk].dev)->size_bytes, G4_PAGE_BYTES);
+	const uint64_t all = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
 	const uint64_t addresses[5] = {0, keeps_first ? 0 : g4_set_label_address(bytes, false),
 				       g4_set_label_address(bytes, true), g4_set_label_address(all, true),
 				       G4_CHUNK_UNIT};
@@ -521,16 +559,20 @@ static int wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool keeps_
 	memset(set->page, 0, G4_PAGE_BYTES);
 	for (uint32_t k = 0; k < (set->super->parity_log_bytes ? 5 : 4) && rc == 0; k++)
 		if (k == 0 || addresses[k] != addresses[k - 1])
-			rc = g4_dev_write(wg, set->disks[disk].dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
+			rc = g4_dev_write(wg, dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
 	for (uint64_t page = p ? p->clear : 0; p && page < p->area && rc == 0; page++)
-		rc = g4_dev_write(wg, set->disks[disk].dev, G4_CHUNK_UNIT + page * G4_PAGE_BYTES, set->page,
-				  G4_PAGE_BYTES, 0);
-	return rc == 0 ? g4_dev_flush(wg, set->disks[disk].dev) : rc;
+		rc = g4_dev_write(wg, dev, G4_CHUNK_UNIT + page * G4_PAGE_BYTES, set->page, G4_PAGE_BYTES, 0);
+	return rc == 0 ? g4_dev_flush(wg, dev) : rc;
 }
 
 int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 {
-	return wipe(wg, set, disk, false);
+	return wipe(wg, set, set->disks[disk].dev, set->super->disk_bytes[disk], false);
+}
+
+int g4_set_wipe_device(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, uint64_t bytes)
+{
+	return wipe(wg, set, dev, bytes, false);
 }
 
 /* Lock held. Whether that device is a spare of the set by its first superblock. */
@@ -586,7 +628,7 @@ int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, boo
 	pthread_mutex_lock(&set->lock);
 	int rc = level(wg, set); /* of what they say now */
 	if (rc == 0)
-		rc = wipe(wg, set, disk, is_spare(wg, set, disk));
+		rc = wipe(wg, set, set->disks[disk].dev, set->super->disk_bytes[disk], is_spare(wg, set, disk));
 	if (rc == 0)
 		rc = write_chunks(wg, set, disk, tag_of(set->super));
 	memcpy(uuid, set->super->disk_uuids[disk], sizeof(uuid));
@@ -682,7 +724,7 @@ int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, vo
 			continue;
 		const int one =
 			read_one(wg, set->disks[d].dev, g4_set_label_address(set->super->disk_bytes[d], second), sb);
-		if (one == 0 && (rc < 0 || is_newer(sb, best))) {
+		if (one == 0 && (rc < 0 || g4_set_is_newer(sb, best))) {
 			*best = *sb;
 			rc = 0;
 		} else if (one < 0 && rc < 0) {

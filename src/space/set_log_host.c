@@ -11,6 +11,8 @@
  *     are marked in the log before, durably, and after a crash marked rows that do not fit together get a new parity: of a part that
  *     arrived, a commit may be found whole. No other row is touched, for what does not fit there has rotted. Only in front of a writer
  *     that goes on and on some more is marked, so that it need not wait each time.
+ *     A flush of the set asks the disks that were written since their last one, and what went to its place from the log does not count for
+ *     that: it is in the log, as long as that is not emptied.
  *   - The log is emptied by flushing all disks and giving it another epoch, in a header on all disks; entries of other epochs count for
  *     nothing. This is done before a whole row is written that the log has pages of, for replay would bring these back; when a holder
  *     was dropped, for the epoch's other entries have to be on m + 1 disks that are there; and when there is no room.
@@ -24,6 +26,7 @@
 #include "base/clock_host.h"
 #include "hash/crc32c.h"
 #include "space/sealed.h"
+#include "space/set_flush_host.h"
 #include "space/set_rows_host.h"
 
 #define LOG_ADDRESS G4_CHUNK_UNIT
@@ -41,6 +44,25 @@ static uint32_t tag_of(const struct g4_set *set)
 
 /* ---- an epoch ---- */
 
+/* The requests of these disks, at the same time: the last by this thread, while the others are under way. */
+static void do_together(struct g4_wg *wg, struct g4_set *set, uint64_t disks, struct g4_io *ios)
+{
+	uint32_t last = G4_MAX_DISKS;
+
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (!(disks >> d & 1))
+			continue;
+		if (last != G4_MAX_DISKS)
+			g4_dev_submit(wg, set->disks[last].dev, &ios[last]);
+		last = d;
+	}
+	if (last != G4_MAX_DISKS)
+		ios[last].result = g4_dev_execute(wg, set->disks[last].dev, &ios[last]);
+	for (uint32_t d = 0; d < set->count; d++)
+		if ((disks >> d & 1) && d != last)
+			(void)g4_dev_wait(wg, set->disks[d].dev, &ios[d]);
+}
+
 /* The same pages of the log on these disks; those that fail are dropped. -G4_E_IO: that can not be. */
 static int write_log(struct g4_wg *wg, struct g4_set *set, uint64_t disks, uint64_t page, void *from, uint64_t pages,
 		     uint32_t flags)
@@ -49,20 +71,21 @@ static int write_log(struct g4_wg *wg, struct g4_set *set, uint64_t disks, uint6
 	struct g4_io ios[G4_MAX_DISKS];
 	int rc = 0;
 
-	memset(ios, 0, sizeof(ios));
-	for (uint32_t d = 0; d < set->count; d++) {
-		if (!(disks >> d & 1))
-			continue;
+	for (uint32_t d = 0; d < set->count; d++)
 		ios[d] = (struct g4_io){.op = G4_IO_WRITE,
 					.flags = flags,
 					.offset_bytes = address_of(page),
 					.iov = &iov,
 					.iov_count = 1};
-		g4_dev_submit(wg, set->disks[d].dev, &ios[d]);
-	}
-	for (uint32_t d = 0; d < set->count; d++)
-		if ((disks >> d & 1) && g4_dev_wait(wg, set->disks[d].dev, &ios[d]) < 0 && rc == 0)
+	do_together(wg, set, disks, ios);
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (!(disks >> d & 1))
+			continue;
+		if (!(flags & G4_IO_FUA))
+			g4_set_note_written(set, d);
+		if (ios[d].result < 0 && rc == 0)
 			rc = g4_set_drop(wg, set, d);
+	}
 	return rc;
 }
 
@@ -79,30 +102,41 @@ static uint64_t active_disks(const struct g4_set *set, uint32_t most)
 	return disks;
 }
 
-/* All at once; a disk that fails is dropped. */
-static int flush_all(struct g4_wg *wg, struct g4_set *set)
+/* At the same time; a disk that fails is dropped. all: also those that have nothing which a flush of the set has to make durable. */
+static int flush_disks(struct g4_wg *wg, struct g4_set *set, bool all)
 {
 	struct g4_io ios[G4_MAX_DISKS];
-	uint64_t begun = 0;
+	uint64_t written[G4_MAX_DISKS], disks = 0;
 	int rc = 0;
 
 	for (uint32_t d = 0; d < set->count; d++) {
-		if (!g4_set_is_written(set, d) || !g4_dev_props(set->disks[d].dev)->volatile_cache)
-			continue;
-		memset(&ios[d], 0, sizeof(ios[d]));
-		ios[d].op = G4_IO_FLUSH;
-		begun |= UINT64_C(1) << d;
-		g4_dev_submit(wg, set->disks[d].dev, &ios[d]);
+		ios[d] = (struct g4_io){.op = G4_IO_FLUSH};
+		if (g4_set_is_written(set, d) && g4_dev_props(set->disks[d].dev)->volatile_cache &&
+		    (g4_set_needs_flush(set, d, &written[d]) || all))
+			disks |= UINT64_C(1) << d;
 	}
-	for (uint32_t d = 0; d < set->count; d++)
-		if ((begun >> d & 1) && g4_dev_wait(wg, set->disks[d].dev, &ios[d]) < 0 && rc == 0)
+	do_together(wg, set, disks, ios);
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (!(disks >> d & 1))
+			continue;
+		if (ios[d].result == 0)
+			g4_set_note_flushed(set, d, written[d]);
+		else if (rc == 0)
 			rc = g4_set_drop(wg, set, d);
+	}
+	if (rc == 0 && set->parity)
+		set->parity->loose = false;
 	return rc;
 }
 
 int g4_set_log_flush(struct g4_wg *wg, struct g4_set *set)
 {
-	return flush_all(wg, set);
+	return flush_disks(wg, set, false);
+}
+
+int g4_set_log_flush_all(struct g4_wg *wg, struct g4_set *set)
+{
+	return flush_disks(wg, set, true);
 }
 
 /* ---- the map ---- */
@@ -197,8 +231,11 @@ int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
 
 	if (g4_load32_acq(&set->stuck))
 		return -G4_E_IO;
+	rc = p->settle ? p->settle(wg, set) : 0; /* what the log forgets has to be in place */
+	if (rc < 0)
+		return rc;
 	do {
-		rc = flush_all(wg, set);
+		rc = flush_disks(wg, set, true);
 		if (rc == 0 && p->made_changed)
 			rc = write_map(wg, set);
 		p->holders = active_disks(set, p->parity + 1);
@@ -233,7 +270,10 @@ static int append(struct g4_wg *wg, struct g4_set *set, uint32_t pages, uint32_t
 {
 	struct g4_set_parity *p = set->parity;
 	struct g4_parity_log *entry = (struct g4_parity_log *)(void *)p->entry;
+	const int flushed = p->loose ? flush_disks(wg, set, false) : 0; /* replay ends at the first that is not whole */
 
+	if (flushed < 0)
+		return flushed;
 	for (;;) {
 		const uint32_t count = entry->count, kind = entry->kind;
 		if (p->head + 1 + pages > p->pages || !p->holders || !holders_are_there(set)) {
@@ -287,17 +327,21 @@ static void fill_entry(struct g4_set *set, const uint64_t *places, uint32_t coun
 }
 
 int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t row_count,
-		     const uint64_t *places, uint32_t count, bool flush)
+		     const uint64_t *places, uint32_t count, enum g4_log_how how)
 {
 	struct g4_set_parity *p = set->parity;
 	int rc = p->row_count + row_count > G4_PARITY_LOG_ROWS ? g4_set_log_empty(wg, set) : 0;
 
+	if (g4_load32_acq(
+		    &set->stuck)) /* what is in place may be half of what the log has, and parity be made of that */
+		return -G4_E_IO;
 	if (rc < 0)
 		return rc;
 	fill_entry(set, places, count);
-	rc = append(wg, set, count, flush ? 0 : G4_IO_FUA);
-	if (rc == 0 && flush)
-		rc = flush_all(wg, set);
+	rc = append(wg, set, count, how == G4_LOG_FUA ? G4_IO_FUA : 0);
+	p->loose = rc == 0 && how == G4_LOG_LOOSE;
+	if (rc == 0 && how == G4_LOG_FLUSH)
+		rc = flush_disks(wg, set, false);
 	if (rc == 0 && !holders_are_there(set)) { /* one has failed at that */
 		rc = g4_set_log_empty(wg, set);
 		fill_entry(set, places, count);
@@ -313,6 +357,13 @@ int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 	return 0;
 }
 
+int g4_set_log_settle(struct g4_wg *wg, struct g4_set *set)
+{
+	const int rc = flush_disks(wg, set, false);
+
+	return rc == 0 && !holders_are_there(set) ? g4_set_log_empty(wg, set) : rc;
+}
+
 /* Whether the log has pages of rows between these places. */
 static bool has_rows(const struct g4_set_parity *p, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
@@ -323,6 +374,13 @@ static bool has_rows(const struct g4_set_parity *p, const struct g4_chunk *chunk
 			return true;
 	}
 	return false;
+}
+
+bool g4_set_log_has(const struct g4_set *set, const struct g4_row *rows)
+{
+	const uint64_t from = rows->stripe * rows->chunk->stripe_bytes + rows->within;
+
+	return has_rows(set->parity, rows->chunk, from, from + rows->bytes);
 }
 
 /* The mark of a region; NULL: it has none. */

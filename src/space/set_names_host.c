@@ -74,3 +74,14 @@ bool g4_set_is_same_file(const char *a, const char *b)
 		       one.st_rdev == other.st_rdev :
 		       one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
+
+int g4_set_keep_name(struct g4_set *set, char *name)
+{
+	char **names = realloc(set->old_names, (set->old_name_count + 1) * sizeof(*names));
+
+	if (!names)
+		return -G4_E_NOMEM;
+	set->old_names = names;
+	set->old_names[set->old_name_count++] = name;
+	return 0;
+}

@@ -245,6 +245,9 @@ static struct g4_set *make_set(uint32_t count)
 	if (!set)
 		return NULL;
 	set->count = count;
+	for (uint32_t d = 0; d < G4_MAX_DISKS; d++)
+		set->disks[d].written =
+			1; /* whoever had it before may have been killed before he flushed what is found now */
 	set->super = calloc(1, sizeof(*set->super));
 	set->chunks = calloc(G4_CHUNKS_MAX, sizeof(*set->chunks));
 	if (posix_memalign((void **)&set->page, G4_PAGE_BYTES, G4_PAGE_BYTES) != 0)
@@ -298,6 +301,8 @@ static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_de
 	const int rc = g4_chunk_validate(set->chunks, sb->chunk_count, sb->disk_bytes, sb->disk_count);
 	if (rc < 0)
 		return rc;
+	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_MOVED) && g4_chunk_were_moved(set->chunks, sb->chunk_count))
+		return -G4_E_SB_GEOMETRY;
 	const uint64_t end = g4_chunk_end(set->chunks, sb->chunk_count);
 	/* a file system may have more disks than it has grown over */
 	const bool fits =

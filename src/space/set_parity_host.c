@@ -13,60 +13,16 @@
  *   - A disk that fails a write is dropped before the request is done. Any error counts: a page that is old beside its new parity would
  *     make others wrong.
  *
- * Writers exclude each other and readers that make lost pages; readers of a disk itself take no lock.
+ * Writers exclude each other and readers that make lost pages; readers of a disk itself take no lock. Small writes are held back, and
+ * go to their places from set_drain_host.c.
  */
 #define _GNU_SOURCE 1
 
 #include <stdlib.h>
 
-#include "space/set_rows_host.h"
+#include "space/set_drain_host.h"
 
 /* ---- writing ---- */
-
-static void offset_columns(uint8_t *to[G4_ROW_COLUMNS], uint8_t *const *from, uint32_t count, uint64_t offset)
-{
-	for (uint32_t c = 0; c < count; c++)
-		to[c] = from[c] + offset;
-}
-
-/* The parities of rows that get these columns, from what was there before: into `now`. */
-static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
-			 uint8_t *const *now)
-{
-	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
-	uint8_t *old[G4_ROW_COLUMNS];
-	uint64_t parity = 0;
-
-	offset_columns(old, set->parity->columns + G4_ROW_COLUMNS, count, rows->within);
-	for (uint32_t c = k; c < count; c++) {
-		old[c] = now[c]; /* changed where it is */
-		parity |= (uint64_t)g4_row_has(set, rows, c) << c;
-	}
-	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
-	if (rc == 0 && parity)
-		g4_row_change(wg, rows->chunk, given, old, now, rows->bytes);
-	return rc;
-}
-
-/* The same from all pages of data; those that are not given are read. */
-static int make_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
-		       uint8_t *const *now)
-{
-	const uint32_t k = g4_chunk_data_columns(rows->chunk);
-	const uint64_t kept = g4_row_mask(k) & ~given;
-	uint8_t *memory[G4_ROW_COLUMNS];
-	int rc = 0;
-
-	if (kept) {
-		offset_columns(memory, set->parity->columns + G4_ROW_COLUMNS, rows->chunk->columns, rows->within);
-		for (uint32_t c = 0; c < k; c++)
-			memory[c] = kept >> c & 1 ? now[c] : memory[c];
-		rc = g4_row_read(wg, set, rows, kept, 0, memory);
-	}
-	if (rc == 0)
-		g4_row_encode(wg, rows->chunk, now, rows->bytes);
-	return rc;
-}
 
 /* All data of rows, in p->columns. */
 static int write_whole(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t flags)
@@ -75,147 +31,14 @@ static int write_whole(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 	uint8_t *now[G4_ROW_COLUMNS];
 	int rc = g4_set_log_mark(wg, set, rows->chunk, from, from + rows->bytes);
 
-	offset_columns(now, set->parity->columns, rows->chunk->columns, rows->within);
+	g4_row_offset_columns(now, set->parity->columns, rows->chunk->columns, rows->within);
 	g4_row_encode(wg, rows->chunk, now, rows->bytes);
+	if (rc == 0) /* no older page of these rows may still be on its way, nor what they replace be known already */
+		rc = g4_rows_settle_for(wg, set, rows);
 	if (rc == 0)
 		rc = g4_row_write(wg, set, rows, flags, g4_row_mask(rows->chunk->columns), now);
 	if (rc == 0) /* not before: a reader meanwhile may have what was held */
 		g4_set_held_drop(set, rows);
-	return rc;
-}
-
-/* ---- what is held goes to the log, and to its places ---- */
-
-#define BATCH_ROWS (G4_PARITY_LOG_SLOTS / 2)
-struct batch { /* rows of one entry */
-	struct g4_row rows[BATCH_ROWS];
-	uint64_t given[BATCH_ROWS];
-	uint8_t *now[BATCH_ROWS][G4_ROW_COLUMNS]; /* those that are active in the memory of the entry */
-	uint8_t *old
-		[BATCH_ROWS]
-		[G4_ROW_COLUMNS]; /* what is given, in set->parity->replaced; parity is read to where it is changed */
-	struct g4_row_io transfers[BATCH_ROWS];
-	uint64_t places[G4_PARITY_LOG_SLOTS];
-	uint32_t count, pages, replaced;
-};
-
-static uint64_t parities_of(const struct g4_row *row)
-{
-	return g4_row_mask(row->chunk->columns) & ~g4_row_mask(g4_chunk_data_columns(row->chunk));
-}
-
-/* A row's pages get their places in the entry, and what they replace begins to be read. */
-static void add_row(struct g4_wg *wg, struct g4_set *set, struct batch *b, const struct g4_row *row, uint64_t given,
-		    uint8_t *const *held)
-{
-	const uint32_t n = b->count++;
-	uint8_t **now = b->now[n], **old = b->old[n];
-	uint64_t wanted = given;
-
-	b->rows[n] = *row;
-	b->given[n] = given;
-	memcpy(now, set->parity->spare, sizeof(set->parity->spare));
-	for (uint32_t c = 0; c < row->chunk->columns; c++) {
-		const uint64_t place = g4_row_place(row, c), bit = UINT64_C(1) << c;
-		if (!((given | parities_of(row)) & bit))
-			continue;
-		if (g4_row_has(set, row, c)) {
-			b->places[b->pages] = place;
-			now[c] = g4_set_log_page(set, b->pages++);
-			wanted |= bit;
-		} else if (given & bit) {
-			now[c] = held[c];
-		}
-		old[c] = given & bit ? set->parity->replaced + b->replaced++ * G4_PAGE_BYTES : now[c];
-		if ((given & bit) && now[c] != held[c])
-			memcpy(now[c], held[c], G4_PAGE_BYTES);
-	}
-	g4_row_begin(wg, set, row, G4_IO_READ, 0, wanted, old, &b->transfers[n]);
-}
-
-/* As many rows as an entry has room for, from *at on. */
-static void take_rows(struct g4_wg *wg, struct g4_set *set, struct batch *b, uint32_t *at)
-{
-	const uint32_t room = g4_set_log_room(set);
-	uint32_t next = *at;
-	uint8_t *held[G4_ROW_COLUMNS];
-	struct g4_row row;
-	uint64_t given;
-
-	b->count = b->pages = b->replaced = 0;
-	while (b->count < BATCH_ROWS && g4_set_held_next(set, &next, &row, &given, held)) {
-		if (b->pages + (uint32_t)__builtin_popcountll(given) + row.chunk->parity > room)
-			break;
-		add_row(wg, set, b, &row, given, held);
-		*at = next;
-	}
-}
-
-/* Their parities. What could not be read, or is on a disk that is not there, is made of others, row by row. */
-static int make_parities(struct g4_wg *wg, struct g4_set *set, struct batch *b)
-{
-	int rc = 0;
-
-	for (uint32_t n = 0; n < b->count; n++) {
-		const struct g4_row *row = &b->rows[n];
-		if (g4_row_end(wg, set, row, &b->transfers[n]) == 0)
-			g4_row_change(wg, row->chunk, b->given[n], b->old[n], b->now[n], row->bytes);
-	}
-	for (uint32_t n = 0; n < b->count && rc == 0; n++) {
-		if (!b->transfers[n].failed)
-			continue;
-		rc = change_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
-		if (rc < 0) /* where the old pages can not be had, but those that stay can */
-			rc = make_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
-	}
-	return rc;
-}
-
-static int write_batch(struct g4_wg *wg, struct g4_set *set, struct batch *b)
-{
-	int rc = 0;
-
-	for (uint32_t n = 0; n < b->count; n++)
-		g4_row_begin(wg, set, &b->rows[n], G4_IO_WRITE, 0, b->given[n] | parities_of(&b->rows[n]), b->now[n],
-			     &b->transfers[n]);
-	for (uint32_t n = 0; n < b->count; n++) {
-		const uint64_t failed = g4_row_end(wg, set, &b->rows[n], &b->transfers[n]);
-		const int one = g4_row_drop(wg, set, &b->rows[n], failed);
-		rc = rc == 0 ? one : rc;
-	}
-	for (uint32_t n = 0; n < b->count && rc == 0; n++)
-		g4_set_held_drop(set, &b->rows[n]);
-	return rc;
-}
-
-/* Lock held. All of it; flush: and what was written before is durable. */
-static int drain(struct g4_wg *wg, struct g4_set *set, bool flush)
-{
-	struct batch *b = malloc(sizeof(*b));
-	uint32_t at = 0;
-	int rc = b ? 0 : -G4_E_NOMEM;
-
-	while (rc == 0 && g4_set_held_any(set)) {
-		take_rows(wg, set, b, &at);
-		const bool last = g4_set_held_count(set) == b->count;
-		rc = make_parities(wg, set, b);
-		if (rc == 0)
-			rc = g4_set_log_pages(wg, set, b->rows, b->count, b->places, b->pages, flush && last);
-		if (rc == 0)
-			rc = write_batch(wg, set, b);
-	}
-	free(b);
-	return rc;
-}
-
-int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set)
-{
-	int rc = set->dev.props.read_only ? -G4_E_DEV_READONLY : 0;
-
-	pthread_rwlock_wrlock(&set->parity->lock);
-	if (rc == 0)
-		rc = g4_set_held_any(set) ? drain(wg, set, true) : g4_set_log_flush(wg, set);
-	pthread_rwlock_unlock(&set->parity->lock);
 	return rc;
 }
 
@@ -227,7 +50,7 @@ static int write_held(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 
 	for (uint64_t at = 0, some; at < rows->bytes && rc == 0; at += some ? some : G4_PAGE_BYTES) {
 		struct g4_row row = {rows->chunk, rows->stripe, rows->within + at, rows->bytes - at};
-		offset_columns(now, set->parity->columns, row.chunk->columns, row.within);
+		g4_row_offset_columns(now, set->parity->columns, row.chunk->columns, row.within);
 		some = row.bytes = g4_set_held_whole(set, &row, now);
 		if (some)
 			rc = write_whole(wg, set, &row, flags);
@@ -242,9 +65,9 @@ static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 	uint8_t *now[G4_ROW_COLUMNS];
 	int rc = 0;
 
-	offset_columns(now, set->parity->columns, count, rows->within);
+	g4_row_offset_columns(now, set->parity->columns, count, rows->within);
 	if (!set->has_super) { /* it is being made: no crash leaves a file system of it */
-		rc = make_parity(wg, set, rows, given, now);
+		rc = g4_row_make_parity(wg, set, rows, given, now);
 		return rc < 0 ? rc :
 				g4_row_write(wg, set, rows, flags, given | (g4_row_mask(count) & ~g4_row_mask(k)), now);
 	}
@@ -252,10 +75,13 @@ static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 		return write_whole(wg, set, rows, flags);
 	for (uint64_t done = 0, some; done < rows->bytes && rc == 0; done += some) {
 		const struct g4_row row = {rows->chunk, rows->stripe, rows->within + done, rows->bytes - done};
-		offset_columns(now, set->parity->columns, count, row.within);
+		g4_row_offset_columns(now, set->parity->columns, count, row.within);
+		rc = g4_rows_settle_for(wg, set, &row);
+		if (rc < 0)
+			return rc;
 		some = g4_set_held_add(set, &row, given, now);
 		if (some < row.bytes)
-			rc = drain(wg, set, false);
+			rc = g4_rows_drain(wg, set, false);
 	}
 	return rc == 0 ? write_held(wg, set, rows, flags) : rc;
 }
@@ -339,6 +165,7 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	pthread_rwlock_wrlock(&set->parity->lock);
 	if (address < set->idle_to && set->idle_from < address + bytes)
 		set->idle_from = set->idle_to = 0;
+	g4_rows_untell(set, address, bytes);
 	if (bytes > 0)
 		rc = prepare(wg, set, chunk, address - chunk->address, address - chunk->address + bytes);
 	for (uint64_t pos = address - chunk->address, end = pos + bytes; pos < end && rc == 0;) {
@@ -349,7 +176,7 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 		pos = to;
 	}
 	if (rc == 0 && (flags & G4_IO_FUA) && g4_set_held_any(set))
-		rc = drain(wg, set, false);
+		rc = g4_rows_drain(wg, set, false);
 	pthread_rwlock_unlock(&set->parity->lock);
 	return rc;
 }
@@ -378,6 +205,32 @@ static uint8_t *take_columns(uint32_t count, uint64_t bytes, uint8_t *to[G4_ROW_
 	return memory;
 }
 
+/*
+ * Lock held. Where a disk has failed that can not be done without, rows that the log has and that are held still may be half in place,
+ * until the next open.
+ */
+static bool may_be_half(const struct g4_set *set, const struct g4_row *row)
+{
+	bool held = false;
+
+	if (!g4_load32_acq(&set->stuck) || !g4_set_log_has(set, row))
+		return false;
+	for (uint32_t c = 0; c < g4_chunk_data_columns(row->chunk) && !held; c++)
+		held = g4_set_held_has(set, row, c);
+	return held;
+}
+
+/* Lock held. Of a row that is half in place what its disk has is all, for nothing can be made of the others. */
+static int read_column(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column, uint64_t lost,
+		       uint8_t *const *columns)
+{
+	const uint64_t wanted = UINT64_C(1) << column;
+
+	if (!may_be_half(set, row))
+		return g4_row_read(wg, set, row, wanted, lost, columns);
+	return lost || g4_row_transfer(wg, set, row, G4_IO_READ, 0, wanted, columns) ? -G4_E_IO : 0;
+}
+
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only)
 {
@@ -397,8 +250,8 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	uint8_t *memory = take_columns(row.chunk->columns, bytes, columns);
 	if (!memory)
 		return -G4_E_NOMEM;
-	pthread_rwlock_rdlock(&set->parity->lock);
-	const int rc = g4_row_read(wg, set, &row, UINT64_C(1) << column, lost, columns);
+	g4_rows_lock_shared(wg, set, &row);
+	const int rc = read_column(wg, set, &row, column, lost, columns);
 	if (rc == 0 && only == G4_ANY_PARITY)
 		g4_set_held_patch(set, &row, column, columns[column]);
 	pthread_rwlock_unlock(&set->parity->lock);
@@ -454,7 +307,7 @@ int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	if (!memory)
 		return -G4_E_NOMEM;
 	move(&at, columns[column], bytes, false);
-	pthread_rwlock_wrlock(&set->parity->lock);
+	g4_rows_lock(wg, set);
 	if (is_remade(wg, set, &row, column, columns, columns[row.chunk->columns]))
 		rc = g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns) ? -G4_E_IO : 0;
 	pthread_rwlock_unlock(&set->parity->lock);
@@ -502,7 +355,7 @@ int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 
 	if (bytes == 0 || !can_compare(set))
 		return 0;
-	pthread_rwlock_wrlock(&set->parity->lock);
+	g4_rows_lock(wg, set);
 	for (uint64_t at = address, end = address + bytes; at < end && rc >= 0;) {
 		const struct g4_chunk *chunk = g4_chunk_find(&set->map, at);
 		const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
@@ -515,7 +368,7 @@ int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 		at += stripe;
 	}
 	pthread_rwlock_unlock(&set->parity->lock);
-	return rc > 0 ? -G4_E_CHECKSUM : rc;
+	return rc > 0 ? -G4_E_PARITY : rc;
 }
 
 /* Rows that were being written as a whole get a parity that fits. */

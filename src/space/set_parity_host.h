@@ -13,9 +13,11 @@ struct g4_row {
 };
 
 struct g4_set_held;
+struct g4_set_drain;
 
 #define G4_PARITY_MARKS 32u
 #define G4_PARITY_LOG_ROWS 4096u
+#define G4_PARITY_BEHIND_ROWS 16u
 /* So much of a chunk's places is a region: a mark has a bit for each unit of one, and the map one for all of it. */
 #define G4_PARITY_REGION_BYTES (UINT64_C(8) << 20)
 #define G4_PARITY_UNIT_BYTES (G4_PARITY_REGION_BYTES / 64)
@@ -29,6 +31,11 @@ struct g4_parity_mark {
 	uint64_t units;	 /* where rows are being written as a whole */
 };
 #define G4_PARITY_LOG_MOST (UINT64_C(16) << 20)
+#define G4_PARITY_ASKED_MOST 16384u
+struct g4_parity_asked { /* a page of a row of which nobody can tell what is wrong */
+	uint64_t address;
+	uint64_t print; /* what it is to hold (ROWS_TELL) */
+};
 /* The lock is held by writers of rows, and shared by readers that make a lost page from others. */
 struct g4_set_parity {
 	pthread_rwlock_t lock;
@@ -40,6 +47,7 @@ struct g4_set_parity {
 	uint64_t epoch;	 /* of what is written now */
 	uint64_t sequence; /* of the entry that was written last; 0: none */
 	uint64_t head;	   /* page of the next one */
+	bool loose;	   /* the last entry may not be durable */
 	uint64_t holders;  /* disks that have the epoch's entries, a bit each; 0: not decided yet */
 	uint32_t mark_count, row_count;
 	struct g4_parity_mark marks[G4_PARITY_MARKS];
@@ -47,16 +55,24 @@ struct g4_set_parity {
 	uint64_t next_from, ahead;	   /* and how far in front of a writer that goes on there is marked */
 	struct g4_row *rows;		   /* that the log has pages of */
 	struct g4_set_held *held;
-	uint8_t *spare[G4_CHUNK_PLACES]; /* a page of each column */
-	uint8_t *entry;			 /* a descriptor and its pages */
-	uint8_t *kept;			 /* a page */
+	struct g4_set_drain *drain;
+	int (*settle)(struct g4_wg *wg,
+		      struct g4_set *set); /* before the log is emptied; NULL: nothing was drained yet */
+	uint8_t *spare[G4_CHUNK_PLACES];   /* a page of each column */
+	uint8_t *entry;			   /* a descriptor and its pages */
+	uint8_t *kept;			   /* a page */
 	uint8_t *columns[2 * G4_CHUNK_PLACES];
 	uint8_t *replaced; /* G4_PARITY_LOG_SLOTS pages: what the rows of an entry have on disks */
-	uint8_t *memory;   /* of spare, entry, kept, columns and replaced */
+	uint8_t *behind;   /* twice G4_PARITY_BEHIND_ROWS pages of each column: on their way to their places */
+	uint8_t *memory;   /* of spare, entry, kept, columns, replaced and behind */
 	uint64_t memory_bytes;
 	uint8_t *made; /* the map: a bit for each region of chunks with parity, in their order, whose rows are right */
-	uint64_t regions;  /* of them */
-	bool made_changed; /* since it was written */
+	uint64_t regions;	       /* of them */
+	bool made_changed;	       /* since it was written */
+	struct g4_parity_asked *asked; /* NULL: nothing was noted yet */
+	uint32_t asked_count;
+	bool asks;    /* somebody will tell: nothing of data is believed before */
+	bool asking;  /* more are noted */
 	uint8_t *old; /* the log as it was found, of a set that can not be written; NULL: there was nothing in it */
 	uint64_t old_end;
 };
@@ -82,13 +98,17 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only);
 /* Whether a page there is held back: then it is to be read as above. */
 bool g4_set_parity_holds(const struct g4_set *set, uint64_t address, uint64_t bytes);
-/* All that was written before is durable when this returns 0. */
+/* All that was written before is durable when this returns 0. Of set_drain_host.c. */
 int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set);
 /* A page that was verified goes where it lies, which parity has right. */
 int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts);
 /* Compares stripes whose data begins between two addresses; G4_IO_CHECK says what it does. */
 int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes);
+/* The orders ROWS_ASK, ROWS_NEXT and ROWS_TELL. Of set_check_host.c. */
+int g4_rows_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order);
+/* Something else is written there: what was told of these pages is not known any more. The lock of rows is held. */
+void g4_rows_untell(struct g4_set *set, uint64_t address, uint64_t bytes);
 /* What a disk that is not there has of a whole stripe, into `to`. */
 int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe,
 		       uint32_t place, uint8_t *to);
@@ -102,8 +122,12 @@ int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set);
 /* The next entry's marks, from page *at on, at first 1. False: there is none. */
 bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *at, const struct g4_chunk **chunk, uint64_t *region,
 			  uint64_t *units);
-/* A flush of all disks. */
+/*
+ * A flush of the disks that need one: all that requests have written is durable then, but for rows in place, which the log has. And one of
+ * all disks: everything is.
+ */
 int g4_set_log_flush(struct g4_wg *wg, struct g4_set *set);
+int g4_set_log_flush_all(struct g4_wg *wg, struct g4_set *set);
 /* All that was written to rows is durable in place then. */
 int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set);
 /* Zeros from one page to another, of an empty log, durable on all disks that are there. */
@@ -111,9 +135,16 @@ int g4_set_log_clear(struct g4_wg *wg, struct g4_set *set, uint64_t from, uint64
 /* Pages that an entry has room for, and where they are to be. */
 uint32_t g4_set_log_room(const struct g4_set *set);
 uint8_t *g4_set_log_page(const struct g4_set *set, uint32_t page);
-/* An entry of these rows, of pages that go to these places; it is durable when this returns 0. flush: by a flush of all disks. */
+/*
+ * An entry of these rows, of pages that go to these places. It is durable when this returns 0: by itself, or by g4_set_log_flush(); or
+ * loose: when g4_set_log_settle() has returned 0 as well, unless the log was emptied there. No other entry is written before.
+ */
+enum g4_log_how { G4_LOG_FUA, G4_LOG_FLUSH, G4_LOG_LOOSE };
 int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t row_count,
-		     const uint64_t *places, uint32_t count, bool flush);
+		     const uint64_t *places, uint32_t count, enum g4_log_how how);
+int g4_set_log_settle(struct g4_wg *wg, struct g4_set *set);
+/* Whether it has pages of these rows. */
+bool g4_set_log_has(const struct g4_set *set, const struct g4_row *rows);
 /* Before rows are written as a whole: all those between two of a chunk's places. */
 int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /* Which bit of the map is that of a region. */

@@ -30,9 +30,11 @@
 #include "base/clock_host.h"
 #include "base/log_host.h"
 #include "base/uuid_host.h"
+#include "space/set_drain_host.h"
 #include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
-#include "space/set_rows_host.h"
+#include "space/set_leave_host.h"
+#include "space/set_lend_host.h"
 #include "space/set_spare_host.h"
 #include "space/set_spread_host.h"
 
@@ -41,6 +43,8 @@
 #define STEP_BYTES (UINT64_C(1) << 20)
 #define NOTE_BYTES (UINT64_C(4) << 30)
 #define NOTE_NS (30 * UINT64_C(1000000000))
+#define PATIENCE 8u		   /* so many times a copy finds somebody in its way before it lets nobody else begin */
+#define WAIT_NS UINT64_C(20000000) /* and then it waits so long for those who have */
 
 /* ---- what there is to do ---- */
 
@@ -127,21 +131,16 @@ static int take_name(struct g4_set *set, uint32_t disk, char *name)
 		free(name);
 		return 0;
 	}
-	if (member->name) {
-		char **names = realloc(set->old_names, (set->old_name_count + 1) * sizeof(*names));
-		if (!names)
-			return -G4_E_NOMEM;
-		set->old_names = names;
-		set->old_names[set->old_name_count++] = member->name;
-	}
+	if (member->name && g4_set_keep_name(set, member->name) < 0)
+		return -G4_E_NOMEM;
 	member->name = name;
 	return 0;
 }
 
-static void lock_rows(struct g4_set *set)
+static void lock_rows(struct g4_wg *wg, struct g4_set *set)
 {
 	if (set->parity)
-		pthread_rwlock_wrlock(&set->parity->lock);
+		g4_rows_lock(wg, set);
 }
 
 static void unlock_rows(struct g4_set *set)
@@ -150,9 +149,9 @@ static void unlock_rows(struct g4_set *set)
 		pthread_rwlock_unlock(&set->parity->lock);
 }
 
-static void lock_all(struct g4_set *set)
+static void lock_all(struct g4_wg *wg, struct g4_set *set)
 {
-	lock_rows(set);
+	lock_rows(wg, set);
 	pthread_mutex_lock(&set->lock);
 }
 
@@ -162,11 +161,11 @@ static void unlock_all(struct g4_set *set)
 	unlock_rows(set);
 }
 
-static int put_in(struct g4_set *set, uint32_t disk, struct g4_dev *dev, char *name)
+static int put_in(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, char *name)
 {
 	struct g4_dev *before = NULL;
 
-	lock_all(set);
+	lock_all(wg, set);
 	int rc = make_room(set, disk, &before);
 	if (rc == 0)
 		rc = take_name(set, disk, name);
@@ -186,7 +185,7 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
 	if (rc == 0 && g4_load32_acq(&set->target) != G4_MAX_DISKS)
 		rc = g4_dev_fail(message, -G4_E_BUSY, "disk %u is being rebuilt, and one is at a time", set->target);
 	if (rc == 0) {
-		rc = put_in(set, disk, dev, kept);
+		rc = put_in(wg, set, disk, dev, kept);
 		rc = rc == -G4_E_BUSY ? g4_dev_fail(message, rc, "disk %u is in use", disk) : rc;
 	}
 	if (rc < 0) {
@@ -207,12 +206,12 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
 /* All that was written is durable, and no entry of the log takes the disk for missing where it is not. With the lock of rows, if any. */
 static int settle(struct g4_wg *wg, struct g4_set *set)
 {
-	return set->parity ? g4_set_log_empty(wg, set) : g4_set_log_flush(wg, set);
+	return set->parity ? g4_set_log_empty(wg, set) : g4_set_log_flush_all(wg, set);
 }
 
 int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set)
 {
-	lock_rows(set);
+	lock_rows(wg, set);
 	const uint64_t position = g4_load64_acq(&set->position);
 	int rc = g4_load32_acq(&set->target) == G4_MAX_DISKS ? -G4_E_NO_TARGET : settle(wg, set);
 	if (rc == 0)
@@ -225,7 +224,7 @@ int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set)
 
 static int finish(struct g4_wg *wg, struct g4_set *set)
 {
-	lock_rows(set);
+	lock_rows(wg, set);
 	int rc = settle(wg, set);
 	if (rc == 0)
 		rc = g4_set_admit_target(wg, set);
@@ -276,6 +275,24 @@ static int put(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t add
 	return rc < 0 ? rc : -G4_E_TARGET;
 }
 
+/*
+ * Nobody writes to *bytes of the address space from now on, or to `part` of them. False: somebody does. Where writers follow each other
+ * without a gap those who come later wait now and then, but not for long: one of them may be in his own way (set_window_host.c).
+ */
+static bool shut(struct g4_set *set, uint64_t address, uint64_t part, uint64_t *bytes)
+{
+	bool done = g4_set_window_open(&set->window, address, *bytes);
+
+	if (!done) {
+		*bytes = g4_min64(*bytes, part);
+		done = g4_set_window_open(&set->window, address, *bytes);
+	}
+	set->refused = done ? 0 : set->refused + 1;
+	if (!done && set->refused % PATIENCE == 0)
+		done = g4_set_window_wait(&set->window, address, *bytes, WAIT_NS);
+	return done;
+}
+
 /* A part of a chunk with copies, `within` its place. *bytes: how much; 0: somebody writes there. */
 static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct place *place, uint64_t within,
 		     uint64_t most, uint64_t *bytes, uint8_t *buffer)
@@ -289,11 +306,8 @@ static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const 
 		return 0;
 	if (g4_load32_acq(&set->stuck)) /* what the others have may be lost with what one of them had not flushed */
 		return -G4_E_IO;
-	if (!g4_set_window_open(&set->window, address, some)) {
-		some = g4_min64(some, PART_BYTES - within % PART_BYTES);
-		if (!g4_set_window_open(&set->window, address, some))
-			return 0;
-	}
+	if (!shut(set, address, PART_BYTES - within % PART_BYTES, &some))
+		return 0;
 	int rc = read_pages(wg, set, address, some, buffer);
 	if (rc == 0)
 		rc = put(wg, set, disk, place->address + within, buffer, some);
@@ -308,7 +322,7 @@ static int make_stripe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, cons
 {
 	const uint64_t stripe = place->chunk->stripe_bytes;
 
-	pthread_rwlock_wrlock(&set->parity->lock);
+	g4_rows_lock(wg, set);
 	int rc = g4_load32_acq(&set->stuck) ? -G4_E_IO : 0;
 	if (rc == 0 && g4_set_parity_lost(wg, set, place->chunk, within / stripe, place->number, buffer) < 0)
 		rc = -G4_E_SOURCE;
@@ -395,7 +409,7 @@ static void next_of(const struct place *place, uint64_t position, uint64_t *from
 	*scale = chunk->parity ? g4_chunk_data_columns(chunk) : 1;
 }
 
-int g4_set_rebuild_next(struct g4_set *set, uint64_t *address, uint64_t *bytes)
+int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes)
 {
 	const uint32_t disk = g4_load32_acq(&set->target);
 	uint64_t from, to, scale;
@@ -409,7 +423,7 @@ int g4_set_rebuild_next(struct g4_set *set, uint64_t *address, uint64_t *bytes)
 	next_of(&place, g4_load64_acq(&set->position), &from, &to, &scale);
 	*address = place.chunk->address + from * scale;
 	*bytes = (to - from) * scale;
-	lock_rows(set);
+	lock_rows(wg, set);
 	set->idle_from = *address;
 	set->idle_to = *address + *bytes;
 	unlock_rows(set);
@@ -456,7 +470,7 @@ int g4_set_rebuild_skip(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
-	lock_rows(set);
+	lock_rows(wg, set);
 	const int rc = g4_load32_acq(&set->stuck) ? -G4_E_IO : skip(wg, set, disk, bytes);
 	set->idle_from = set->idle_to = 0;
 	unlock_rows(set);
@@ -518,12 +532,15 @@ static int find_missing(struct g4_set *set, const char *name, uint32_t *disk, st
 }
 
 /* A disk that was dropped is let go where nobody uses it any more, so that it can be opened again, by whatever name. */
-static int close_dropped(struct g4_set *set, struct g4_dev_message message)
+static int close_dropped(struct g4_wg *wg, struct g4_set *set, struct g4_dev_message message)
 {
 	struct g4_dev *before[G4_MAX_DISKS] = {NULL};
 	int rc = 0;
 
-	lock_all(set);
+	if (!g4_set_forget_numbers(set))
+		return g4_dev_fail(message, -G4_E_BUSY,
+				   "a disk was removed, and requests are under way that began before; try again");
+	lock_all(wg, set);
 	for (uint32_t d = 0; d < set->count; d++)
 		if (!g4_set_is_written(set, d) && set->disks[d].dev && make_room(set, d, &before[d]) < 0)
 			rc = g4_dev_fail(message, -G4_E_BUSY,
@@ -553,7 +570,7 @@ static int order_begin(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order
 	const struct g4_dev_message message = {.text = order->text, .bytes = order->text_bytes};
 	struct g4_dev *dev = NULL;
 	int rc = g4_load32_acq(&set->target) == G4_MAX_DISKS ?
-			 close_dropped(set, message) :
+			 close_dropped(wg, set, message) :
 			 g4_dev_fail(message, -G4_E_BUSY, "a disk is being rebuilt already");
 
 	const uint32_t spare = is_new ? g4_set_find_spare(set, order->name) : G4_MAX_SPARES;
@@ -616,7 +633,7 @@ static int order_relieve(struct g4_wg *wg, struct g4_set *set, struct g4_dev_ord
 	if (!failed || pthread_mutex_trylock(&set->orders) != 0)
 		return rc;
 	if (set->spare_count > 0 && g4_load32_acq(&set->target) == G4_MAX_DISKS && !g4_load32_acq(&set->stuck) &&
-	    close_dropped(set, (struct g4_dev_message){.text = NULL}) == 0)
+	    close_dropped(wg, set, (struct g4_dev_message){.text = NULL}) == 0)
 		for (uint32_t d = 0; d < set->count && rc < 0; d++)
 			if (failed >> d & 1) {
 				order->disk = d;
@@ -683,6 +700,22 @@ static int order_chunk(struct g4_set *set, struct g4_dev_order *order)
 	return there ? 0 : -G4_E_NOENT;
 }
 
+static int order_lent(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	const uint64_t bytes = order->bytes;
+	bool ready = false;
+	int rc = 0;
+
+	if (order->op == G4_ORDER_SPREAD_LAY)
+		return g4_set_lay(wg, set);
+	if (order->op == G4_ORDER_SPREAD_LEND)
+		rc = g4_set_lend(set, order->done, bytes, &ready);
+	else
+		ready = g4_set_take_back(set);
+	order->bytes = ready;
+	return rc;
+}
+
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const uint32_t target = g4_load32_acq(&set->target);
@@ -706,6 +739,22 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		return g4_set_spread_next(set, &order->done, &order->bytes, &order->all);
 	case G4_ORDER_SPREAD_MOVE:
 		return g4_set_spread_move(wg, set, order->disk == 1, &order->bytes, &order->done);
+	case G4_ORDER_SPREAD_USE:
+		return g4_set_spread_use(set, order->disk, order->all, order->bytes, order->done * G4_PAGE_BYTES);
+	case G4_ORDER_SPREAD_LEND:
+	case G4_ORDER_SPREAD_LAY:
+	case G4_ORDER_SPREAD_BACK:
+		return order_lent(wg, set, order);
+	case G4_ORDER_LEAVE:
+	case G4_ORDER_LEAVE_NEXT:
+	case G4_ORDER_LEAVE_CHUNK:
+	case G4_ORDER_LEAVE_END:
+	case G4_ORDER_GIVE_UP:
+		return g4_set_leave_order(wg, set, order);
+	case G4_ORDER_ROWS_ASK:
+	case G4_ORDER_ROWS_NEXT:
+	case G4_ORDER_ROWS_TELL:
+		return g4_rows_order(wg, set, order);
 	case G4_ORDER_RELIEVE:
 		rc = order_relieve(wg, set, order);
 		break;
@@ -719,7 +768,7 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		rc = g4_set_rebuild_step(wg, set, &order->bytes);
 		break;
 	case G4_ORDER_NEXT:
-		return g4_set_rebuild_next(set, &order->done, &order->bytes);
+		return g4_set_rebuild_next(wg, set, &order->done, &order->bytes);
 	case G4_ORDER_SKIP:
 		rc = g4_set_rebuild_skip(wg, set, &order->bytes);
 		break;

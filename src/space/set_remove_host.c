@@ -17,8 +17,8 @@
 
 #include "base/log_host.h"
 #include "simt/simt_host.h"
+#include "space/set_drain_host.h"
 #include "space/set_move_host.h"
-#include "space/set_rows_host.h"
 
 static bool lies_on(const struct g4_chunk *chunk, uint32_t disk)
 {
@@ -98,7 +98,7 @@ int g4_set_change_over(struct g4_wg *wg, struct g4_set *set, const struct g4_set
 	if (set->parity)
 		rc = g4_set_parity_flush(wg, set);
 	if (set->parity)
-		pthread_rwlock_wrlock(&set->parity->lock);
+		g4_rows_lock(wg, set);
 	if (rc == 0 && set->parity)
 		rc = g4_set_log_empty(wg, set);
 	if (rc == 0) {

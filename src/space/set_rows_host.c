@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 #include "base/memory_host.h"
-#include "space/set_rows_host.h"
+#include "space/set_drain_host.h"
+#include "space/set_flush_host.h"
 
 /* ---- memory ---- */
 
@@ -67,10 +68,12 @@ int g4_set_parity_begin(struct g4_set *set)
 	plan_map(set, set->super->chunk_count);
 	p->made = calloc(1, p->regions / 8 + 1);
 	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
+	p->drain = calloc(1, sizeof(*p->drain));
 	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
-	p->memory_bytes = 2 * columns * stripe + entry + (1 + columns + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
+	p->memory_bytes = 2 * columns * stripe + entry +
+			  (1 + columns + G4_PARITY_LOG_SLOTS + 2 * G4_PARITY_BEHIND_ROWS * columns) * G4_PAGE_BYTES;
 	p->memory = (uint8_t *)g4_memory_map(p->memory_bytes);
-	if (!p->rows || !p->made || !p->memory)
+	if (!p->rows || !p->drain || !p->made || !p->memory)
 		return -G4_E_NOMEM;
 	p->entry = p->memory;
 	p->kept = p->entry + entry;
@@ -81,6 +84,7 @@ int g4_set_parity_begin(struct g4_set *set)
 	for (uint32_t c = 0; c < columns; c++)
 		p->spare[c] = p->kept + (1 + c) * G4_PAGE_BYTES + 2 * columns * stripe;
 	p->replaced = p->kept + (1 + columns) * G4_PAGE_BYTES + 2 * columns * stripe;
+	p->behind = p->replaced + G4_PARITY_LOG_SLOTS * G4_PAGE_BYTES;
 	return 0;
 }
 
@@ -124,7 +128,9 @@ void g4_set_parity_end(struct g4_set *set)
 	pthread_rwlock_destroy(&p->lock);
 	g4_memory_unmap(p->memory, p->memory_bytes);
 	free(p->rows);
+	free(p->drain);
 	free(p->made);
+	free(p->asked);
 	free(p->old);
 	free(p);
 	set->parity = NULL;
@@ -224,13 +230,15 @@ bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t
 
 /* ---- disks ---- */
 
-void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
-		  uint64_t columns, uint8_t *const *memory, struct g4_row_io *t)
+void g4_row_prepare(struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags, uint64_t columns,
+		    uint8_t *const *memory, struct g4_row_io *t, struct g4_row_lists *lists)
 {
 	memset(t->ios, 0, sizeof(t->ios));
 	t->begun = t->failed = 0;
+	t->logged = false;
 	for (uint32_t c = 0; c < row->chunk->columns; c++) {
 		const uint64_t place = g4_row_place(row, c);
+		const uint32_t disk = g4_place_disk(place);
 		if (!(columns >> c & 1))
 			continue;
 		if (!g4_row_has(set, row, c)) {
@@ -244,8 +252,28 @@ void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row
 					   .iov = &t->iovs[c],
 					   .iov_count = 1};
 		t->begun |= UINT64_C(1) << c;
-		g4_dev_submit(wg, set->disks[g4_place_disk(place)].dev, &t->ios[c]);
+		if (lists->first[disk])
+			lists->last[disk]->next = &t->ios[c];
+		else
+			lists->first[disk] = &t->ios[c];
+		lists->last[disk] = &t->ios[c];
 	}
+}
+
+void g4_row_submit(struct g4_wg *wg, struct g4_set *set, struct g4_row_lists *lists)
+{
+	for (uint32_t d = 0; d < set->count; d++)
+		if (lists->first[d])
+			g4_dev_submit(wg, set->disks[d].dev, lists->first[d]);
+}
+
+void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
+		  uint64_t columns, uint8_t *const *memory, struct g4_row_io *t)
+{
+	struct g4_row_lists lists = {.first = {NULL}};
+
+	g4_row_prepare(set, row, op, flags, columns, memory, t, &lists);
+	g4_row_submit(wg, set, &lists);
 }
 
 uint64_t g4_row_end(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, struct g4_row_io *t)
@@ -254,7 +282,10 @@ uint64_t g4_row_end(struct g4_wg *wg, struct g4_set *set, const struct g4_row *r
 		if (!(t->begun >> c & 1))
 			continue;
 		const uint32_t disk = g4_place_disk(g4_row_place(row, c));
-		if (g4_dev_wait(wg, set->disks[disk].dev, &t->ios[c]) < 0)
+		const int rc = g4_dev_wait(wg, set->disks[disk].dev, &t->ios[c]);
+		if (t->ios[c].op == G4_IO_WRITE && !(t->ios[c].flags & G4_IO_FUA) && !t->logged)
+			g4_set_note_written(set, disk);
+		if (rc < 0)
 			t->failed |= UINT64_C(1) << c;
 		else if (t->ios[c].op == G4_IO_READ)
 			g4_set_log_patch(set, disk, t->ios[c].offset_bytes, &t->iovs[c], 1);
@@ -300,4 +331,24 @@ int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row,
 		 uint8_t *const *memory)
 {
 	return g4_row_drop(wg, set, row, g4_row_transfer(wg, set, row, G4_IO_WRITE, flags, columns, memory));
+}
+
+int g4_row_make_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
+		       uint8_t *const *now)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk);
+	const uint64_t kept = g4_row_mask(k) & ~given;
+	uint8_t *memory[G4_ROW_COLUMNS];
+	int rc = 0;
+
+	if (kept) {
+		g4_row_offset_columns(memory, set->parity->columns + G4_ROW_COLUMNS, rows->chunk->columns,
+				      rows->within);
+		for (uint32_t c = 0; c < k; c++)
+			memory[c] = kept >> c & 1 ? now[c] : memory[c];
+		rc = g4_row_read(wg, set, rows, kept, 0, memory);
+	}
+	if (rc == 0)
+		g4_row_encode(wg, rows->chunk, now, rows->bytes);
+	return rc;
 }

@@ -48,7 +48,14 @@ struct g4_row_io {
 	struct g4_io ios[G4_ROW_COLUMNS];
 	struct g4_iov iovs[G4_ROW_COLUMNS];
 	uint64_t begun, failed;
+	bool logged; /* written, to be found in the log after a crash: no flush has to make it durable */
 };
+struct g4_row_lists { /* by disk, in the order of the rows; `first` is zeros at first */
+	struct g4_io *first[G4_MAX_DISKS], *last[G4_MAX_DISKS];
+};
+void g4_row_prepare(struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags, uint64_t columns,
+		    uint8_t *const *memory, struct g4_row_io *transfer, struct g4_row_lists *lists);
+void g4_row_submit(struct g4_wg *wg, struct g4_set *set, struct g4_row_lists *lists);
 void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
 		  uint64_t columns, uint8_t *const *memory, struct g4_row_io *transfer);
 uint64_t g4_row_end(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, struct g4_row_io *transfer);
@@ -63,6 +70,17 @@ int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, 
 /* Columns go to their disks; one that does not take it is dropped. */
 int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
 		 uint8_t *const *memory);
+
+/* Columns of a stripe's memory, from an offset in each on. */
+static inline void g4_row_offset_columns(uint8_t *to[G4_ROW_COLUMNS], uint8_t *const *from, uint32_t count,
+					 uint64_t offset)
+{
+	for (uint32_t c = 0; c < count; c++)
+		to[c] = from[c] + offset;
+}
+/* The parities of rows that get these columns, from all pages of data; those that are not given are read. Into `now`. */
+int g4_row_make_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
+		       uint8_t *const *now);
 
 /* ---- pages that are held back (set_held_host.c) ---- */
 int g4_set_held_begin(struct g4_set *set, uint64_t columns);
@@ -79,7 +97,9 @@ uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t
 uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns);
 /* Rows were written: nothing of them is held any more. */
 void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows);
-/* The next row that is held, from *at on, at first 0; its pages stay where they are while it is. False: there is none. */
+/* The row is in the log, or it is not after all. */
+void g4_set_held_note_logged(struct g4_set *set, const struct g4_row *row, bool logged);
+/* The next row that is held and not in the log, from *at on, at first 0; its pages stay where they are while it is. False: there is none. */
 bool g4_set_held_next(const struct g4_set *set, uint32_t *at, struct g4_row *row, uint64_t *given, uint8_t **columns);
 
 /* ---- what is right (set_check_host.c) ---- */

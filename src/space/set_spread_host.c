@@ -15,9 +15,11 @@
  * nobody's; it is used again when all requests are done that may have been meant for it. A switch of which nobody knows on which disks it is
  * makes the set read-only: a write to the new place could be lost with it.
  *
- * Which piece: the address space is looked at from its beginning on, in parts, and each disk is to have its share of all up to there.
- * So of what is in use each gets its share, wherever that is, and of what is not. All goes from disks that have too much of all to those that have
- * too little: it ends.
+ * Which piece: the address space is looked at from its beginning on, in parts of which the owner has told how much is in use, and each disk is to
+ * have its share of all that is up to there. All goes from disks that have too much of all to those that have too little: it ends. Parts of
+ * which nothing is in use stay, but for what is lent.
+ *
+ * Free space that is lent (set_lend_host.c) is room while it is: the table of 5 has its addresses laid anew.
  *
  * Chunks of other levels stay; so do all of a set with parity, whose rows are known by their places.
  */
@@ -26,23 +28,25 @@
 #include <stdlib.h>
 
 #include "simt/simt_host.h"
+#include "space/set_draft_host.h"
 #include "space/set_epoch_host.h"
+#include "space/set_lend_host.h"
 #include "space/set_spread_host.h"
 #include "space/set_table_host.h"
 
-#define PARTS 128u			/* of the address space: each may cut the table twice */
+#define PARTS G4_USE_PARTS		/* of the address space: each may cut the table twice */
 #define COPY_BYTES (UINT64_C(16) << 20) /* of a place: writers wait for so much, where nobody is in the way */
 #define WAIT_NS UINT64_C(20000000)	/* for writers that are */
 #define BUFFER_BYTES G4_CHUNK_UNIT
 
 struct spreading {
 	struct g4_set *set;
-	struct g4_superblock *super;   /* as it was when this began */
-	struct g4_set_move move;       /* its chunks are those that there are */
-	struct g4_set_span *spans;     /* memory for those of a disk */
-	int64_t over[G4_MAX_DISKS];    /* bytes that each disk has more than its share */
-	double share[G4_MAX_DISKS];    /* of all places */
-	double sum[G4_MAX_DISKS], all; /* bytes of places up to where it is looked at */
+	struct g4_set_draft
+		draft; /* its chunks are those that there are; while a piece is chosen without places of what is lent */
+	struct g4_chunk *trial;	       /* memory for a table */
+	int64_t over[G4_MAX_DISKS];    /* bytes in use that each disk has more than its share */
+	double share[G4_MAX_DISKS];    /* of all that are */
+	double sum[G4_MAX_DISKS], all; /* up to where it is looked at */
 	bool is_full[G4_MAX_DISKS];
 };
 
@@ -50,9 +54,8 @@ struct spreading {
 
 static void end(struct spreading *s)
 {
-	free(s->super);
-	free(s->spans);
-	g4_set_move_end(&s->move);
+	free(s->trial);
+	g4_set_draft_end(&s->draft);
 }
 
 /* Orders held. To be ended. */
@@ -60,19 +63,36 @@ static int begin(struct spreading *s, struct g4_set *set)
 {
 	memset(s, 0, sizeof(*s));
 	s->set = set;
-	s->super = malloc(sizeof(*s->super));
-	s->spans = calloc(G4_CHUNKS_MAX * (size_t)G4_CHUNK_PLACES + 1, sizeof(*s->spans));
-	s->move.chunks = calloc(G4_CHUNKS_MAX, sizeof(*s->move.chunks));
-	if (!s->super || !s->spans || !s->move.chunks) {
-		end(s);
-		return -G4_E_NOMEM;
-	}
-	pthread_mutex_lock(&set->lock);
-	*s->super = *set->super;
-	pthread_mutex_unlock(&set->lock);
-	memcpy(s->move.chunks, set->chunks, set->map.count * sizeof(*s->move.chunks));
-	s->move.count = set->map.count;
+	return g4_set_draft_begin(&s->draft, set);
+}
+
+/* ---- the table that follows ---- */
+
+/* In which `bytes` of the piece, of the chunks that the set has, have their new place. -G4_E_NOSPC: it would have too many chunks, or no room for what is lent. */
+static int replan(const struct g4_set *set, const struct g4_set_piece *piece, uint64_t bytes,
+		  const uint64_t *disk_bytes, struct g4_chunk *chunks, uint32_t *count)
+{
+	uint32_t n = piece->chunk;
+
+	if (!g4_table_cut(chunks, count, n, piece->within + bytes) || !g4_table_cut(chunks, count, n, piece->within))
+		return -G4_E_NOSPC;
+	n += piece->within > 0;
+	chunks[n].places[piece->number] = piece->to;
+	if (set->lent_count > 0)
+		return g4_set_lay_lent(set, disk_bytes, chunks, count);
+	g4_table_join(chunks, count);
 	return 0;
+}
+
+/* Whether what is lent has room when the piece was moved. */
+static bool leaves_room(const struct spreading *s, const struct g4_set_piece *piece)
+{
+	uint32_t count = s->set->map.count;
+
+	if (s->set->lent_count == 0)
+		return true;
+	memcpy(s->trial, s->set->chunks, count * sizeof(*s->trial));
+	return replan(s->set, piece, piece->bytes, s->draft.super->disk_bytes, s->trial, &count) == 0;
 }
 
 /* ---- which piece ---- */
@@ -84,25 +104,60 @@ static bool may_move(const struct g4_chunk *chunk)
 
 static uint64_t room_of(const struct spreading *s, uint32_t disk)
 {
-	return g4_chunk_usable(s->super->disk_bytes[disk]);
+	return g4_chunk_usable(s->draft.super->disk_bytes[disk]);
+}
+
+/* Parts end at multiples of that in the address space, as near as places can be cut. */
+static uint64_t part_bytes(const struct spreading *s)
+{
+	return s->set->use_bytes ?
+		       s->set->use_bytes :
+		       g4_align_up(g4_chunk_end(s->draft.move.chunks, s->draft.move.count) / PARTS + 1, G4_CHUNK_UNIT);
+}
+
+/* How much of a part of a chunk's places ends with a part of the address space. */
+static uint64_t slice_bytes(const struct spreading *s, const struct g4_chunk *chunk, uint64_t within)
+{
+	const uint64_t part = part_bytes(s), address = chunk->address + within * chunk->columns;
+	const uint64_t rest = (part - address % part + chunk->columns - 1) / chunk->columns;
+
+	return g4_min64(g4_align_up(rest, G4_CHUNK_UNIT), chunk->place_bytes - within);
+}
+
+/* How much of that is in use, of each place; all of it where nobody has told. */
+static double used_bytes(const struct spreading *s, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
+{
+	const struct g4_set *set = s->set;
+	const uint64_t from = chunk->address + within * chunk->columns, to = from + bytes * chunk->columns;
+	double used = 0;
+
+	if (set->use_bytes == 0)
+		return (double)bytes;
+	for (uint64_t part = from / set->use_bytes; part < PARTS && part * set->use_bytes < to; part++) {
+		const uint64_t begin = g4_max64(from, part * set->use_bytes);
+		used += set->use[part] * (double)(g4_min64(to, (part + 1) * set->use_bytes) - begin);
+	}
+	return used / chunk->columns;
 }
 
 /* How full all disks are together, each has as much as that of what chunks may have of it. */
 static void find_shares(struct spreading *s)
 {
-	uint64_t used[G4_MAX_DISKS] = {0};
-	double all = 0, room = 0;
+	double used[G4_MAX_DISKS] = {0}, all = 0, room = 0;
 
-	for (uint32_t n = 0; n < s->move.count; n++)
-		for (uint32_t k = 0; k < g4_table_places(&s->move.chunks[n]); k++) {
-			used[g4_place_disk(s->move.chunks[n].places[k])] += s->move.chunks[n].place_bytes;
-			all += (double)s->move.chunks[n].place_bytes;
+	for (uint32_t n = 0; n < s->draft.move.count; n++) {
+		const struct g4_chunk *chunk = &s->draft.move.chunks[n];
+		for (uint32_t k = 0; k < g4_table_places(chunk); k++) {
+			const double bytes = used_bytes(s, chunk, 0, chunk->place_bytes);
+			used[g4_place_disk(chunk->places[k])] += bytes;
+			all += bytes;
 		}
+	}
 	for (uint32_t d = 0; d < s->set->count; d++)
 		room += (double)room_of(s, d);
 	for (uint32_t d = 0; d < s->set->count; d++) {
 		s->share[d] = (double)room_of(s, d) / room;
-		s->over[d] = (int64_t)used[d] - (int64_t)(all * s->share[d]);
+		s->over[d] = (int64_t)(used[d] - all * s->share[d]);
 	}
 }
 
@@ -146,69 +201,75 @@ static uint32_t find_target(const struct spreading *s, const struct g4_chunk *ch
 	return found;
 }
 
-/* The part of chunk n `within` it, to be moved: true, and it is in set->next, or its target has no room. */
-static bool take(struct spreading *s, uint32_t n, uint32_t number, uint64_t within, uint64_t bytes, uint32_t to)
+/* As much of a slice as has `least` bytes in use, in whole units. */
+static uint64_t part_of(uint64_t bytes, double used, uint64_t least)
 {
-	const uint64_t place = s->move.chunks[n].places[number];
+	return used <= (double)least ? bytes :
+				       g4_align_down((uint64_t)((double)bytes / used * (double)least), G4_CHUNK_UNIT);
+}
+
+/* The part of chunk n `within` it, to be moved: true, and it is in set->next, or its target has no room. */
+static bool take(struct spreading *s, uint32_t n, uint32_t number, uint64_t within, uint64_t bytes, double used,
+		 uint32_t to)
+{
+	const uint64_t place = s->draft.move.chunks[n].places[number];
 	struct g4_set_gap gap = {.bytes = 0};
 
-	g4_table_find_gap(&s->move, s->super, to, s->spans, 0, bytes, &gap);
+	g4_table_find_gap(&s->draft.move, s->draft.super, to, s->draft.spans, 0, bytes, &gap);
 	const uint64_t least = g4_min64(too_much(s, g4_place_disk(place)), too_little(s, to));
-	const uint64_t some = g4_min64(g4_min64(bytes, gap.bytes), least);
-	s->is_full[to] = gap.bytes == 0;
-	if (some == 0)
+	const uint64_t some = g4_min64(part_of(bytes, used, least), gap.bytes);
+	/* the chunk may be a part of one that the set has, for what is lent is cut out of it here */
+	const uint64_t address = s->draft.move.chunks[n].address + within * s->draft.move.chunks[n].columns;
+	const struct g4_chunk *chunk = g4_chunk_find(&s->set->map, address);
+	const struct g4_set_piece piece = {.generation = s->draft.super->set_generation,
+					   .chunk = (uint32_t)(chunk - s->set->chunks),
+					   .number = number,
+					   .within = (address - chunk->address) / chunk->columns,
+					   .bytes = some,
+					   .to = gap.from | to};
+	s->is_full[to] = gap.bytes == 0 || (some > 0 && !leaves_room(s, &piece));
+	if (some == 0 || s->is_full[to])
 		return false;
-	s->set->next = (struct g4_set_piece){.generation = s->super->set_generation,
-					     .chunk = n,
-					     .number = number,
-					     .within = within,
-					     .bytes = some,
-					     .to = gap.from | to};
+	s->set->next = piece;
 	return true;
 }
 
 /* A part of chunk n, all of whose places were counted. The first place that is to leave its disk, so that a part that was begun goes on. */
 static bool look_at(struct spreading *s, uint32_t n, uint64_t within, uint64_t bytes)
 {
-	const struct g4_chunk *chunk = &s->move.chunks[n];
+	const struct g4_chunk *chunk = &s->draft.move.chunks[n];
+	const double used = used_bytes(s, chunk, within, bytes);
 
-	for (uint32_t k = 0; k < g4_table_places(chunk); k++) {
+	for (uint32_t k = 0; k < g4_table_places(chunk) && used > 0; k++) {
 		const uint32_t from = g4_place_disk(chunk->places[k]);
 		if (too_much(s, from) == 0)
 			continue;
 		const uint32_t to = find_target(s, chunk);
 		if (to == G4_MAX_DISKS)
 			return false;
-		if (ahead(s, from) > ahead(s, to) + (double)bytes && take(s, n, k, within, bytes, to))
+		if (ahead(s, from) > ahead(s, to) + used && take(s, n, k, within, bytes, used, to))
 			return true;
 	}
 	return false;
 }
 
-/* Parts end at multiples of that in the address space, as near as places can be cut. */
-static uint64_t part_bytes(const struct spreading *s)
-{
-	return g4_align_up(g4_chunk_end(s->move.chunks, s->move.count) / PARTS + 1, G4_CHUNK_UNIT);
-}
-
 /* Orders held. False: nothing is to be moved, or can be. */
 static bool choose(struct spreading *s)
 {
-	const uint64_t part = part_bytes(s);
-
 	s->set->next.generation = 0;
+	if (!g4_set_lend_places(s->set, s->draft.move.chunks, &s->draft.move.count))
+		return false;
 	find_shares(s);
 	memset(s->sum, 0, sizeof(s->sum));
 	s->all = 0;
-	for (uint32_t n = 0; n < s->move.count && left_to_move(s) > 0; n++) {
-		const struct g4_chunk *chunk = &s->move.chunks[n];
+	for (uint32_t n = 0; n < s->draft.move.count && left_to_move(s) > 0; n++) {
+		const struct g4_chunk *chunk = &s->draft.move.chunks[n];
 		for (uint64_t at = 0; !g4_chunk_is_gone(chunk) && at < chunk->place_bytes;) {
-			const uint64_t address = chunk->address + at * chunk->columns;
-			const uint64_t rest = (part - address % part + chunk->columns - 1) / chunk->columns;
-			const uint64_t bytes = g4_min64(g4_align_up(rest, G4_CHUNK_UNIT), chunk->place_bytes - at);
+			const uint64_t bytes = slice_bytes(s, chunk, at);
+			const double used = used_bytes(s, chunk, at, bytes);
 			for (uint32_t k = 0; k < g4_table_places(chunk); k++) {
-				s->sum[g4_place_disk(chunk->places[k])] += (double)bytes;
-				s->all += (double)bytes;
+				s->sum[g4_place_disk(chunk->places[k])] += used;
+				s->all += used;
 			}
 			if (may_move(chunk) && look_at(s, n, at, bytes))
 				return true;
@@ -219,6 +280,19 @@ static bool choose(struct spreading *s)
 }
 
 /* ---- orders ---- */
+
+int g4_set_spread_use(struct g4_set *set, uint64_t part, uint64_t parts, uint64_t bytes, uint64_t used)
+{
+	if (part >= parts || parts > PARTS || bytes == 0 || bytes % G4_CHUNK_UNIT != 0 || used > bytes)
+		return -G4_E_INVAL;
+	pthread_mutex_lock(&set->orders);
+	if (set->use_bytes != bytes)
+		memset(set->use, 0, sizeof(set->use));
+	set->use_bytes = bytes;
+	set->use[part] = (double)used / (double)bytes;
+	pthread_mutex_unlock(&set->orders);
+	return 0;
+}
 
 int g4_set_spread_check(struct g4_set *set, uint64_t *left, struct g4_dev_message message)
 {
@@ -258,15 +332,18 @@ int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, u
 
 	*address = *bytes = *left = 0;
 	pthread_mutex_lock(&set->orders);
-	const int rc = begin(&s, set);
+	int rc = begin(&s, set);
+	if (rc == 0 && set->lent_count > 0) {
+		s.trial = calloc(G4_CHUNKS_MAX, sizeof(*s.trial));
+		rc = s.trial ? 0 : -G4_E_NOMEM;
+	}
 	if (rc == 0 && choose(&s)) {
 		*address = address_of(set);
 		*bytes = set->next.bytes * set->chunks[set->next.chunk].columns;
 		*left = left_to_move(&s);
 		g4_set_window_watch(&set->window, *address, *bytes);
 	}
-	if (rc == 0)
-		end(&s);
+	end(&s);
 	pthread_mutex_unlock(&set->orders);
 	return rc;
 }
@@ -314,47 +391,27 @@ static int copy(struct g4_wg *wg, struct g4_set *set, const struct g4_set_piece 
 	return rc;
 }
 
-/* The table in which that part of the piece has its new place. *chunks is `move`'s. -G4_E_NOSPC: it would have too many chunks. */
-static int replan(const struct spreading *s, uint64_t bytes, struct g4_set_move *move)
-{
-	const struct g4_set_piece *piece = &s->set->next;
-	uint32_t n = piece->chunk;
-
-	if (!g4_table_cut(move->chunks, &move->count, n, piece->within + bytes) ||
-	    !g4_table_cut(move->chunks, &move->count, n, piece->within))
-		return -G4_E_NOSPC;
-	n += piece->within > 0;
-	move->chunks[n].places[piece->number] = piece->to;
-	g4_table_join(move->chunks, &move->count);
-	/* an order that can not be right is not carried out */
-	return g4_chunk_validate(move->chunks, move->count, s->super->disk_bytes, s->set->count);
-}
-
 /* Orders held, and the piece is shut. */
 static int move_shut(struct g4_wg *wg, struct spreading *s, bool idle, uint64_t bytes)
 {
+	const uint64_t *disk_bytes = s->draft.super->disk_bytes;
+	struct g4_set_move *move = &s->draft.move;
 	struct g4_set *set = s->set;
-	int rc = replan(s, bytes, &s->move);
+	int rc = replan(set, &set->next, bytes, disk_bytes, move->chunks, &move->count);
 
+	if (rc == 0) /* an order that can not be right is not carried out */
+		rc = g4_chunk_validate(move->chunks, move->count, disk_bytes, set->count);
 	if (rc == 0 && !idle)
 		rc = copy(wg, set, &set->next, bytes);
 	if (rc < 0)
 		return rc;
-	const struct g4_set_growth growth = {.chunks = s->move.chunks,
-					     .chunk_count = s->move.count,
-					     .disk_count = set->count,
-					     .moves = true,
-					     .live = true};
-	pthread_mutex_lock(&set->lock);
-	rc = g4_set_switch_table(wg, set, &growth);
-	pthread_mutex_unlock(&set->lock);
-	return rc;
+	return g4_set_draft_switch(wg, set, &s->draft);
 }
 
 /* Orders held. Whether the piece is what it was when it was chosen. */
 static bool still_is(const struct spreading *s)
 {
-	return s->set->next.generation != 0 && s->set->next.generation == s->super->set_generation;
+	return s->set->next.generation != 0 && s->set->next.generation == s->draft.super->set_generation;
 }
 
 /* Orders held. `most` of the address space. */
@@ -365,7 +422,7 @@ static int move_some(struct g4_wg *wg, struct spreading *s, bool idle, uint64_t 
 
 	if (rc < 0)
 		return rc;
-	if (!still_is(s) || !g4_set_view_is_alone(set))
+	if (!still_is(s) || !g4_set_view_is_alone(set) || (set->lent_count > 0 && !set->lent_ready))
 		return 0;
 	const uint64_t columns = set->chunks[set->next.chunk].columns;
 	uint64_t bytes = idle ? g4_align_down(most / columns, G4_CHUNK_UNIT) :

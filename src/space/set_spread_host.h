@@ -7,6 +7,8 @@
 
 /* Whether that can be done at all; else a sentence. *left: bytes of places that would be moved, about. Thread-safe. */
 int g4_set_spread_check(struct g4_set *set, uint64_t *left, struct g4_dev_message message);
+/* About `used` bytes of a part of the address space, one of `parts` that are of `bytes` each, are in use. -G4_E_INVAL: there are none of that number. */
+int g4_set_spread_use(struct g4_set *set, uint64_t part, uint64_t parts, uint64_t bytes, uint64_t used);
 /* What comes next: *bytes of the address space, from *address on; 0: nothing does. *left: as above. */
 int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *left);
 /*

@@ -9,6 +9,12 @@
 
 #include <stdlib.h>
 
+/* Regions that a part of a chunk lies in: up to which one, where it ends at `to` in the address space. */
+static uint64_t region_end(uint64_t to)
+{
+	return (to + G4_TABLE_REGION - 1) / G4_TABLE_REGION;
+}
+
 /* ---- chunks ---- */
 
 uint32_t g4_table_place_on(const struct g4_chunk *chunk, uint32_t disk)
@@ -73,6 +79,21 @@ void g4_table_give_up(struct g4_chunk *chunk)
 	chunk->bytes = bytes;
 }
 
+uint64_t g4_table_lost(const struct g4_chunk *chunks, uint32_t count)
+{
+	uint64_t lost = 0, next = 0; /* the first region that was not counted */
+
+	for (uint32_t n = 0; n < count; n++) {
+		const uint64_t first = chunks[n].address / G4_TABLE_REGION;
+		const uint64_t end = region_end(chunks[n].address + chunks[n].bytes);
+		if (!g4_chunk_is_gone(&chunks[n]))
+			continue;
+		lost += end - g4_min64(end, g4_max64(first, next));
+		next = g4_max64(next, end);
+	}
+	return lost;
+}
+
 /* ---- what is in use ---- */
 
 /* The last region of [from, to) that is in use or no part of `all`, or the last one that is not (busy false); `to`: there is none. */
@@ -92,12 +113,6 @@ static uint64_t last_region(const struct g4_set_in_use *in_use, const uint64_t *
 		end = first;
 	}
 	return to;
-}
-
-/* Regions that a part of a chunk lies in: up to which one, where it ends at `to` in the address space. */
-static uint64_t region_end(uint64_t to)
-{
-	return (to + G4_TABLE_REGION - 1) / G4_TABLE_REGION;
 }
 
 bool g4_table_is_idle(const struct g4_set_in_use *in_use, const uint64_t *all, const struct g4_chunk *chunk,

@@ -33,6 +33,8 @@ bool g4_table_cut(struct g4_chunk *chunks, uint32_t *count, uint32_t n, uint64_t
 void g4_table_join(struct g4_chunk *chunks, uint32_t *count);
 /* It has no places any more. */
 void g4_table_give_up(struct g4_chunk *chunk);
+/* Regions of which a part is gone: the file system loses all of each, whatever other chunks have of it. */
+uint64_t g4_table_lost(const struct g4_chunk *chunks, uint32_t count);
 /* Whether `bytes` of the places of a chunk, from `within` on, have nothing in use, and with `all`, bits of regions, are of these altogether. Not of a gone one. */
 bool g4_table_is_idle(const struct g4_set_in_use *in_use, const uint64_t *all, const struct g4_chunk *chunk,
 		      uint64_t within, uint64_t bytes);

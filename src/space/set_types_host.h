@@ -18,13 +18,17 @@ struct g4_set_member {
 	char *name;
 	uint32_t state; /* enum g4_disk_state, atomic */
 	uint32_t users; /* atomic: requests under way that no lock keeps; with any it stays open (set_io_host.c) */
+	uint64_t
+		written; /* atomic: how many writes of requests are complete that a flush has to make durable (set_flush_host.h) */
+	uint64_t flushed; /* atomic: the same when the newest flush that has succeeded began */
+	uint64_t busy;	  /* atomic: bytes of requests under way */
 };
 
 /*
  * Which parts of the address space requests write to now, and the part that is copied to a disk that is being rebuilt, which
  * nobody may write to meanwhile (set_window_host.c).
  */
-#define G4_SET_WINDOW_PARTS 1024u
+#define G4_SET_WINDOW_PARTS 16384u
 struct g4_set_window {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
@@ -51,6 +55,11 @@ struct g4_set_piece {
 	uint64_t to;		/* a place */
 };
 
+/* Parts of the address space of which nothing is in use, and whose places are room for now (set_lend_host.c). */
+struct g4_set_range {
+	uint64_t from, to;
+};
+
 /*
  * The lock guards `super` and `page`, and is held while superblocks are written: so a thread that finds a disk dropped, and
  * has had the lock
@@ -62,8 +71,14 @@ struct g4_set {
 		orders; /* held by an order that changes which disks or chunks there are; before all other locks */
 	pthread_mutex_t lock;
 	struct g4_dev_open_options open; /* as its disks were opened */
-	uint32_t count; /* atomic; while others use the set it only grows: a disk is whole before it is counted */
-	struct g4_set_member disks[G4_MAX_DISKS];
+	uint32_t count;			 /* atomic: a disk is whole before it is counted */
+	struct g4_set_member disks
+		[G4_MAX_DISKS]; /* from `count` on: numbers that disks had before others were removed (set_leave_host.c) */
+	uint32_t leaving;	/* atomic: 1 + the disk that is removed, which is not flushed any more; 0: none is */
+	uint64_t
+		renumbered; /* atomic: the first epoch in which disks have the numbers of now, 0: those that they were opened with */
+	uint64_t
+		settled; /* atomic: the same of numbers by which nothing is written any more; else all are flushed (set_flush_host.h) */
 	/* changed with both locks held, but of a set that nobody else has: who holds either may look */
 	struct g4_set_idle spares[G4_MAX_SPARES];
 	uint32_t spare_count;
@@ -78,6 +93,12 @@ struct g4_set {
 	struct g4_set_view views[2];
 	uint64_t epoch; /* atomic: requests look at views[epoch % 2] */
 	struct g4_set_piece next;
+	struct g4_set_range lent[G4_LEND_MOST]; /* with the lock of orders, as the next two */
+	uint32_t lent_count;
+	/* of each part of the address space, of so many bytes, the share that is in use; no bytes: it was not told. Nothing is behind the last one */
+	uint64_t use_bytes;
+	double use[G4_USE_PARTS];
+	bool lent_ready;	     /* no request is under way that began before */
 	struct g4_superblock *super; /* the newest, as the set gives it */
 	uint64_t fs_bytes;	     /* atomic: of the file system, by its first superblock; the second is at its end */
 	bool has_super;		     /* it was read or written; not while the set is being made */
@@ -93,6 +114,7 @@ struct g4_set {
 	uint64_t idle_from,
 		idle_to;   /* of the address space: what comes next, of rows, and nobody has written to since that was
 					told; with the lock of rows */
+	uint32_t refused;  /* so many times in a row somebody was in the way of a copy to it */
 	uint64_t noted_ns; /* when that was written to superblocks */
 	uint64_t noted_bytes; /* and what it was */
 	struct g4_set_window window;
@@ -141,7 +163,7 @@ struct g4_set_growth {
 	uint32_t chunk_count, disk_count;
 	uint32_t removed; /* with one less: which; the last one gets its number, as the chunks have it */
 	bool moves;	  /* not with one more: all chunks are others; nobody else uses the set, or it is `live` */
-	bool live; /* others use the set: no disk less, no parity, the other view is free, and nobody writes to what moves */
+	bool live; /* others use the set: no parity, the other view is free, nobody writes to what moves, and nobody uses the disk that goes */
 	uint64_t disk_bytes; /* of the new disk */
 	uint8_t uuid[G4_UUID_BYTES];
 };
@@ -161,6 +183,8 @@ int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
  * map. The lock is held, or nobody else has the set.
  */
 int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
+/* The same of a device of so many bytes that was one of its disks. */
+int g4_set_wipe_device(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, uint64_t bytes);
 /*
  * A disk begins to be rebuilt: the set's device of that number is wiped, nothing uses it, and the others say durably that it
  * has nothing yet. From then on it gets what is written. After an error none is being rebuilt.
@@ -206,7 +230,7 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
  */
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);
 /* What comes next: *bytes of the address space, from *address on, 0: nothing does. Of rows all that a bit of the map is of. */
-int g4_set_rebuild_next(struct g4_set *set, uint64_t *address, uint64_t *bytes);
+int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes);
 /*
  * *bytes of that, from its beginning on, held nothing when or after it was told: they are not made, as far as nobody has
  * written there since. Then *bytes is how much was left out; of rows a whole bit of the map or several.
@@ -218,6 +242,21 @@ int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set);
 void g4_set_rebuild_progress(const struct g4_set *set, uint64_t *done, uint64_t *all);
 /* What commands ask for (dev.h). */
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order);
+/* Where the second superblock is: at the end of the file system. */
+static inline uint64_t g4_set_second_super(const struct g4_set *set)
+{
+	return g4_load64_acq(&set->fs_bytes) - G4_PAGE_BYTES;
+}
+
+/*
+ * The set's last page is one as well: who can not read the first looks there, and no file system that ends before it uses
+ * it.
+ */
+static inline bool g4_set_is_super(const struct g4_set *set, uint64_t address)
+{
+	return address == G4_SUPERBLOCK_ADDRESS || address == g4_set_second_super(set) ||
+	       address == g4_set_bytes(set) - G4_PAGE_BYTES;
+}
 
 /* ---- adding (set_add_host.c) ---- */
 /*
@@ -250,6 +289,7 @@ void g4_set_free(struct g4_set *set, bool disks);
 bool g4_set_is(const struct g4_dev *dev);
 
 /* ---- names (set_names_host.c) ---- */
-bool g4_set_is_same_file(const char *a, const char *b);
+/* The lock is held. A name that no disk has any more is kept for those who were given it; -G4_E_NOMEM: it is the caller's still. */
+int g4_set_keep_name(struct g4_set *set, char *name);
 
 #endif

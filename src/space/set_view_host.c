@@ -60,10 +60,14 @@ bool g4_set_chunk(const struct g4_dev *dev, uint32_t index, struct g4_chunk *chu
 
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info)
 {
-	if (!g4_set_is(dev) || index >= g4_load32_acq(&((struct g4_set *)dev->host)->count))
+	if (!g4_set_is(dev))
 		return false;
 	struct g4_set *set = (struct g4_set *)dev->host;
 	pthread_mutex_lock(&set->lock);
+	if (index >= g4_load32_acq(&set->count)) {
+		pthread_mutex_unlock(&set->lock);
+		return false;
+	}
 	info->name = set->disks[index].name;
 	memcpy(info->uuid, set->super->disk_uuids[index], sizeof(info->uuid));
 	info->bytes = set->super->disk_bytes[index];

@@ -5,13 +5,14 @@
  * own.)
  *
  * A writer counts itself in the parts that it writes to, from before it chooses the disks until they are done, and waits while one of
- * them is copied. The copier never waits for a writer: with one under way it does not begin. For a caller may have requests that nobody
- * has collected, and be kept here by another one; a copy that waited for the first would wait for itself. A copy ends by itself.
+ * them is copied. The copier does not wait for a writer for ever: with one under way it does not begin. For a caller may have requests that
+ * nobody has collected, and be kept here by another one; a copy that waited for the first would wait for itself. A copy ends by itself.
+ * Where one writer follows another without a gap the copier lets nobody begin for a while and waits for those that are under way
+ * (g4_set_window_wait()); then they get on, and it comes again.
  *
  * A writer that chose its disks before the rebuild began has been counted since before that, so what it writes is copied after it.
  *
- * Where a place is moved while others use it (set_spread_host.c) the copier may let nobody begin for a while and wait for those that are
- * under way, since it needs a whole MiB of the place; but not for longer than it says: then they get on, and it comes again.
+ * Where a place is moved while others use it (set_spread_host.c) the copier needs a whole MiB of the place, and does so at once.
  *
  * A range that is watched is one of which the copier asks whether anything is in use. Who writes there later is noticed; who began before had
  * claimed the page before, so it was told to be in use, or it was given back since, and nobody needs what is written.

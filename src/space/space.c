@@ -197,7 +197,8 @@ G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4
 
 G4_FN uint32_t g4_space_disks(const struct g4_space *space)
 {
-	return (uint32_t)g4_max64(g4_dev_props(space->disks[0])->disks, 1);
+	/* jobs change it while others ask */
+	return (uint32_t)g4_max64(g4_load32_acq(&g4_dev_props(space->disks[0])->disks), 1);
 }
 
 G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g4_address address)
@@ -218,7 +219,11 @@ G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev
 {
 	const bool asks = order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
 			  order->op == G4_ORDER_NEXT || order->op == G4_ORDER_SPREAD ||
-			  order->op == G4_ORDER_SPREAD_NEXT;
+			  order->op == G4_ORDER_SPREAD_NEXT || order->op == G4_ORDER_SPREAD_USE ||
+			  order->op == G4_ORDER_SPREAD_LEND || order->op == G4_ORDER_SPREAD_BACK ||
+			  order->op == G4_ORDER_LEAVE || order->op == G4_ORDER_LEAVE_NEXT ||
+			  order->op == G4_ORDER_LEAVE_CHUNK || order->op == G4_ORDER_ROWS_ASK ||
+			  order->op == G4_ORDER_ROWS_NEXT || order->op == G4_ORDER_ROWS_TELL;
 
 	if (asks)
 		return g4_dev_order(wg, space->disks[0], order);
@@ -323,6 +328,27 @@ G4_FN static uint64_t pages_for_tier(const struct g4_space_io *request)
 	return pages <= G4_TIER_MOST_PAGES && g4_address_starts_page(request->address) ? pages : 0;
 }
 
+/* Pages from..to of a request, as one of its own with `parts` for room. */
+G4_FN static void narrow(const struct g4_space_io *request, uint64_t from, uint64_t to, struct g4_iov *parts,
+			 struct g4_space_io *narrower)
+{
+	uint64_t at = 0, first = from * G4_PAGE_BYTES, end = to * G4_PAGE_BYTES;
+	uint32_t count = 0;
+
+	for (uint32_t part = 0; part < request->io.iov_count && at < end; part++) {
+		const struct g4_iov *iov = &request->io.iov[part];
+		const uint64_t skip = first > at ? g4_min64(first - at, iov->bytes) : 0;
+		const uint64_t bytes = g4_min64(iov->bytes, end - at) - skip;
+		at += iov->bytes;
+		if (bytes == 0 || skip == iov->bytes)
+			continue;
+		parts[count].base = (uint8_t *)iov->base + skip;
+		parts[count++].bytes = bytes;
+	}
+	g4_space_io_init(narrower, request->io.op, g4_address_after(request->address, first), parts, count);
+	narrower->io.flags = request->io.flags;
+}
+
 /* The request's pages with what lies beside them. False: it is not wanted, or could not be read. */
 G4_FN static bool fetch_block(struct g4_wg *wg, struct g4_space *space, const struct g4_space_io *request,
 			      uint64_t pages)
@@ -343,25 +369,45 @@ G4_FN static bool fetch_block(struct g4_wg *wg, struct g4_space *space, const st
 	return read;
 }
 
+/* What the tier has of it, and the rest from the device. */
+G4_FN static int fetch_through_tier(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *request,
+				    uint64_t pages, bool small)
+{
+	uint64_t from, to;
+
+	if (g4_tier_read(wg, &space->tier, g4_address_page(request->address), pages, request->io.iov,
+			 request->io.iov_count, &from, &to))
+		return 0;
+	if (to - from == pages)
+		return small && fetch_block(wg, space, request, pages) ? 0 : g4_space_transfer(wg, space, request, 1);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_iov *parts = (struct g4_iov *)g4_scratch_take(wg, (to - from) * sizeof(*parts));
+	struct g4_space_io rest;
+	narrow(request, from, to, parts, &rest);
+	const int rc = small && fetch_block(wg, space, &rest, to - from) ? 0 : g4_space_transfer(wg, space, &rest, 1);
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
 G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count,
 			 bool small)
 {
 	const uint64_t pages = g4_tier_is_used(&space->tier) && count == 1 ? pages_for_tier(&requests[0]) : 0;
 
-	if (pages > 0 && g4_tier_read(wg, &space->tier, g4_address_page(requests[0].address), pages, requests[0].io.iov,
-				      requests[0].io.iov_count))
-		return 0;
-	if (pages > 0 && small && fetch_block(wg, space, &requests[0], pages))
-		return 0;
-	return g4_space_transfer(wg, space, requests, count);
+	return pages > 0 ? fetch_through_tier(wg, space, &requests[0], pages, small) :
+			   g4_space_transfer(wg, space, requests, count);
 }
 
 G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, bool small)
 {
 	struct g4_iov iov = {to, G4_PAGE_BYTES};
 	struct g4_space_io request;
+	const uint64_t version = g4_tier_version(&space->tier, g4_address_page(address));
 
 	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
 	request.io.flags = G4_IO_CLASS(G4_CLASS_METADATA);
-	return g4_space_fetch(wg, space, &request, 1, small);
+	const int rc = g4_space_fetch(wg, space, &request, 1, small);
+	if (rc == 0)
+		g4_tier_put(wg, &space->tier, g4_address_page(address), version, to);
+	return rc;
 }

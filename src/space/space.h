@@ -8,6 +8,7 @@
 
 #include "dev/dev.h"
 #include "format/format.h"
+#include "hash/siphash.h"
 #include "space/tier.h"
 
 struct g4_space { /* of the files of this folder; a mount has one in the engine's memory */
@@ -70,8 +71,15 @@ G4_FN void g4_space_distrust(struct g4_space *space, struct g4_address address, 
  */
 G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *good,
 			     uint64_t bytes);
+/* By what a page is known again, against what rots, and nobody who wants it so. Above G4_PAGE_HAS_NO_SUM. */
+G4_FN G4_INLINE uint64_t g4_space_page_print(uint64_t address, const void *page)
+{
+	const uint64_t key[2] = {address, UINT64_C(0x726f7773)};
+
+	return g4_siphash13(key, page, G4_PAGE_BYTES) | 4;
+}
 /*
- * With parity: rows that begin there are compared, and what is known to be wrong is written again. -G4_E_CHECKSUM: something is wrong
+ * With parity: rows that begin there are compared, and what is known to be wrong is written again. -G4_E_PARITY: something is wrong
  * still.
  */
 G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes);
@@ -121,7 +129,7 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
  */
 G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count,
 			 bool small);
-/* A page of metadata. */
+/* A page of metadata. A tier with victims keeps it at once, as it was read. */
 G4_FN int g4_space_fetch_page(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to,
 			      bool small);
 

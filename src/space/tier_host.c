@@ -4,7 +4,8 @@
 #include "space/tier.h"
 
 #define SET_BYTES (G4_TIER_WAYS * G4_PAGE_BYTES)
-#define VERSIONS_BYTES g4_align_up(G4_TIER_VERSIONS * sizeof(uint64_t), G4_PAGE_BYTES)
+#define VERSIONS_A_BLOCK                                                                                               \
+	8u /* of the tier's: words are shared by blocks of the device that are as many times as far apart */
 
 static uint64_t sets_for(uint64_t bytes)
 {
@@ -16,14 +17,29 @@ static uint64_t sets_bytes(uint64_t sets)
 	return g4_align_up(sets * sizeof(struct g4_tier_set), G4_PAGE_BYTES);
 }
 
+static uint64_t versions_for(uint64_t sets)
+{
+	const uint64_t enough = sets * (G4_TIER_WAYS / G4_TIER_BLOCK_PAGES) * VERSIONS_A_BLOCK;
+	uint64_t versions = G4_TIER_VERSIONS;
+
+	while (versions < enough && versions <= UINT32_MAX / 2)
+		versions *= 2;
+	return versions;
+}
+
 uint64_t g4_tier_memory(uint64_t bytes)
 {
 	const uint64_t sets = sets_for(bytes);
 
-	return sets > 0 ? VERSIONS_BYTES + sets_bytes(sets) + sets * SET_BYTES : 0;
+	return sets > 0 ? versions_for(sets) * sizeof(uint64_t) + sets_bytes(sets) : 0;
 }
 
-void g4_tier_init(struct g4_tier *tier, void *memory, uint64_t bytes)
+uint64_t g4_tier_frames(uint64_t bytes)
+{
+	return sets_for(bytes) * SET_BYTES;
+}
+
+void g4_tier_init(struct g4_tier *tier, void *memory, void *frames, uint64_t bytes)
 {
 	const uint64_t sets = sets_for(bytes);
 	uint8_t *at = memory;
@@ -32,8 +48,9 @@ void g4_tier_init(struct g4_tier *tier, void *memory, uint64_t bytes)
 	if (sets == 0)
 		return;
 	tier->versions = (uint64_t *)(void *)at;
-	tier->sets = (struct g4_tier_set *)(void *)(at + VERSIONS_BYTES);
-	tier->frames = at + VERSIONS_BYTES + sets_bytes(sets);
+	tier->version_mask = (uint32_t)(versions_for(sets) - 1);
+	tier->sets = (struct g4_tier_set *)(void *)(at + versions_for(sets) * sizeof(uint64_t));
+	tier->frames = frames;
 	tier->set_count = (uint32_t)sets;
 	/* of more regions not all blocks would be kept until they are wanted */
 	tier->region_count =
@@ -46,5 +63,6 @@ void g4_tier_moved(struct g4_tier *tier, intptr_t by)
 		return;
 	G4_MOVE(tier->versions, by);
 	G4_MOVE(tier->sets, by);
-	G4_MOVE(tier->frames, by);
+	if (!tier->frames_apart)
+		G4_MOVE(tier->frames, by);
 }

@@ -40,6 +40,29 @@ exits 0 "it is exported with few descriptors" few "$gpu4fs" export -v -j 2 --ima
 equals "... and all of it is" "301 directories, 302 other names" "$(cut -d, -f1,2 .out)"
 equals "... as it was" "" "$(diff -r wide wide.back)"
 
+# files with several names stay such below paths that are longer than one may be
+cat >far.py <<'PYTHON'
+"""One file with three names: far.py FOLDER"""
+import os, sys
+
+os.mkdir(sys.argv[1])
+os.chdir(sys.argv[1])
+for k in range(60):
+    os.mkdir("a name that is as long as it takes" * 6)
+    os.chdir("a name that is as long as it takes" * 6)
+open("one", "w").write("text")
+os.link("one", "two")
+os.link("one", "../three")
+PYTHON
+exits 0 "a file with names far below" python3 far.py far
+exits 0 "... gets in" "$gpu4fs" import -j 1 --image disk.img far /far
+exits 0 "... is copied" "$gpu4fs" cp -a --image disk.img /far /far.copy
+for tree in far far.copy; do
+	exits 0 "... is exported" "$gpu4fs" export --image disk.img "/$tree" "$tree.back"
+	equals "... has its names, and is one" "3 1" \
+		"$(find "$tree.back" -type f -links 3 | wc -l) $(find "$tree.back" -type f -printf '%i\n' | sort -u | wc -l)"
+done
+
 # a tree of all kinds of files is the same whoever copies it
 mkdir -p tree/sub/empty
 for k in $(seq 40); do
@@ -166,6 +189,7 @@ equals "... is whole, and says so" False "$(json_value 'd["complete"]')"
 mkdir interrupted # whether the interruption is in time or not
 run python3 interrupt.py interrupted "$gpu4fs" export -v --image disk.img /many interrupted
 equals "export, interrupted" True "$(python3 -c "print(($status, $(grep -c Interrupted .out)) in ((1, 1), (0, 0)))")"
+equals "... and counts what is done" True "$(python3 -c "print($status == 0 or $(grep -c '^0 directories, ' .out) == 1)")"
 equals "... has whole files" "" "$(find interrupted -type f ! -name 'a name that*')"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
 finish

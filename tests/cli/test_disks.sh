@@ -318,6 +318,39 @@ exits 0 "... and stands for two of them" "$gpu4fs" fsck v1 v3
 exits 1 "parities need two disks more" "$gpu4fs" mkfs -f --raid triple v1 v2 v3 v4
 one_sentence "... is told in one sentence"
 
+# one parity: what of a row of contents is wrong is told by its sums, unless it is the parity
+for n in 1 2 3; do truncate -s 24M "x$n"; done
+mkdir contents
+head -c 20M /dev/urandom >contents/f
+exits 0 "one parity" "$gpu4fs" mkfs -q --raid 5 --stripe 16K x1 x2 x3
+exits 0 "... a file over most of it" "$gpu4fs" import --image x1,x2,x3 contents /
+dd if=/dev/urandom of=x2 bs=4K seek=3000 count=64 conv=notrunc status=none # sixteen stripes, a third of them parity
+exits 4 "what has rotted there is found" "$gpu4fs" fsck --data x1 x2 x3
+says "... in contents" "pages of contents compared, [1-9][0-9]* of them damaged\|do not fit together"
+exits 0 "... a scrub mends it, and parity as well" "$gpu4fs" scrub start x1,x2,x3
+exits 0 "... so that nothing is found any more" "$gpu4fs" fsck --data x1 x2 x3
+for n in 1 2 3; do
+	mv "x$n" away
+	# shellcheck disable=SC2046 # two names
+	exits 0 "... nor without disk $n" "$gpu4fs" fsck --data $(ls x[123])
+	mv away "x$n"
+done
+exits 0 "... contents are what they were" "$gpu4fs" export --image x1,x2,x3 / contents.back
+equals "... all of them" "$(sha256sum <contents/f)" "$(sha256sum <contents.back/f)"
+rm -r contents contents.back
+exits 0 "contents without sums" "$gpu4fs" mkfs -qf --checksum none --raid 5 --stripe 16K x1 x2 x3
+mkdir contents
+head -c 20M /dev/urandom >contents/f
+exits 0 "... over most of it" "$gpu4fs" import --image x1,x2,x3 contents /
+dd if=/dev/urandom of=x2 bs=4K seek=3000 count=64 conv=notrunc status=none
+exits 1 "... of which nobody knows what has rotted" "$gpu4fs" scrub start x1,x2,x3
+says "... are told as rows" "rows from 0x[0-9a-f]* on: data and parity do not fit together"
+[ "$(grep -c "metadata at" "$work/.out")" -eq 0 ]
+report $? "... and as nothing else"
+exits 1 "... in JSON as well" "$gpu4fs" scrub start --json x1,x2,x3
+says "... with nothing but that" '"what": "parity"'
+rm -r contents x1 x2 x3
+
 # spares
 for n in 1 2 3 4; do truncate -s 24M "w$n"; done
 truncate -s 9M tiny

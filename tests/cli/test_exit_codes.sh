@@ -57,6 +57,11 @@ one_sentence "... is refused in one sentence"
 says "... that says so" "1 EiB is more than this machine's memory"
 exits 1 "... of serve" "$gpu4fs" serve --socket s -o cache=1E good.img
 says "... says so, too" "1 EiB is more than this machine's memory"
+exits 32 "a second tier larger than that, of a mount" "$gpu4fs" mount -o tier=1E,engine=cuda good.img "$work"
+says "... says so, too" "1 EiB is more than this machine's memory"
+most=$(awk '/^MemTotal:/ {print int($2 / 4 * 3)}' /proc/meminfo)
+exits 32 "a cache and a second tier, each of three quarters of it" "$gpu4fs" mount -o "cache=${most}K,tier=${most}K" good.img "$work"
+says "... says so, too" "a sum of .* is more than this machine's memory"
 exits 1 "... of bench" "$gpu4fs" bench --cache 1E good.img
 says "... says so, too" "1 EiB is more than this machine's memory"
 exits 1 "an inode that is not there" "$gpu4fs" dump good.img inode /missing

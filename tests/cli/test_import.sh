@@ -229,6 +229,14 @@ if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" test -x "$gpu4fs" 2>/dev/null; then
 	exits 0 "... once it can be, it gets there" "${nobody[@]}" "$gpu4fs" import --image own/own.img unreadable /open/unreadable
 fi
 
+# owners that the host does not have: all else is as it was
+if [ "$(id -u)" -eq 0 ] && unshare -r true 2>/dev/null; then
+	exits 1 "export where owners are not known" unshare -r "$gpu4fs" export --image disk.img /one mapped
+	says "... names a file" 'set-id: Invalid argument'
+	equals "... which has all but owner and set-id bits" "755 0 $(stat -c %y tree/set-id)" "$(stat -c '%a %u %y' mapped/set-id)"
+	equals "... so has a directory" "$(stat -c '%a %y' tree/plain/sub)" "$(stat -c '%a %y' mapped/plain/sub)"
+fi
+
 # how much it is
 python3 - tree >counts <<'PYTHON'
 import os, stat, sys

@@ -29,6 +29,21 @@ for helper in mkfs fsck mount mount.fuse fsck.fuse; do
 	[ -L "$work/root/usr/sbin/$helper.gpu4fs" ]
 	report $? "mount(8) and fsck(8) find $helper"
 done
+units=$prefix/lib/systemd/system
+equals "units for systemd name the installed program" "${prefix#"$work/root"}/bin/shredder" \
+	"$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$units"/shredder-*.service | sort -u)"
+for timer in "$units"/shredder-*.timer; do
+	[ -e "${timer%.timer}.service" ]
+	report $? "$(basename "$timer") has a service"
+done
+if command -v systemd-analyze >/dev/null; then
+	mkdir units
+	for unit in "$units"/shredder-*; do # where it is installed in a folder of its own
+		sed "s,^ExecStart=,&$work/root," "$unit" >"units/${unit##*/}"
+	done
+	exits 0 "systemd takes them" systemd-analyze verify --man=no units/*
+	equals "... without a word" "" "$(cat .out .err)"
+fi
 
 touch "$prefix/bin/other" "$prefix/include/gpu4fs/other.h"
 exits 0 "uninstall" make -C "$top" uninstall DESTDIR="$work/root" INSTALLED="$work/installed"

@@ -58,12 +58,13 @@ bool engine_takes(enum engine engine, enum device_class class_)
 static int mount_remote(struct lab *lab, struct mounted *m, char *message, size_t room)
 {
 	const struct g4_agent_options queue = {.slots = REMOTE_SLOTS, .chunk_bytes = REMOTE_CHUNK_BYTES};
+	const struct g4_fs_options options = lab_fs_options();
 	int rc = g4_dev_remote_open(lab->fault, &queue, &m->remote);
 
 	if (rc < 0)
 		return rc;
 	g4_dev_fault_share(lab->fault);
-	rc = g4_fs_mount(lab->wg[0], m->remote, &lab_fs_options, &m->fs, message, room);
+	rc = g4_fs_mount(lab->wg[0], m->remote, &options, &m->fs, message, room);
 	if (rc < 0)
 		g4_dev_close(m->remote);
 	return rc;
@@ -75,6 +76,7 @@ static int mount_cuda(struct lab *lab, struct mounted *m, char *message, size_t 
 		.flags = G4_MOUNT_NOATIME,
 		.commit_ms = 1000000,
 		.cache_bytes = CUDA_CACHE_BYTES,
+		.tier_bytes = lab_fs_options().tier_bytes,
 		.kind = G4_ENGINE_CUDA,
 		.sms = CUDA_SMS,
 	};
@@ -87,6 +89,7 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 {
 	const struct g4_fault settings = {.write_through = write_through,
 					  .delay_ns = lab->engine == ENGINE_CPU || lab->driver ? 0 : UNDER_WAY_NS};
+	const struct g4_fs_options options = lab_fs_options();
 	int rc;
 
 	memset(m, 0, sizeof(*m));
@@ -98,8 +101,7 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 	else if (lab->engine == ENGINE_REMOTE)
 		rc = mount_remote(lab, m, message, room);
 	else
-		rc = g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &lab_fs_options, &m->fs, message,
-				 room);
+		rc = g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &options, &m->fs, message, room);
 	return rc == 0;
 }
 

@@ -7,8 +7,13 @@
 #include "simt/simt_host.h"
 #include "twin.h"
 
-const struct g4_fs_options lab_fs_options = {.cache_bytes = 4 * G4_MIB /* the least that an engine takes */,
-					     .flags = G4_FS_NOATIME};
+struct g4_fs_options lab_fs_options(void)
+{
+	const uint64_t least = 4 * G4_MIB; /* that an engine takes */
+
+	return (struct g4_fs_options){
+		.cache_bytes = least, .tier_bytes = rig_setting("G4_TEST_TIER", 0) ? least : 0, .flags = G4_FS_NOATIME};
+}
 
 const char *const class_names[DEVICE_CLASSES] = {"disk512", "disk4k", "dax", "mem"};
 
@@ -189,12 +194,12 @@ void lab_settle_drive(struct lab *lab)
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room)
 {
 	const struct g4_fault settings = {.write_through = write_through};
+	const struct g4_fs_options options = lab_fs_options();
 	struct g4_fs *fs;
 
 	lab_settle_drive(lab);
 	g4_dev_fault_set(lab->fault, &settings);
-	return g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &lab_fs_options, &fs, message, room) <
-			       0 ?
+	return g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &options, &fs, message, room) < 0 ?
 		       NULL :
 		       fs;
 }

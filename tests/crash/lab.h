@@ -102,7 +102,7 @@ void lab_forget(struct lab *lab);
 void lab_settle_drive(struct lab *lab);
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room);
 struct g4_fs_options;
-extern const struct g4_fs_options lab_fs_options;
+struct g4_fs_options lab_fs_options(void);
 
 /* ---- engines.c ---- */
 struct mounted {
@@ -130,6 +130,7 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file);
 /*
  * Makes the workload that a name stands for, or prints what is wrong with it:
  *	CLASS/TREE/mount/END
+ *	CLASS/TREE/mount/OPERATION/SYNC/END		the record begins with the mount
  *	CLASS/TREE/OPERATION/SYNC/OPERATION/SYNC/END	"-" for no operation, no sync
  *	CLASS/TREE/mix/THREADS/PARTS/SEED/END
  * A sync is fsync, fdatasync, syncfs, fsyncdir (of the parent) or other (of another inode); an end is crash or unmount.

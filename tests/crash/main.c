@@ -13,6 +13,7 @@
 #define MAX_JOBS 16u
 #define MAX_VIOLATIONS 10u /* of one job, which then stops */
 #define COMBINATIONS (DEVICE_CLASSES * 36u * 2u)
+#define MAX_MATCHES 16u
 #define GROUP_MAX 8u /* workloads; groups are what processes share out */
 
 struct options {
@@ -28,7 +29,8 @@ struct options {
 	uint32_t singles; /* in a hundred of those of one operation */
 	uint32_t mixes;	  /* of each kind */
 	const char *workload, *record;
-	const char *match; /* in the names of all; NULL: any */
+	const char *matches[MAX_MATCHES]; /* one of them in the names of all; none: any */
+	uint32_t match_count;
 	uint64_t state, inner;
 	bool list;
 	const char *drive; /* instead of memory; NULL: none */
@@ -45,10 +47,18 @@ struct work {
 	char **names;
 	uint32_t count, room;
 	uint32_t *group; /* workloads of one group share what is learnt about states */
-	const char *match;
-	enum engine engine;
+	const struct options *options;
 	uint32_t groups;
 };
+
+static bool is_wanted(const struct options *o, const char *name)
+{
+	bool wanted = o->match_count == 0;
+
+	for (uint32_t k = 0; k < o->match_count; k++)
+		wanted = wanted || strstr(name, o->matches[k]);
+	return wanted;
+}
 
 static void add(struct work *work, const char *name)
 {
@@ -61,8 +71,8 @@ static void add(struct work *work, const char *name)
 	}
 	if (!w || !work->names || !work->group)
 		abort();
-	if ((!work->match || strstr(name, work->match)) &&
-	    workload_parse(name, w) /* an fsync of what is gone is none */ && engine_takes(work->engine, w->class_)) {
+	if (is_wanted(work->options, name) && workload_parse(name, w) /* an fsync of what is gone is none */ &&
+	    engine_takes(work->options->engine, w->class_)) {
 		if (work->count >= GROUP_MAX && work->group[work->count - GROUP_MAX] == work->groups)
 			work->groups++;
 		work->group[work->count] = work->groups;
@@ -107,6 +117,19 @@ static void add_pairs(struct work *work, const struct options *o, enum tree_kind
 	}
 }
 
+/* What a mount writes and the first transactions behind it, without a flush between. On one kind of device each, by the operation. */
+static void add_mounted(struct work *work, const struct options *o, enum tree_kind tree, const char *operation)
+{
+	const uint64_t dice = hash_bytes(operation, strlen(operation), o->seed + tree);
+	char name[96];
+
+	if (tree == DUE || tree == FULL || (tree != SMALL && !o->thorough))
+		return;
+	snprintf(name, sizeof(name), "%s/%s/mount/%s/%s/%s", class_names[dice % DEVICE_CLASSES], tree_names[tree],
+		 operation, dice / 4 % 2 ? "syncfs" : "other", dice / 8 % 2 ? "unmount" : "crash");
+	add(work, name);
+}
+
 static void add_mixes(struct work *work, const struct options *o, enum tree_kind tree, uint32_t threads)
 {
 	char name[96];
@@ -129,12 +152,6 @@ static void free_work(struct work *work)
 	free(work->group);
 }
 
-/* Others are not about a page of 2 MiB, and would take longer for it. */
-static bool is_for(const struct operation *operation, enum tree_kind tree)
-{
-	return operation_is_of_large(operation) == (tree == LARGE);
-}
-
 static void list_workloads(struct work *work, const struct options *o)
 {
 	operations_check();
@@ -149,9 +166,10 @@ static void list_workloads(struct work *work, const struct options *o)
 	work->groups++;
 	for (uint32_t tree = TREE_KINDS; tree-- > 0;) /* what takes longest first, so that no process ends late */
 		for (uint32_t k = 0; k < operation_count; k++) {
-			if (!is_for(&operations[k], (enum tree_kind)tree))
+			if (!operation_is_for(&operations[k], (enum tree_kind)tree)) /* others would take longer */
 				continue;
 			add_singles(work, o, (enum tree_kind)tree, operations[k].name);
+			add_mounted(work, o, (enum tree_kind)tree, operations[k].name);
 			if (tree == SMALL)
 				add_pairs(work, o, SMALL, operations[k].name, o->thorough ? o->per_pair : 1);
 			else
@@ -298,7 +316,7 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 
 static const char usage[] =
 	"usage: crash [--engine cpu|remote|cuda|nvme|lanes] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
-	"             [--per-pair N] [--mixes N] [--match TEXT] [--keep FOLDER] [--each] [--list]\n"
+	"             [--per-pair N] [--mixes N] [--match TEXT]... [--keep FOLDER] [--each] [--list]\n"
 	"             [--drive DEVICE, of which the first 8 MiB are overwritten]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
 	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
@@ -377,7 +395,11 @@ static void parse(int argc, char **argv, struct options *o)
 			o->drive = optarg;
 			break;
 		case 'M':
-			o->match = optarg;
+			if (o->match_count == MAX_MATCHES) {
+				fprintf(stderr, "crash: at most %u --match\n", MAX_MATCHES);
+				exit(2);
+			}
+			o->matches[o->match_count++] = optarg;
 			break;
 		case 'L':
 			o->list = true;
@@ -483,8 +505,7 @@ int main(int argc, char **argv)
 	if (options.workload || options.record) {
 		do_named(&options, &counts);
 	} else {
-		work.match = options.match;
-		work.engine = options.engine;
+		work.options = &options;
 		list_workloads(&work, &options);
 		if (options.sample > 0)
 			take_sample(&work, &options);

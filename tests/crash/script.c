@@ -9,6 +9,8 @@
 /* SET: the policy */
 #define ON "dedup=on"
 #define DOMAIN "dedup=domain"
+#define LAST_PART (128 * G4_KIB) /* of the tree PARTS' l3 */
+#define WRITE_HALF(half, number) .verb = WRITE, .path = "l4", .offset = (half)*G4_MIB, .bytes = G4_MIB, .id = number
 
 static _Thread_local uint8_t *buffer; /* page-aligned */
 
@@ -298,6 +300,8 @@ int part_run(struct actor *actor, const struct part *part)
 	uint64_t node = actor->opened;
 
 	scrub_some(actor);
+	if (actor->rig.fs && rig_setting("G4_TEST_TIER", 0))
+		rig_squeeze(&actor->rig); /* what was read comes from the second tier */
 	actor->cred.uid = part->id;
 	if (part->verb == SYNCFS)
 		return op_sync(&actor->rig);
@@ -482,6 +486,75 @@ const struct operation operations[] = {
 	 {{.verb = COPY, .path = "b", .path2 = "big", .offset = 8192, .bytes = 300000},
 	  {.verb = FSYNC, .path = "b"},
 	  {.verb = TRUNCATE, .path = "b", .bytes = 30000}}},
+	/* copies of copies, and what becomes of one of three */
+	{"share-chain",
+	 "s2",
+	 "",
+	 {{.verb = CREATE, .path = "s1", .id = 150},
+	  {.verb = COPY, .path = "s1", .path2 = "big", .bytes = 307200},
+	  {.verb = CREATE, .path = "s2", .id = 151},
+	  {.verb = COPY, .path = "s2", .path2 = "s1", .bytes = 307200},
+	  {.verb = UNLINK, .path = "s1"},
+	  {.verb = WRITE, .path = "s2", .offset = 20480, .bytes = 9000, .id = 270}}},
+	{"share-three",
+	 "b",
+	 "",
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = CREATE, .path = "s3", .id = 152},
+	  {.verb = COPY, .path = "s3", .path2 = "big", .bytes = 307200},
+	  {.verb = FSYNC, .path = "s3"},
+	  {.verb = UNLINK, .path = "big"},
+	  {.verb = WRITE, .path = "b", .offset = 4000, .bytes = 9000, .id = 271}}},
+	{"share-punch",
+	 "b",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = PUNCH, .path = "b", .offset = 10000, .bytes = 100000},
+	  {.verb = WRITE, .path = "big", .offset = 20480, .bytes = 9000, .id = 272}}},
+	{"share-source-cut",
+	 "big",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = TRUNCATE, .path = "big", .bytes = 30000},
+	  {.verb = TRUNCATE, .path = "big", .bytes = 100000},
+	  {.verb = WRITE, .path = "big", .offset = 65536, .bytes = 8192, .id = 273}}},
+	{"share-dedupe", /* a run of "dedup run" beside a copy */
+	 "b",
+	 "",
+	 {{.verb = WRITE, .path = "big", .bytes = 40960, .id = 274},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 274},
+	  {.verb = CREATE, .path = "s4", .id = 153},
+	  {.verb = COPY, .path = "s4", .path2 = "b", .bytes = 40960},
+	  {.verb = DEDUPE, .path = "b", .path2 = "big", .bytes = 40960},
+	  {.verb = DEDUPE, .path = "s4", .path2 = "big", .bytes = 40960},
+	  {.verb = UNLINK, .path = "big"}}},
+	{"share-collapse",
+	 "b",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = COLLAPSE, .path = "b", .offset = 8192, .bytes = 12288},
+	  {.verb = WRITE, .path = "b", .offset = 4096, .bytes = 5000, .id = 275}}},
+	{"share-inside",
+	 "big",
+	 NULL,
+	 {{.verb = COPY, .path = "big", .path2 = "big", .offset = 131072, .bytes = 98304},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = WRITE, .path = "big", .offset = 8192, .bytes = 4096, .id = 276},
+	  {.verb = PUNCH, .path = "big", .offset = 131072, .bytes = 40960}}},
+	{"share-save",
+	 "big",
+	 "",
+	 {{.verb = CREATE, .path = "s5", .id = 154},
+	  {.verb = COPY, .path = "s5", .path2 = "big", .bytes = 307200},
+	  {.verb = WRITE, .path = "s5", .offset = 8192, .bytes = 9000, .id = 277},
+	  {.verb = RENAME, .path = "s5", .path2 = "big"}}},
+	{"share-back",
+	 "big",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = WRITE, .path = "b", .offset = 12288, .bytes = 20000, .id = 278},
+	  {.verb = COPY, .path = "big", .path2 = "b", .bytes = 307200}}},
 	/* of 2 MiB that one pointer leads to, in the tree that has such a file */
 	{"whole-copy", "l2", NULL, {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES}}},
 	{"whole-write",
@@ -510,6 +583,88 @@ const struct operation operations[] = {
 	 NULL,
 	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
 	  {.verb = PUNCH, .path = "l1", .offset = 20000, .bytes = 400000}}},
+	{"whole-chain",
+	 "l6",
+	 "",
+	 {{.verb = CREATE, .path = "l6", .id = 155},
+	  {.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = COPY, .path = "l6", .path2 = "l2", .bytes = G4_REGION_BYTES},
+	  {.verb = WRITE, .path = "l2", .offset = 4000, .bytes = 9000, .id = 280},
+	  {.verb = UNLINK, .path = "l1"}}},
+	{"whole-three",
+	 "l2",
+	 "",
+	 {{.verb = CREATE, .path = "l7", .id = 156},
+	  {.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = COPY, .path = "l7", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = FSYNC, .path = "l7"},
+	  {.verb = PUNCH, .path = "l2", .offset = 20000, .bytes = 400000},
+	  {.verb = UNLINK, .path = "l7"}}},
+	{"whole-back",
+	 "l1",
+	 NULL,
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = WRITE, .path = "l2", .offset = 40960, .bytes = 4096, .id = 281},
+	  {.verb = COPY, .path = "l1", .path2 = "l2", .bytes = G4_REGION_BYTES}}},
+	{"whole-dedupe",
+	 "l2",
+	 NULL,
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = WRITE, .path = "l2", .offset = 40960, .bytes = 8192, .id = 282},
+	  {.verb = WRITE, .path = "l1", .offset = 40960, .bytes = 8192, .id = 282},
+	  {.verb = DEDUPE, .path = "l2", .path2 = "l1", .offset = 40960, .bytes = 8192}}},
+	{"whole-insert",
+	 "l2",
+	 NULL,
+	 {{.verb = COPY, .path = "l2", .path2 = "l1", .bytes = G4_REGION_BYTES},
+	  {.verb = FSYNC, .path = "l2"},
+	  {.verb = INSERT, .path = "l2", .offset = 8192, .bytes = 4096}}},
+	/* the last part of 2 MiB whose sums do not lie in a row: they are moved, and one pointer leads to all of it */
+	{"join", "l3", NULL, {{.verb = WRITE, .path = "l3", .bytes = LAST_PART, .id = 257}}},
+	{"join-copy",
+	 "l3",
+	 NULL,
+	 {{.verb = COPY, .path = "l4", .path2 = "l3", .bytes = G4_REGION_BYTES},
+	  {.verb = WRITE, .path = "l3", .bytes = LAST_PART, .id = 257}}},
+	{"join-write",
+	 "l3",
+	 NULL,
+	 {{.verb = WRITE, .path = "l3", .bytes = LAST_PART, .id = 257},
+	  {.verb = FSYNC, .path = "l3"},
+	  {.verb = WRITE, .path = "l3", .offset = G4_MIB - 4096, .bytes = 9000, .id = 258}}},
+	{"join-unlink",
+	 "l4",
+	 "",
+	 {{.verb = WRITE, .path = "l3", .bytes = LAST_PART, .id = 257},
+	  {.verb = COPY, .path = "l4", .path2 = "l3", .bytes = G4_REGION_BYTES},
+	  {.verb = UNLINK, .path = "l3"}}},
+	/*
+	 * Halves that are written out of order, past the cache, and go beside each other: the last one makes the pointer, and its sums a row.
+	 */
+	{"halves", "l4", NULL, {{WRITE_HALF(1, 261)}, {WRITE_HALF(0, 262)}}},
+	{"halves-sync",
+	 "l4",
+	 NULL,
+	 {{WRITE_HALF(1, 261)},
+	  {.verb = FSYNC, .path = "l4"},
+	  {WRITE_HALF(0, 262)},
+	  {.verb = WRITE, .path = "l4", .offset = G4_MIB - 4096, .bytes = 9000, .id = 263}}},
+	{"halves-dup", /* with listings beside it in the same transactions */
+	 "l4",
+	 NULL,
+	 {{.verb = SET, .path = "l4", .path2 = ON}, {WRITE_HALF(1, 266)}, {WRITE_HALF(0, 267)}}},
+	{"halves-copy",
+	 "l5",
+	 "",
+	 {{.verb = CREATE, .path = "l5", .id = 125},
+	  {WRITE_HALF(1, 261)},
+	  {WRITE_HALF(0, 262)},
+	  {.verb = COPY, .path = "l5", .path2 = "l4", .bytes = G4_REGION_BYTES},
+	  {.verb = WRITE, .path = "l5", .offset = 40960, .bytes = 4096, .id = 268}}},
+	{"halves-unlink",
+	 NULL,
+	 "",
+	 {{WRITE_HALF(1, 261)}, {.verb = FSYNC, .path = "l4"}, {WRITE_HALF(0, 262)}, {.verb = UNLINK, .path = "l4"}}},
 	{"dedupe",
 	 "b",
 	 NULL,
@@ -609,6 +764,64 @@ const struct operation operations[] = {
 	  {.verb = PRUNE},
 	  {.verb = SET, .path = "b", .path2 = ON},
 	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 244}}},
+	{"dup-prune-shared", /* what has two owners stays on the list, until the last one goes */
+	 "b",
+	 "",
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 283},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 20480, .id = 283},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = PRUNE},
+	  {.verb = UNLINK, .path = "big"}}},
+	{"dup-three",
+	 "b",
+	 "",
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 284},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 284},
+	  {.verb = SET, .path = "d/x", .path2 = ON},
+	  {.verb = WRITE, .path = "d/x", .bytes = 40960, .id = 284},
+	  {.verb = UNLINK, .path = "big"}}},
+	{"dup-punch",
+	 "b",
+	 NULL,
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 285},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 285},
+	  {.verb = PUNCH, .path = "big", .offset = 10000, .bytes = 20000},
+	  {.verb = WRITE, .path = "b", .offset = 20480, .bytes = 9000, .id = 286}}},
+	{"dup-cut",
+	 "b",
+	 NULL,
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 287},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 287},
+	  {.verb = TRUNCATE, .path = "big", .bytes = 10000},
+	  {.verb = TRUNCATE, .path = "b", .bytes = 20000}}},
+	{"dup-copied", /* what a copy by reference has already is written again */
+	 "b",
+	 NULL,
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 288},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 288}}},
+	{"dup-zeros", /* zeros over what is shared: holes */
+	 "b",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .offset = 8192, .bytes = 49152},
+	  {.verb = WRITE, .path = "b", .offset = 20480, .bytes = 9000, .id = 289}}},
 	{"dup-domain",
 	 "d/o",
 	 "d",
@@ -700,7 +913,7 @@ const struct operation *operation_find(const char *name)
 
 /* ------------------------------------------------------------------ trees */
 
-const char *const tree_names[TREE_KINDS] = {"small", "wrap", "due", "full", "wide", "large"};
+const char *const tree_names[TREE_KINDS] = {"small", "wrap", "due", "full", "wide", "large", "parts", "halves"};
 
 static void make(struct actor *actor, const char *path, uint64_t bytes, uint32_t id)
 {
@@ -943,6 +1156,19 @@ static void populate_wide(struct actor *actor)
 					     .id = 4});
 }
 
+/* 2 MiB without their beginning, from the end on, each part with its sums made durable before the next one. */
+static void populate_parts(struct actor *actor)
+{
+	make(actor, "l3", 0, 15);
+	make(actor, "l4", 0, 14);
+	for (uint64_t end = G4_REGION_BYTES, part; end > LAST_PART; end -= part) {
+		part = g4_min64(end - LAST_PART, G4_MIB);
+		do_part(actor,
+			(struct part){.verb = WRITE, .path = "l3", .offset = end - part, .bytes = part, .id = 16});
+		must(op_sync(&actor->rig), "sync");
+	}
+}
+
 void tree_populate(struct actor *actor, enum tree_kind kind)
 {
 	populate_small(actor);
@@ -954,6 +1180,10 @@ void tree_populate(struct actor *actor, enum tree_kind kind)
 		make(actor, "l1", G4_REGION_BYTES, 13);
 		make(actor, "l2", 0, 14);
 	}
+	if (kind == PARTS)
+		populate_parts(actor);
+	if (kind == HALVES)
+		make(actor, "l4", 0, 14);
 }
 
 /* One commit of the smallest kind. */
@@ -979,11 +1209,22 @@ uint64_t tree_preamble(struct actor *actor, enum tree_kind kind, uint64_t commit
 	/* an even number: the file has the same mode then */
 	while (kind == DUE && (commits > 0 ? made < commits : !is_due(actor) || (made & 1) != 0))
 		small_commit(actor, ++made);
+	if (kind == HALVES &&
+	    actor->rig.fs) /* the pointer to 2 MiB is made in a transaction of its own, g4_map_join()'s */
+		actor->rig.fs->journal.max_blocks = G4_TXN_LEAST_BLOCKS;
 	must(op_sync(&actor->rig), "sync");
 	return made;
 }
 
-bool operation_is_of_large(const struct operation *operation)
+bool operation_is_for(const struct operation *operation, enum tree_kind tree)
 {
-	return strncmp(operation->name, "whole-", 6) == 0;
+	static const struct {
+		const char *begins;
+		enum tree_kind tree;
+	} own[] = {{"whole-", LARGE}, {"join", PARTS}, {"halves", HALVES}};
+
+	for (uint32_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
+		if (strncmp(operation->name, own[k].begins, strlen(own[k].begins)) == 0)
+			return tree == own[k].tree;
+	return tree < LARGE;
 }

@@ -84,8 +84,6 @@ struct operation {
 };
 extern const struct operation operations[];
 extern const uint32_t operation_count;
-/* Of the tree LARGE alone, by its name: "whole-". */
-bool operation_is_of_large(const struct operation *operation);
 const struct operation *operation_find(const char *name);
 /* Ends the program where two operations make files of one id, which the judge takes for one file. */
 void operations_check(void);
@@ -97,9 +95,13 @@ enum tree_kind {
 	DUE, /* the same; the journal is nearly half full when the workload begins, so that a checkpoint falls into it */
 	FULL, /* the same and hardly any free space; a large attribute was just rewritten */
 	WIDE, /* a directory whose only leaf is full, one that has an index; with tiny pages also some that get or lose a level */
-	LARGE, /* a page of 2 MiB, for the operations that are about it */
+	LARGE,	/* a page of 2 MiB, for the operations that are about it: "whole-" */
+	PARTS,	/* the same, but for its beginning, with sums that do not lie in a row, for "join" */
+	HALVES, /* an empty file, and 2 MiB that nothing lies in, for "halves" */
 	TREE_KINDS
 };
+/* LARGE and those behind it have operations of their own, by their names. */
+bool operation_is_for(const struct operation *operation, enum tree_kind tree);
 extern const char *const tree_names[TREE_KINDS];
 /* Fills an empty, mounted file system. */
 void tree_populate(struct actor *actor, enum tree_kind kind);

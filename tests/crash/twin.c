@@ -47,7 +47,7 @@ static void follow(struct twin *t, const struct g4_io *io)
 	}
 }
 
-static int execute(struct g4_dev *dev, struct g4_io *io)
+static int execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
 	struct twin *t = (struct twin *)dev->host;
 	struct g4_io own = {.op = io->op,
@@ -56,6 +56,7 @@ static int execute(struct g4_dev *dev, struct g4_io *io)
 			    .iov = io->iov,
 			    .iov_count = io->iov_count};
 
+	(void)wg;
 	if (io->op == G4_IO_DISCARD)
 		return -G4_E_NOTSUP;
 	int code = on_drive(t, &own);

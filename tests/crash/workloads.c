@@ -159,8 +159,9 @@ static bool parse_fields(struct workload *w, char **field, uint32_t count)
 	if (w->class_ == DEVICE_CLASSES || w->tree == TREE_KINDS ||
 	    (!w->unmount && strcmp(field[count - 1], "crash") != 0))
 		return false;
-	if (w->mount)
-		return count == 4;
+	if (w->mount) /* what makes DUE and FULL is done between the mount and the operation */
+		return count == 4 || (count == 6 && w->tree != DUE && w->tree != FULL &&
+				      add_operation(&w->parties[0], field[3], field[4]));
 	if (count != 7)
 		return false;
 	if (strcmp(field[2], "mix") == 0) {

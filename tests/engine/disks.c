@@ -463,8 +463,7 @@ void disks_expect_all(struct disks *d)
 
 struct g4_health disks_health;
 
-/* What the newest job has come to. */
-static const struct g4_job_record *newest_job(struct disks *d)
+const struct g4_job_record *disks_newest_job(struct disks *d)
 {
 	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .data = &disks_health, .length = sizeof(disks_health)};
 	const struct g4_job_record *newest = &disks_health.jobs[0];
@@ -481,10 +480,10 @@ uint64_t disks_scrub(struct disks *d)
 	struct g4_cmd start = {.op = G4_CMD_JOB_START, .kind = G4_JOB_SCRUB};
 
 	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &start), 0);
-	while (newest_job(d)->state == G4_JOB_RUNNING)
+	while (disks_newest_job(d)->state == G4_JOB_RUNNING)
 		assert_int_equal(g4_jobs_serve(d->rig.wg, d->rig.fs, true), 0);
-	assert_int_equal(newest_job(d)->state, G4_JOB_DONE);
-	return newest_job(d)->errors;
+	assert_int_equal(disks_newest_job(d)->state, G4_JOB_DONE);
+	return disks_newest_job(d)->errors;
 }
 
 /* ---- the power fails ---- */

@@ -87,6 +87,8 @@ void disks_populate(struct disks *d);
 void disks_expect_all(struct disks *d);
 /* To its end; the damage that it found. */
 uint64_t disks_scrub(struct disks *d);
+/* What the newest job has come to, in disks_health. */
+const struct g4_job_record *disks_newest_job(struct disks *d);
 
 /* ---- the power fails ---- */
 #define MOST_REQUESTS 65536u

@@ -11,7 +11,7 @@ void mirrored_begin(struct rig *rig)
 
 	rig->epochs = g4_epochs_map(sessions->epochs(sessions->context));
 	assert_non_null(rig->epochs);
-	rig->mirror = g4c_mirror_new(rig->epochs);
+	rig->mirror = g4c_mirror_new(rig->epochs, G4C_MIRROR_ENTRIES);
 	assert_non_null(rig->mirror);
 }
 

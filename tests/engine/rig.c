@@ -32,10 +32,17 @@ static struct g4_dev *open_device(struct rig *rig)
 
 void rig_open(struct rig *rig, uint64_t bytes, uint64_t journal_bytes)
 {
+	rig_open_as(rig, RIG_AS_SET, RIG_AS_SET, bytes, journal_bytes);
+}
+
+void rig_open_as(struct rig *rig, uint32_t checksum, uint32_t dedup, uint64_t bytes, uint64_t journal_bytes)
+{
+	if (checksum == RIG_AS_SET)
+		checksum = (uint32_t)rig_setting("G4_TEST_CHECKSUM", G4_CHECKSUM_BLAKE3);
+	if (dedup == RIG_AS_SET)
+		dedup = rig_setting("G4_TEST_DEDUP", 0) != 0;
 	const struct g4_mkfs_options options = {
-		.journal_bytes = journal_bytes,
-		.checksum = g4_policy_of((uint32_t)rig_setting("G4_TEST_CHECKSUM", G4_CHECKSUM_BLAKE3)),
-		.dedup = rig_setting("G4_TEST_DEDUP", 0) != 0};
+		.journal_bytes = journal_bytes, .checksum = g4_policy_of(checksum), .dedup = dedup != 0};
 	struct g4_superblock sb;
 	char message[256];
 
@@ -121,8 +128,10 @@ void rig_abandon(struct rig *rig)
 
 int rig_try_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault, struct g4_fs **fs)
 {
-	const struct g4_fs_options options = {
-		.cache_bytes = rig->cache_bytes, .tier_bytes = rig->tier_bytes, .may_grow = rig->may_grow};
+	const struct g4_fs_options options = {.cache_bytes = rig->cache_bytes,
+					      .tier_bytes = rig->tier_bytes,
+					      .tier_frames = rig->tier_frames,
+					      .may_grow = rig->may_grow};
 	struct g4_dev *dev = open_device(rig);
 	char message[256] = "";
 
@@ -171,7 +180,13 @@ void rig_unmount_fs(struct rig *rig, struct g4_wg *wg, struct g4_fs *fs, bool cl
 
 void rig_begin(struct rig *rig, uint64_t bytes, uint64_t cache_bytes, const struct g4_fault *fault)
 {
-	rig_open(rig, bytes, 0);
+	rig_begin_as(rig, RIG_AS_SET, RIG_AS_SET, bytes, cache_bytes, fault);
+}
+
+void rig_begin_as(struct rig *rig, uint32_t checksum, uint32_t dedup, uint64_t bytes, uint64_t cache_bytes,
+		  const struct g4_fault *fault)
+{
+	rig_open_as(rig, checksum, dedup, bytes, 0);
 	if (cache_bytes)
 		rig->cache_bytes = cache_bytes;
 	rig->wg = g4_wg_create(0);
@@ -790,6 +805,23 @@ uint64_t rig_place(struct rig *rig, uint64_t ino, uint64_t page)
 	rig_run_at(rig, ino, page, &run);
 	assert_int_equal(run.kind, G4_WRITTEN);
 	return g4_address_stored(run.address);
+}
+
+void rig_squeeze(struct rig *rig)
+{
+	struct g4_cache *cache = &rig->fs->cache;
+	/* as many again, for pages that were accessed are spared once */
+	const uint64_t owner = UINT64_C(1) << 60, count = 2 * (uint64_t)cache->set_count * G4_CACHE_WAYS;
+
+	for (uint64_t index = 0; index < count; index++) {
+		bool fresh;
+		const uint32_t line = g4_cache_get(rig->wg, cache, owner, index, false, &fresh);
+		if (line == G4_NO_LINE)
+			continue; /* all that it could have are in use */
+		g4_cache_filled(cache, line);
+		g4_cache_put_cold(cache, line);
+	}
+	g4_cache_drop_range(cache, owner, 0, count);
 }
 
 uint64_t rig_make_file(struct rig *rig, const char *name, uint64_t offset, const uint8_t *data, uint64_t bytes)

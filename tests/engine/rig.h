@@ -32,6 +32,7 @@ struct rig {
 	uint8_t *image; /* all of it, mapped */
 	uint64_t cache_bytes;
 	uint64_t tier_bytes; /* of the cache's second tier; 0: with an engine its default, else none */
+	void *tier_frames;   /* rig_mount_fs(): where its pages are; NULL: with the rest */
 	bool may_grow;	     /* rig_mount_fs(): memory for a larger file system */
 	struct g4_engine *engine;
 	struct g4_dev *fault; /* the engine's, NULL without */
@@ -46,6 +47,9 @@ struct rig {
 
 /* Each fails the test when it cannot do its work, unless it returns a code. */
 void rig_open(struct rig *rig, uint64_t bytes, uint64_t journal_bytes);
+/* The same with these sums (enum g4_checksum_algorithm) and deduplication (0, 1); RIG_AS_SET: what the environment says. */
+#define RIG_AS_SET UINT32_MAX
+void rig_open_as(struct rig *rig, uint32_t checksum, uint32_t dedup, uint64_t bytes, uint64_t journal_bytes);
 void rig_close(struct rig *rig);
 /* Settings NULL: no fault device. */
 int rig_try_mount(struct rig *rig, uint32_t flags, const struct g4_fault *fault);
@@ -63,6 +67,9 @@ void rig_unmount_fs(struct rig *rig, struct g4_wg *wg, struct g4_fs *fs, bool cl
 /* ---- what most tests begin and end with ---- */
 /* Made and mounted, with a workgroup: rig->fs, rig->wg. cache_bytes 0: as rig_open() has it. Fault NULL: no fault device. */
 void rig_begin(struct rig *rig, uint64_t bytes, uint64_t cache_bytes, const struct g4_fault *fault);
+/* Made as rig_open_as() says. */
+void rig_begin_as(struct rig *rig, uint32_t checksum, uint32_t dedup, uint64_t bytes, uint64_t cache_bytes,
+		  const struct g4_fault *fault);
 /* Nothing is dirty or reserved after a sync, the journal was not stopped; unmounted, the image is clean and as full as statfs said. */
 void rig_end(struct rig *rig);
 /* How many locks of leaves of directories somebody holds now. */
@@ -164,6 +171,8 @@ int op_map(struct rig *rig, uint64_t node, uint64_t offset, struct g4_map_extent
 void rig_run_at(struct rig *rig, uint64_t ino, uint64_t page, struct g4_run *run);
 /* The same of a page that is written: where it lies on the device. */
 uint64_t rig_place(struct rig *rig, uint64_t ino, uint64_t page);
+/* Without an engine: the page cache gives up all that nobody uses. */
+void rig_squeeze(struct rig *rig);
 /* Makes a file in the root and writes it from `offset` on: its number. */
 uint64_t rig_make_file(struct rig *rig, const char *name, uint64_t offset, const uint8_t *data, uint64_t bytes);
 /* Reads from `offset` on into `found`, which then has `contents`. */

@@ -299,6 +299,38 @@ static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
 	rig_close(&rig);
 }
 
+/* However many of them there are, up to what there are shards. */
+static void hundreds_of_workgroups_begin_all_over_the_device(void **state)
+{
+	enum { FIRST = 64, MOST = 512 };
+
+	(void)state;
+	for (uint32_t count = 64; count <= MOST; count *= 2) {
+		struct g4_wg *wg = g4_wg_create(0);
+		uint8_t seen[128] = {0};
+		uint32_t regions = 0;
+		rig_open(&rig, sizeof(seen) * G4_REGION_PAGES * G4_PAGE_BYTES, 0);
+		fs = rig_mount_fs(&rig, wg, NULL);
+		for (uint32_t k = 0; k < count; k++) {
+			struct g4_wg *one = g4_wg_create(FIRST + k);
+			struct g4_address address;
+			uint64_t got;
+			assert_int_equal(g4_alloc_claim(one, &fs->alloc, G4_ALLOC_DATA, G4_NO_ADDRESS, 1, false,
+							&address, &got),
+					 0);
+			const uint64_t region = g4_address_page(address) / G4_REGION_PAGES;
+			regions += !seen[region];
+			seen[region] = 1;
+			g4_wg_destroy(one);
+		}
+		/* those that have metadata alone, and those behind the end of the device, lead to the next one */
+		assert_in_range(regions, g4_min64(count, sizeof(seen)) / 2, sizeof(seen));
+		rig_unmount_fs(&rig, wg, fs, false);
+		g4_wg_destroy(wg);
+		rig_close(&rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +339,7 @@ int main(void)
 		cmocka_unit_test(freed_space_waits_for_its_transaction),
 		cmocka_unit_test(slots_are_given_once_and_empty_slabs_go_back),
 		cmocka_unit_test(a_full_device_gives_slots_of_slabs_that_others_fill),
+		cmocka_unit_test(hundreds_of_workgroups_begin_all_over_the_device),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

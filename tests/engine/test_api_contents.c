@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/mman.h>
 
 #include "client/client.h"
 #undef gpu4fs_unmount
@@ -367,6 +368,114 @@ static void long_reads_are_of_all_their_pieces(void **state)
 	ok(gpu4fs_close(reader));
 }
 
+#define STREAM_BYTES (3u << 20)
+#define STREAM_READ 300000u /* more than is read into pages */
+
+static int64_t stream_write(void)
+{
+	return gpu4fs_pwrite(writer, "new", 3, 700001);
+}
+
+static int64_t stream_shrink(void)
+{
+	return gpu4fs_ftruncate(writer, 650001);
+}
+
+static int64_t stream_punch(void)
+{
+	return gpu4fs_fallocate(writer, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 600000, 9 * PAGE);
+}
+
+static int64_t stream_collapse(void)
+{
+	return gpu4fs_fallocate(writer, FALLOC_FL_COLLAPSE_RANGE, PAGE, 2 * PAGE);
+}
+
+static int64_t stream_share(void)
+{
+	return gpu4fs_share_range(other, 0, writer, 160 * PAGE, 3 * PAGE);
+}
+
+static void read_on(uint8_t *has, uint8_t *told, const char *after)
+{
+	const int64_t at = gpu4fs_lseek(reader, 0, SEEK_CUR);
+	const int64_t bytes = gpu4fs_pread(writer, has, STREAM_READ, at), rc = gpu4fs_read(reader, told, STREAM_READ);
+
+	assert_true(at >= 0 && bytes >= 0);
+	if (rc != bytes || memcmp(has, told, (size_t)bytes) != 0)
+		fail_msg("after %s a sequential reader was told %lld of %lld bytes at %lld, or other bytes", after,
+			 (long long)rc, (long long)bytes, (long long)at);
+}
+
+/* What comes next was read ahead of a sequential reader, and has changed since. */
+static void what_was_read_ahead_is_what_the_file_has(void **state)
+{
+	static const struct {
+		const char *name;
+		int64_t (*change)(void);
+	} changes[] = {{"nothing", NULL},
+		       {"a write", stream_write},
+		       {"truncation", stream_shrink},
+		       {"a hole", stream_punch},
+		       {"a range taken out", stream_collapse},
+		       {"sharing pages", stream_share},
+		       {"O_TRUNC", do_empty},
+		       {"O_TRUNC and a write", do_refill},
+		       {"a write again", stream_write}};
+	uint8_t *has = malloc(STREAM_READ), *told = malloc(STREAM_READ);
+
+	(void)state;
+	assert_true(has && told);
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		open_files();
+		ok(gpu4fs_close(reader));
+		api_write_pattern("file", 8 + i, STREAM_BYTES);
+		reader = api_open("file", O_RDONLY, 0);
+		for (uint32_t round = 0; round < 3; round++) { /* the first one may change the time of access */
+			gives(gpu4fs_lseek(reader, 0, SEEK_SET), 0);
+			read_on(has, told, "nothing");
+			read_on(has, told, "nothing");
+		}
+		const int64_t rc = changes[i].change ? changes[i].change() : 0;
+		if (rc < 0)
+			fail_msg("%s: %s", changes[i].name, gpu4fs_strerror((int)rc));
+		for (uint32_t k = 0; k < STREAM_BYTES / STREAM_READ; k++)
+			read_on(has, told, changes[i].name);
+		close_files(); /* reads are under way, and forgotten */
+		ok(gpu4fs_unlink(server, NULL, "file"));
+		ok(gpu4fs_unlink(server, NULL, "other"));
+	}
+	free(has);
+	free(told);
+}
+
+#define READ_MOST ((INT64_C(1) << 31) - PAGE) /* of read(2), whatever is asked for */
+#define WINDOW (INT64_C(1) << 20)
+
+/* The same MiB of memory again and again: nobody has room for what is read. */
+static void no_read_gives_more_than_the_kernel_does(void **state)
+{
+	const int memory = memfd_create("many times", MFD_CLOEXEC);
+	const int64_t room = READ_MOST + PAGE + WINDOW;
+	uint8_t *buffer = mmap(NULL, (size_t)room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	(void)state;
+	assert_true(memory >= 0 && buffer != MAP_FAILED);
+	assert_int_equal(ftruncate(memory, WINDOW), 0);
+	for (int64_t at = 0; at < room; at += WINDOW)
+		assert_true(mmap(buffer + at, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) !=
+			    MAP_FAILED);
+	reader = api_open("sparse", O_RDWR | O_CREAT, 0644);
+	ok(gpu4fs_ftruncate(reader, room));
+	for (uint32_t round = 0; round < 3; round++) /* the first one may change the time of access */
+		gives(gpu4fs_pread(reader, buffer, WINDOW, 0), WINDOW);
+	gives(gpu4fs_pread(reader, buffer, (size_t)room, 0), READ_MOST);
+	gives(gpu4fs_pread(reader, buffer, SIZE_MAX, room - WINDOW), WINDOW);
+	ok(gpu4fs_close(reader));
+	assert_int_equal(munmap(buffer, (size_t)room), 0);
+	assert_int_equal(close(memory), 0);
+}
+
 #define CUT (3u << 19) /* in the middle of a long read's second piece */
 static uint32_t cuts_end;
 
@@ -475,7 +584,9 @@ int main(void)
 		api_test(what_was_kept_serves_the_next_handle),
 		api_test(reads_beside_writes_have_an_order),
 		api_test(long_reads_are_of_all_their_pieces),
+		api_test(what_was_read_ahead_is_what_the_file_has),
 		api_test(long_reads_end_with_the_first_short_piece),
+		api_test(no_read_gives_more_than_the_kernel_does),
 		api_test(an_unreadable_page_ends_reads_and_is_an_error),
 	};
 

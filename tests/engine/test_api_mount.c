@@ -77,6 +77,39 @@ static void mkfs_takes_its_options(void **state)
 	unlink(image);
 }
 
+/* Of two files with the same contents the second one takes no space, without a word of whoever writes it. */
+static void mkfs_takes_deduplication(void **state)
+{
+	static uint8_t data[64 * 4096];
+	struct gpu4fs_dedup_stats stats;
+	const char *name = image;
+	gpu4fs *memory = fs;
+
+	(void)state;
+	for (uint32_t k = 0; k < sizeof(data); k++)
+		data[k] = (uint8_t)(k / 4096 + k % 251 + 1);
+	for (uint32_t flags = 0; flags <= GPU4FS_MKFS_DEDUP; flags += GPU4FS_MKFS_DEDUP) {
+		const struct gpu4fs_mkfs_options options = {
+			.size = sizeof(options), .create_bytes = 16 << 20, .flags = flags};
+		unlink(image);
+		ok(gpu4fs_mkfs(&name, 1, &options));
+		fs = api_mount(image, false);
+		for (uint32_t f = 0; f < 2; f++) {
+			gpu4fs_file *file;
+			ok(gpu4fs_open(fs, NULL, f ? "second" : "first", O_CREAT | O_WRONLY, 0644, &file));
+			assert_int_equal(gpu4fs_pwrite(file, data, sizeof(data), 0), sizeof(data));
+			ok(gpu4fs_fsync(file));
+			ok(gpu4fs_close(file));
+		}
+		ok(gpu4fs_dedup_stats(api_in_process(), &stats));
+		assert_int_equal(stats.hits, flags ? 64 : 0);
+		assert_int_equal(stats.misses, flags ? 64 : 0);
+		ok(gpu4fs_unmount(fs));
+	}
+	fs = memory;
+	unlink(image);
+}
+
 /* The superblock says it, and so does each file that says nothing itself; without any there is no feature. */
 static void mkfs_takes_the_sums(void **state)
 {
@@ -198,6 +231,10 @@ static void bad_options_are_refused(void **state)
 	mkfs_options.flags = 0;
 	mkfs_options.checksum = GPU4FS_CHECKSUM_XXH3 + 1;
 	explained(gpu4fs_mkfs(names, 1, &mkfs_options), EINVAL);
+	mkfs_options.checksum = GPU4FS_CHECKSUM_NONE;
+	mkfs_options.flags = GPU4FS_MKFS_DEDUP;
+	explained(gpu4fs_mkfs(names, 1, &mkfs_options), EINVAL);
+	mkfs_options.flags = 0;
 	mkfs_options.checksum = 0;
 	memset(label, 'l', 64);
 	label[64] = 0;
@@ -395,6 +432,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		api_test(mkfs_refuses_to_overwrite_what_it_knows),
 		api_test(mkfs_takes_its_options),
+		api_test(mkfs_takes_deduplication),
 		api_test(mkfs_takes_the_sums),
 		api_test(damage_is_counted),
 		api_test(bad_options_are_refused),

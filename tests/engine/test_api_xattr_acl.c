@@ -2,7 +2,62 @@
 /* Extended attributes and POSIX ACLs through the public API. */
 #include "api_fixture.h"
 
+#include <fcntl.h>
+
 /* ------------------------------------------------------------------ extended attributes */
+
+static void expect_none(gpu4fs_file *file, const char *name)
+{
+	struct gpu4fs_stat st;
+	char found[64];
+
+	for (uint32_t round = 0; round < 2; round++) { /* what was told is asked for again, and attributes between */
+		fails(gpu4fs_getxattr(fs, NULL, "/link", name, found, sizeof(found)), ENODATA);
+		fails(gpu4fs_lgetxattr(fs, NULL, "/f", name, NULL, 0), ENODATA);
+		fails(gpu4fs_fgetxattr(file, name, found, sizeof(found)), ENODATA);
+		gives(gpu4fs_listxattr(fs, NULL, "/f", found, sizeof(found)), 0);
+		gives(gpu4fs_flistxattr(file, NULL, 0), 0);
+		ok(gpu4fs_fstat(file, &st));
+		ok(gpu4fs_stat(fs, NULL, "/f", &st));
+	}
+}
+
+/* What has none says so by its attributes: what another client sets and removes is seen at once all the same. */
+static void attributes_of_what_had_none_are_seen(void **state)
+{
+	static const char *const names[] = {"security.x", "system.posix_acl_access", "user.x", "trusted.x"};
+	/* version 2: the owner rw-, user 5 r--, the group r--, the mask r--, others r-- */
+	static const unsigned char acl[] = {2, 0, 0,   0,   1,	 0,   6,  0, 255, 255, 255, 255, 2,   0,  4,
+					    0, 5, 0,   0,   0,	 4,   0,  4, 0,	  255, 255, 255, 255, 16, 0,
+					    4, 0, 255, 255, 255, 255, 32, 0, 4,	  0,   255, 255, 255, 255};
+	gpu4fs *other = api_in_process();
+	gpu4fs_file *file;
+	char found[64];
+
+	(void)state;
+	api_touch("/f", 0644);
+	ok(gpu4fs_symlink(fs, "f", NULL, "/link"));
+	file = api_open("/f", O_RDONLY, 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const void *value = i == 1 ? (const void *)acl : "value";
+		const size_t bytes = i == 1 ? sizeof(acl) : 5;
+		expect_none(file, names[i]);
+		ok(gpu4fs_setxattr(other, NULL, "/f", names[i], value, bytes, 0));
+		gives(gpu4fs_getxattr(fs, NULL, "/link", names[i], found, sizeof(found)), bytes);
+		assert_memory_equal(found, value, bytes);
+		gives(gpu4fs_fgetxattr(file, names[i], found, sizeof(found)), bytes);
+		gives(gpu4fs_listxattr(fs, NULL, "/f", found, sizeof(found)), strlen(names[i]) + 1);
+		gives(gpu4fs_flistxattr(file, found, sizeof(found)), strlen(names[i]) + 1);
+		assert_string_equal(found, names[i]);
+		ok(gpu4fs_removexattr(other, NULL, "/f", names[i]));
+	}
+	expect_none(file, "security.x");
+	fails(gpu4fs_lgetxattr(fs, NULL, "/link", "system.posix_acl_access", NULL, 0), EOPNOTSUPP);
+	fails(gpu4fs_getxattr(fs, NULL, "/f", "security.", NULL, 0), EOPNOTSUPP);
+	fails(gpu4fs_getxattr(fs, NULL, "/f", "system.posix_acl_accesses", NULL, 0), EOPNOTSUPP);
+	fails(gpu4fs_getxattr(fs, NULL, "/none", "security.x", NULL, 0), ENOENT);
+	ok(gpu4fs_close(file));
+}
 
 static void values_of_every_size_come_back(void **state)
 {
@@ -358,6 +413,7 @@ static void attributes_survive_unmount_and_mount(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		api_test(attributes_of_what_had_none_are_seen),
 		api_test(values_of_every_size_come_back),
 		api_test(create_and_replace_flags_are_kept),
 		api_test(names_are_checked),

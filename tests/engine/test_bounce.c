@@ -7,10 +7,12 @@
 #include "rig.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "data/bounce_stage.h"
 #include "data/reserve.h"
 #include "dev/agent_host.h"
+#include "dev/dev_types.h"
 #include "fs/fs.h"
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
@@ -32,23 +34,27 @@ static void mount(const struct g4_fault *fault)
 	assert_false(g4_space_is_mapped(&rig.fs->space));
 }
 
+static void expect_no_buffer_used(void)
+{
+	for (uint32_t word = 0; word < G4_BOUNCE_BUFFERS_MOST / 32; word++)
+		assert_int_equal(rig.fs->bounce.used[word], 0);
+}
+
 static void unmount(void)
 {
 	struct g4_statfs statfs;
 
 	assert_int_equal(op_sync(&rig), 0);
 	assert_int_equal(op_statfs(&rig, &statfs), 0);
-	assert_int_equal(rig.fs->bounce.used, 0);
+	expect_no_buffer_used();
 	assert_int_equal(rig.fs->alloc.reserved, 0);
 	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
 	rig_expect_clean(&rig, statfs.blocks_free, "at the end");
 }
 
-static void open_with(uint64_t bytes, const char *algorithm)
+static void begin(uint64_t bytes, uint32_t algorithm)
 {
-	setenv("G4_TEST_CHECKSUM", algorithm, 1);
-	rig_open(&rig, bytes, 0);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, algorithm, RIG_AS_SET, bytes, 0);
 	memmove(rig.name, rig.name + strlen("dax:"), strlen(rig.name) - strlen("dax:") + 1); /* a file, not memory */
 	rig.wg = g4_wg_create(0);
 	assert_non_null(rig.wg);
@@ -62,7 +68,7 @@ static void open_with(uint64_t bytes, const char *algorithm)
 static int setup(void **state)
 {
 	(void)state;
-	open_with(DEVICE_BYTES, "1");
+	begin(DEVICE_BYTES, G4_CHECKSUM_BLAKE3);
 	return 0;
 }
 
@@ -77,14 +83,14 @@ static int setup_dedup(void **state)
 static int setup_xxh3(void **state)
 {
 	(void)state;
-	open_with(DEVICE_BYTES, "2");
+	begin(DEVICE_BYTES, G4_CHECKSUM_CRC32C);
 	return 0;
 }
 
 static int setup_small(void **state)
 {
 	(void)state;
-	open_with(16 * G4_MIB, "1");
+	begin(16 * G4_MIB, G4_CHECKSUM_BLAKE3);
 	return 0;
 }
 
@@ -347,7 +353,7 @@ static void write_with_errors(uint64_t bytes)
 			assert_int_equal(after.blocks_available, before.blocks_available);
 			expect(ino, data, FILE_BYTES);
 		}
-		assert_int_equal(rig.fs->bounce.used, 0);
+		expect_no_buffer_used();
 		fault.fail_write_at = 0;
 		g4_dev_fault_set(rig.fault, &fault);
 		assert_int_equal(op_write(&rig, ino, 0, 0, other, bytes, NULL), 0);
@@ -421,7 +427,7 @@ static int stage_beside_a_bad_map(uint64_t page, uint32_t pages, uint32_t *publi
 	g4_dev_fault_set(rig.fault, &fault);
 	g4_scratch_release(rig.wg, mark);
 	g4_icache_put(rig.fs, index);
-	assert_int_equal(rig.fs->bounce.used, 0);
+	expect_no_buffer_used();
 	assert_int_equal(rig.fs->alloc.reserved, 0);
 	return rc;
 }
@@ -436,6 +442,13 @@ static void an_error_between_places(void **state)
 	(void)state;
 	rig_pattern(data, 13, FILE_BYTES);
 	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	for (uint64_t page = 100; page < FILE_BYTES / G4_PAGE_BYTES;
+	     page += LEAF_PAGES) { /* so that there are leaves */
+		rig_pattern(data + page * G4_PAGE_BYTES, 12 + page, G4_PAGE_BYTES);
+		assert_int_equal(op_write(&rig, ino, 0, page * G4_PAGE_BYTES, data + page * G4_PAGE_BYTES,
+					  G4_PAGE_BYTES, NULL),
+				 0);
+	}
 	memcpy(buffer, data, FILE_BYTES);
 	rig_pattern(at, 14, DIRECT);
 	memset(at + 3 * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
@@ -487,7 +500,7 @@ static void the_device_becomes_full(void **state)
 	}
 	assert_int_equal(rc, -G4_E_NOSPC);
 	assert_true(size > 2 * G4_MIB && size < FILE_BYTES);
-	assert_int_equal(rig.fs->bounce.used, 0);
+	expect_no_buffer_used();
 	judge(size);
 	assert_int_equal(op_truncate(&rig, ino, 0), 0);
 	assert_int_equal(op_sync(&rig), 0);
@@ -569,32 +582,125 @@ static void more_writers_than_buffers(void **state)
 	(void)state;
 	run_writers(rig_slow() ? 3 : 20);
 	/* there is one buffer for all of them */
-	g4_store32_rel(&rig.fs->bounce.used, ~(UINT32_C(1) << 9));
-	const uint32_t taken = rig.fs->bounce.used;
+	g4_store32_rel(&rig.fs->bounce.used[0], ~(UINT32_C(1) << 9));
+	const uint32_t taken = rig.fs->bounce.used[0];
 	rig_pattern(data, 7, FILE_BYTES);
 	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
-	assert_int_equal(rig.fs->bounce.used, taken);
-	g4_store32_rel(&rig.fs->bounce.used, 0);
+	assert_int_equal(rig.fs->bounce.used[0], taken);
+	g4_store32_rel(&rig.fs->bounce.used[0], 0);
 	judge(FILE_BYTES);
+}
+
+#define PIECES 4u /* of a buffer behind an agent */
+
+/* Instead of the mount that there is. */
+static void mount_behind_agent(uint32_t slots)
+{
+	const struct g4_agent_options queue = {.slots = slots, .chunk_bytes = DIRECT / PIECES};
+	const struct g4_fs_options options = {.cache_bytes = rig.cache_bytes};
+	const struct g4_dev_open_options one = {.queues = 1};
+	char message[256] = "";
+	struct g4_dev *file;
+
+	unmount();
+	assert_int_equal(g4_dev_open(rig.name, &one, &file, message, sizeof(message)), 0);
+	assert_int_equal(g4_dev_fault_open(file, &rig.fault), 0);
+	assert_int_equal(g4_dev_remote_open(rig.fault, &queue, &rig.dev), 0);
+	assert_int_equal(g4_fs_mount(rig.wg, rig.dev, &options, &rig.fs, message, sizeof(message)), 0);
 }
 
 /* Who has a request under way there holds a slot, and nobody may wait for another one then. */
 static void run_behind_an_agent(uint64_t rounds)
 {
-	const struct g4_fs_options options = {.cache_bytes = rig.cache_bytes};
-	struct g4_dev_open_options one = {.queues = 1};
-	char message[256] = "";
-
 	for (uint32_t slots = 1; slots <= 9; slots += 4) { /* fewer than the four pieces of a buffer, and more */
-		const struct g4_agent_options queue = {.slots = slots, .chunk_bytes = 65536};
-		struct g4_dev *file;
-
-		unmount();
-		assert_int_equal(g4_dev_open(rig.name, &one, &file, message, sizeof(message)), 0);
-		assert_int_equal(g4_dev_remote_open(file, &queue, &rig.dev), 0);
-		assert_int_equal(g4_fs_mount(rig.wg, rig.dev, &options, &rig.fs, message, sizeof(message)), 0);
+		mount_behind_agent(slots);
 		run_writers(rounds);
 	}
+}
+
+/* Of what waits for its own slots nothing can be taken back. */
+static void fail_at_once(const char *what)
+{
+	print_error("%s\n", what);
+	fflush(NULL);
+	_exit(1);
+}
+
+/* The most slots that were in use when a request came to the device. */
+static void see_slots(void *context, const struct g4_io *io)
+{
+	uint32_t *most = (uint32_t *)context;
+
+	(void)io;
+	const uint32_t load = g4_slots_load(&rig.dev->remote->pool);
+
+	if (load > PIECES)
+		fail_at_once("a writer has slots for two buffers");
+	if (load > g4_load32_rlx(most))
+		g4_store32_rlx(most, load);
+}
+
+/* A writer collects the requests of one buffer before it submits those of the next one: its slots are those of one. */
+static void buffers_do_not_overlap_behind_an_agent(void **state)
+{
+	uint32_t most = 0;
+
+	(void)state;
+	mount_behind_agent(PIECES * 2 + 1);
+	rig_pattern(data, 17, FILE_BYTES);
+	g4_dev_fault_watch(rig.fault, see_slots, &most);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	assert_int_not_equal(most, 0);
+	judge(FILE_BYTES);
+}
+
+static void *write_once(void *argument)
+{
+	struct writer *writer = (struct writer *)argument;
+	uint64_t done;
+
+	if (op_write(&writer->rig, writer->ino, 0, 0, writer->memory, WRITER_BYTES, &done) != 0 || done != WRITER_BYTES)
+		writer->failed = "a write";
+	g4_store32_rel(&stop, 1);
+	return NULL;
+}
+
+/*
+ * One writer, one slot, and behind a buffer of new pages one of pages that are there, which are read to be compared: who had that buffer on
+ * its way would wait for its own slot for ever.
+ */
+static void who_compares_holds_no_slot(void **state)
+{
+	struct writer writer = {.memory = rig_memory(WRITER_BYTES, 0)};
+	uint64_t other;
+
+	(void)state;
+	rig_pattern(writer.memory, 18, WRITER_BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, writer.memory + DIRECT, DIRECT, NULL), 0);
+	mount_behind_agent(1);
+	while (g4_jobs_serve(rig.wg, rig.fs, true) == 0) /* a mount makes its table in the background */
+		;
+	writer.rig = rig;
+	writer.rig.wg = g4_wg_create(1);
+	writer.ino = ino;
+	assert_non_null(writer.rig.wg);
+	g4_store32_rel(&stop, 0);
+	assert_int_equal(pthread_create(&writer.thread, NULL, write_once, &writer), 0);
+	while (!g4_load32_acq(&stop))
+		if (g4_slots_load(&rig.dev->remote->pool) > 1)
+			fail_at_once("it waits for a slot, and has one");
+	pthread_join(writer.thread, NULL);
+	g4_wg_destroy(writer.rig.wg);
+	assert_null(writer.failed);
+	assert_int_equal(rig_place(&rig, ino, DIRECT / G4_PAGE_BYTES),
+			 rig_place(&rig, other, 0)); /* so they were compared */
+	expect(ino, writer.memory, WRITER_BYTES);
+	unmount();
+	mount(NULL);
+	expect(ino, writer.memory, WRITER_BYTES);
+	free(writer.memory);
 }
 
 static void writers_behind_an_agent(void **state)
@@ -675,6 +781,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_error_later_on_tells_what_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_device_becomes_full, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup, teardown),
+		cmocka_unit_test_setup_teardown(buffers_do_not_overlap_behind_an_agent, setup, teardown),
 		cmocka_unit_test_setup_teardown(writers_behind_an_agent, setup, teardown),
 		cmocka_unit_test_setup_teardown(helpers_take_pieces, setup, teardown),
 		/* the same where pages are looked for */
@@ -692,6 +799,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_found_needs_little_space, setup_small_dedup, teardown),
 		cmocka_unit_test_setup_teardown(an_error_between_places, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(who_compares_holds_no_slot, setup_xxh3_dedup, teardown),
 		cmocka_unit_test_setup_teardown(so_do_those_who_look, setup_xxh3_dedup, teardown),
 	};
 

@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "cache/cache.h"
 #include "fs/fs.h"
@@ -48,7 +49,7 @@ static int teardown(void **state)
 static uint32_t fill_as(uint64_t owner, uint64_t index, bool alone)
 {
 	bool fresh;
-	uint32_t line = g4_cache_get(&cache, owner, index, alone, &fresh);
+	uint32_t line = g4_cache_get(NULL, &cache, owner, index, alone, &fresh);
 
 	if (line != G4_NO_LINE && fresh)
 		g4_cache_filled(&cache, line);
@@ -75,13 +76,13 @@ static void a_line_that_was_filled_is_found(void **state)
 
 	(void)state;
 	assert_int_equal(g4_cache_find(&cache, 1, 5), G4_NO_LINE);
-	uint32_t line = g4_cache_get(&cache, 1, 5, false, &fresh);
+	uint32_t line = g4_cache_get(NULL, &cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	g4_cache_filled(&cache, line);
 	g4_cache_put(&cache, line);
 	assert_int_equal(g4_cache_find(&cache, 1, 5), line);
 	g4_cache_put(&cache, line);
-	assert_int_equal(g4_cache_get(&cache, 1, 5, false, &fresh), line);
+	assert_int_equal(g4_cache_get(NULL, &cache, 1, 5, false, &fresh), line);
 	assert_false(fresh);
 	g4_cache_put(&cache, line);
 	assert_int_equal(g4_cache_find(&cache, 2, 5), G4_NO_LINE);
@@ -94,11 +95,11 @@ static void a_fill_that_failed_leaves_nothing(void **state)
 	bool fresh;
 
 	(void)state;
-	uint32_t line = g4_cache_get(&cache, 1, 5, false, &fresh);
+	uint32_t line = g4_cache_get(NULL, &cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	g4_cache_abort(&cache, line);
 	assert_int_equal(g4_cache_find(&cache, 1, 5), G4_NO_LINE);
-	line = g4_cache_get(&cache, 1, 5, false, &fresh);
+	line = g4_cache_get(NULL, &cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	g4_cache_filled(&cache, line);
 	g4_cache_put(&cache, line);
@@ -254,7 +255,7 @@ static void a_peek_finds_what_is_whole_and_waits_for_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(g4_cache_peek(&cache, 1, 5), G4_NO_LINE);
-	uint32_t line = g4_cache_get(&cache, 1, 5, false, &fresh);
+	uint32_t line = g4_cache_get(NULL, &cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	assert_int_equal(g4_cache_peek(&cache, 1, 5), G4_NO_LINE);
 	g4_cache_filled(&cache, line);
@@ -326,7 +327,7 @@ static void *use_lines(void *argument)
 		uint64_t tag =
 			rig_random(&w->random) % 8 ? rig_random(&w->random) % 100 : rig_random(&w->random) % TAGS;
 		bool fresh;
-		uint32_t line = g4_cache_get(&cache, 7, tag, false, &fresh);
+		uint32_t line = g4_cache_get(NULL, &cache, 7, tag, false, &fresh);
 		if (line == G4_NO_LINE)
 			continue;
 		uint64_t *data = (uint64_t *)g4_line_data(&cache, line);
@@ -553,6 +554,86 @@ static void pages_that_reads_want_are_counted(void **state)
 	rig_close(&rig);
 }
 
+/* ------------------------------------------------------------------ memory that is touched before it is used */
+
+#define MANY_LINES (12 * G4_CACHE_TOUCH_PAGES)
+
+/* How many pages from `first` on have memory. */
+static uint32_t with_memory(const uint8_t *memory, uint32_t first, uint32_t count)
+{
+	static unsigned char in[MANY_LINES];
+	uint32_t n = 0;
+
+	assert_int_equal(mincore((void *)(uintptr_t)(memory + (uint64_t)first * G4_PAGE_BYTES),
+				 (size_t)count * G4_PAGE_BYTES, in),
+			 0);
+	for (uint32_t k = 0; k < count; k++)
+		n += in[k] & 1;
+	return n;
+}
+
+/* Linux 5.14; an emulated one may not. */
+static bool kernel_can_touch(void)
+{
+#ifdef MADV_POPULATE_WRITE
+	void *page = mmap(NULL, G4_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(page != MAP_FAILED);
+	const bool can = madvise(page, G4_PAGE_BYTES, MADV_POPULATE_WRITE) == 0;
+	munmap(page, G4_PAGE_BYTES);
+	return can;
+#else
+	return false;
+#endif
+}
+
+/* Nothing before a mount has used half of the first 2 MiB; then the next two of these, and no more until others are used. */
+static void pages_have_memory_before_they_come_in(void **state)
+{
+	const uint64_t bytes = (uint64_t)MANY_LINES * G4_PAGE_BYTES;
+	struct g4_line *many = (struct g4_line *)calloc(MANY_LINES, sizeof(*many));
+	struct g4_cache_set *of_many = (struct g4_cache_set *)calloc(g4_cache_sets_for(MANY_LINES), sizeof(*of_many));
+	struct g4_note *many_notes = (struct g4_note *)calloc(MANY_LINES, sizeof(*many_notes));
+	uint32_t *numbers = (uint32_t *)calloc(MANY_LINES, sizeof(*numbers));
+	uint8_t *memory = (uint8_t *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t touched = 0, index = 0;
+
+	(void)state;
+	assert_true(many && of_many && many_notes && numbers && memory != MAP_FAILED);
+	madvise(memory, bytes, MADV_NOHUGEPAGE); /* so that what is touched is what has memory */
+	g4_cache_init(&cache, many, memory, numbers, of_many, many_notes, MANY_LINES);
+	for (; cache.numbered[0] < G4_CACHE_TOUCH_PAGES / 2 - 1; index++)
+		g4_cache_put(&cache, fill(1, index));
+	assert_int_equal(cache.coming, 0);
+	assert_false(g4_cache_touch(&cache, &touched));
+	for (; cache.numbered[0] < G4_CACHE_TOUCH_PAGES / 2; index++)
+		g4_cache_put(&cache, fill(1, index));
+	assert_int_equal(cache.coming, 1);
+	assert_true(g4_cache_touch(&cache, &touched));
+	assert_true(g4_cache_touch(&cache, &touched));
+	assert_false(g4_cache_touch(&cache, &touched));
+	const uint32_t ahead = with_memory(memory, G4_CACHE_TOUCH_PAGES, 2 * G4_CACHE_TOUCH_PAGES);
+	assert_int_equal(ahead, kernel_can_touch() ? 2 * G4_CACHE_TOUCH_PAGES : 0);
+	assert_int_equal(with_memory(memory, 3 * G4_CACHE_TOUCH_PAGES, MANY_LINES - 3 * G4_CACHE_TOUCH_PAGES), 0);
+	for (; cache.numbered[0] <= G4_CACHE_TOUCH_PAGES; index++)
+		g4_cache_put(&cache, fill(1, index));
+	assert_true(g4_cache_touch(&cache, &touched));
+	assert_false(g4_cache_touch(&cache, &touched));
+	/* up to those that come in alone, which have pages of their own */
+	for (; cache.numbered[0] < cache.alone_first; index++)
+		g4_cache_put(&cache, fill(1, index));
+	while (g4_cache_touch(&cache, &touched))
+		;
+	assert_true(touched <= cache.alone_first);
+	cache.frame_numbers = NULL; /* each line has a page of its own */
+	assert_false(g4_cache_touch(&cache, &touched));
+	munmap(memory, bytes);
+	free(many);
+	free(of_many);
+	free(many_notes);
+	free(numbers);
+}
+
 #define cache_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -571,6 +652,7 @@ int main(void)
 		cache_test(pins_leave_half_of_the_pool),
 		cache_test(what_becomes_of_misses_is_counted),
 		cmocka_unit_test(pages_that_reads_want_are_counted),
+		cmocka_unit_test(pages_have_memory_before_they_come_in),
 		cache_test(threads_see_each_page_filled_once_and_whole),
 		cmocka_unit_test(concurrent_readers_of_a_page_read_the_device_once),
 		cmocka_unit_test(random_reads_of_who_caches_itself_leave_the_cache_alone),

@@ -119,12 +119,10 @@ static void blocks_are_metadata_and_contents_are_not(void **state)
 	free(to);
 }
 
-static void a_scrub_is_background(void **state)
+static void scrub(void)
 {
 	struct g4_cmd start = {.op = G4_CMD_JOB_START, .kind = G4_JOB_SCRUB};
 
-	(void)state;
-	begin_again();
 	watch(true);
 	assert_int_equal(g4_execute(rig.wg, rig.fs, &start), 0);
 	while (rig_last_job(&rig, &health)->state == G4_JOB_RUNNING)
@@ -132,6 +130,23 @@ static void a_scrub_is_background(void **state)
 	assert_true(seen.reads[G4_CLASS_BACKGROUND] > 0);
 	assert_int_equal(seen.reads[G4_CLASS_FOREGROUND], 0);
 	watch(false);
+}
+
+static void a_scrub_is_background(void **state)
+{
+	(void)state;
+	begin_again();
+	scrub();
+}
+
+/* What does not match is read again, each page by itself: nobody waits for that either. */
+static void what_a_scrub_reads_again_is_background(void **state)
+{
+	(void)state;
+	begin_again();
+	assert_int_equal(g4_dev_fault_flip(rig.fault, data_from, 1), 0);
+	scrub();
+	assert_int_equal(rig_last_job(&rig, &health)->errors, 1);
 }
 
 #define class_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -142,6 +157,7 @@ int main(void)
 		class_test(a_commit_is_the_journals_and_a_checkpoint_is_metadata),
 		class_test(blocks_are_metadata_and_contents_are_not),
 		class_test(a_scrub_is_background),
+		class_test(what_a_scrub_reads_again_is_background),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -373,7 +373,7 @@ static uint32_t hold_cache(uint32_t *lines, uint32_t most)
 
 	for (uint64_t index = 0; count < most && refused < 4096; index++) {
 		bool fresh;
-		const uint32_t line = g4_cache_get(cache, UINT64_C(1) << 60, index, false, &fresh);
+		const uint32_t line = g4_cache_get(NULL, cache, UINT64_C(1) << 60, index, false, &fresh);
 		if (line != G4_NO_LINE && fresh)
 			g4_cache_filled(cache, line);
 		if (line != G4_NO_LINE)

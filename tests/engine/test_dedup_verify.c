@@ -25,32 +25,25 @@
 static struct rig rig;
 static uint8_t data[BYTES], found[BYTES];
 
-static int open_with(const char *checksum)
-{
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	setenv("G4_TEST_DEDUP", "1", 1);
-	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
-	unsetenv("G4_TEST_CHECKSUM");
-	unsetenv("G4_TEST_DEDUP");
-	return 0;
-}
-
 static int setup_crc32c(void **state)
 {
 	(void)state;
-	return open_with("2");
+	rig_begin_as(&rig, G4_CHECKSUM_CRC32C, 1, 64 * G4_MIB, 0, NULL);
+	return 0;
 }
 
 static int setup_xxh3(void **state)
 {
 	(void)state;
-	return open_with("3");
+	rig_begin_as(&rig, G4_CHECKSUM_XXH3, 1, 64 * G4_MIB, 0, NULL);
+	return 0;
 }
 
 static int setup_blake3(void **state)
 {
 	(void)state;
-	return open_with("1");
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, 1, 64 * G4_MIB, 0, NULL);
+	return 0;
 }
 
 static int teardown(void **state)
@@ -161,12 +154,19 @@ static void what_was_made_to_collide_is_not(void **state)
 	expect(a, data, 5 * G4_PAGE_BYTES);
 }
 
-static struct g4_listing_key key_of(const uint8_t *page)
+static struct g4_sum_entry sum_of(const uint8_t *page)
 {
 	const void *const pages[1] = {page};
 	struct g4_sum_entry entry;
 
 	g4_sums_make(rig.wg, G4_CHECKSUM_CRC32C, pages, 1, &entry);
+	return entry;
+}
+
+static struct g4_listing_key key_of(const uint8_t *page)
+{
+	const struct g4_sum_entry entry = sum_of(page);
+
 	return g4_listing_key(&entry, 0);
 }
 
@@ -180,13 +180,13 @@ static void make_colliding(uint8_t *page, uint32_t k)
 }
 
 /* Whether a page could be shared now, for which a mark was taken: the owner that it gets is taken away again. */
-static int try_to_share(struct g4_address at, const struct g4_listing_key *key, uint32_t mark)
+static int try_to_share(struct g4_address at, const struct g4_sum_entry *sum, uint32_t mark)
 {
 	struct g4_txn txn;
 
 	assert_int_equal(g4_begin(rig.wg, rig.fs, 64, &txn), 0);
-	const int rc = g4_share_acquire_listed(rig.wg, &rig.fs->alloc, &txn, at, key->bytes, mark);
-	const int released = rc == 0 ? g4_share_release(rig.wg, &rig.fs->alloc, &txn, at, 1) : 0;
+	const int rc = g4_share_acquire_listed(rig.wg, &rig.fs->alloc, &txn, at, 1, sum, 0, mark);
+	const int released = rc == 1 ? g4_share_release(rig.wg, &rig.fs->alloc, &txn, at, 1) : 0;
 	const int ended = g4_end(rig.fs, &txn, 0);
 	assert_int_equal(released, 0);
 	assert_int_equal(ended, 0);
@@ -215,14 +215,14 @@ static void what_came_in_its_place_is_not(void **state)
 	rig_pattern(data, 3, G4_PAGE_BYTES);
 	const uint64_t a = make_with(0, data, G4_PAGE_BYTES);
 	const struct g4_address at = g4_address_from(rig_place(&rig, a, 0));
-	const struct g4_listing_key key = key_of(data);
+	const struct g4_sum_entry sum = sum_of(data);
 	const uint32_t mark = g4_share_mark(&rig.fs->alloc, at);
-	assert_int_equal(try_to_share(at, &key, mark), 0);
+	assert_int_equal(try_to_share(at, &sum, mark), 1);
 	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
 	assert_int_equal(op_sync(&rig), 0);
 	fill_with_colliding(1, at);
-	assert_int_equal(try_to_share(at, &key, mark), -G4_E_AGAIN);
-	assert_int_equal(try_to_share(at, &key, g4_share_mark(&rig.fs->alloc, at)), 0);
+	assert_int_equal(try_to_share(at, &sum, mark), -G4_E_AGAIN);
+	assert_int_equal(try_to_share(at, &sum, g4_share_mark(&rig.fs->alloc, at)), 1);
 }
 
 /* The same in the write pipeline: between the look and publishing, the writer of what was found takes it away. */
@@ -313,7 +313,14 @@ static void what_collides_is_whole(void **state)
 	assert_int_not_equal(rig_place(&rig, b, 0), at);
 	assert_false(g4_ddt_is_suspect(&rig.fs->ddt, g4_address_from(at)));
 	const struct g4_listing_key key = key_of(data);
-	assert_int_equal(g4_share_is_listed(rig.wg, &rig.fs->alloc, g4_address_from(at), key.bytes), 1);
+	uint64_t bits[G4_LISTING_WORDS];
+	struct g4_listing_page sums;
+	const uint64_t page = at / G4_PAGE_BYTES, in = page % G4_LISTING_PAGES;
+	assert_int_equal(g4_share_listed_sums(rig.wg, &rig.fs->alloc, page / G4_GROUP_PAGES,
+					      (uint32_t)(page % G4_GROUP_PAGES / G4_LISTING_PAGES), bits, &sums),
+			 0);
+	assert_true(bits[in / 64] >> in % 64 & 1);
+	assert_memory_equal(sums.sums[in], key.bytes, G4_LISTING_SUM_BYTES);
 }
 
 /* What was found listed has gone before it is read: what is read there instead is no damage. With the mark of what is there it is. */

@@ -18,38 +18,31 @@
 static struct rig rig;
 static uint8_t data[BYTES], found[BYTES];
 
-static void open_with(const char *algorithm)
-{
-	setenv("G4_TEST_CHECKSUM", algorithm, 1);
-	rig_begin(&rig, 128 * G4_MIB, 0, NULL);
-	unsetenv("G4_TEST_CHECKSUM");
-}
-
 static int setup(void **state)
 {
 	(void)state;
-	open_with("1");
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, RIG_AS_SET, 128 * G4_MIB, 0, NULL);
 	return 0;
 }
 
 static int setup_crc32c(void **state)
 {
 	(void)state;
-	open_with("2");
+	rig_begin_as(&rig, G4_CHECKSUM_CRC32C, RIG_AS_SET, 128 * G4_MIB, 0, NULL);
 	return 0;
 }
 
 static int setup_xxh3(void **state)
 {
 	(void)state;
-	open_with("3");
+	rig_begin_as(&rig, G4_CHECKSUM_XXH3, RIG_AS_SET, 128 * G4_MIB, 0, NULL);
 	return 0;
 }
 
 static int setup_none(void **state)
 {
 	(void)state;
-	open_with("0");
+	rig_begin_as(&rig, G4_CHECKSUM_NONE, RIG_AS_SET, 128 * G4_MIB, 0, NULL);
 	return 0;
 }
 

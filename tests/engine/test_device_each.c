@@ -254,14 +254,14 @@ static void crowd(uint32_t line, uint32_t held[G4_CACHE_WAYS])
 	bool fresh;
 
 	for (;; index++) { /* neighbouring pages are of neighbouring sets */
-		held[0] = g4_cache_get(cache, owner, index, false, &fresh);
+		held[0] = g4_cache_get(NULL, cache, owner, index, false, &fresh);
 		g4_cache_filled(cache, held[0]);
 		if (held[0] / G4_CACHE_WAYS == line / G4_CACHE_WAYS)
 			break;
 		g4_cache_put(cache, held[0]);
 	}
 	for (uint32_t k = 1; k < G4_CACHE_WAYS; k++) {
-		held[k] = g4_cache_get(cache, owner, index + (uint64_t)k * cache->set_count, false, &fresh);
+		held[k] = g4_cache_get(NULL, cache, owner, index + (uint64_t)k * cache->set_count, false, &fresh);
 		g4_cache_filled(cache, held[k]);
 	}
 }

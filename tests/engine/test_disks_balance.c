@@ -166,6 +166,80 @@ static void a_new_disk_gets_its_share(void **state)
 	}
 }
 
+/* Files of many sizes, of which some go again, on disks of many sizes, one of which goes, too. Whether it could. */
+static bool make_ragged(struct disks *d, enum g4_raid raid, uint32_t disks, uint64_t random)
+{
+	const struct g4_set_plan plan = {.raid = raid,
+					 .copies = raid == G4_RAID_1 ? 2 : 0,
+					 .stripe_bytes = 16 * 1024,
+					 .journal_bytes = JOURNAL_BYTES};
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	uint64_t sizes[MOST_DISKS], bytes, ino, done = 0;
+	char name[16];
+
+	for (uint32_t k = 0; k < MOST_DISKS; k++)
+		sizes[k] = (12 + rig_random(&random) % 12) * G4_MIB;
+	disks_make(d, disks, sizes);
+	disks_format_plan(d, &plan, G4_CHECKSUM_NONE);
+	disks_mount(d, all_of(d));
+	for (uint32_t k = 0; k < 80; k++) {
+		snprintf(name, sizeof(name), "b%u", k % 40);
+		if (k >= 40 && rig_random(&random) % 3)
+			(void)op_unlink(&d->rig, G4_NODE_ROOT, name);
+		else if (k < 40 && op_mknod(&d->rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino) == 0)
+			(void)op_write(&d->rig, ino, 0, 0, data, G4_PAGE_BYTES * (1 + rig_random(&random) % 256),
+				       &done);
+	}
+	free(data);
+	disks_unmount(d);
+	struct g4_dev *set = open_all(d);
+	const int rc = g4_remove_disk(set, d->names[d->count - 1], NULL, &bytes, d->message, sizeof(d->message));
+	g4_dev_close(set);
+	return rc == 0;
+}
+
+/*
+ * The allocator loses a region as a whole: what is left of one is of no use to it. An order that would leave fewer of them is refused, as
+ * one that would leave fewer bytes.
+ */
+static void no_region_is_lost_by_it(void **state)
+{
+	static const struct {
+		enum g4_raid raid;
+		uint32_t disks;
+		uint64_t random;
+		bool refused; /* as many bytes would be gone as before, of one region more */
+	} sets[] = {{G4_RAID_0, 4, 1415, true}, {G4_RAID_0, 4, 2, false},  {G4_RAID_1, 4, 3, false},
+		    {G4_RAID_0, 3, 8, false},	{G4_RAID_1, 4, 10, false}, {G4_RAID_0, 4, 92, false}};
+	uint32_t grown = 0;
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(sets) / sizeof(sets[0]); n++) {
+		uint64_t moved = 0;
+		struct disks d;
+		if (make_ragged(&d, sets[n].raid, sets[n].disks, sets[n].random)) {
+			d.count--;
+			const uint64_t had = blocks(&d);
+			struct g4_dev *set = open_all(&d);
+			const int rc = g4_balance_disks(set, NULL, &moved, d.message, sizeof(d.message));
+			g4_dev_close(set);
+			if (rc < 0 && (rc != -G4_E_NOSPC || !strstr(d.message, "without less room")))
+				fail_msg("set %zu: %s", n, d.message);
+			const uint64_t has = blocks(&d);
+			if (has < had)
+				fail_msg("set %zu: %lu pages, then %lu", n, (unsigned long)had, (unsigned long)has);
+			assert_int_equal(rc < 0, sets[n].refused);
+			grown += has > had;
+			disks_expect_clean(&d, all_of(&d));
+			d.count++;
+		} else {
+			assert_false(sets[n].refused);
+		}
+		disks_free(&d);
+	}
+	assert_true(grown > 0);
+}
+
 /* Neighbours that would be one chunk are no reason to write a table that versions of before refuse. */
 static void what_would_only_be_joined_stays(void **state)
 {
@@ -314,9 +388,9 @@ static void a_disk_that_fails_loses_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_new_disk_gets_its_share),	   cmocka_unit_test(what_would_only_be_joined_stays),
-		cmocka_unit_test(rows_stay_where_they_are),	   cmocka_unit_test(a_power_cut_loses_nothing),
-		cmocka_unit_test(a_disk_that_fails_loses_nothing),
+		cmocka_unit_test(a_new_disk_gets_its_share), cmocka_unit_test(what_would_only_be_joined_stays),
+		cmocka_unit_test(no_region_is_lost_by_it),   cmocka_unit_test(rows_stay_where_they_are),
+		cmocka_unit_test(a_power_cut_loses_nothing), cmocka_unit_test(a_disk_that_fails_loses_nothing),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);

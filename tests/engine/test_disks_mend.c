@@ -5,6 +5,8 @@
  */
 #include "disks.h"
 
+#include "data/fetch.h"
+#include "data/map.h"
 #include "fs/mount_host.h"
 #include "fs/rebuild_host.h"
 #include "fsck/fsck.h"
@@ -631,9 +633,143 @@ static void who_alone_says_what_is_missing_does_not_join_two_halves(void **state
 	disks_free(&d);
 }
 
+/* ---- scrub ---- */
+
+/*
+ * A copy that can not be read is written again from what the disks have, not from a page in memory that nobody can verify: a bit of
+ * that would be in all copies.
+ */
+static void a_scrub_writes_no_page_of_the_second_tier(void **state)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB, .tier_bytes = 4 * G4_MIB};
+	uint8_t *data = rig_memory(FILE_PAGES * G4_PAGE_BYTES, 3), *found = rig_memory(FILE_PAGES * G4_PAGE_BYTES, 0);
+	uint64_t bad, unverified, at[2] = {0, 0};
+	struct faulty f;
+	struct g4_run run;
+	struct disks d;
+	uint32_t index;
+
+	(void)state;
+	disks_make(&d, 2, large);
+	disks_format(&d, G4_RAID_1, G4_CHECKSUM_NONE);
+	disks_open_faulty(&d, &f);
+	memset(&d.rig, 0, sizeof(d.rig));
+	d.rig.wg = g4_wg_create(0);
+	d.outer = f.set;
+	if (g4_fs_mount(d.rig.wg, f.set, &options, &d.rig.fs, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	const uint64_t ino = rig_make_file(&d.rig, "file", 0, data, FILE_PAGES * G4_PAGE_BYTES);
+	assert_int_equal(op_sync(&d.rig), 0);
+
+	struct g4_tier *tier = &d.rig.fs->space.tier;
+	const uint64_t page = rig_place(&d.rig, ino, 2) / G4_PAGE_BYTES;
+	memcpy(found, data + 2 * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	found[77] ^= 8;
+	const uint64_t down = tier->counts.down;
+	g4_tier_put(d.rig.wg, tier, page, g4_tier_version(tier, page), found);
+	assert_int_equal(tier->counts.down, down + 1);
+	for (uint32_t disk = 0; disk < 2; disk++)
+		for (uint64_t k = 0; k < d.bytes[disk]; k += G4_PAGE_BYTES)
+			if (memcmp(d.memory[disk] + k, data + 2 * G4_PAGE_BYTES, G4_PAGE_BYTES) == 0)
+				at[disk] = k;
+	assert_true(at[0] > 0 && at[1] > 0);
+	const struct g4_fault fault = {.bad_at = at[0], .bad_bytes = 1}, none = {0};
+	g4_dev_fault_set(f.fault[0], &fault);
+
+	assert_int_equal(g4_icache_get(d.rig.wg, d.rig.fs, ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(d.rig.fs, index);
+	g4_read_lock(&inode->lock);
+	assert_int_equal(g4_map_lookup(d.rig.wg, d.rig.fs, inode, 0, FILE_PAGES, &run), 0);
+	g4_fetch_survey(d.rig.wg, d.rig.fs, inode, 0, run.address, found, FILE_PAGES, &bad, &unverified);
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(d.rig.fs, index);
+	g4_dev_fault_set(f.fault[0], &none);
+	disks_unmount_fs(&d, f.set, true); /* the disks have caches */
+	for (uint32_t disk = 0; disk < 2; disk++)
+		assert_memory_equal(d.memory[disk] + at[disk], data + 2 * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	disks_free(&d);
+	free(data);
+	free(found);
+}
+
+/* Where a disk has the home of a page of sums of a file's first 2 MiB: behind the log, which may have it, too. */
+static uint64_t home_of_sums(struct disks *d, uint32_t disk, uint64_t ino)
+{
+	const struct g4_sum_entry *entry;
+	uint32_t index, line;
+	uint64_t at = 0;
+
+	assert_int_equal(g4_icache_get(d->rig.wg, d->rig.fs, ino, &index), 0);
+	assert_int_equal(g4_map_sums_page(d->rig.wg, d->rig.fs, g4_icache_at(d->rig.fs, index), 200, &line, &entry), 0);
+	assert_int_not_equal(line, G4_NO_LINE);
+	/* the last bits of an entry are the page's */
+	const uint8_t *page = (const uint8_t *)g4_line_data(&d->rig.fs->cache, line);
+	for (uint64_t k = 0; k < d->bytes[disk]; k += G4_PAGE_BYTES)
+		if (memcmp(d->memory[disk] + k + 1024, page + 1024, 31) == 0 &&
+		    memcmp(d->memory[disk] + k + 2048, page + 2048, 31) == 0)
+			at = k;
+	g4_cache_put(&d->rig.fs->cache, line);
+	g4_icache_put(d->rig.fs, index);
+	assert_true(at > 0);
+	return at;
+}
+
+/*
+ * One disk does not give a page of the sums that two files share: whoever divides the 2 MiB takes them from the other disk, nobody is told anything, and
+ * a scrub writes the page anew.
+ */
+static void sums_that_one_disk_does_not_give_come_from_the_other(void **state)
+{
+	uint8_t *data = rig_memory(G4_REGION_BYTES, 6), *found = rig_memory(G4_REGION_BYTES, 0);
+
+	(void)state;
+	for (uint32_t disk = 0; disk < 2; disk++) {
+		uint64_t a, b, from, to, done, at[2];
+		struct g4_dev *dev;
+		struct faulty f;
+		struct disks d;
+
+		disks_make(&d, 2, large);
+		disks_format(&d, G4_RAID_1, G4_CHECKSUM_BLAKE3);
+		disks_mount_fs(&d, 3, &dev);
+		a = rig_make_file(&d.rig, "a", 0, data, G4_REGION_BYTES);
+		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "b", G4_S_IFREG | 0600, &b), 0);
+		assert_int_equal(op_open(&d.rig, a, G4_OPEN_READ, &from), 0);
+		assert_int_equal(op_open(&d.rig, b, G4_OPEN_WRITE, &to), 0);
+		assert_int_equal(op_copy(&d.rig, from, 0, to, 0, G4_REGION_BYTES, &done), 0);
+		assert_int_equal(done, G4_REGION_BYTES);
+		assert_int_equal(op_release(&d.rig, from), 0);
+		assert_int_equal(op_release(&d.rig, to), 0);
+		disks_unmount_fs(&d, dev, true);
+		disks_mount_fs(&d, 3, &dev);
+		for (uint32_t n = 0; n < 2; n++)
+			at[n] = home_of_sums(&d, n, a);
+		disks_unmount_fs(&d, dev, true);
+
+		memset(d.memory[disk] + at[disk], 0xff, G4_PAGE_BYTES);
+		disks_open_faulty(&d, &f);
+		g4_dev_fault_set(f.fault[disk], &(struct g4_fault){.bad_at = at[disk], .bad_bytes = G4_PAGE_BYTES});
+		disks_begin_fs(&d, f.set, 0);
+		assert_int_equal(op_write(&d.rig, b, 0, 200 * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL), 0);
+		assert_int_equal(op_fsync(&d.rig, b), 0);
+		assert_int_equal(d.rig.fs->journal.aborted, 0);
+		rig_expect_contents(&d.rig, a, 0, found, data, G4_REGION_BYTES);
+		assert_int_equal(op_read(&d.rig, b, 0, 201 * G4_PAGE_BYTES, found, G4_PAGE_BYTES, NULL), 0);
+		assert_memory_equal(found, data + 201 * G4_PAGE_BYTES, G4_PAGE_BYTES);
+		(void)disks_scrub(&d);
+		disks_unmount_fs(&d, f.set, true);
+		assert_memory_equal(d.memory[disk] + at[disk], d.memory[1 - disk] + at[1 - disk], G4_PAGE_BYTES);
+		disks_expect_clean(&d, 3);
+		disks_free(&d);
+	}
+	free(data);
+	free(found);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sums_that_one_disk_does_not_give_come_from_the_other),
 		cmocka_unit_test(fsck_repairs_metadata_from_another_copy),
 		cmocka_unit_test(fsck_repairs_each_copy_from_the_other),
 		cmocka_unit_test(fsck_compares_contents_of_all_copies),
@@ -647,6 +783,7 @@ int main(void)
 		cmocka_unit_test(a_disk_that_was_away_during_a_rebuild_is_stale_and_comes_back),
 		cmocka_unit_test(a_rebuild_does_not_join_two_halves),
 		cmocka_unit_test(who_alone_says_what_is_missing_does_not_join_two_halves),
+		cmocka_unit_test(a_scrub_writes_no_page_of_the_second_tier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

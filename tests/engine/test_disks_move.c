@@ -6,6 +6,7 @@
 #include "fsck/plan.h"
 #include "simt/simt_host.h"
 #include "space/chunk.h"
+#include "space/set_types_host.h"
 
 #define FILES 6u
 #define BYTES (24 * G4_MIB)
@@ -274,6 +275,91 @@ static void a_repair_takes_no_room_that_is_gone(void **state)
 	release(&d, &shapes[0]);
 }
 
+/* What is free of a group of which nobody can say what, and a part lies nowhere, is promised to nobody; all the rest goes on. */
+static void a_damaged_map_of_a_group_that_is_partly_gone_is_borne(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_NONE, .journal_bytes = JOURNAL_BYTES};
+	const uint64_t sizes[] = {96 * G4_MIB, 96 * G4_MIB, 96 * G4_MIB};
+	struct g4_wg *wg = g4_wg_create(0);
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
+	struct g4_chunk chunk;
+	struct g4_dev *set;
+	struct disks d;
+	uint64_t bytes, ino, group = 0;
+
+	(void)state;
+	disks_make(&d, 3, sizes);
+	disks_format_plan(&d, &plan, G4_CHECKSUM_CRC32C);
+	disks_mount_fs(&d, all_of(&d), &set);
+	for (uint32_t n = 0; n < FILES; n++)
+		assert_int_equal(disks_put(&d, n, 1), 0);
+	const uint64_t maps = g4_address_page(g4_layout_map_page(&d.rig.fs->meta.layout, 0)) * G4_PAGE_BYTES;
+	disks_unmount_fs(&d, set, true);
+	assert_int_equal(try_remove(&d, 1, &bytes), 0);
+	leave_out(&d, 1);
+	disks_mount(&d, all_of(&d));
+	disks_fill(&d, &ino); /* a map of which nothing was ever used is not read */
+	assert_int_equal(op_unlink(&d.rig, G4_NODE_ROOT, "big"), 0);
+	disks_unmount(&d);
+	disks_mount(&d, all_of(&d));
+	const uint64_t whole = free_pages(&d);
+	disks_unmount(&d);
+	set = open_all(&d);
+	for (uint32_t n = 0; group == 0 && g4_set_chunk(set, n, &chunk); n++)
+		group = g4_chunk_is_gone(&chunk) && chunk.address % G4_GROUP_BYTES ? chunk.address / G4_GROUP_BYTES : 0;
+	assert_true(group > 0); /* not that of the root */
+	const uint64_t at = maps + group * G4_PAGE_BYTES;
+	assert_int_equal(g4_dev_read(wg, set, at, page, G4_PAGE_BYTES), 0);
+	page[100] ^= 1;
+	assert_int_equal(g4_dev_write(wg, set, at, page, G4_PAGE_BYTES, 0), 0);
+	g4_dev_close(set);
+	disks_mount(&d, all_of(&d));
+	const uint64_t available = free_pages(&d);
+	assert_true(available < whole && whole - available <= G4_GROUP_PAGES);
+	const uint64_t filled = disks_fill(&d, &ino);
+	assert_true(filled > available / 2 * G4_PAGE_BYTES && filled <= available * G4_PAGE_BYTES);
+	disks_expect_filled(&d, ino, filled);
+	disks_expect_files(&d, FILES, 1);
+	disks_unmount(&d);
+	d.count = 3;
+	disks_free(&d);
+	free(page);
+	g4_wg_destroy(wg);
+}
+
+/* Versions that know no such table have the feature to refuse it by; so it counts for nothing without. */
+static void a_table_is_not_believed_without_its_feature(void **state)
+{
+	struct g4_dev *set;
+	struct disks d;
+	uint64_t bytes;
+
+	(void)state;
+	for (uint32_t level = 0; level < 2; level++) {
+		format(&d, &shapes[level], false);
+		assert_int_equal(try_remove(&d, 0, &bytes), 0);
+		leave_out(&d, 0);
+		for (uint32_t with = 0; with < 2; with++) {
+			for (uint32_t n = 0; n < 2 * d.count; n++) {
+				const uint64_t at = n % 2 ? d.bytes[n / 2] - G4_PAGE_BYTES : G4_SUPERBLOCK_ADDRESS;
+				struct g4_superblock *sb = (struct g4_superblock *)(void *)(d.memory[n / 2] + at);
+				assert_true(with || (sb->features_incompat & G4_FEATURE_INCOMPAT_MOVED));
+				sb->features_incompat ^= G4_FEATURE_INCOMPAT_MOVED;
+				g4_block_seal(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(at), sb->header.generation,
+					      g4_superblock_tag(sb));
+			}
+			const int rc = disks_try_open(&d, all_of(&d), false, 0, &set);
+			assert_int_equal(rc, with ? 0 : -G4_E_SB_GEOMETRY);
+			if (rc < 0)
+				assert_non_null(strstr(d.message, "what lies where"));
+			else
+				g4_dev_close(set);
+		}
+		disks_expect_clean(&d, all_of(&d));
+		release(&d, &shapes[level]);
+	}
+}
+
 /* ---- the power fails ---- */
 
 /* Who only looks at the superblocks sees either set, and the disk that goes as one of it or none. */
@@ -404,12 +490,42 @@ static void nothing_is_lost_where_the_others_do_not_take_it(void **state)
 	assert_true(failed > 0 && with_it > 0);
 }
 
+/* All but one of the disks are opened without it, or with it as one that is stale; it gets what it missed. mounted: by an order. */
+static void rebuild_stale(struct disks *d, uint32_t stale, bool mounted)
+{
+	const char *names[MOST_DISKS];
+	struct g4_dev *set;
+	uint32_t disk;
+
+	for (uint32_t n = 0; n < d->count; n++)
+		names[n] = d->names[n];
+	assert_true(disks_try_open(d, all_of(d), true, 0, &set) < 0);
+	if (!strstr(d->message, "stale"))
+		fail_msg("%s", d->message);
+	if (mounted) {
+		struct g4_dev_order order = {.op = G4_ORDER_REBUILD,
+					     .name = names[stale],
+					     .text = d->message,
+					     .text_bytes = sizeof(d->message)};
+		struct g4_wg *wg = g4_wg_create(0);
+		assert_int_equal(disks_try_open(d, all_of(d) & ~(1u << stale), true, 0, &set), 0);
+		if (g4_dev_order(wg, set, &order) < 0)
+			fail_msg("%s", d->message);
+		g4_wg_destroy(wg);
+	} else if (g4_set_rebuild_open(names, d->count, true, &set, &disk, d->message, sizeof(d->message)) < 0) {
+		fail_msg("%s", d->message);
+	}
+	if (g4_set_rebuild_all(set, NULL, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+	g4_dev_close(set);
+	disks_expect_clean(d, all_of(d));
+}
+
 /* The last disk does not take the superblocks that give it another number, so the others leave it out: it is rebuilt as any that missed something. */
 static void the_last_one_is_known_whatever_number_it_says(void **state)
 {
 	static uint8_t disks[MOST_REQUESTS];
 	const struct shape *shape = &shapes[2];
-	const char *names[MOST_DISKS];
 
 	(void)state;
 	for (uint32_t mounted = 0; mounted < 2; mounted++) {
@@ -418,9 +534,7 @@ static void the_last_one_is_known_whatever_number_it_says(void **state)
 		uint8_t *before[MOST_DISKS];
 		struct faulty f;
 		struct disks d;
-		struct g4_dev *set;
 		uint64_t bytes;
-		uint32_t disk;
 		format(&d, shape, false);
 		keep_disks(&d, before);
 		const uint32_t writes = rehearse_removal(&d, 0, disks);
@@ -438,30 +552,99 @@ static void the_last_one_is_known_whatever_number_it_says(void **state)
 		if (rc < 0)
 			fail_msg("%s", d.message);
 		leave_out(&d, 0); /* so the last one is the first */
-		for (uint32_t n = 0; n < d.count; n++)
-			names[n] = d.names[n];
-		assert_true(disks_try_open(&d, all_of(&d), true, 0, &set) < 0);
-		assert_non_null(strstr(d.message, "stale"));
-		if (mounted) {
-			struct g4_dev_order order = {.op = G4_ORDER_REBUILD,
-						     .name = names[0],
-						     .text = d.message,
-						     .text_bytes = sizeof(d.message)};
-			struct g4_wg *wg = g4_wg_create(0);
-			assert_int_equal(disks_try_open(&d, all_of(&d) & ~1u, true, 0, &set), 0);
-			if (g4_dev_order(wg, set, &order) < 0)
-				fail_msg("%s", d.message);
-			g4_wg_destroy(wg);
-		} else if (g4_set_rebuild_open(names, d.count, true, &set, &disk, d.message, sizeof(d.message)) < 0) {
-			fail_msg("%s", d.message);
-		}
-		if (g4_set_rebuild_all(set, NULL, d.message, sizeof(d.message)) < 0)
-			fail_msg("%s", d.message);
-		g4_dev_close(set);
-		disks_expect_clean(&d, all_of(&d));
+		rebuild_stale(&d, 0, mounted != 0);
 		disks_mount(&d, all_of(&d));
 		disks_expect_files(&d, FILES, 1);
 		disks_unmount(&d);
+		release(&d, shape);
+	}
+}
+
+/* As another disk that fails begins one. */
+static void begin_generation(struct disks *d, uint32_t which)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_dev *dev;
+
+	assert_int_equal(disks_try_open(d, which, true, 0, &dev), 0);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	g4_store32_rel(&set->unrecorded, 1);
+	assert_int_equal(g4_set_record_missing(wg, set), 0);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+}
+
+/* Disk 0 is removed, and the power fails when the last disk alone knows its new number; the others are written without it, by the old one. */
+static void write_by_two_numbers(struct disks *d, const struct shape *shape)
+{
+	static uint8_t disks[MOST_REQUESTS];
+	const uint32_t last = disks_of(shape) - 1, others = (1u << last) - 1;
+	uint8_t *before[MOST_DISKS];
+	uint32_t at, superblocks = 0;
+
+	format(d, shape, false);
+	keep_disks(d, before);
+	at = rehearse_removal(d, 0, disks);
+	for (; superblocks < 2; at--)
+		superblocks += disks[at - 1] == last;
+	restore_disks(d, before);
+	assert_false(remove_while_failing(d, 0, disks, at + 1));
+	for (uint32_t n = 0; n <= last; n++)
+		free(before[n]);
+	if (disks_try_mount(d, others, true) < 0)
+		fail_msg("%s", d->message);
+	for (uint32_t n = 0; n < FILES; n++)
+		assert_int_equal(disks_put(d, n, 2), 0);
+	disks_unmount(d);
+}
+
+/* It was away, and no more. */
+static void one_that_alone_knows_its_new_number_is_rebuilt(void **state)
+{
+	(void)state;
+	for (uint32_t k = 0; k < 8; k++) { /* half of them behind another generation */
+		const struct shape *shape = &shapes[2 + k / 4];
+		const uint32_t last = disks_of(shape) - 1;
+		struct disks d;
+		write_by_two_numbers(&d, shape);
+		if (k / 2 % 2)
+			begin_generation(&d, (1u << last) - 1);
+		rebuild_stale(&d, last, k % 2 != 0);
+		disks_mount(&d, all_of(&d));
+		disks_expect_files(&d, FILES, 2);
+		disks_unmount(&d);
+		release(&d, shape);
+	}
+}
+
+/* But where it was used as well, by its new number, nobody knows which counts. */
+static void two_numbers_that_were_both_used_are_told_apart(void **state)
+{
+	const struct shape *shape = &shapes[3];
+	const uint32_t last = disks_of(shape) - 1;
+
+	(void)state;
+	for (uint32_t newer = 0; newer < 2; newer++) { /* those with the old numbers have the higher generation */
+		const char *names[MOST_DISKS];
+		struct g4_dev *set;
+		struct disks d;
+		uint32_t disk;
+		write_by_two_numbers(&d, shape);
+		begin_generation(&d, 1u << last);
+		for (uint32_t k = 0; k < 3 * newer; k++)
+			begin_generation(&d, (1u << last) - 1);
+		for (uint32_t n = 0; n <= last; n++)
+			names[n] = d.names[n];
+		assert_true(disks_try_open(&d, all_of(&d) & ~1u, true, 0, &set) < 0);
+		assert_non_null(strstr(d.message, "without the other"));
+		assert_true(g4_set_rebuild_open(&names[1], last, true, &set, &disk, d.message, sizeof(d.message)) < 0);
+		assert_non_null(strstr(d.message, "without the other"));
+		for (uint32_t with_last = 0; with_last < 2; with_last++) { /* either alone is what it was */
+			const uint32_t which = with_last ? 1u << last : (1u << last) - 1;
+			assert_int_equal(disks_try_mount(&d, which, true), 0);
+			disks_expect_files(&d, FILES, with_last ? 1 : 2);
+			disks_unmount(&d);
+		}
 		release(&d, shape);
 	}
 }
@@ -473,9 +656,13 @@ int main(void)
 		cmocka_unit_test(what_can_not_be_moved_is_told),
 		cmocka_unit_test(bad_sectors_are_made_up_for),
 		cmocka_unit_test(a_repair_takes_no_room_that_is_gone),
+		cmocka_unit_test(a_damaged_map_of_a_group_that_is_partly_gone_is_borne),
+		cmocka_unit_test(a_table_is_not_believed_without_its_feature),
 		cmocka_unit_test(a_power_cut_leaves_the_set_with_it_or_without_it),
 		cmocka_unit_test(nothing_is_lost_where_the_others_do_not_take_it),
 		cmocka_unit_test(the_last_one_is_known_whatever_number_it_says),
+		cmocka_unit_test(one_that_alone_knows_its_new_number_is_rebuilt),
+		cmocka_unit_test(two_numbers_that_were_both_used_are_told_apart),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * Rows with parity: any m disks may be lost, before, during and after writes, with the power at any request, and nothing that was synced
  * goes with them. Pages of a row that was half written when the power failed are those of other files: the write hole.
  */
-#include "disks.h"
+#include "removing.h"
 
 #include "fs/rebuild_host.h"
 
@@ -68,20 +68,6 @@ static void expect(struct disks *d, uint32_t version)
 			fail_msg("file %u is not what was written: %d", n, has(d, n, version));
 }
 
-static void keep(struct disks *d, uint8_t **before)
-{
-	for (uint32_t n = 0; n < d->count; n++) {
-		before[n] = (uint8_t *)malloc(d->bytes[n]);
-		memcpy(before[n], d->memory[n], d->bytes[n]);
-	}
-}
-
-static void restore(struct disks *d, uint8_t *const *before)
-{
-	for (uint32_t n = 0; n < d->count; n++)
-		memcpy(d->memory[n], before[n], d->bytes[n]);
-}
-
 static void let_go(struct disks *d, uint8_t **before)
 {
 	for (uint32_t n = 0; n < d->count; n++)
@@ -111,7 +97,7 @@ static void any_disks_can_be_missing(void **state)
 			assert_int_equal(put(&d, n, 1), 0);
 		disks_unmount(&d);
 		disks_expect_clean(&d, all);
-		keep(&d, before);
+		keep_disks(&d, before);
 		for (uint32_t left = 1; left < all; left += step) {
 			if (count - (uint32_t)__builtin_popcount(left) > levels[l].parity)
 				continue;
@@ -128,7 +114,7 @@ static void any_disks_can_be_missing(void **state)
 			assert_int_equal(disks_try_mount(&d, all, true), -G4_E_SB_DISKS);
 			assert_non_null(strstr(d.message, "stale"));
 			combinations++;
-			restore(&d, before);
+			restore_disks(&d, before);
 		}
 		/* one more than there are parities */
 		assert_int_equal(disks_try_mount(&d, all >> (levels[l].parity + 1), true), -G4_E_SB_DISKS);
@@ -226,7 +212,7 @@ static void explore(const struct level *level, uint32_t step, uint64_t *states)
 
 	disks_make(&d, count, NULL);
 	disks_format_rows(&d, level->parity, G4_CHECKSUM_NONE);
-	keep(&d, start);
+	keep_disks(&d, start);
 	disks_open_faulty(&d, &f);
 	disks_watch(&d, &f, order);
 	disks_mount_faulty(&d, &f);

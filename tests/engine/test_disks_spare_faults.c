@@ -603,6 +603,43 @@ static void lies_are_told(void **state)
 	}
 }
 
+/* As of one disk: by the number of mounts, for a clock may go back between two of them. */
+static void the_superblock_of_the_later_mount_counts_whatever_the_clock_said(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct g4_superblock *found = (struct g4_superblock *)(void *)rig_memory(G4_PAGE_BYTES, 1);
+	struct g4_wg *wg = g4_wg_create(0);
+
+	(void)state;
+	for (uint32_t which = 0; which < 2; which++)
+		for (uint32_t second = 0; second < 2; second++) {
+			struct g4_dev *dev;
+			struct disks d;
+			format(&d, &level, 0);
+			struct g4_superblock *sb = label_of(&d, which, second == 1);
+			const uint64_t mounts = sb->mount_count + 1;
+			sb->mount_count = mounts;
+			sb->written_ns -= UINT64_C(3600) * 1000 * 1000 * 1000;
+			seal_label(sb);
+			/* of the two that the disk has, and of those of all disks */
+			struct g4_dev *one = disks_open_one(d.names[which]);
+			assert_int_equal(g4_set_read_label(wg, one, found), 0);
+			assert_int_equal(found->mount_count, mounts);
+			g4_dev_close(one);
+			if (disks_try_open(&d, 3, false, 0, &dev) < 0)
+				fail_msg("%s", d.message);
+			assert_int_equal(set_of(dev)->super->mount_count, mounts);
+			const uint64_t at =
+				second ? g4_load64_acq(&set_of(dev)->fs_bytes) - G4_PAGE_BYTES : G4_SUPERBLOCK_ADDRESS;
+			assert_int_equal(g4_dev_read(wg, dev, at, found, G4_PAGE_BYTES), 0);
+			assert_int_equal(found->mount_count, mounts);
+			g4_dev_close(dev);
+			disks_free(&d);
+		}
+	g4_wg_destroy(wg);
+	free(found);
+}
+
 /* ---- others who use the set meanwhile ---- */
 
 struct writer {
@@ -690,6 +727,7 @@ int main(void)
 		cmocka_unit_test(no_disk_that_is_used_is_two_generations_behind),
 		cmocka_unit_test(a_generation_that_has_no_next_is_refused),
 		cmocka_unit_test(lies_are_told),
+		cmocka_unit_test(the_superblock_of_the_later_mount_counts_whatever_the_clock_said),
 		cmocka_unit_test(superblocks_are_written_while_spares_come_and_go),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));

@@ -18,27 +18,25 @@
 static struct rig rig;
 static uint8_t *pattern;
 
-static int open_with(const char *checksum)
+static int begin(uint32_t checksum)
 {
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
+	rig_open_as(&rig, checksum, RIG_AS_SET, DEVICE_BYTES, JOURNAL_BYTES);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	pattern = rig_memory(PATTERN_BYTES, 3);
-	unsetenv("G4_TEST_CHECKSUM");
 	return 0;
 }
 
 static int open_with_sums(void **state)
 {
 	(void)state;
-	return open_with("1");
+	return begin(G4_CHECKSUM_BLAKE3);
 }
 
 static int open_without(void **state)
 {
 	(void)state;
-	return open_with("0");
+	return begin(G4_CHECKSUM_NONE);
 }
 
 static int teardown(void **state)

@@ -23,26 +23,18 @@
 static struct rig rig;
 static uint8_t data[BYTES], found[BYTES];
 
-static int open_with(const char *checksum)
-{
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	setenv("G4_TEST_DEDUP", "1", 1);
-	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
-	unsetenv("G4_TEST_CHECKSUM");
-	unsetenv("G4_TEST_DEDUP");
-	return 0;
-}
-
 static int setup(void **state)
 {
 	(void)state;
-	return open_with("1");
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, 1, 64 * G4_MIB, 0, NULL);
+	return 0;
 }
 
 static int setup_crc32c(void **state)
 {
 	(void)state;
-	return open_with("2");
+	rig_begin_as(&rig, G4_CHECKSUM_CRC32C, 1, 64 * G4_MIB, 0, NULL);
+	return 0;
 }
 
 static int teardown(void **state)
@@ -292,6 +284,53 @@ static void a_domain_that_there_is_not_is_given_up(void **state)
 		name[0] = 'n';
 		expect_a_new_domain(name, inos, &count);
 	}
+}
+
+/* The root block alone says how many there are; where that is lost inodes tell, and what is listed is found by the files of its domain. */
+static void domains_outlive_the_root_block(void **state)
+{
+	uint64_t dirs[2], inos[4], second, root = 0;
+	struct rig_repair how = {0};
+	uint32_t count = 0;
+	char word[8];
+
+	(void)state;
+	rig_pattern(data, 14, BYTES);
+	if (rig.fs == NULL)
+		rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	for (uint32_t k = 0; k < 2; k++) {
+		char name[8];
+		snprintf(name, sizeof(name), "d%u", k);
+		assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, name, 0755, &dirs[k]), 0);
+		assert_int_equal(op_setxattr(&rig, dirs[k], "gpu4fs.dedup", "domain", 6, 0), 0);
+		assert_int_equal(op_mknod(&rig, dirs[k], "f", G4_S_IFREG | 0644, &inos[count]), 0);
+		assert_int_equal(op_write(&rig, inos[count], 0, 0, data, BYTES, NULL), 0);
+		assert_int_equal(op_fsync(&rig, inos[count++]), 0);
+	}
+	root = g4_address_stored(g4_layout_root(&rig.fs->meta.layout));
+	unmount();
+	rig_expect_clean(&rig, RIG_ANY_FREE, "with domains");
+	rig.image[root + 40] ^= 1;
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
+	assert_int_equal(how.outcome[G4_FSCK_DOUBTFUL], 0);
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	mount_and_load();
+	for (uint32_t k = 0; k < 2; k++) {
+		memset(word, 0, sizeof(word));
+		expect(inos[k]);
+		assert_int_equal(op_getxattr(&rig, dirs[k], "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+		assert_string_equal(word, "domain");
+		assert_int_equal(op_getxattr(&rig, inos[k], "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+		assert_string_equal(word, "domain");
+		assert_int_equal(op_mknod(&rig, dirs[k], "g", G4_S_IFREG | 0644, &second), 0);
+		assert_int_equal(op_write(&rig, second, 0, 0, data, BYTES, NULL), 0);
+		assert_int_equal(op_fsync(&rig, second), 0);
+		for (uint64_t page = 0; page < PAGES; page++)
+			assert_int_equal(rig_place(&rig, second, page), rig_place(&rig, inos[k], page));
+	}
+	expect_a_new_domain("n", inos, &count);
 }
 
 /* ---------------------------------------------------------------------------------------------------- a mount */
@@ -701,6 +740,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_that_there_is_not_is_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_that_there_is_not_is_given_up, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(domains_outlive_the_root_block, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),

@@ -69,13 +69,11 @@ static void set_features(uint64_t on, uint64_t off)
 }
 
 /* The image, unmounted: a file with a shared page of level 2, one with two of level 1. Counted by a repair. */
-static int setup_with(const char *checksum)
+static int setup_with(uint32_t checksum)
 {
 	struct rig_repair how = {0};
 
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	rig_open(&rig, DEVICE_BYTES, 2 * G4_MIB);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, checksum, RIG_AS_SET, DEVICE_BYTES, 2 * G4_MIB);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	pattern = rig_memory(PATTERN_BYTES, 3);
@@ -110,16 +108,13 @@ static int setup_with(const char *checksum)
 static int setup(void **state)
 {
 	(void)state;
-	return setup_with("0");
+	return setup_with(G4_CHECKSUM_NONE);
 }
 
 static int setup_sums(void **state)
 {
-	char text[8];
-
 	(void)state;
-	snprintf(text, sizeof(text), "%u", G4_CHECKSUM_BLAKE3);
-	return setup_with(text);
+	return setup_with(G4_CHECKSUM_BLAKE3);
 }
 
 static int teardown(void **state)
@@ -456,6 +451,78 @@ static void superblocks_that_are_made_anew_say_what_is_shared(void **state)
 	expect_contents();
 }
 
+/* Counts of owners that are wrong make nobody share anything: the file system can be written to afterwards. */
+static void a_stray_count_beside_lost_superblocks_is_no_sharing(void **state)
+{
+	const uint64_t all[] = {high, high_copy, low, low_copy};
+	struct rig_repair how = {.find_superblock = true};
+	struct g4_superblock *sb = (struct g4_superblock *)(void *)(rig.image + G4_SUPERBLOCK_ADDRESS);
+	struct g4_owners_page *page;
+	struct g4_layout layout;
+
+	(void)state;
+	for (uint32_t k = 0; k < 4; k++) { /* no copies any more; the counts stay */
+		struct g4_inode *inode = damage_inode(&rig, all[k]);
+		inode->flags &= ~G4_INODE_SHARES_MAP;
+		if (k % 2) {
+			memset(inode->map, 0, sizeof(inode->map));
+			inode->pages = inode->size = 0;
+		}
+		damage_seal(&rig, g4_ptr_offset(all[k]));
+	}
+	assert_int_equal(*count_of(address_in(high, 0), &page), 1);
+	assert_int_equal(*count_of(address_in(low, 0), &page), 1);
+	g4_layout_of(sb, &layout);
+	memset(rig.image + layout.backup_address, 0, G4_PAGE_BYTES);
+	memset(sb, 0, G4_PAGE_BYTES);
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	assert_int_equal(sb->features_incompat & G4_FEATURE_INCOMPAT_SHARED_MAPS, 0);
+	for (uint32_t k = 0; k < 4; k++)
+		assert_int_equal(damage_inode(&rig, all[k])->flags & G4_INODE_SHARES_MAP, 0);
+	rig_mount(&rig);
+	for (uint32_t k = 0; k < 4; k += 2) {
+		rig_expect_contents(&rig, all[k], 0, found, pattern, SINGLES * G4_PAGE_BYTES);
+		rig_expect_contents(&rig, all[k], (k < 2 ? FAR_PAGE : SECOND_PAGE) * G4_PAGE_BYTES, found, pattern,
+				    G4_PAGE_BYTES);
+		put(all[k], 0, G4_PAGE_BYTES);
+	}
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after a mount that writes");
+}
+
+/* A link has no map to share: one that says so gets a target like any other that has lost its own. */
+static void a_link_that_says_that_it_shares_is_put_right(void **state)
+{
+	struct rig_repair how = {0};
+	uint64_t link = 0;
+
+	(void)state;
+	set_features(0, G4_FEATURE_INCOMPAT_SHARED_MAPS);
+	for (uint32_t k = 0; k < 2; k++) { /* no copies any more, and no counts */
+		struct g4_inode *inode = damage_inode(&rig, k ? low_copy : high_copy);
+		memset(inode->map, 0, sizeof(inode->map));
+		inode->pages = inode->size = 0;
+		damage_seal(&rig, g4_ptr_offset(k ? low_copy : high_copy));
+	}
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	free(how.text);
+	rig_mount(&rig);
+	assert_int_equal(op_symlink(&rig, G4_NODE_ROOT, "link", "target", &link), 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	set_features(G4_FEATURE_INCOMPAT_SHARED_MAPS, 0);
+	struct g4_inode *inode = damage_inode(&rig, link);
+	inode->flags = (inode->flags & ~G4_INODE_INLINE) | G4_INODE_SHARES_MAP;
+	inode->size = 0;
+	memset(inode->map, 0, sizeof(inode->map));
+	damage_seal(&rig, g4_ptr_offset(link));
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	assert_int_equal(damage_inode(&rig, link)->flags & G4_INODE_SHARES_MAP, 0);
+}
+
 /* Counts, a number of pages and a flag are wrong at once, and the power goes at each write of the repair: another one loses nothing. */
 static void a_repair_that_is_cut_off_is_repeated(void **state)
 {
@@ -602,6 +669,9 @@ int main(void)
 		TEST(any_damage_is_repaired),
 		WITH_SUMS(any_damage_is_repaired),
 		WITH_SUMS(superblocks_that_are_made_anew_say_what_is_shared),
+		TEST(a_stray_count_beside_lost_superblocks_is_no_sharing),
+		WITH_SUMS(a_stray_count_beside_lost_superblocks_is_no_sharing),
+		TEST(a_link_that_says_that_it_shares_is_put_right),
 	};
 
 	return cmocka_run_group_tests_name("fsck_shared_map", tests, NULL, NULL);

@@ -281,8 +281,18 @@ static void discarding_leaves_room_at_each_level(void **state)
 	disks_free(&w.d);
 }
 
-/* Of the group in which the level begins: nobody needs it who does not write. */
-static void a_damaged_map_page_does_not_keep_files_from_being_read(void **state)
+/* A byte of a page on all disks that have it in a chunk. */
+static void flip_page(struct world *w, const struct g4_chunk *chunk, uint64_t page)
+{
+	assert_int_equal(chunk->columns, 1);
+	for (uint32_t c = 0; c < chunk->copies; c++) {
+		const uint64_t within = g4_place_address(chunk->places[c]) + page - chunk->address;
+		w->d.memory[g4_place_disk(chunk->places[c])][within + 100] ^= 1;
+	}
+}
+
+/* Of the group in which the level begins: what is free of it is promised to nobody, at any level, and all else goes on. */
+static void a_damaged_map_page_does_not_keep_files_from_being_used(void **state)
 {
 	struct world w;
 	uint8_t *data = rig_memory(G4_MIB, 5), *found = rig_memory(G4_MIB, 6);
@@ -302,15 +312,53 @@ static void a_damaged_map_page_does_not_keep_files_from_being_read(void **state)
 		if (page >= at_page.address && page - at_page.address < at_page.bytes)
 			break;
 	disks_unmount_fs(&w.d, w.set, true);
-	assert_int_equal(at_page.columns, 1);
-	for (uint32_t c = 0; c < at_page.copies; c++) {
-		const uint64_t within = g4_place_address(at_page.places[c]) + page - at_page.address;
-		w.d.memory[g4_place_disk(at_page.places[c])][within + 100] ^= 1;
-	}
+	flip_page(&w, &at_page, page);
 	assert_int_equal(disks_try_open(&w.d, all(&w), false, G4_DEV_READ_ONLY, &w.set), 0);
 	disks_begin_fs(&w.d, w.set, G4_FS_READ_ONLY);
 	assert_int_equal(op_read(&w.d.rig, file, 0, 0, found, G4_MIB, &done), 0);
 	assert_memory_equal(found, data, G4_MIB);
+	disks_unmount_fs(&w.d, w.set, true);
+	mount_world(&w);
+	/* behind its end is that group, which is passed over */
+	for (uint64_t at = 0; at < G4_MIB; at += at ? G4_MIB - G4_PAGE_BYTES : (uint64_t)G4_PAGE_BYTES) {
+		assert_int_equal(op_write(&w.d.rig, file, 0, G4_MIB + at, data + at,
+					  at ? G4_MIB - G4_PAGE_BYTES : (uint64_t)G4_PAGE_BYTES, &done),
+				 0);
+		assert_int_equal(op_fsync(&w.d.rig, file), 0);
+	}
+	for (uint32_t k = 0; k < 2; k++) { /* of the level, then of the file system's own */
+		const uint64_t full = make_file(&w, k ? (uint64_t)G4_NODE_ROOT : w.dir, "full");
+		uint64_t at = 0;
+		int rc = 0;
+		for (; rc == 0; at += rc == 0 ? done : 0)
+			rc = op_write(&w.d.rig, full, 0, at, data, G4_MIB, &done);
+		assert_int_equal(rc, -G4_E_NOSPC);
+		assert_int_equal(op_fsync(&w.d.rig, full), 0);
+		assert_true(at > 8 * G4_MIB);
+		for (uint64_t from = 0; from + G4_MIB <= at; from += G4_MIB) {
+			assert_int_equal(op_read(&w.d.rig, full, 0, from, found, G4_MIB, &done), 0);
+			assert_memory_equal(found, data, G4_MIB);
+		}
+	}
+	for (uint64_t at = 0; at < 2 * G4_MIB; at += G4_MIB) {
+		assert_int_equal(op_read(&w.d.rig, file, 0, at, found, G4_MIB, &done), 0);
+		assert_memory_equal(found, data, G4_MIB);
+	}
+	/* a page that can be read after all: what was in use is freed, and used again */
+	flip_page(&w, &at_page, page);
+	assert_int_equal(op_unlink(&w.d.rig, G4_NODE_ROOT, "full"), 0);
+	assert_int_equal(op_sync(&w.d.rig), 0);
+	const uint64_t left = w.d.rig.fs->alloc.pool_free[LEVEL];
+	assert_int_equal(op_unlink(&w.d.rig, w.dir, "file"), 0);
+	assert_int_equal(op_sync(&w.d.rig), 0);
+	assert_int_equal(w.d.rig.fs->alloc.pool_free[LEVEL] - left, 2 * G4_MIB / G4_PAGE_BYTES);
+	const uint64_t again = make_file(&w, w.dir, "again");
+	assert_int_equal(op_write(&w.d.rig, again, 0, 0, data, G4_MIB, &done), 0);
+	assert_int_equal(op_read(&w.d.rig, again, 0, 0, found, G4_MIB, &done), 0);
+	assert_memory_equal(found, data, G4_MIB);
+	disks_unmount_fs(&w.d, w.set, true);
+	disks_expect_clean(&w.d, all(&w));
+	mount_world(&w);
 	disks_unmount_fs(&w.d, w.set, true);
 	free(data);
 	free(found);
@@ -325,7 +373,7 @@ int main(void)
 		cmocka_unit_test(files_of_a_full_level_can_be_cut),
 		cmocka_unit_test(discarding_leaves_room_at_each_level),
 		cmocka_unit_test(what_there_is_none_of_is_refused),
-		cmocka_unit_test(a_damaged_map_page_does_not_keep_files_from_being_read),
+		cmocka_unit_test(a_damaged_map_page_does_not_keep_files_from_being_used),
 		cmocka_unit_test(files_of_both_survive_any_disk),
 		cmocka_unit_test(a_disk_and_more_of_a_level_are_added_while_it_is_used),
 	};

@@ -9,10 +9,13 @@
 
 static struct g4_lookup_entry entries[ENTRIES];
 static struct g4_lookup cache = {entries, ENTRIES - 1};
+static const uint64_t secret[4] = {1, 2, 3, 4};
 
 static struct g4_lookup_name name_of(uint64_t directory, uint32_t hash, const char *text)
 {
-	struct g4_lookup_name name = {directory, hash, text, (uint32_t)strlen(text)};
+	struct g4_lookup_name name = {directory, hash, text, (uint32_t)strlen(text), {0, 0}};
+
+	g4_lookup_print(&name, secret);
 	return name;
 }
 
@@ -62,19 +65,51 @@ static void a_forgotten_name_is_gone_and_its_neighbour_stays(void **state)
 	assert_false(g4_lookup_find(&cache, &name, &value));
 }
 
-static void long_names_are_not_cached(void **state)
+/* From a length on an entry has a print in place of the name: it differs where any byte does. */
+static void long_names_are_known_by_all_their_bytes(void **state)
 {
 	struct g4_lookup_name fits = name_of(1, 5, "0123456789abcdef0123456789abcdef");
-	struct g4_lookup_name over = name_of(1, 5, "0123456789abcdef0123456789abcdefg");
+	char text[256], other[256];
 	struct g4_lookup_value value;
 
 	(void)state;
 	put(&fits, 3);
 	assert_true(g4_lookup_find(&cache, &fits, &value));
-	put(&over, 4);
-	assert_false(g4_lookup_find(&cache, &over, &value));
-	g4_lookup_forget(&cache, &over);
+	for (uint32_t bytes = G4_LOOKUP_NAME_BYTES + 1; bytes < sizeof(text); bytes += 37) {
+		memset(text, 'n', bytes);
+		text[bytes] = 0;
+		const struct g4_lookup_name name = name_of(1, 6, text);
+		put(&name, 4 + bytes);
+		for (uint32_t at = 0; at < bytes; at++) {
+			memcpy(other, text, bytes + 1);
+			other[at]++;
+			const struct g4_lookup_name wrong = name_of(1, 6, other);
+			assert_false(g4_lookup_find(&cache, &wrong, &value));
+			g4_lookup_forget(&cache, &wrong);
+		}
+		text[bytes - 1] = 0;
+		const struct g4_lookup_name shorter = name_of(1, 6, text);
+		assert_false(g4_lookup_find(&cache, &shorter, &value));
+		text[bytes - 1] = 'n';
+		assert_true(g4_lookup_find(&cache, &name, &value));
+		assert_int_equal(value.inode, 4 + bytes);
+		g4_lookup_forget(&cache, &name);
+		assert_false(g4_lookup_find(&cache, &name, &value));
+	}
 	assert_true(g4_lookup_find(&cache, &fits, &value));
+}
+
+/* Another mount has other prints: nobody can make names that are alike before it. */
+static void prints_are_by_the_secret(void **state)
+{
+	static const uint64_t others[4] = {1, 2, 3, 5};
+	struct g4_lookup_name a = name_of(1, 5, "0123456789abcdef0123456789abcdefg"), b = a;
+
+	(void)state;
+	g4_lookup_print(&b, others);
+	assert_int_equal(a.print[0], b.print[0]);
+	assert_int_not_equal(a.print[1], b.print[1]);
+	assert_int_not_equal(a.print[0], a.print[1]);
 }
 
 #define ROUNDS 200000u
@@ -120,7 +155,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(what_was_put_is_found_and_nothing_else, setup),
 		cmocka_unit_test_setup(a_forgotten_name_is_gone_and_its_neighbour_stays, setup),
-		cmocka_unit_test_setup(long_names_are_not_cached, setup),
+		cmocka_unit_test_setup(long_names_are_known_by_all_their_bytes, setup),
+		cmocka_unit_test_setup(prints_are_by_the_secret, setup),
 		cmocka_unit_test_setup(concurrent_users_never_see_another_name, setup),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,9 +51,7 @@ static uint64_t make_with(uint32_t lost)
 {
 	uint64_t ino;
 
-	setenv("G4_TEST_CHECKSUM", "1", 1);
-	rig_open(&rig, 64 * G4_MIB, 2 * G4_MIB);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, G4_CHECKSUM_BLAKE3, RIG_AS_SET, 64 * G4_MIB, 2 * G4_MIB);
 	rig.wg = g4_wg_create(0);
 	rig_pattern(before, 1, sizeof(before));
 	rig_pattern(after, 2, sizeof(after));

@@ -10,11 +10,9 @@ static struct rig rig;
 static uint64_t ino;
 static uint8_t *data, *other; /* 4 MiB each, page-aligned */
 
-static int setup_with(const char *checksum)
+static int setup_with(uint32_t checksum)
 {
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	rig_open(&rig, 64 * G4_MIB, 0);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, checksum, RIG_AS_SET, 64 * G4_MIB, 0);
 	rig_mount(&rig);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
 	data = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, 2 * REGION);
@@ -27,14 +25,14 @@ static int setup_with(const char *checksum)
 static int setup(void **state)
 {
 	(void)state;
-	return setup_with("1");
+	return setup_with(G4_CHECKSUM_BLAKE3);
 }
 
 /* What files of large pages take is counted without pages of sums; tests/engine/test_sums_large.c counts those. */
 static int setup_without(void **state)
 {
 	(void)state;
-	return setup_with("0");
+	return setup_with(G4_CHECKSUM_NONE);
 }
 
 static int teardown(void **state)

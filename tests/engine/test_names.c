@@ -220,6 +220,68 @@ static void a_directory_is_the_child_of_its_parent_alone(void **state)
 	g4_icache_put(rig.fs, index);
 }
 
+/*
+ * Names of which the lookup cache has a print: alike but for one byte in the middle, for upper case or for their end, they are files of
+ * their own, and a name that moves or goes is forgotten.
+ */
+static void long_names_that_are_nearly_alike_are_not_taken_for_each_other(void **state)
+{
+	static const uint32_t lengths[] = {33, 40, 64, 254, G4_NAME_MAX};
+	struct g4_attr attr;
+	uint64_t dir, inos[3], other;
+
+	(void)state;
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	for (uint32_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+		char names[4][G4_NAME_MAX + 1];
+		for (uint32_t n = 0; n < 4; n++) {
+			memset(names[n], 'a', lengths[k]);
+			names[n][lengths[k]] = 0;
+		}
+		names[1][lengths[k] / 2] = 'A';
+		names[2][lengths[k] - 1] = 0;
+		names[3][lengths[k] / 2 + 1] = 'b';
+		for (uint32_t n = 0; n < 3; n++)
+			assert_int_equal(op_mknod(&rig, dir, names[n], G4_S_IFREG | 0600, &inos[n]), 0);
+		for (uint32_t n = 0; n < 6; n++) { /* from the leaf or what making has left, and then from the cache */
+			assert_int_equal(op_lookup(&rig, dir, names[n % 3], &attr), 0);
+			assert_int_equal(attr.ino, inos[n % 3]);
+		}
+		assert_int_equal(op_lookup(&rig, dir, names[3], &attr), -G4_E_NOENT);
+		assert_int_equal(op_rename(&rig, dir, names[0], dir, names[3], 0), 0);
+		assert_int_equal(op_lookup(&rig, dir, names[0], &attr), -G4_E_NOENT);
+		assert_int_equal(op_lookup(&rig, dir, names[3], &attr), 0);
+		assert_int_equal(attr.ino, inos[0]);
+		assert_int_equal(op_rename(&rig, dir, names[1], dir, names[3], G4_RENAME_EXCHANGE), 0);
+		assert_int_equal(op_lookup(&rig, dir, names[1], &attr), 0);
+		assert_int_equal(attr.ino, inos[0]);
+		assert_int_equal(op_unlink(&rig, dir, names[1]), 0);
+		assert_int_equal(op_lookup(&rig, dir, names[1], &attr), -G4_E_NOENT);
+		assert_int_equal(op_mknod(&rig, dir, names[1], G4_S_IFREG | 0600, &other), 0);
+		assert_int_equal(op_lookup(&rig, dir, names[1], &attr), 0);
+		assert_int_equal(attr.ino, other);
+		for (uint32_t n = 1; n < 4; n++)
+			assert_int_equal(op_unlink(&rig, dir, names[n]), 0);
+	}
+}
+
+/* Prints of long names are by keys that nobody knows, and that no other mount has. */
+static void each_mount_has_keys_of_its_own_for_long_names(void **state)
+{
+	uint64_t first[4];
+
+	(void)state;
+	memcpy(first, rig.fs->name_secret, sizeof(first));
+	rig_unmount_fs(&rig, wg, rig.fs, true);
+	rig.fs = rig_mount_fs(&rig, wg, NULL);
+	for (uint32_t k = 0; k < 4; k++) {
+		assert_int_not_equal(first[k], rig.fs->name_secret[k]);
+		assert_int_not_equal(rig.fs->name_secret[k], rig.fs->hash_key[k % 2]);
+		for (uint32_t other = 0; other < k; other++)
+			assert_int_not_equal(rig.fs->name_secret[k], rig.fs->name_secret[other]);
+	}
+}
+
 #define names_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -229,6 +291,8 @@ int main(void)
 		names_test(the_mode_says_who_may_search_and_change),
 		names_test(a_lane_alone_gives_the_answers_of_the_walk_with_locks),
 		names_test(a_directory_is_the_child_of_its_parent_alone),
+		names_test(long_names_that_are_nearly_alike_are_not_taken_for_each_other),
+		names_test(each_mount_has_keys_of_its_own_for_long_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,11 +15,9 @@
 static struct rig rig;
 static uint8_t pattern[PAGES * G4_PAGE_BYTES], found[PAGES * G4_PAGE_BYTES];
 
-static void open_with(const char *checksum)
+static void begin(uint32_t checksum)
 {
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	rig_open(&rig, 64 * G4_MIB, 2 * G4_MIB);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, checksum, RIG_AS_SET, 64 * G4_MIB, 2 * G4_MIB);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	rig_pattern(pattern, 5, sizeof(pattern));
@@ -28,14 +26,14 @@ static void open_with(const char *checksum)
 static int setup_without(void **state)
 {
 	(void)state;
-	open_with("0");
+	begin(G4_CHECKSUM_NONE);
 	return 0;
 }
 
 static int setup_with(void **state)
 {
 	(void)state;
-	open_with("1");
+	begin(G4_CHECKSUM_BLAKE3);
 	return 0;
 }
 
@@ -243,9 +241,7 @@ static void no_policy_without_the_feature(void **state)
 		uint64_t ino, bytes;
 		char text[16] = "";
 		rig_close(&rig);
-		setenv("G4_TEST_CHECKSUM", "0", 1);
-		rig_open(&rig, 64 * G4_MIB, 2 * G4_MIB);
-		unsetenv("G4_TEST_CHECKSUM");
+		rig_open_as(&rig, G4_CHECKSUM_NONE, RIG_AS_SET, 64 * G4_MIB, 2 * G4_MIB);
 		struct g4_wg *wg = g4_wg_create(0);
 		rig.wg = wg;
 		rig.fs = rig_mount_fs(&rig, wg, &fault);

@@ -3,18 +3,16 @@
  * A disk is rebuilt while users write: what they write is right on what has been rebuilt and on what has not, the rebuild goes on after an
  * unmount and after a crash at any request, and whatever fails meanwhile costs nothing that was synced.
  */
+#define FILES 5u
+#define FILE_BYTES (192 * 1024u)
+#include "moving.h"
 #include "rebuilding.h"
+#include "removing.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include "fs/rebuild_host.h"
-#include "simt/simt_host.h"
 #include "space/set_types_host.h"
-
-#define FILES 5u
-#define FILE_BYTES (192 * 1024u)
 
 struct level {
 	uint32_t disks, copies, parity; /* parity 0: copies */
@@ -62,20 +60,6 @@ static void add_ballast(struct disks *d, const struct level *level)
 	free(data);
 }
 
-static void keep(struct disks *d, uint8_t **before)
-{
-	for (uint32_t n = 0; n < d->count; n++) {
-		before[n] = (uint8_t *)malloc(d->bytes[n]);
-		rig_copy(before[n], d->memory[n], d->bytes[n]);
-	}
-}
-
-static void restore(struct disks *d, uint8_t *const *before)
-{
-	for (uint32_t n = 0; n < d->count; n++)
-		rig_copy(d->memory[n], before[n], d->bytes[n]);
-}
-
 static void let_go(struct disks *d, uint8_t **before)
 {
 	for (uint32_t n = 0; n < d->count; n++)
@@ -84,80 +68,6 @@ static void let_go(struct disks *d, uint8_t **before)
 
 /* ---- users ---- */
 
-struct model { /* what files have */
-	uint64_t inos[FILES], sizes[FILES];
-	uint8_t *bytes[FILES];
-	uint8_t *found;
-	uint64_t random;
-};
-
-static void begin_model(struct model *m, struct disks *d)
-{
-	char name[32];
-
-	memset(m, 0, sizeof(*m));
-	m->random = 4711;
-	m->found = rig_memory(FILE_BYTES, 1);
-	for (uint32_t n = 0; n < FILES; n++) {
-		m->bytes[n] = (uint8_t *)calloc(1, FILE_BYTES);
-		snprintf(name, sizeof(name), "m%u", n);
-		assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &m->inos[n]), 0);
-	}
-}
-
-static void end_model(struct model *m)
-{
-	for (uint32_t n = 0; n < FILES; n++)
-		free(m->bytes[n]);
-	free(m->found);
-}
-
-static void expect_file(struct model *m, struct disks *d, uint32_t n)
-{
-	uint64_t done = 0;
-
-	assert_int_equal(op_read(&d->rig, m->inos[n], 0, 0, m->found, FILE_BYTES, &done), 0);
-	assert_int_equal(done, m->sizes[n]);
-	assert_memory_equal(m->found, m->bytes[n], done);
-}
-
-static void expect_model(struct model *m, struct disks *d)
-{
-	for (uint32_t n = 0; n < FILES; n++)
-		expect_file(m, d, n);
-}
-
-/* Any of what users do. */
-static void use(struct model *m, struct disks *d)
-{
-	const uint32_t n = (uint32_t)(rig_random(&m->random) % FILES);
-	const uint64_t at = rig_random(&m->random) % (FILE_BYTES - 1),
-		       most = rig_random(&m->random) % 4 ? 9000 : FILE_BYTES,
-		       bytes = 1 + rig_random(&m->random) % g4_min64(most, FILE_BYTES - at);
-	uint64_t done = 0;
-
-	switch (rig_random(&m->random) % 8) {
-	case 0:
-		expect_file(m, d, n);
-		break;
-	case 1:
-		assert_int_equal(op_truncate(&d->rig, m->inos[n], at), 0);
-		if (at < m->sizes[n])
-			memset(m->bytes[n] + at, 0, FILE_BYTES - at);
-		m->sizes[n] = at;
-		break;
-	case 2:
-		assert_int_equal(op_fsync(&d->rig, m->inos[n]), 0);
-		break;
-	default:
-		rig_pattern(m->bytes[n] + at, rig_random(&m->random), bytes);
-		assert_int_equal(op_write(&d->rig, m->inos[n], 0, at, m->bytes[n] + at, bytes, &done), 0);
-		assert_int_equal(done, bytes);
-		m->sizes[n] = g4_max64(m->sizes[n], at + bytes);
-		break;
-	}
-}
-
 /* Whichever disks are lost, the others have everything. The file system is not mounted. */
 static void expect_everywhere(struct disks *d, const struct level *level, struct model *m)
 {
@@ -165,7 +75,7 @@ static void expect_everywhere(struct disks *d, const struct level *level, struct
 	uint8_t *before[MOST_DISKS];
 	struct g4_dev *dev;
 
-	keep(d, before);
+	keep_disks(d, before);
 	for (uint32_t which = 1; which <= all; which++) {
 		if (which != all && d->count - (uint32_t)__builtin_popcount(which) != tolerated(level))
 			continue;
@@ -175,7 +85,7 @@ static void expect_everywhere(struct disks *d, const struct level *level, struct
 		if (which == all)
 			assert_int_equal(disks_scrub(d), 0);
 		disks_unmount_fs(d, dev, true);
-		restore(d, before);
+		restore_disks(d, before);
 	}
 	let_go(d, before);
 }
@@ -230,33 +140,6 @@ static void users_write_while_a_disk_is_rebuilt(void **state)
 
 /* ---- several threads ---- */
 
-#define THREADS 3u
-struct user {
-	pthread_t thread;
-	struct disks *d;
-	uint64_t ino;
-	uint32_t number;
-	uint32_t *stop;
-	uint32_t version; /* atomic: what it has begun to write; it writes all of that */
-};
-
-static void *work(void *argument)
-{
-	struct user *u = (struct user *)argument;
-	uint8_t *data = rig_memory(FILE_BYTES, 1);
-	struct rig rig = u->d->rig;
-	uint64_t done;
-
-	while (!g4_load32_acq(u->stop)) {
-		rig_pattern(data, 100 * u->number + g4_add32(&u->version, 1) + 1, FILE_BYTES);
-		for (uint64_t at = 0; at < FILE_BYTES; at += 4 * G4_PAGE_BYTES)
-			assert_int_equal(op_write(&rig, u->ino, 0, at, data + at, 4 * G4_PAGE_BYTES, &done), 0);
-		assert_int_equal(op_fsync(&rig, u->ino), 0);
-	}
-	free(data);
-	return NULL;
-}
-
 /* Out and in again, under their hands; requests to what is out may be under way for a moment. */
 static void rebuild_first(struct disks *d, bool gives_way)
 {
@@ -295,40 +178,19 @@ static void threads_write_while_a_disk_is_rebuilt(void **state)
 		uint32_t stop = 0;
 		format(&d, &levels[l]);
 		disks_mount(&d, (1u << d.count) - 1);
-		for (uint32_t n = 0; n < THREADS; n++) {
-			char name[32];
-			users[n] = (struct user){.d = &d, .number = n, .stop = &stop};
-			snprintf(name, sizeof(name), "u%u", n);
-			assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &users[n].ino), 0);
-		}
-		for (uint32_t n = 0; n < THREADS; n++)
-			assert_int_equal(pthread_create(&users[n].thread, NULL, work, &users[n]), 0);
-		for (uint32_t n = 0; n < THREADS; n++)
-			while (g4_load32_acq(&users[n].version) == 0)
-				sched_yield();
+		begin_users(users, &d, &stop);
 		for (uint32_t round = 0; round < ROUNDS;) { /* in which they wrote */
 			const uint32_t before = versions_of(users);
 			rebuild_first(&d, round == ROUNDS - 1 && (l == 0 || !rig_slow()));
 			round += versions_of(users) > before;
 		}
-		g4_store32_rel(&stop, 1);
-		for (uint32_t n = 0; n < THREADS; n++)
-			pthread_join(users[n].thread, NULL);
+		end_users(users);
 		assert_int_equal(job_of(&d).state, G4_JOB_DONE);
 		disks_unmount(&d);
 		/* the disk stands for another one */
 		disks_expect_clean(&d, (1u << d.count) - 1);
 		disks_mount(&d, ((1u << d.count) - 1) & ~2u);
-		for (uint32_t n = 0; n < THREADS; n++) {
-			uint8_t *data = rig_memory(FILE_BYTES, 1), *found = rig_memory(FILE_BYTES, 2);
-			uint64_t done = 0;
-			rig_pattern(data, 100 * n + users[n].version, FILE_BYTES);
-			assert_int_equal(op_read(&d.rig, users[n].ino, 0, 0, found, FILE_BYTES, &done), 0);
-			assert_int_equal(done, FILE_BYTES);
-			assert_memory_equal(found, data, FILE_BYTES);
-			free(data);
-			free(found);
-		}
+		expect_users(users, &d);
 		disks_unmount(&d);
 		disks_free(&d);
 	}
@@ -374,6 +236,66 @@ static void nothing_is_copied_under_a_write(void **state)
 	disks_free(&d);
 }
 
+struct copier {
+	struct g4_dev *dev;
+	uint64_t bytes;
+	uint32_t ended; /* atomic */
+};
+
+#define TRIES 1000u
+static void *copy_on(void *argument)
+{
+	struct copier *c = (struct copier *)argument;
+	struct g4_wg *wg = g4_wg_create(1);
+
+	for (uint32_t k = 0; k < TRIES && c->bytes == 0; k++) {
+		struct g4_dev_order step_on = {.op = G4_ORDER_STEP};
+		assert_int_equal(g4_dev_order(wg, c->dev, &step_on), 0);
+		c->bytes = step_on.bytes;
+	}
+	g4_wg_destroy(wg);
+	g4_store32_rel(&c->ended, 1);
+	return NULL;
+}
+
+/* Where there is always somebody who writes, others are kept from it after a while, and the copy comes to its turn. */
+static void a_copy_is_not_kept_out_for_ever(void **state)
+{
+	const struct level level = {2, 2, 0};
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3);
+	struct g4_iov iov = {page, G4_PAGE_BYTES};
+	struct g4_wg *wg = g4_wg_create(0);
+	struct copier c = {.bytes = 0};
+	struct disks d;
+	pthread_t thread;
+
+	(void)state;
+	format(&d, &level);
+	if (disks_try_open(&d, 1, true, 0, &c.dev) < 0)
+		fail_msg("%s", d.message);
+	struct g4_dev_order begin_it = {
+		.op = G4_ORDER_REPLACE, .name = d.names[1], .text = d.message, .text_bytes = sizeof(d.message)};
+	if (g4_dev_order(wg, c.dev, &begin_it) < 0)
+		fail_msg("%s", d.message);
+	struct g4_set_window *window = &((struct g4_set *)c.dev->host)->window;
+	struct g4_io io = {.op = G4_IO_WRITE, .offset_bytes = 4 * G4_PAGE_BYTES, .iov = &iov, .iov_count = 1};
+	g4_dev_submit(wg, c.dev, &io);
+	assert_int_equal(pthread_create(&thread, NULL, copy_on, &c), 0);
+	for (bool kept_out = false; !kept_out && !g4_load32_acq(&c.ended);) {
+		pthread_mutex_lock(&window->lock);
+		kept_out = window->from != window->to;
+		pthread_mutex_unlock(&window->lock);
+		sched_yield();
+	}
+	assert_int_equal(g4_dev_wait(wg, c.dev, &io), 0);
+	pthread_join(thread, NULL);
+	assert_true(c.bytes > 0);
+	g4_dev_close(c.dev);
+	g4_wg_destroy(wg);
+	free(page);
+	disks_free(&d);
+}
+
 struct writer {
 	struct g4_set_window *window;
 	uint32_t entered;
@@ -412,11 +334,11 @@ static void nobody_writes_to_what_is_copied(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(w.entered, 1);
 	/* one that is longer than there are parts counts in each */
-	g4_set_window_enter(window, 0, 1024 * G4_MIB);
-	assert_false(g4_set_window_open(window, 900 * G4_MIB, 1));
-	g4_set_window_leave(window, 0, 1024 * G4_MIB);
+	g4_set_window_enter(window, 0, 2048 * G4_MIB);
+	assert_false(g4_set_window_open(window, 1900 * G4_MIB, 1));
+	g4_set_window_leave(window, 0, 2048 * G4_MIB);
 	g4_set_window_leave(window, 2 * G4_MIB, G4_MIB);
-	assert_true(g4_set_window_open(window, 0, 1024 * G4_MIB));
+	assert_true(g4_set_window_open(window, 0, 2048 * G4_MIB));
 	g4_set_window_end(window);
 	free(window);
 }
@@ -448,10 +370,10 @@ static void it_goes_on_after_an_unmount_and_after_a_crash(void **state)
 			}
 			assert_int_equal(op_sync(&d.rig), 0);
 			if (crash) /* what is on the disks now is what there is */
-				keep(&d, before);
+				keep_disks(&d, before);
 			disks_unmount_fs(&d, dev, !crash);
 			if (crash) {
-				restore(&d, before);
+				restore_disks(&d, before);
 				let_go(&d, before);
 			}
 			disks_mount_fs(&d, all, &dev); /* nothing is missing */
@@ -734,7 +656,7 @@ static void explore(const struct level *level, uint32_t every, uint64_t *states)
 
 	half_way(&d, level, &m);
 	end_model(&m);
-	keep(&d, start);
+	keep_disks(&d, start);
 	mount_faulty(&d, &f, &c->order);
 	for (uint32_t n = 0; n < PUTS; n++) {
 		c->begun[n] = c->order.count;
@@ -828,6 +750,7 @@ int main(void)
 		cmocka_unit_test(users_write_while_a_disk_is_rebuilt),
 		cmocka_unit_test(threads_write_while_a_disk_is_rebuilt),
 		cmocka_unit_test(nothing_is_copied_under_a_write),
+		cmocka_unit_test(a_copy_is_not_kept_out_for_ever),
 		cmocka_unit_test(nobody_writes_to_what_is_copied),
 		cmocka_unit_test(it_goes_on_after_an_unmount_and_after_a_crash),
 		cmocka_unit_test(it_is_finished_offline),

@@ -11,12 +11,11 @@ static struct rig rig;
 
 static bool has_sums;
 
-static int setup_with(const char *checksum)
+static int setup_with(uint32_t checksum)
 {
-	has_sums = checksum[0] != '0';
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	rig_begin_engine(&rig, 32 * G4_MIB);
-	unsetenv("G4_TEST_CHECKSUM");
+	has_sums = checksum != G4_CHECKSUM_NONE;
+	rig_open_as(&rig, checksum, RIG_AS_SET, 32 * G4_MIB, 0);
+	rig_mount(&rig);
 	return 0;
 }
 
@@ -24,13 +23,13 @@ static int setup_with(const char *checksum)
 static int setup(void **state)
 {
 	(void)state;
-	return setup_with("0");
+	return setup_with(G4_CHECKSUM_NONE);
 }
 
 static int setup_sums(void **state)
 {
 	(void)state;
-	return setup_with("1");
+	return setup_with(G4_CHECKSUM_BLAKE3);
 }
 
 static int teardown(void **state)

@@ -25,9 +25,7 @@ static struct g4_health health;
 static int setup(void **state)
 {
 	(void)state;
-	setenv("G4_TEST_CHECKSUM", "0", 1);
-	rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, G4_CHECKSUM_NONE, RIG_AS_SET, DEVICE_BYTES, JOURNAL_BYTES);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	pattern = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, PATTERN_BYTES);
@@ -456,9 +454,7 @@ static void it_goes_on_behind_a_crash(void **state)
 		uint64_t inos[3];
 
 		rig_close(&rig);
-		setenv("G4_TEST_CHECKSUM", "0", 1);
-		rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
-		unsetenv("G4_TEST_CHECKSUM");
+		rig_open_as(&rig, G4_CHECKSUM_NONE, RIG_AS_SET, DEVICE_BYTES, JOURNAL_BYTES);
 		rig.wg = wg;
 		rig.fs = rig_mount_fs(&rig, wg, &fault);
 		inos[0] = make("small", 0, 3);

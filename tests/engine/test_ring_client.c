@@ -7,7 +7,7 @@
 #include <sched.h>
 
 #include "client/client.h"
-#include "ring/client_host.h"
+#include "ring/client_parts_host.h"
 #include "untrusted.h"
 
 #define THREADS 8u
@@ -99,13 +99,12 @@ static void *work(void *argument)
 	return (void *)failures;
 }
 
-static void results_come_to_those_whom_nobody_wakes(void **state)
+static void together(uint32_t entries)
 {
 	pthread_t threads[THREADS];
 	void *failures;
 
-	(void)state;
-	enter(16, 2);
+	enter(entries, 2);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)i), 0);
 	for (uint32_t i = 0; i < THREADS; i++) {
@@ -113,6 +112,19 @@ static void results_come_to_those_whom_nobody_wakes(void **state)
 		assert_ptr_equal(failures, NULL);
 	}
 	leave();
+}
+
+static void results_come_to_those_whom_nobody_wakes(void **state)
+{
+	(void)state;
+	together(16);
+}
+
+/* Each slot is a caller's that waits for its result, and there are more callers. */
+static void who_finds_the_ring_full_waits(void **state)
+{
+	(void)state;
+	together(THREADS / 2);
 }
 
 /* ------------------------------------------------------------------ an engine of several threads */
@@ -241,6 +253,183 @@ static void nobody_waits_for_an_engine_that_is_gone(void **state)
 	leave();
 }
 
+/* ------------------------------------------------------------------ READs ahead */
+
+#define AHEAD 4u
+
+static bool begin_read(uint64_t handle, uint64_t offset, uint32_t bytes, uint64_t *read)
+{
+	const struct g4_cmd cmd = {.op = G4_CMD_READ, .handle = handle, .offset = offset, .length = bytes};
+
+	return g4_ring_client_begin_read(client, &cmd, read);
+}
+
+/* A file whose pieces differ, and READs of all of them under way. */
+static void begin_reads(uint64_t *handle, uint64_t reads[AHEAD])
+{
+	static uint8_t data[G4_RING_AHEAD_BYTES];
+
+	ok(open_file("ahead", handle));
+	for (uint32_t k = 0; k < AHEAD; k++) {
+		struct g4_cmd write = {.op = G4_CMD_WRITE,
+				       .handle = *handle,
+				       .offset = (uint64_t)k * sizeof(data),
+				       .length = sizeof(data),
+				       .data = data};
+		api_pattern(data, 5, write.offset, sizeof(data));
+		ok(g4_ring_client_execute(client, &write));
+	}
+	for (uint32_t k = 0; k < AHEAD; k++)
+		assert_true(begin_read(*handle, (uint64_t)k * G4_RING_AHEAD_BYTES, G4_RING_AHEAD_BYTES, &reads[k]));
+}
+
+static void check_read(uint64_t read, uint32_t k)
+{
+	static uint8_t wanted[G4_RING_AHEAD_BYTES];
+	uint32_t bytes;
+	int status;
+	const uint8_t *data = g4_ring_client_await_read(client, read, &status, &bytes);
+
+	assert_non_null(data);
+	assert_int_equal(status, 0);
+	assert_int_equal(bytes, G4_RING_AHEAD_BYTES);
+	api_pattern(wanted, 5, (uint64_t)k * G4_RING_AHEAD_BYTES, sizeof(wanted));
+	assert_memory_equal(data, wanted, sizeof(wanted));
+}
+
+/* Their slots are used by others before anybody asks for what they read. */
+static void what_was_read_ahead_waits_for_who_asks(void **state)
+{
+	uint64_t handle, reads[AHEAD];
+
+	(void)state;
+	enter(4, 1);
+	begin_reads(&handle, reads);
+	for (uint32_t i = 0; i < ROUNDS; i++)
+		ok(look_up("ahead"));
+	for (uint32_t k = AHEAD; k-- > 0;) {
+		check_read(reads[k], k);
+		g4_ring_client_end_read(client, reads[k], k % 2);
+	}
+	for (uint32_t k = 0; k < AHEAD; k++) { /* those that were kept can be asked for again */
+		uint32_t bytes;
+		int status;
+		if (k % 2)
+			check_read(reads[k], k);
+		else
+			assert_null(g4_ring_client_await_read(client, reads[k], &status, &bytes));
+		g4_ring_client_end_read(client, reads[k], false);
+	}
+	leave();
+}
+
+/* There is room for a few: first that of READs that nobody asked for and nobody will, then that of those that nobody has asked for. */
+static void what_was_read_ahead_is_forgotten_for_others(void **state)
+{
+	uint64_t handle, reads[AHEAD], more[32], one;
+	uint32_t count = 0, bytes;
+	int status;
+
+	(void)state;
+	enter(4, 1);
+	begin_reads(&handle, reads);
+	while (count < 32 && begin_read(handle, 0, 1, &more[count]))
+		count++;
+	assert_in_range(count, 1, 31);
+	g4_ring_client_end_read(client, more[0], false);
+	for (uint32_t k = 0; !begin_read(handle, 0, 1, &one); k++) {
+		assert_in_range(k, 0, 8); /* one thread has run it by then, for what came before it has been read */
+		ok(look_up("ahead"));
+	}
+	assert_null(g4_ring_client_await_read(client, more[0], &status, &bytes));
+	check_read(reads[0], 0); /* who has it keeps it */
+	ok(look_up("ahead"));
+	for (uint32_t k = 0; k < 128; k++)
+		(void)begin_read(handle, 0, 1, &one);
+	assert_null(g4_ring_client_await_read(client, reads[1], &status, &bytes));
+	check_read(reads[0], 0);
+	leave();
+}
+
+static void what_was_not_read_ahead_is_said(void **state)
+{
+	uint64_t handle, reads[AHEAD], one;
+	uint32_t bytes;
+	int status;
+
+	(void)state;
+	enter(4, 1);
+	begin_reads(&handle, reads);
+	assert_true(begin_read(handle + 1, 0, 1, &one));
+	assert_non_null(g4_ring_client_await_read(client, one, &status, &bytes));
+	assert_int_equal(status, -G4_E_BADF);
+	assert_int_equal(bytes, 0);
+	check_read(reads[3], 3); /* the one thread has done all by then */
+	((struct g4_ring_header *)g4_session_ring(session))->state = G4_RING_DEAD;
+	g4_ring_client_stop(client);
+	assert_false(begin_read(handle, 0, 1, &one));
+	check_read(reads[2], 2);
+	leave();
+}
+
+/* Lookups ahead have places of their own, tell what a lookup tells, and are told once. */
+static void what_was_looked_up_ahead_is_told_once(void **state)
+{
+	uint64_t handle, found, none, one;
+	struct g4_attr attr = {0};
+	struct g4_trail trail;
+	struct g4_cmd cmd = {.attr = &attr};
+	const struct g4_cmd asks = command(G4_CMD_LOOKUP, "here"), asks_none = command(G4_CMD_LOOKUP, "none");
+	char name[G4_RING_TEXT_BYTES + 2];
+
+	(void)state;
+	enter(4, 1);
+	ok(open_file("here", &handle));
+	assert_true(g4_ring_client_begin_lookup(client, &asks, &found));
+	assert_true(g4_ring_client_begin_lookup(client, &asks_none, &none));
+	for (uint32_t i = 0; i < ROUNDS; i++)
+		ok(look_up("here"));
+	assert_true(g4_ring_client_await_lookup(client, none, &cmd, &trail));
+	assert_int_equal(cmd.status, -G4_E_NOENT);
+	assert_true(g4_ring_client_await_lookup(client, found, &cmd, &trail));
+	assert_int_equal(cmd.status, 0);
+	assert_true(attr.ino != 0 && (attr.mode & 07777) == 0600);
+	assert_false(g4_ring_client_await_lookup(client, found, &cmd, &trail));
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	const struct g4_cmd asks_long = command(G4_CMD_LOOKUP, name);
+	assert_false(g4_ring_client_begin_lookup(client, &asks_long, &one));
+	for (uint32_t k = 0; k < G4_LOOKUPS_AHEAD; k++)
+		assert_true(g4_ring_client_begin_lookup(client, &asks, &one));
+	g4_ring_client_end_lookup(client, one);
+	for (uint32_t k = 0; !g4_ring_client_begin_lookup(client, &asks, &found); k++) {
+		assert_in_range(k, 0, 8);
+		ok(look_up("here")); /* one thread has run what came before by then */
+	}
+	assert_false(g4_ring_client_await_lookup(client, one, &cmd, &trail));
+	assert_true(g4_ring_client_await_lookup(client, found, &cmd, &trail));
+	leave();
+}
+
+/* What does not fit into a slot beside its user is not looked up ahead, and keeps no buffer that others need for theirs. */
+static void what_has_many_groups_is_not_looked_up_ahead(void **state)
+{
+	struct g4_cred user = {.uid = 1000, .gid = 1000, .group_count = 30};
+	struct g4_cmd asks = command(G4_CMD_LOOKUP, "here");
+	struct g4_attr attr;
+	uint64_t one;
+
+	(void)state;
+	enter(4, 1);
+	asks.cred = &user;
+	asks.attr = &attr;
+	for (uint32_t k = 0; k < 2 * G4_RING_TEXT_COUNT; k++) {
+		assert_false(g4_ring_client_begin_lookup(client, &asks, &one));
+		assert_int_equal(g4_ring_client_execute(client, &asks), -G4_E_NOENT);
+	}
+	leave();
+}
+
 /* ------------------------------------------------------------------ an engine of which one thread looks, and does not come */
 
 static uint32_t rung;
@@ -332,10 +521,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		api_test(results_come_to_those_whom_nobody_wakes),
+		api_test(who_finds_the_ring_full_waits),
 		api_test(a_long_command_delays_no_other),
 		api_test(what_is_posted_runs),
 		api_test(what_does_not_fit_a_slot_is_posted_too),
 		api_test(nobody_waits_for_an_engine_that_is_gone),
+		api_test(what_was_read_ahead_waits_for_who_asks),
+		api_test(what_was_read_ahead_is_forgotten_for_others),
+		api_test(what_was_not_read_ahead_is_said),
+		api_test(what_was_looked_up_ahead_is_told_once),
+		api_test(what_has_many_groups_is_not_looked_up_ahead),
 		cmocka_unit_test(who_looks_takes_one_command),
 		cmocka_unit_test(who_looks_and_does_not_come_is_not_waited_for),
 	};

@@ -378,7 +378,7 @@ static void restart_with_descriptors(void)
 static void a_server_with_a_mount_gives_descriptors(void **state)
 {
 	struct stat st;
-	gpu4fs_file *file, *empty;
+	gpu4fs_file *file, *empty, *quiet;
 
 	(void)state;
 	restart_with_descriptors();
@@ -394,6 +394,17 @@ static void a_server_with_a_mount_gives_descriptors(void **state)
 	close(fd);
 	fails(g4c_hand_over(empty, 0), ESTALE);
 	gives(gpu4fs_write(file, "more", 4), 4); /* the handle goes on */
+	/* O_NOATIME was looked at when the file was opened, so it is of what was opened so */
+	fd = g4c_hand_over(file, O_NOATIME);
+	assert_true(fd >= 0);
+	assert_int_equal(asked_flags, 0);
+	close(fd);
+	ok(gpu4fs_open(connection, NULL, "/f", O_RDWR | O_NOATIME, 0, &quiet));
+	fd = g4c_hand_over(quiet, O_NOATIME);
+	assert_true(fd >= 0);
+	assert_int_equal(asked_flags, O_NOATIME);
+	close(fd);
+	ok(gpu4fs_close(quiet));
 	ok(gpu4fs_close(empty));
 	ok(gpu4fs_close(file));
 	ok(gpu4fs_unmount(connection));
@@ -441,6 +452,44 @@ static void a_server_without_a_mount_has_no_descriptors(void **state)
 	ok(gpu4fs_unmount(connection));
 }
 
+static void tell_a_mount(void *context, struct g4_mounted *mounted)
+{
+	*mounted = *(const struct g4_mounted *)context;
+}
+
+static void are_the_same(const struct g4_mounted *a, const struct g4_mounted *b)
+{
+	assert_true(a->is_there == b->is_there && a->hands_over == b->hands_over && a->device == b->device &&
+		    a->ino == b->ino);
+}
+
+/* A server says of which mount it is a part, also to who wants no session, and of none where it is a part of none. */
+static void a_server_says_of_which_mount_it_is_a_part(void **state)
+{
+	struct g4_mounted told = {.is_there = true, .device = 7, .ino = 8}, mounted;
+	char message[256];
+
+	(void)state;
+	ok(g4_connect_to_look(path, &mounted, message, sizeof(message)));
+	assert_false(mounted.is_there);
+	await_clients(0);
+	for (uint32_t round = 0; round < 2; round++) {
+		g4_server_stop(server);
+		told.hands_over = round == 1;
+		ok(g4_server_start(g4_engine_sessions(fs->mount->engine),
+				   &(struct g4_server_options){.path = path, .mounted = tell_a_mount, .context = &told},
+				   &server, message, sizeof(message)));
+		ok(g4_connect_to_look(path, &mounted, message, sizeof(message)));
+		are_the_same(&mounted, &told);
+		await_clients(0);
+		gpu4fs *connection = connect_here();
+		are_the_same(g4_connection_mounted(g4_engine_connection(connection->mount->engine)), &told);
+		ok(gpu4fs_unmount(connection));
+	}
+	assert_int_equal(g4_connect_to_look("nobody.socket", &mounted, message, sizeof(message)), -G4_E_NOENT);
+	assert_non_null(strstr(message, "nobody.socket"));
+}
+
 static void a_socket_can_lie_elsewhere(void **state)
 {
 	gpu4fs *connection = connect_here();
@@ -483,6 +532,7 @@ int main(void)
 		serve_test(a_server_with_a_mount_gives_descriptors),
 		serve_test(handles_of_others_are_not_handed_over),
 		serve_test(a_server_without_a_mount_has_no_descriptors),
+		serve_test(a_server_says_of_which_mount_it_is_a_part),
 		serve_test(a_socket_can_lie_elsewhere),
 	};
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "client/client.h"
+#include "fs/node.h"
 #include "ring/serve_host.h"
 #include "ring/session_host.h"
 #include "simt/simt.h"

@@ -22,9 +22,7 @@ static struct g4_health health;
 static int open_with_sums(void **state)
 {
 	(void)state;
-	setenv("G4_TEST_CHECKSUM", "1", 1);
-	rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, G4_CHECKSUM_BLAKE3, RIG_AS_SET, DEVICE_BYTES, JOURNAL_BYTES);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	pattern = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, PATTERN_BYTES);

@@ -26,15 +26,10 @@ static struct rig rig;
 static uint8_t *data, *found;
 static bool has_sums;
 
-static int open_with(uint32_t algorithm)
+static int begin(uint32_t algorithm)
 {
-	char text[8];
-
-	has_sums = algorithm != 0;
-	snprintf(text, sizeof(text), "%u", algorithm);
-	setenv("G4_TEST_CHECKSUM", text, 1);
-	rig_open(&rig, 64 * G4_MIB, 4 * G4_MIB);
-	unsetenv("G4_TEST_CHECKSUM");
+	has_sums = algorithm != G4_CHECKSUM_NONE;
+	rig_open_as(&rig, algorithm, RIG_AS_SET, 64 * G4_MIB, 4 * G4_MIB);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	data = rig_memory(MOST_BYTES, 5);
@@ -45,13 +40,13 @@ static int open_with(uint32_t algorithm)
 static int setup(void **state)
 {
 	(void)state;
-	return open_with(0);
+	return begin(G4_CHECKSUM_NONE);
 }
 
 static int setup_sums(void **state)
 {
 	(void)state;
-	return open_with(G4_CHECKSUM_BLAKE3);
+	return begin(G4_CHECKSUM_BLAKE3);
 }
 
 static void unmount(void)
@@ -694,6 +689,111 @@ static void a_damaged_first_page_of_sums_takes_no_other_with_it(void **state)
 	expect(b, LARGE);
 }
 
+static void write_page(uint64_t ino, uint64_t page, int wanted)
+{
+	assert_int_equal(op_write(&rig, ino, 0, page * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, ino), wanted);
+	assert_int_equal(rig.fs->journal.aborted, 0);
+}
+
+/*
+ * The device does not give a page of sums: who would have to divide what it belongs to is told, before anything has changed. Everybody else goes on,
+ * and so does who needs the other three alone.
+ */
+static void a_bad_sector_in_a_row_stops_one_file(void **state)
+{
+	const uint64_t a = make_large("a", 2), b = make("b"), other = make("other");
+	const struct g4_fault none = {0};
+	uint64_t done;
+
+	(void)state;
+	copy(a, 0, b, 0, 1024);
+	const uint64_t row = row_of(b, 0);
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, &none);
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = row + G4_PAGE_BYTES + 100, .bad_bytes = 1});
+	write_page(other, 0, 0);
+	write_page(b, 600, 0);
+	write_page(b, 7, -G4_E_IO);
+	write_page(other, 1, 0);
+	/* what was done before in the same transaction is done */
+	assert_int_equal(op_write(&rig, a, 0, 700 * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fallocate(&rig, a, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 20 * G4_PAGE_BYTES, 40960),
+			 -G4_E_IO);
+	assert_int_equal(op_truncate(&rig, a, 9 * G4_PAGE_BYTES), -G4_E_IO);
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(op_read(&rig, a, 0, 0, found, 128 * G4_PAGE_BYTES, &done), 0);
+	assert_memory_equal(found, data, 128 * G4_PAGE_BYTES);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "b"), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	/* it is one file's now, which has made it: of the four pages one is in nobody's way but its own */
+	write_page(a, 7, 0);
+	write_page(a, 130, -G4_E_IO);
+	write_page(a, 300, -G4_E_IO); /* with the one that is still dirty */
+	write_page(other, 2, 0);
+	g4_dev_fault_set(rig.fault, &none);
+	assert_int_equal(op_fsync(&rig, a), 0);
+	unmount();
+	mount();
+	const uint64_t written[] = {7, 130, 300, 700};
+	for (uint32_t k = 0; k < 4; k++)
+		memcpy(data + written[k] * G4_PAGE_BYTES, data, G4_PAGE_BYTES);
+	expect(a, 2 * LARGE);
+}
+
+/*
+ * A page of the map is in the way of a file that becomes shorter, behind what could be given up: nothing is. A file that is short and has what was
+ * cut would show it to who makes it longer again, and no mount could finish it.
+ */
+static void what_can_not_be_cut_is_not_cut_in_part(void **state)
+{
+	const uint64_t a = make_large("a", 2);
+	const struct g4_fault none = {0};
+	struct g4_map_nodes nodes;
+	uint32_t index;
+
+	(void)state;
+	assert_int_equal(op_write(&rig, a, 0, 600 * G4_PAGE_BYTES, data + 600 * G4_PAGE_BYTES, G4_PAGE_BYTES, NULL), 0);
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, &none);
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, a, &index), 0);
+	assert_int_equal(g4_map_nodes(rig.wg, rig.fs, g4_icache_at(rig.fs, index), 600, &nodes), 0);
+	g4_icache_put(rig.fs, index);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = rig_mount_fs(&rig, rig.wg, &none);
+	g4_dev_fault_set(rig.fault,
+			 &(struct g4_fault){.bad_at = g4_address_stored(nodes.nodes[nodes.count - 1]), .bad_bytes = 1});
+	assert_int_equal(op_truncate(&rig, a, 0), -G4_E_IO);
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(op_sync(&rig), 0);
+	g4_dev_fault_set(rig.fault, &none);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, false);
+	mount();
+	expect(a, 2 * LARGE);
+}
+
+/* The same of a large page of which all four can be read by nobody: writing all of it anew needs none of them. */
+static void what_is_written_anew_needs_no_old_sums(void **state)
+{
+	const uint64_t a = make_large("a", 2), b = make("b");
+	const struct g4_fault none = {0};
+
+	(void)state;
+	copy(a, 0, b, 0, 1024);
+	const uint64_t row = row_of(b, 0);
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, &none);
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = row, .bad_bytes = G4_SUMS_QUARTERS * G4_PAGE_BYTES});
+	assert_int_not_equal(op_read(&rig, b, 0, 0, found, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_write(&rig, b, 0, 0, data, LARGE, NULL), 0);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	expect(b, 2 * LARGE);
+	write_page(b, 9, 0);
+	memcpy(data + 9 * G4_PAGE_BYTES, data, G4_PAGE_BYTES);
+	g4_dev_fault_set(rig.fault, &none);
+	expect(b, 2 * LARGE);
+}
+
 /* Counts of owners of pages of sums, and a version that does not know that they have any. */
 static void wrong_owners_of_pages_of_sums_are_found_and_repaired(void **state)
 {
@@ -841,6 +941,10 @@ int main(void)
 		TEST_WITH_SUMS(a_copy_has_the_same_pages_of_sums),
 		TEST_WITH_SUMS(a_damaged_page_of_sums_is_given_up_by_all),
 		TEST_WITH_SUMS(a_damaged_first_page_of_sums_takes_no_other_with_it),
+		TEST_WITH_SUMS(a_bad_sector_in_a_row_stops_one_file),
+		TEST_WITH_SUMS(what_is_written_anew_needs_no_old_sums),
+		TEST(what_can_not_be_cut_is_not_cut_in_part),
+		TEST_WITH_SUMS(what_can_not_be_cut_is_not_cut_in_part),
 		TEST_WITH_SUMS(wrong_owners_of_pages_of_sums_are_found_and_repaired),
 		TEST(threads_that_share_large_pages_leave_whole_ones),
 		TEST_WITH_SUMS(threads_that_share_large_pages_leave_whole_ones),

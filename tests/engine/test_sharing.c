@@ -383,38 +383,34 @@ static void many_files_of_few_pages(void **state)
 		g4_wg_destroy(workers[k].rig.wg);
 }
 
-static int begin(const char *checksum, const char *dedup)
+static int begin(uint32_t checksum, uint32_t dedup)
 {
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	setenv("G4_TEST_DEDUP", dedup, 1);
-	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
-	unsetenv("G4_TEST_CHECKSUM");
-	unsetenv("G4_TEST_DEDUP");
+	rig_begin_as(&rig, checksum, dedup, 64 * G4_MIB, 0, NULL);
 	return 0;
 }
 
 static int setup_offline(void **state)
 {
 	(void)state;
-	return begin("1", "0");
+	return begin(G4_CHECKSUM_BLAKE3, 0);
 }
 
 static int setup_inline(void **state)
 {
 	(void)state;
-	return begin("1", "1");
+	return begin(G4_CHECKSUM_BLAKE3, 1);
 }
 
 static int setup_crc32c(void **state)
 {
 	(void)state;
-	return begin("2", "0");
+	return begin(G4_CHECKSUM_CRC32C, 0);
 }
 
 static int setup_none(void **state)
 {
 	(void)state;
-	return begin("0", "0");
+	return begin(G4_CHECKSUM_NONE, 0);
 }
 
 static int teardown(void **state)

@@ -121,6 +121,15 @@ static int setup(void **state)
 	return 0;
 }
 
+/* Pages are looked for before they are stored: large writes go through bounce buffers, which helpers fill. */
+static int setup_dedup(void **state)
+{
+	setenv("G4_TEST_DEDUP", "1", 1);
+	const int rc = setup(state);
+	unsetenv("G4_TEST_DEDUP");
+	return rc;
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -203,6 +212,33 @@ static void helpers_do_pieces(void **state)
 		assert_int_equal(op_fsync(&rig, ino), 0);
 	}
 	expect_read(0, FILE_BYTES, FILE_BYTES, 0);
+}
+
+/* The same file again: found as a whole, by whoever looks. Then until a helper had a piece of a buffer, or of what was stored. */
+static void buffers_are_filled_by_helpers(void **state)
+{
+	const uint64_t pages = FILE_BYTES / G4_PAGE_BYTES, first = ino;
+	struct g4_ddt_stats stats;
+	uint64_t other;
+
+	(void)state;
+	start_helpers(2);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "same", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, data, FILE_BYTES, NULL), 0);
+	g4_ddt_stats(&fs->ddt, &stats);
+	assert_int_equal(stats.hits, pages);
+	assert_int_equal(stats.misses, pages);
+	for (uint64_t page = 0; page < pages; page += 67)
+		assert_int_equal(rig_place(&rig, other, page), rig_place(&rig, first, page));
+	for (uint64_t before = helped(), round = 1; helped() == before; round++) {
+		rig_pattern(data, 7 + round, FILE_BYTES);
+		assert_int_equal(op_write(&rig, first, 0, 0, data, FILE_BYTES, NULL), 0);
+		expect_read(0, FILE_BYTES, FILE_BYTES, 0);
+	}
+	ino = other;
+	rig_pattern(data, 7, FILE_BYTES);
+	expect_read(0, FILE_BYTES, FILE_BYTES, 0);
+	ino = first;
 }
 
 static void small_transfers_are_not_shared(void **state)
@@ -568,6 +604,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(any_part_can_be_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_has_to_come, setup, teardown),
 		cmocka_unit_test_setup_teardown(helpers_do_pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(buffers_are_filled_by_helpers, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_has_to_come, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(many_transfers_at_a_time, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(small_transfers_are_not_shared, setup, teardown),
 		cmocka_unit_test_setup_teardown(holes_and_cached_pages_are_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(any_part_can_be_written, setup, teardown),

@@ -194,6 +194,56 @@ static void data_that_looks_like_an_old_slab_is_none(void **state)
 	assert_in_range(forged, 10, MADE);
 }
 
+static bool is_slab_on_device(uint64_t ino)
+{
+	const struct g4_block_header *header =
+		(const struct g4_block_header *)(const void *)(rig.image +
+							       g4_align_down(g4_ptr_offset(ino), G4_PAGE_BYTES));
+
+	return header->magic == G4_BLOCK_MAGIC && header->type == G4_BLOCK_SLAB;
+}
+
+/* Slabs that are gone since an earlier mount lie where they were, to the last byte, and their pages are given to a file that writes nothing. */
+static void a_number_of_an_earlier_mount_leads_nowhere(void **state)
+{
+	static struct g4_attr was[MADE];
+	struct g4_attr attr;
+	uint32_t found = 0, slabs = 0;
+	struct g4_statfs room;
+	uint64_t ino;
+	char name[16];
+
+	(void)state;
+	for (uint32_t i = 0; i < MADE; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, 0100644, &ino), 0);
+		assert_int_equal(op_getattr(&rig, ino, &was[i]), 0);
+	}
+	assert_int_equal(rig_unmount(&rig), 0); /* now they are in place */
+	rig_mount(&rig);
+	for (uint32_t i = 0; i < MADE; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_mount(&rig);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "data", 0100644, &ino), 0);
+	assert_int_equal(op_statfs(&rig, &room), 0);
+	for (uint64_t left = room.blocks_free, at = 0; left > 0; left /= 2) /* nearly all pages */
+		while (op_fallocate(&rig, ino, 0, at, left * G4_PAGE_BYTES) == 0)
+			at += left * G4_PAGE_BYTES;
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t i = 0; i < MADE; i++) {
+		struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = was[i].ino, .attr = &attr};
+		slabs += is_slab_on_device(was[i].ino);
+		found += was[i].ino != ino && run(&cmd) != -G4_E_STALE;
+		cmd.generation = (uint32_t)was[i].generation;
+		found += run(&cmd) != -G4_E_STALE;
+	}
+	assert_in_range(slabs, MADE / 2, MADE); /* else the test tests nothing */
+	assert_int_equal(found, 0);
+}
+
 /* More than are in memory at a time with the smallest cache. */
 #define REMOVED 5000
 
@@ -224,6 +274,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nothing_is_made_or_moved_in_a_directory_that_is_another_now, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(data_that_looks_like_an_old_slab_is_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_number_of_an_earlier_mount_leads_nowhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(any_number_of_removed_files_ends_at_a_mount_with_a_small_cache, setup,
 						teardown),
 	};

@@ -18,14 +18,9 @@ static struct rig rig;
 static uint8_t *pattern, *found;
 #define PATTERN_BYTES (8 * G4_MIB)
 
-static int open_with(uint32_t algorithm)
+static int begin(uint32_t algorithm)
 {
-	char text[8];
-
-	snprintf(text, sizeof(text), "%u", algorithm);
-	setenv("G4_TEST_CHECKSUM", text, 1);
-	rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, algorithm, RIG_AS_SET, DEVICE_BYTES, JOURNAL_BYTES);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	pattern = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, PATTERN_BYTES);
@@ -37,19 +32,19 @@ static int open_with(uint32_t algorithm)
 static int setup_blake3(void **state)
 {
 	(void)state;
-	return open_with(G4_CHECKSUM_BLAKE3);
+	return begin(G4_CHECKSUM_BLAKE3);
 }
 
 static int setup_crc32c(void **state)
 {
 	(void)state;
-	return open_with(G4_CHECKSUM_CRC32C);
+	return begin(G4_CHECKSUM_CRC32C);
 }
 
 static int setup_xxh3(void **state)
 {
 	(void)state;
-	return open_with(G4_CHECKSUM_XXH3);
+	return begin(G4_CHECKSUM_XXH3);
 }
 
 static int teardown(void **state)

@@ -27,9 +27,7 @@ static uint64_t ino, other;
 static int setup(void **state)
 {
 	(void)state;
-	setenv("G4_TEST_CHECKSUM", "1", 1);
-	rig_begin(&rig, DEVICE_BYTES, 0, NULL);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, RIG_AS_SET, DEVICE_BYTES, 0, NULL);
 	data = rig_memory(LARGE * G4_PAGE_BYTES, 21);
 	others = rig_memory(LARGE * G4_PAGE_BYTES, 22);
 	found = rig_memory(LARGE * G4_PAGE_BYTES, 0);

@@ -25,14 +25,9 @@ static struct rig rig;
 static uint8_t *pattern, *found;
 #define PATTERN_BYTES (8 * G4_MIB)
 
-static int open_with(uint32_t algorithm, uint64_t bytes)
+static int begin(uint32_t algorithm, uint64_t bytes)
 {
-	char text[8];
-
-	snprintf(text, sizeof(text), "%u", algorithm);
-	setenv("G4_TEST_CHECKSUM", text, 1);
-	rig_open(&rig, bytes, JOURNAL_BYTES);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, algorithm, RIG_AS_SET, bytes, JOURNAL_BYTES);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	pattern = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, PATTERN_BYTES);
@@ -44,25 +39,25 @@ static int open_with(uint32_t algorithm, uint64_t bytes)
 static int setup_blake3(void **state)
 {
 	(void)state;
-	return open_with(G4_CHECKSUM_BLAKE3, DEVICE_BYTES);
+	return begin(G4_CHECKSUM_BLAKE3, DEVICE_BYTES);
 }
 
 static int setup_xxh3(void **state)
 {
 	(void)state;
-	return open_with(G4_CHECKSUM_XXH3, DEVICE_BYTES);
+	return begin(G4_CHECKSUM_XXH3, DEVICE_BYTES);
 }
 
 static int setup_huge(void **state)
 {
 	(void)state;
-	return open_with(G4_CHECKSUM_XXH3, HUGE_BYTES);
+	return begin(G4_CHECKSUM_XXH3, HUGE_BYTES);
 }
 
 static int setup_huge_without(void **state)
 {
 	(void)state;
-	return open_with(0, HUGE_BYTES);
+	return begin(0, HUGE_BYTES);
 }
 
 static int teardown(void **state)

@@ -23,13 +23,11 @@ static struct rig rig;
 static uint64_t inodes[FILES];
 static uint8_t *data, *found;
 
-static void begin(const char *checksum, uint64_t tier_bytes)
+static void begin(uint32_t checksum, uint64_t tier_bytes)
 {
 	const struct g4_fault fault = {0}; /* a device that is not memory */
 
-	setenv("G4_TEST_CHECKSUM", checksum, 1);
-	rig_open(&rig, IMAGE_BYTES, 0);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, checksum, RIG_AS_SET, IMAGE_BYTES, 0);
 	rig.tier_bytes = tier_bytes;
 	rig.cache_bytes = 32 * G4_MIB;
 	rig.wg = g4_wg_create(0);
@@ -42,21 +40,21 @@ static void begin(const char *checksum, uint64_t tier_bytes)
 static int setup(void **state)
 {
 	(void)state;
-	begin("0", 16 * G4_MIB);
+	begin(G4_CHECKSUM_NONE, 16 * G4_MIB);
 	return 0;
 }
 
 static int setup_with_sums(void **state)
 {
 	(void)state;
-	begin("2", 16 * G4_MIB);
+	begin(G4_CHECKSUM_CRC32C, 16 * G4_MIB);
 	return 0;
 }
 
 static int setup_without_tier(void **state)
 {
 	(void)state;
-	begin("0", 0);
+	begin(G4_CHECKSUM_NONE, 0);
 	return 0;
 }
 
@@ -254,8 +252,9 @@ static void what_was_discarded_is_not_found(void **state)
 static bool in_tier(uint64_t place)
 {
 	const struct g4_iov part = {found, G4_PAGE_BYTES};
+	uint64_t from, to;
 
-	return g4_tier_read(rig.wg, &rig.fs->space.tier, place / G4_PAGE_BYTES, 1, &part, 1);
+	return g4_tier_read(rig.wg, &rig.fs->space.tier, place / G4_PAGE_BYTES, 1, &part, 1, &from, &to);
 }
 
 /* ---- metadata ---- */
@@ -484,10 +483,10 @@ static void *reader(void *argument)
 }
 
 /* As the CUDA engine has its device; a block's read is several requests then. */
-static void mount_behind_agent(void)
+static void mount_behind_agent(uint64_t tier_bytes)
 {
 	const struct g4_agent_options queue = {.slots = 4, .chunk_bytes = 4 * G4_PAGE_BYTES};
-	const struct g4_mount_options options = {.commit_ms = 20, .cache_bytes = 4 * G4_MIB, .tier_bytes = G4_MIB};
+	const struct g4_mount_options options = {.commit_ms = 20, .cache_bytes = 4 * G4_MIB, .tier_bytes = tier_bytes};
 	const struct g4_dev_open_options one = {.queues = 1};
 	struct g4_dev *dev, *remote;
 	char message[256];
@@ -497,19 +496,17 @@ static void mount_behind_agent(void)
 	assert_int_equal(g4_engine_mount_device(remote, &options, &rig.engine, message, sizeof(message)), 0);
 }
 
-static void read_beside_writers(bool agent)
+static void read_beside_writers(bool agent, uint64_t tier_bytes)
 {
 	pthread_t threads[WRITERS + READERS];
 	struct g4_health health;
 
-	setenv("G4_TEST_CHECKSUM", "0", 1);
-	rig_open(&rig, IMAGE_BYTES, 0);
-	unsetenv("G4_TEST_CHECKSUM");
+	rig_open_as(&rig, G4_CHECKSUM_NONE, RIG_AS_SET, IMAGE_BYTES, 0);
 	snprintf(rig.name, sizeof(rig.name), "/proc/self/fd/%d",
 		 rig.fd); /* a file: requests are under way side by side */
-	rig.tier_bytes = G4_MIB;
+	rig.tier_bytes = tier_bytes;
 	if (agent)
-		mount_behind_agent();
+		mount_behind_agent(tier_bytes);
 	else
 		rig_mount(&rig);
 	memset(&shared, 0, sizeof(shared));
@@ -534,20 +531,33 @@ static void read_beside_writers(bool agent)
 		      (unsigned long long)health.cache.tier_hits, (unsigned long long)health.cache.tier_misses,
 		      (unsigned long long)health.cache.tier_ahead, (unsigned long long)health.cache.tier_ahead_reads,
 		      (unsigned long long)health.cache.tier_dropped);
-	assert_true(health.cache.tier_bytes == G4_MIB && health.cache.tier_hits > 0 && health.cache.tier_dropped > 0);
+	print_message("%llu victims down, %llu again, %llu old, %llu up\n", (unsigned long long)health.cache.tier_down,
+		      (unsigned long long)health.cache.tier_down_again, (unsigned long long)health.cache.tier_down_old,
+		      (unsigned long long)health.cache.tier_up);
+	assert_true(health.cache.tier_bytes == tier_bytes && health.cache.tier_hits > 0 &&
+		    health.cache.tier_dropped > 0);
+	assert_true((health.cache.tier_down > 0) == (tier_bytes >= 4 * G4_MIB));
+	assert_true((health.cache.tier_up > 0) == (tier_bytes >= 4 * G4_MIB));
 	rig_end_engine(&rig);
 }
 
 static void readers_beside_writers_find_nothing_old(void **state)
 {
 	(void)state;
-	read_beside_writers(false);
+	read_beside_writers(false, G4_MIB);
 }
 
 static void nor_do_those_behind_an_agent(void **state)
 {
 	(void)state;
-	read_beside_writers(true);
+	read_beside_writers(true, G4_MIB);
+}
+
+static void nor_what_the_page_cache_gave_up_before(void **state)
+{
+	(void)state;
+	read_beside_writers(false, 4 * G4_MIB);
+	read_beside_writers(true, 4 * G4_MIB);
 }
 
 #define tier_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -570,6 +580,7 @@ int main(void)
 		tier_test(a_bad_sector_is_its_own_files),
 		cmocka_unit_test(readers_beside_writers_find_nothing_old),
 		cmocka_unit_test(nor_do_those_behind_an_agent),
+		cmocka_unit_test(nor_what_the_page_cache_gave_up_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

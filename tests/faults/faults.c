@@ -314,10 +314,9 @@ static bool in_wide(const char *path)
 
 static bool possible_in(const struct operation *operation, enum tree_kind kind)
 {
-	const enum tree_kind home = operation_is_of_large(operation)					    ? LARGE :
-				    in_wide(operation->parts[0].path) || in_wide(operation->parts[0].path2) ? WIDE :
-													      SMALL;
-	return home == kind;
+	const bool wide = in_wide(operation->parts[0].path) || in_wide(operation->parts[0].path2);
+
+	return operation_is_for(operation, kind) && wide == (kind == WIDE);
 }
 
 struct count {
@@ -328,10 +327,12 @@ struct count {
 static void with_more_and_more(struct world *w, const struct operation *operation, struct count *count)
 {
 	uint64_t before = count->refused;
+	const uint64_t least =
+		operation_is_for(operation, HALVES) ? G4_REGION_PAGES - 4 : 0; /* of its contents alone */
 
-	for (uint64_t pages = 0, successes = 0; successes < 4; pages += rig_every(3)) {
-		if (pages >= ENOUGH_PAGES && successes == 0)
-			fail_msg("%s finds no space with %u free pages", operation->name, ENOUGH_PAGES);
+	for (uint64_t pages = least, successes = 0; successes < 4; pages += rig_every(3)) {
+		if (pages >= least + ENOUGH_PAGES && successes == 0)
+			fail_msg("%s finds no space with %lu free pages", operation->name, (unsigned long)pages);
 		bool success = with_pages(w, operation, pages);
 		successes += success;
 		count->refused += !success;
@@ -378,6 +379,16 @@ static void operations_on_wide_directories_on_every_nearly_full_device(void **st
 	if (rig_one_thread_is_watched())
 		skip();
 	full_device(WIDE);
+}
+
+static void regions_that_are_shared_or_joined_on_every_nearly_full_device(void **state)
+{
+	(void)state;
+	if (rig_one_thread_is_watched())
+		skip();
+	full_device(LARGE);
+	full_device(PARTS);
+	full_device(HALVES);
 }
 
 static void large_pointers_without_a_page_to_divide_them(void **state)
@@ -492,10 +503,18 @@ static void a_mount_without_memory_says_so_and_harms_nothing(void **state)
 
 /* ------------------------------------------------------------------ the device */
 
+/* Whether it is possible in such a tree and one of every so many that are, the first among them. */
+static bool is_one_of(const struct operation *operation, enum tree_kind kind, uint64_t every, uint32_t *possible)
+{
+	return possible_in(operation, kind) && (*possible)++ % every == 0;
+}
+
 static bool changes_contents_of_one(const struct operation *operation)
 {
 	for (uint32_t p = 1; p < OPERATION_PARTS && operation->parts[p].path[0]; p++)
-		if (strcmp(operation->parts[p].path, operation->parts[0].path) != 0)
+		if (operation->parts[p].verb <= EXCHANGE || /* a name */
+		    operation->parts[p].verb == SET ||	    /* the file's policy */
+		    strcmp(operation->parts[p].path, operation->parts[0].path) != 0)
 			return false;
 	return may_be_short(&operation->parts[0]);
 }
@@ -542,22 +561,25 @@ static bool vanishes_after(struct world *w, const struct operation *operation, u
 
 static void a_device_that_vanishes_hangs_nobody(void **state)
 {
-	uint64_t cases = 0;
-	struct world w;
+	static const enum tree_kind kinds[] = {SMALL, LARGE, PARTS, HALVES};
 
 	(void)state;
 	if (rig_one_thread_is_watched())
 		skip();
-	world_open(&w, SMALL, false);
-	for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(5)) {
-		if (!possible_in(&operations[k], SMALL))
-			continue;
-		for (uint64_t writes = 1; writes < 64 && vanishes_after(&w, &operations[k], writes); writes++)
-			cases++;
+	for (uint32_t t = 0; t < 4; t++) {
+		uint64_t cases = 0;
+		struct world w;
+		world_open(&w, kinds[t], false);
+		for (uint32_t k = 0, possible = 0; k < operation_count; k++) {
+			if (!is_one_of(&operations[k], kinds[t], rig_every(t == 0 ? 5 : 3), &possible))
+				continue;
+			for (uint64_t writes = 1; writes < 64 && vanishes_after(&w, &operations[k], writes); writes++)
+				cases++;
+		}
+		print_message("%lu cases\n", (unsigned long)cases);
+		assert_true(cases > 0);
+		world_close(&w);
 	}
-	print_message("%lu cases\n", (unsigned long)cases);
-	assert_true(cases > 0);
-	world_close(&w);
 }
 
 /* The operation's last part, and all before it done: what the image is then in w->base, what is seen there in *before. */
@@ -655,20 +677,20 @@ static void fail_each_request(struct world *w, const struct operation *operation
 
 static void a_call_that_fails_with_the_device_changes_nothing(void **state)
 {
-	static const enum tree_kind kinds[] = {SMALL, WIDE};
+	static const enum tree_kind kinds[] = {SMALL, WIDE, LARGE, PARTS, HALVES};
 	uint64_t cases = 0, stopped = 0;
 
 	(void)state;
 	if (rig_one_thread_is_watched())
 		skip();
-	for (uint32_t t = 0; t < 2; t++) {
+	for (uint32_t t = 0; t < 5; t++) {
 		struct world w;
 		world_open(&w, kinds[t], t == 0);
 		uint8_t *base = (uint8_t *)malloc(w.rig.bytes);
 		assert_non_null(base);
 		rig_copy(base, w.base, w.rig.bytes);
-		for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(4))
-			if (possible_in(&operations[k], kinds[t]))
+		for (uint32_t k = 0, possible = 0; k < operation_count; k++)
+			if (is_one_of(&operations[k], kinds[t], rig_every(t < 2 ? 4 : 3), &possible))
 				fail_each_request(&w, &operations[k], base, &cases, &stopped);
 		for (uint32_t k = 0; k < MORE_OPERATIONS; k += (uint32_t)rig_every(2))
 			if (possible_in(&more_operations[k], kinds[t]))
@@ -733,6 +755,13 @@ static void transactions_that_are_full_at_once_change_no_result(void **state)
 	for (uint32_t k = 0; k < LARGE_OPERATIONS; k++)
 		compare_blocks(&w, &large_operations[k]);
 	world_close(&w);
+	for (enum tree_kind kind = LARGE; kind <= HALVES; kind++) {
+		world_open(&w, kind, false);
+		for (uint32_t k = 0; k < operation_count; k++)
+			if (possible_in(&operations[k], kind))
+				compare_blocks(&w, &operations[k]);
+		world_close(&w);
+	}
 }
 
 /* ------------------------------------------------------------------ the process */
@@ -878,6 +907,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_on_every_nearly_full_device),
 		cmocka_unit_test(operations_on_wide_directories_on_every_nearly_full_device),
+		cmocka_unit_test(regions_that_are_shared_or_joined_on_every_nearly_full_device),
 		cmocka_unit_test(large_pointers_without_a_page_to_divide_them),
 		cmocka_unit_test(a_mount_without_memory_says_so_and_harms_nothing),
 		cmocka_unit_test(a_call_that_fails_with_the_device_changes_nothing),

@@ -15,12 +15,17 @@ static struct {
 } sources[SOURCES_MOST];
 static uint32_t source_count;
 
+void files_begin_as(uint32_t checksum, uint32_t dedup)
+{
+	rig_begin_as(&rig, checksum, dedup, DEVICE_BYTES, 0, NULL);
+	fs = rig.fs;
+	wg = rig.wg;
+}
+
 int files_begin(void **state)
 {
 	(void)state;
-	rig_begin(&rig, DEVICE_BYTES, 0, NULL);
-	fs = rig.fs;
-	wg = rig.wg;
+	files_begin_as(RIG_AS_SET, RIG_AS_SET);
 	return 0;
 }
 

@@ -16,6 +16,8 @@ extern struct rig rig;
 extern struct g4_fs *fs;
 extern struct g4_wg *wg;
 int files_begin(void **state);
+/* The same on an image made as rig_begin_as() says. */
+void files_begin_as(uint32_t checksum, uint32_t dedup);
 int files_end(void **state);
 #define fs_test(f) cmocka_unit_test_setup_teardown(f, files_begin, files_end)
 

@@ -42,6 +42,7 @@ cp "$work/tree/a" "$mnt/other"
 # 1000 + 1000 + 1001 + 2 + 2 pages, of which the first 1000, 1 and 2 are different
 same "an estimate counts what nobody has synced" 3005 "$(value data_bytes estimate "$mnt")"
 same "... and what is there more than once" 2002 "$(value duplicate_bytes estimate "$mnt")"
+same "... in the files that have pages" 5 "$(value files estimate "$mnt")"
 same "... by a link to it, and not what another file system has" 2002 "$(cd "$mnt" && ln -s tree short && value duplicate_bytes estimate ./short .)"
 chunk() { # chunk KEY ARGUMENT...: of chunks, in pages
 	local key=$1
@@ -163,6 +164,29 @@ def expect(what, found, wanted):
         sys.exit(1)
 
 
+FILES, PAGES = 128, 192
+
+
+def sums_of(asked, count=None):
+    """Of files by their numbers, from an offset on: the error of the call, or of each that was asked what it came to."""
+    io = bytearray(struct.pack("=II", len(asked) if count is None else count, 0))
+    for number, offset in asked:
+        io.extend(struct.pack("=QQQIIiI", number, offset, 0, 0, 0, 0, 0))
+    io.extend(bytes(8 + FILES * 40 + PAGES * 56 - len(io)))
+    with open(f"{top}/odd2", "rb") as file:
+        try:
+            fcntl.ioctl(file, 3 << 30 | len(io) << 16 | 0xB4 << 8 | 8, io)
+        except OSError as error:
+            return errno.errorcode[error.errno]
+    told, at = [], 8 + FILES * 40
+    for k in range(struct.unpack_from("=I", io)[0]):
+        _, end, size, generation, pages, status, more = struct.unpack_from("=QQQIIiI", io, 8 + k * 40)
+        offsets = [struct.unpack_from("=Q", io, at + p * 56)[0] for p in range(pages)]
+        at += pages * 56
+        told.append((status, size, offsets, end, more != 0, generation))
+    return told
+
+
 refused = lambda found: isinstance(found, int) and found < 0
 odd, other = f"{top}/odd2", f"{top}/tree/shifted"
 number = os.stat(f"{top}/tree/odd").st_ino
@@ -215,6 +239,29 @@ for user in users:
 while (found := same_rows([row(odd, number)] * 2, flags=1))[0] != 0:
     pass
 expect("idle, alone", found, (0, [4096, 4096]))
+# Sums of files by their numbers
+mine, large = os.stat(odd).st_ino, os.stat(other).st_ino
+expect("sums of two files", [told[:5] for told in sums_of([(mine, 0), (number, 4096)])], [(0, 5000, [0, 4096], 8192, False), (0, 5000, [4096], 8192, False)])
+generation = sums_of([(number, 0)])[0][5]
+expect("... with the generation that rows want", same(odd, number, generation=generation, size=8192), 5000)
+expect("... and no other", same(odd, number, generation=generation + 1, size=8192), refused)
+expect("... behind the end", [told[2:5] for told in sums_of([(mine, 1 << 40)])], [([], 1 << 40, False)])
+found = sums_of([(mine, 0), (large, 4096 * 100), (mine, 0)])
+expect("as many as there is room for", [len(told[2]) for told in found], [2, 190])
+expect("... and where to go on", (found[1][2][-1], found[1][3:5]), (4096 * 289, (4096 * 290, True)))
+found = sums_of([(mine, 0)] * FILES)
+expect("as many files as there is room for", [len(told[2]) for told in found], [2] * (PAGES // 2))
+for wrong in 0, 7, 1 << 63, (1 << 64) - 1, os.stat(top).st_ino, os.stat(f"{top}/tree").st_ino, os.stat(f"{top}/tree/pipe").st_ino:
+    told = sums_of([(wrong, 0), (mine, 0)])
+    expect(f"sums of {wrong}", (told[0][0] < 0, told[0][2], told[1][0], len(told[1][2])), (True, [], 0, 2))
+expect("sums of nothing", sums_of([]), [])
+expect("sums of more files than there are", sums_of([], count=FILES + 1), "EINVAL")
+if os.geteuid() == 0:
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        os._exit(sums_of([(mine, 0)]) != "EPERM")
+    expect("sums for another user", os.waitpid(pid, 0)[1], 0)
 expect("sums", sums(odd, os.O_RDONLY), 2)
 expect("sums of what is open for writing only", sums(odd, os.O_WRONLY), "EBADF")
 expect("sums of a directory", sums(top, os.O_RDONLY), "EISDIR")

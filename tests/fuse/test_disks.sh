@@ -16,7 +16,7 @@ there() { (cd "$mnt" && find base fs -type f -print0 | sort -z | xargs -0 sha256
 same "what was written is there" "$written" "$(there)"
 refuses "another process does not get them" "in use\|mounted" "$gpu4fs" fsck -y "$two" "$one"
 check "info of the mount shows the disks" grep -q "$two" <("$gpu4fs" info "$mnt")
-refuses "a disk of it is not removed" "not mounted" "$gpu4fs" disk remove "$mnt" "$two"
+refuses "a disk of it is not removed: two stay" "keeps two" "$gpu4fs" disk remove "$mnt" "$two"
 check "unmounted" goes
 check "and mounted as fstab does it" "$gpu4fs" mount "$two" "$mnt" -o "device=$one"
 same "everything is there" "$written" "$(there)"
@@ -38,6 +38,7 @@ three=$image.three
 check "all are mounted" "$gpu4fs" mount "$one" "$two" "$mnt"
 truncate -s 64M "$three"
 check "a third disk comes" "$gpu4fs" disk add "$mnt" "$three"
+head -c 16M /dev/urandom >"$mnt/large" # more than a step of a rebalance or a removal moves, and at a byte a second there is no second one
 check "what lies on the others is spread over it" "$gpu4fs" disk rebalance --rate 1 "$mnt"
 status=$("$gpu4fs" status --json "$mnt")
 check "... and status says how far that is" grep -q "rebalanced_percent" <<<"$status"
@@ -56,6 +57,29 @@ check "... a part of it" test "$(df --output=size -k "$mnt" | tail -n 1)" -gt $(
 check "unmounted" goes
 check "a check finds nothing" "$gpu4fs" fsck --data "$one" "$two" "$three"
 check "without the first" "$gpu4fs" mount -o degraded "$two" "$three" "$mnt"
+same "everything is there" "$written" "$(there)"
+check "unmounted" goes
+"$gpu4fs" disk rebuild "$two" "$three" "$one" || exit 1
+check "all are mounted" "$gpu4fs" mount "$one" "$two" "$three" "$mnt"
+refuses "what is no disk can not leave" "no such file" "$gpu4fs" disk remove "$mnt" "$image.four"
+check "the first leaves" "$gpu4fs" disk remove --rate 1 "$mnt" "$one"
+status=$("$gpu4fs" status --json "$mnt")
+check "... and status says which" grep -q '"removed_disk": *0' <<<"$status"
+check "... and how far that is" grep -q "removed_percent" <<<"$status"
+refuses "... and is under way" "a disk removed" "$gpu4fs" disk rebalance "$mnt"
+check "... it is given up" "$gpu4fs" disk cancel "$mnt"
+cp -r "$here/../../src/space" "$mnt" &
+check "... and done, while somebody writes" "$gpu4fs" disk remove --now --wait "$mnt" "$one"
+wait $!
+check "... which is there" diff -r "$here/../../src/space" "$mnt/space"
+same "everything is there" "$written" "$(there)"
+status=$("$gpu4fs" status --json "$mnt")
+check "... two disks are left" test "$(grep -o '"uuid"' <<<"$status" | wc -l)" = 2
+refuses "... and have to stay" "keeps two" "$gpu4fs" disk remove "$mnt" "$two"
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck --data "$two" "$three"
+refuses "the one that left has nothing" "no gpu4fs superblock" "$gpu4fs" mount "$one" "$mnt"
+check "without the second" "$gpu4fs" mount -o degraded "$three" "$mnt"
 same "everything is there" "$written" "$(there)"
 check "unmounted" goes
 rm -f "$one" "$two" "$three"

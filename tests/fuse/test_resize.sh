@@ -66,4 +66,16 @@ fsck_image "an image that was resized is found without superblocks"
 mount_image
 same "with what was in it" "$sum" "$(sha256sum <"$mnt/first")"
 unmount_image
+
+# a controller has no path: its size is known to the server alone
+truncate -s 500M "$image"
+file=$image image=emu:$image
+mount_image
+check "without a size a mount takes all of its controller" "$gpu4fs" resize "$mnt"
+check "df knows" between 480 500 "$(size_of_mount)"
+refuses "which has no more" "not supported" "$gpu4fs" resize "$mnt" 600M
+same "what was there is whole" "$sum" "$(sha256sum <"$mnt/first")"
+unmount_image
+image=$file
+fsck_image "fsck finds nothing after that"
 finish

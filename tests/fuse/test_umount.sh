@@ -53,7 +53,7 @@ make_image
 mount_image
 echo one >"$mnt/one"
 check "fsck -n right after a plain umount" while_ending "$gpu4fs" fsck -n "$image"
-check "... sees a clean image with everything on it" grep -q ': unmounted cleanly, 1 files' "$work/words"
+check "... sees a clean image with everything on it" grep -q ': unmounted cleanly, 1 file,' "$work/words"
 check "... and has said what it waited for" grep -q "still in use by process" "$work/said"
 mount_image
 echo two >"$mnt/two"

@@ -30,6 +30,16 @@ static __device__ uint32_t put_number(char *to, char prefix, uint32_t number)
 	return bytes;
 }
 
+/* The same with letters behind it, so that the name is as long as is asked for, if that is longer. */
+static __device__ uint32_t put_long(char *to, char prefix, uint32_t number, uint64_t wanted)
+{
+	uint32_t bytes = put_number(to, prefix, number);
+
+	while (bytes < wanted && bytes < G4_NAME_MAX)
+		to[bytes++] = 'n';
+	return bytes;
+}
+
 static __device__ uint64_t random_next(uint64_t *state)
 {
 	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -103,6 +113,15 @@ static __device__ int one(struct g4_wg *wg, struct scene *s, uint32_t warp, uint
 		cmd.cred = &root;
 		rc = g4_execute(wg, s->fs, &cmd);
 		return rc == 0 && cmd.value != G4_PAGE_BYTES ? -G4_E_IO : rc;
+	case GPU_BENCH_READ_ALL:
+		cmd.op = G4_CMD_READ;
+		cmd.node = job->file;
+		cmd.length = job->directory * G4_PAGE_BYTES;
+		cmd.offset = ((uint64_t)i * job->warps + warp) * cmd.length;
+		cmd.data = s->buffers + warp * cmd.length;
+		cmd.cred = &root;
+		rc = g4_execute(wg, s->fs, &cmd);
+		return rc == 0 && cmd.value != cmd.length ? -G4_E_IO : rc;
 	default:
 		cmd.op = G4_CMD_NOP;
 		return g4_execute(wg, s->fs, &cmd);
@@ -150,7 +169,7 @@ static __device__ int open_path(struct g4_caller *caller, const char *path, uint
 static __device__ int make_tree(struct scene *s, struct g4_caller *caller, uint32_t warp, uint32_t index,
 				uint64_t *node)
 {
-	char path[32] = "/", name[16];
+	char path[32] = "/", name[G4_NAME_MAX];
 	struct g4_attr attr;
 	uint32_t bytes = 1 + put_number(path + 1, 'w', warp);
 	int rc = 0;
@@ -164,7 +183,7 @@ static __device__ int make_tree(struct scene *s, struct g4_caller *caller, uint3
 	if (rc == 0)
 		rc = on_name(caller->wg, s, G4_CMD_MKDIR, *node, path + bytes, last, &attr);
 	for (uint32_t f = 0; f < s->job.directory && rc == 0; f++)
-		rc = on_name(caller->wg, s, G4_CMD_MKNOD, attr.ino, name, put_number(name, 'f', f), NULL);
+		rc = on_name(caller->wg, s, G4_CMD_MKNOD, attr.ino, name, put_long(name, 'f', f, s->job.bytes), NULL);
 	return rc < 0 ? rc : open_path(caller, path, bytes + last, &forest[warp * s->job.count + index]);
 }
 
@@ -182,12 +201,13 @@ template <class Call> static __device__ void together(struct g4_wg *wg, Call cal
 }
 
 /* Collective: one name a lane, of those below `lanes`; whether this lane's was there. */
-static __device__ bool find(struct g4_caller *caller, uint32_t dir, uint32_t number, bool attr, uint32_t lanes)
+static __device__ bool find(struct g4_caller *caller, uint32_t dir, uint32_t number, bool attr, uint32_t lanes,
+			    uint64_t bytes)
 {
 	struct g4_caller_lane *mine = &caller->lane[g4_wg_lane(caller->wg)];
-	char name[16];
+	char name[G4_NAME_MAX];
 
-	mine->bytes = g4_wg_lane(caller->wg) < lanes ? put_number(name, 'f', number) : 0;
+	mine->bytes = g4_wg_lane(caller->wg) < lanes ? put_long(name, 'f', number, bytes) : 0;
 	mine->ino = 0;
 	mine->name = name;
 	mine->wants_attr = attr;
@@ -265,12 +285,12 @@ static __device__ bool one_each(struct scene *s, struct g4_caller *caller, uint3
 
 	switch (job->work) {
 	case GPU_BENCH_FIND_ALL:
-		return find(caller, warp * (job->count / calls) + i / calls, i % calls * 32 + lane, true,
-			    G4_WARP_LANES);
+		return find(caller, warp * (job->count / calls) + i / calls, i % calls * 32 + lane, true, G4_WARP_LANES,
+			    job->bytes);
 	case GPU_BENCH_LOOKUP_EACH:
-		return find(caller, dir, (uint32_t)random % job->directory, true, lanes);
+		return find(caller, dir, (uint32_t)random % job->directory, true, lanes, job->bytes);
 	case GPU_BENCH_INO_EACH:
-		return find(caller, dir, (uint32_t)random % job->directory, false, lanes);
+		return find(caller, dir, (uint32_t)random % job->directory, false, lanes, job->bytes);
 	case GPU_BENCH_READ_EACH:
 		return read_page(s, caller, warp, random % (job->bytes / G4_PAGE_BYTES));
 	default:
@@ -334,6 +354,71 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80
 	leave(caller);
 }
 
+/* ------------------------------------------------------------------ the table of contents */
+
+#define TABLE_THREADS 256u
+#define TAG_SHIFT 43 /* of a slot (dedup/table.c): above it is its part of the hash */
+
+struct table_scene {
+	struct g4_ddt ddt;
+	struct gpu_bench_keys keys;
+	unsigned long long right, others, none, slots, doubles;
+};
+
+static __device__ uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static __device__ uint64_t lane_of_grid(void)
+{
+	return blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
+}
+
+static __global__ void __launch_bounds__(TABLE_THREADS) table_kernel(struct table_scene *s)
+{
+	const struct gpu_bench_keys keys = s->keys;
+	unsigned long long right = 0, others = 0, none = 0;
+
+	for (uint64_t i = lane_of_grid(); i < keys.count; i += (uint64_t)gridDim.x * blockDim.x) {
+		const uint64_t n = (i % 2 ? keys.first[1] : keys.first[0]) + i / 2;
+		const uint64_t hash[2] = {mix(2 * n + 1), mix(2 * n + 2)};
+		const struct g4_address page = g4_ddt_find(&s->ddt, hash);
+		if (!g4_address_is_none(page)) {
+			right += g4_address_page(page) == n + 1;
+			others += g4_address_page(page) != n + 1;
+			continue;
+		}
+		none++;
+		if (keys.insert)
+			g4_ddt_insert(&s->ddt, hash, g4_page_address(n + 1));
+	}
+	atomicAdd(&s->right, right);
+	atomicAdd(&s->others, others);
+	atomicAdd(&s->none, none);
+}
+
+/* A bucket a lane. */
+static __global__ void __launch_bounds__(TABLE_THREADS) slots_kernel(struct table_scene *s)
+{
+	unsigned long long used = 0, doubles = 0;
+
+	for (uint64_t b = lane_of_grid(); b < s->ddt.bucket_count; b += (uint64_t)gridDim.x * blockDim.x) {
+		const uint64_t *slots = &s->ddt.slots[b * G4_DDT_SLOTS];
+		for (uint32_t k = 0; k < G4_DDT_SLOTS; k++) {
+			uint32_t same = 0;
+			while (same < k && (slots[same] == 0 || slots[same] >> TAG_SHIFT != slots[k] >> TAG_SHIFT))
+				same++;
+			used += slots[k] != 0;
+			doubles += slots[k] != 0 && same < k;
+		}
+	}
+	atomicAdd(&s->slots, used);
+	atomicAdd(&s->doubles, doubles);
+}
+
 /* ------------------------------------------------------------------ host */
 
 static bool good(cudaError_t rc, const char *call)
@@ -392,7 +477,9 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	uint8_t *scratch;
 	cudaStream_t stream;
 	cudaEvent_t begin, end;
-	const uint64_t pages = (uint64_t)job->warps * (job->work == GPU_BENCH_READ_EACH ? G4_WARP_LANES : 1);
+	const uint64_t pages = (uint64_t)job->warps * (job->work == GPU_BENCH_READ_EACH ? G4_WARP_LANES :
+						       job->work == GPU_BENCH_READ_ALL	? job->directory :
+											  1);
 	const uint32_t blocks = (job->warps + BLOCK_WARPS - 1) / BLOCK_WARPS;
 	float ms = 0;
 
@@ -428,4 +515,62 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	       GOOD(cudaFreeAsync(scene.buffers, stream)) && GOOD(cudaFreeAsync(scene.callers.caller, stream)) &&
 	       GOOD(cudaFreeAsync(on_gpu, stream)) && GOOD(cudaEventDestroy(begin)) && GOOD(cudaEventDestroy(end)) &&
 	       GOOD(cudaStreamSynchronize(stream)) && GOOD(cudaStreamDestroy(stream));
+}
+
+void *gpu_bench_memory(uint64_t bytes)
+{
+	void *memory;
+
+	return GOOD(cudaMalloc(&memory, bytes)) && GOOD(cudaMemset(memory, 0, bytes)) ? memory : NULL;
+}
+
+bool gpu_bench_free(void *memory)
+{
+	return GOOD(cudaFree(memory));
+}
+
+static bool run_table(struct table_scene *scene, struct table_scene *on_gpu, cudaStream_t stream, float *ms)
+{
+	const uint32_t multiprocessors = gpu_bench_multiprocessors();
+	cudaEvent_t begin, end;
+	int blocks = 0;
+
+	if (!GOOD(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, table_kernel, TABLE_THREADS, 0)) ||
+	    !GOOD(cudaEventCreate(&begin)) || !GOOD(cudaEventCreate(&end)) ||
+	    !GOOD(cudaMemcpyAsync(on_gpu, scene, sizeof(*scene), cudaMemcpyHostToDevice, stream)) ||
+	    !GOOD(cudaEventRecord(begin, stream)))
+		return false;
+	table_kernel<<<(uint32_t)blocks * multiprocessors, TABLE_THREADS, 0, stream>>>(on_gpu);
+	if (!GOOD(cudaGetLastError()) || !GOOD(cudaEventRecord(end, stream)))
+		return false;
+	slots_kernel<<<(uint32_t)blocks * multiprocessors, TABLE_THREADS, 0, stream>>>(on_gpu);
+	return GOOD(cudaGetLastError()) &&
+	       GOOD(cudaMemcpyAsync(scene, on_gpu, sizeof(*scene), cudaMemcpyDeviceToHost, stream)) &&
+	       GOOD(cudaStreamSynchronize(stream)) && GOOD(cudaEventElapsedTime(ms, begin, end)) &&
+	       GOOD(cudaEventDestroy(begin)) && GOOD(cudaEventDestroy(end));
+}
+
+bool gpu_bench_table(struct g4_ddt *ddt, const struct gpu_bench_keys *keys, struct gpu_bench_found *found)
+{
+	struct table_scene *scene = (struct table_scene *)calloc(1, sizeof(*scene)), *on_gpu;
+	cudaStream_t stream;
+	float ms = 0;
+
+	if (!scene)
+		return false;
+	scene->ddt = *ddt;
+	scene->keys = *keys;
+	const bool done = GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) &&
+			  GOOD(cudaMallocAsync((void **)&on_gpu, sizeof(*scene), stream)) &&
+			  run_table(scene, on_gpu, stream, &ms) && GOOD(cudaFreeAsync(on_gpu, stream)) &&
+			  GOOD(cudaStreamSynchronize(stream)) && GOOD(cudaStreamDestroy(stream));
+	*ddt = scene->ddt;
+	found->seconds = ms / 1000.0;
+	found->right = scene->right;
+	found->others = scene->others;
+	found->none = scene->none;
+	found->slots = scene->slots;
+	found->doubles = scene->doubles;
+	free(scene);
+	return done;
 }

@@ -3,7 +3,7 @@
 #ifndef GPU_BENCH_H
 #define GPU_BENCH_H
 
-#include "base/base.h"
+#include "dedup/table.h"
 
 enum gpu_bench_work {
 	GPU_BENCH_DIRECTORIES, /* for MAKE; count: those of a warp */
@@ -11,6 +11,7 @@ enum gpu_bench_work {
 	GPU_BENCH_MAKE_SHARED, /* the same, all in the directory `file` */
 	GPU_BENCH_LOOKUP,      /* looks names up at random, that MAKE has made */
 	GPU_BENCH_READ,	       /* 4 KiB at random offsets of one file, from the cache */
+	GPU_BENCH_READ_ALL,    /* every page of it once, `directory` of them at a time, by all warps in turn */
 	GPU_BENCH_NOTHING,     /* NOP through g4_execute() */
 	/* callers of the device API, 32 operations at a time */
 	GPU_BENCH_FOREST,      /* every warp makes `count` directories of `directory` files each and leaves them open */
@@ -31,7 +32,8 @@ struct gpu_bench_job {
 	uint32_t count;	    /* operations a warp; calls, where one is 32 operations */
 	uint32_t directory; /* files in a directory */
 	uint64_t file;	    /* READ, MAKE_SHARED: inode; LOOKUP_EACH: so many lanes of a warp want a name, 0: all */
-	uint64_t bytes;	    /* READ: its size; MAKE: number of a warp's first file */
+	uint64_t
+		bytes; /* READ: its size; MAKE: number of a warp's first file; names of FOREST: their length, 0: the shortest */
 };
 
 struct gpu_bench_result {
@@ -40,12 +42,32 @@ struct gpu_bench_result {
 	int64_t first_error;
 };
 
+/* Keys of the table of contents (src/dedup), hashes of numbers: that of number n leads to page n + 1. */
+struct gpu_bench_keys {
+	uint64_t first[2]; /* every other key is of a number from here on, the others from there on */
+	uint64_t count;
+	bool insert; /* what is not found */
+};
+
+struct gpu_bench_found {
+	double seconds;
+	uint64_t right, others, none; /* keys that led to their page, to another one, to nothing */
+	/* afterwards */
+	uint64_t slots;	  /* of the table that are in use */
+	uint64_t doubles; /* of these, with a part of the hash that one before them in the bucket has, too */
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Runs a job beside the engine's kernel. False: CUDA failed, as it says. */
 bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_result *result);
+/* Zeroed memory of the GPU for a table; NULL: CUDA failed. */
+void *gpu_bench_memory(uint64_t bytes);
+bool gpu_bench_free(void *memory);
+/* Looks all keys up, each lane of as many warps as the GPU runs at a time one after the other. *ddt: over such memory, and so afterwards. */
+bool gpu_bench_table(struct g4_ddt *ddt, const struct gpu_bench_keys *keys, struct gpu_bench_found *found);
 /* Blocks of warps that fit beside the engine. */
 uint32_t gpu_bench_multiprocessors(void);
 /* As many warps of callers of the device API as the GPU runs at a time. */

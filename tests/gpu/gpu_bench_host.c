@@ -3,8 +3,10 @@
  * What the CUDA engine costs and gives: rings, metadata and data, from host clients and from kernels. Clients here
  * write slots by hand, so that the figures are the engine's and not a client library's.
  *
- * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-f MIB of each of 64 files] [-k CHECKSUM] [-o FILE.json] [NAME]...
- *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's
+ * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-t TIER_MIB] [-f MIB of each of 64 files] [-k CHECKSUM] [-u] [-n NAMES] [-l BYTES]
+ *		   [-o FILE.json] [NAME]...
+ *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's. -u: what is written is
+ *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255)
  *
  * cpu_seconds of a row are the engine's: the clients' own, who poll, are beside them, and so is what the whole machine
  * was busy with meanwhile (kernel threads, too).
@@ -39,6 +41,7 @@ static struct g4_engine *engine;
 static bool in_host_memory;  /* "dax:", which has a target of its own */
 static const char *checksum; /* NULL: none */
 static uint32_t checksum_policy;
+static bool deduplicates;
 static FILE *json;
 static int rows;
 
@@ -259,7 +262,9 @@ struct load { /* of one client */
 	uint64_t nodes[MOST_NODES];
 	uint32_t node_count;
 	uint64_t bytes;
-	double cpu; /* of the client's thread */
+	uint64_t salt;	/* dedup: of pages that are new, */
+	uint32_t fresh; /* of so many one; 0: none */
+	double cpu;	/* of the client's thread */
 	pthread_t thread;
 };
 
@@ -546,6 +551,122 @@ static void bench_stream(void)
 	close_loads(loads, CLIENTS);
 }
 
+/* ------------------------------------------------------------------ pages that are there already */
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* What a page's first word is: another one for each page of all clients. */
+static uint64_t number_of_page(const struct load *load, uint64_t i, uint64_t k)
+{
+	const uint64_t page = ((uint64_t)load->index * load->count + i) * (PIECE / G4_PAGE_BYTES) + k;
+	const uint64_t pages = CLIENTS * load->count * (PIECE / G4_PAGE_BYTES);
+
+	return mix(1 + page + (load->fresh && page % load->fresh == 0 ? load->salt * pages : 0));
+}
+
+/* A place in the data area is used again when the command that had it has ended. */
+static void fill_numbered(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	fill_stream(load, slot, i);
+	for (uint64_t k = 0; k < PIECE / G4_PAGE_BYTES; k++)
+		*(uint64_t *)(void *)(load->hand.data + slot->command.data + k * G4_PAGE_BYTES) =
+			number_of_page(load, i, k);
+}
+
+static struct g4_dedup_counts dedup_counts(void)
+{
+	struct g4_dedup_counts counts = {0};
+	struct g4_cmd cmd = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_STATS, .length = sizeof(counts), .data = &counts};
+
+	must(g4_engine_execute(engine, &cmd), "counts of deduplication");
+	return counts;
+}
+
+/* Of what was read last, the data area full. */
+static void check_numbered(const struct load *load)
+{
+	const uint64_t first = load->count - g4_min64(load->count, 2 * STREAM_DEPTH);
+	const uint64_t *data = (const uint64_t *)(const void *)load->hand.data;
+
+	for (uint64_t i = first; i < load->count; i++) {
+		for (uint64_t k = 0; k < PIECE / G4_PAGE_BYTES; k++) {
+			const uint64_t at = (i % (2 * STREAM_DEPTH) * PIECE + k * G4_PAGE_BYTES) / 8;
+			if (data[at] == number_of_page(load, i, k) &&
+			    data[at + 511] == (at + 511) * 0x9e3779b97f4a7c15 + load->index)
+				continue;
+			fprintf(stderr, "gpu_bench: client %u read something else than it wrote\n", load->index);
+			exit(1);
+		}
+	}
+}
+
+/* Writes new files and reads them; what was read last, the data area full, is compared. */
+static void write_numbered(struct load *loads, uint32_t phase, const char *what, uint32_t fresh)
+{
+	const struct g4_dedup_counts before = dedup_counts();
+	char name[80], metric[48];
+
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		for (uint32_t f = 0; f < FILES / CLIENTS; f++) {
+			snprintf(name, sizeof(name), "dedup%u.%u.%u", phase, c, f);
+			loads[c].nodes[f] = open_file(&loads[c].hand, G4_NODE_ROOT, name, NULL);
+		}
+		loads[c].slot = command(G4_CMD_WRITE);
+		loads[c].fill = fill_numbered;
+		loads[c].salt = phase;
+		loads[c].fresh = fresh;
+	}
+	double cpu = cpu_seconds(), seconds = run_loads(loads, CLIENTS);
+	stream_name(metric, sizeof(metric), "write");
+	snprintf(name, sizeof(name), "%s, %s", metric, what);
+	report(name, "GB/s", FILES * (double)file_bytes / 1e9 / seconds, in_host_memory ? 0 : 45, true,
+	       cpu_seconds() - cpu);
+	const struct g4_dedup_counts after = dedup_counts();
+	printf("  of %llu pages %llu were there, %llu are listed\n",
+	       (unsigned long long)(FILES * file_bytes / G4_PAGE_BYTES), (unsigned long long)(after.hits - before.hits),
+	       (unsigned long long)(after.misses - before.misses));
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].slot = command(G4_CMD_READ);
+		loads[c].fill = fill_stream;
+		memset(loads[c].hand.data, 0, 2 * STREAM_DEPTH * PIECE);
+	}
+	cpu = cpu_seconds();
+	seconds = run_loads(loads, CLIENTS);
+	stream_name(metric, sizeof(metric), "read");
+	snprintf(name, sizeof(name), "%s, %s", metric, what);
+	report(name, "GB/s", FILES * (double)file_bytes / 1e9 / seconds, 0, true, cpu_seconds() - cpu);
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		check_numbered(&loads[c]);
+}
+
+/* Pages that are all different, the same in other files, and with one in ten that is new. */
+static void bench_dedup(void)
+{
+	struct load loads[CLIENTS];
+
+	if (!deduplicates) {
+		puts("dedup: without -u nothing is looked for");
+		return;
+	}
+	open_loads(loads, CLIENTS, 2 * STREAM_DEPTH * PIECE);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].bytes = FILES / CLIENTS;
+		loads[c].depth = STREAM_DEPTH;
+		loads[c].count = FILES / CLIENTS * file_bytes / PIECE;
+		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k++)
+			((uint64_t *)loads[c].hand.data)[k] = k * 0x9e3779b97f4a7c15 + c;
+	}
+	write_numbered(loads, 0, "new pages", 0);
+	write_numbered(loads, 1, "known pages", 0);
+	write_numbered(loads, 2, "nine in ten known", 10);
+	close_loads(loads, CLIENTS);
+}
+
 #define ONE_BYTES (8 * G4_GIB)
 #define ONE_PIECE (16 * G4_MIB)
 #define ONE_PLACES 8u /* of the data area, in turn */
@@ -610,7 +731,7 @@ static void bench_one(void)
 }
 
 #define SCRUB_BYTES (32 * G4_GIB)
-#define SINGLES 2000u /* writes */
+#define SINGLES 2000u /* commands of a kind */
 
 static void fill_scrubbed(struct load *load, struct g4_ring_slot *slot, uint64_t i)
 {
@@ -680,7 +801,28 @@ static void bench_scrub(void)
 	close_loads(&load, 1);
 }
 
-/* One write at a time, with nobody else there: into the cache, and with an fsync behind it. */
+/* One name at a time, in a directory of its own: made, and removed. */
+static void time_names(struct hand *h, uint32_t op, uint64_t directory, const char *metric)
+{
+	static uint64_t ns[SINGLES];
+	struct g4_ring_slot slot = command(op);
+	struct g4_ring_result result;
+	char name[32];
+
+	slot.command.node = directory;
+	slot.command.mode = S_IFREG | 0644;
+	for (uint32_t i = 0; i < SINGLES; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		set_name(&slot, name);
+		const int64_t begin = g4_realtime_ns();
+		must(run_one(h, &slot, &result), name);
+		ns[i] = (uint64_t)(g4_realtime_ns() - begin);
+	}
+	qsort(ns, SINGLES, sizeof(ns[0]), by_value);
+	report(metric, "us", (double)ns[SINGLES / 2] / 1e3, 25, false, 0);
+}
+
+/* One command at a time, with nobody else there: a name; a write into the cache, and with an fsync behind it. */
 static void bench_single(void)
 {
 	static uint64_t into[SINGLES], durable[SINGLES];
@@ -689,6 +831,9 @@ static void bench_single(void)
 	struct hand h;
 
 	open_hand(&h, G4_RING_MIN_DATA_BYTES);
+	const uint64_t names = make_directory(&h, "single names");
+	time_names(&h, G4_CMD_MKNOD, names, "one create, p50");
+	time_names(&h, G4_CMD_UNLINK, names, "one unlink, p50");
 	write.command.handle = sync.command.handle = open_file(&h, G4_NODE_ROOT, "single", NULL);
 	write.command.node = sync.command.node = 0;
 	write.command.length = 4096;
@@ -760,7 +905,7 @@ static bool kernel_job(const char *metric, const char *unit, double scale, doubl
 	return result.first_error == 0;
 }
 
-static uint64_t cache_bytes = 8 * G4_GIB;
+static uint64_t cache_bytes = 8 * G4_GIB, tier_bytes;
 
 /* 32 pages at a time; the file is /small. More warps hide more of the memory's latency, fewer keep their buffers in the L2. */
 static void bench_random_each(void)
@@ -814,39 +959,134 @@ static void bench_random(void)
 	close_loads(loads, CLIENTS);
 }
 
-static bool forest_made, directories_made; /* by an earlier benchmark */
-#define FOREST_WARPS 1024u
-#define FOREST_NAMES 64u /* of a directory */
+#define TIERED_PIECE (2 * G4_MIB)
+#define TIERED_SHARE 4u /* of the file is as large as the page cache */
 
-/* A million files in directories of 64 names. */
+/* A file that is larger than the page cache, on the device alone. */
+static uint64_t make_tiered_file(struct hand *h, uint64_t bytes)
+{
+	struct g4_ring_slot write = command(G4_CMD_WRITE), sync = command(G4_CMD_SYNCFS);
+	struct g4_ring_result result;
+	uint64_t ino;
+
+	write.command.node = 0;
+	write.command.handle = open_file(h, G4_NODE_ROOT, "tiered", &ino);
+	write.command.length = TIERED_PIECE;
+	memset(h->data, 9, TIERED_PIECE);
+	for (uint64_t at = 0; at < bytes; at += TIERED_PIECE) {
+		write.command.offset = at;
+		must(run_one(h, &write, &result), "writing");
+	}
+	must(run_one(h, &sync, &result), "syncing");
+	return ino;
+}
+
+/* A read of 4 KiB by one warp with nobody else there. */
+static void one_read(const char *metric, uint64_t ino, uint64_t bytes)
+{
+	const struct gpu_bench_job job = {GPU_BENCH_READ, 1, 2000, 0, ino, bytes};
+	struct gpu_bench_result result = {0};
+
+	if (!gpu_bench_run(g4_engine_cuda(engine)->fs, &job, &result))
+		exit(1);
+	must((int)result.first_error, metric);
+	report(metric, "us", result.seconds / (double)result.done * 1e6, 0, false, 0);
+}
+
+/*
+ * What a page costs that the page cache has given up: a file of four times the page cache, from the device, then from the tier (-t; without
+ * one from the device again). The share of random reads that the page cache answers is a quarter.
+ */
+static void bench_tier(void)
+{
+	const uint64_t bytes = TIERED_SHARE * cache_bytes, pages = bytes / G4_PAGE_BYTES;
+	static const char *const passes[] = {"first", "second", "third"};
+	char metric[80];
+	struct hand h;
+
+	open_hand(&h, G4_RING_MIN_DATA_BYTES);
+	const uint64_t ino = make_tiered_file(&h, bytes);
+	puts("tier: the file is there");
+	for (uint32_t pass = 0; pass < 3; pass++) {
+		const uint32_t at_once = pass == 2 ? 16 : 1;
+		const struct gpu_bench_job all = {
+			GPU_BENCH_READ_ALL, 1024, (uint32_t)(pages / at_once / 1024), at_once, ino, bytes};
+		snprintf(metric, sizeof(metric), "%u KiB reads of four times the cache, %s pass, 1024 warps",
+			 4 * at_once, passes[pass]);
+		kernel_job(metric, "GB/s", at_once * 4096 / 1e9, pass > 0 && tier_bytes > 0 ? 45 : 0, &all);
+	}
+	usleep(200000); /* the engine's kernel has left the multiprocessors */
+	one_read("4 KiB random read, a quarter in the cache, 1 warp", ino, bytes);
+	for (uint32_t warps = 64; warps <= 1600; warps *= 5) {
+		const struct gpu_bench_job random = {GPU_BENCH_READ, warps, 100, 0, ino, bytes};
+		snprintf(metric, sizeof(metric), "4 KiB random read, a quarter in the cache, %u warps", warps);
+		kernel_job(metric, "GB/s", 4096 / 1e9, tier_bytes > 0 ? 45 : 0, &random);
+	}
+	one_read("4 KiB random read, 1 MiB in the cache, 1 warp: warming", ino, G4_MIB);
+	one_read("4 KiB random read, 1 MiB in the cache, 1 warp", ino, G4_MIB);
+	struct g4_ring_slot list = command(G4_CMD_JOB_LIST);
+	const struct g4_health *health = (const struct g4_health *)(const void *)h.data;
+	struct g4_ring_result result;
+	list.command.data = 0;
+	list.command.length = sizeof(*health);
+	must(run_one(&h, &list, &result), "asking for counts");
+	const struct g4_cache_use *use = &health->cache;
+	printf("cache: %llu hits, %llu misses; tier: %llu hits, %llu misses, victims %llu down, %llu again, %llu old, %llu up\n",
+	       (unsigned long long)use->data_hits, (unsigned long long)use->data_misses,
+	       (unsigned long long)use->tier_hits, (unsigned long long)use->tier_misses,
+	       (unsigned long long)use->tier_down, (unsigned long long)use->tier_down_again,
+	       (unsigned long long)use->tier_down_old, (unsigned long long)use->tier_up);
+	g4_session_shut(h.session);
+}
+
+static bool forest_made, directories_made;	 /* by an earlier benchmark */
+static bool forest_made, directories_made;	 /* by an earlier benchmark */
+static uint32_t forest_names = 64, forest_bytes; /* names of a directory, bytes of one; 0: the shortest */
+#define FOREST_WARPS 1024u
+
+/* The name of a row about the forest. */
+static const char *of_forest(const char *what, uint32_t warps)
+{
+	static char metric[128], many[32], length[24];
+
+	snprintf(many, sizeof(many), "%u M", (GPU_BENCH_DIRS * forest_names + 500000) / 1000000);
+	snprintf(length, sizeof(length), forest_bytes ? " with %u bytes a name" : "", forest_bytes);
+	if (warps)
+		snprintf(metric, sizeof(metric), "%s from a kernel, %s files%s, 32 a call, %u warps", what, many,
+			 length, warps);
+	else
+		snprintf(metric, sizeof(metric), "%s %s files from a kernel, %u a directory%s", what, many,
+			 forest_names, length);
+	return metric;
+}
+
+/* A million files in directories of 64 names, or as the options say. */
 static void bench_forest(void)
 {
 	const uint32_t dirs = GPU_BENCH_DIRS / FOREST_WARPS, most = gpu_bench_resident_warps();
-	const struct gpu_bench_job make = {GPU_BENCH_FOREST, FOREST_WARPS, dirs, FOREST_NAMES, 0, 0};
-	const struct gpu_bench_job all = {
-		GPU_BENCH_FIND_ALL, FOREST_WARPS, dirs * FOREST_NAMES / 32, FOREST_NAMES, 0, 0};
+	const struct gpu_bench_job make = {GPU_BENCH_FOREST, FOREST_WARPS, dirs, forest_names, 0, forest_bytes};
+	const struct gpu_bench_job all = {GPU_BENCH_FIND_ALL, FOREST_WARPS, dirs * forest_names / 32, forest_names, 0,
+					  forest_bytes};
 	struct gpu_bench_result found = {0};
-	char metric[80];
 
 	wake_kernel();
-	if (!kernel_job("create 1 M files from a kernel, 64 a directory", "M/s", 1e-6, 0, &make))
+	if (!kernel_job(of_forest("create", 0), "M/s", 1e-6, 0, &make))
 		exit(1);
 	forest_made = true;
 	if (!gpu_bench_run(g4_engine_cuda(engine)->fs, &all, &found))
 		exit(1);
-	if (found.done != (uint64_t)GPU_BENCH_DIRS * FOREST_NAMES) {
-		fprintf(stderr, "gpu_bench: of 1 M files %llu were found\n", (unsigned long long)found.done);
+	if (found.done != (uint64_t)GPU_BENCH_DIRS * forest_names) {
+		fprintf(stderr, "gpu_bench: of all files %llu were found\n", (unsigned long long)found.done);
 		exit(1);
 	}
 	usleep(200000); /* the engine's kernel has left the multiprocessors */
 	for (uint32_t part = 4; part > 0; part /= 2) {
-		const struct gpu_bench_job look = {GPU_BENCH_LOOKUP_EACH, most / part, 1000, FOREST_NAMES, 0, 0};
-		const struct gpu_bench_job number = {GPU_BENCH_INO_EACH, most / part, 1000, FOREST_NAMES, 0, 0};
-		snprintf(metric, sizeof(metric), "lookup from a kernel, 1 M files, 32 a call, %u warps", look.warps);
-		kernel_job(metric, "M/s", 1e-6, part == 1 ? 300 : 0, &look);
-		snprintf(metric, sizeof(metric), "inode number from a kernel, 1 M files, 32 a call, %u warps",
-			 number.warps);
-		kernel_job(metric, "M/s", 1e-6, part == 1 ? 300 : 0, &number);
+		const struct gpu_bench_job look = {GPU_BENCH_LOOKUP_EACH, most / part, 1000,
+						   forest_names,	  0,	       forest_bytes};
+		const struct gpu_bench_job number = {GPU_BENCH_INO_EACH, most / part, 1000,
+						     forest_names,	 0,	      forest_bytes};
+		kernel_job(of_forest("lookup", look.warps), "M/s", 1e-6, part == 1 ? 300 : 0, &look);
+		kernel_job(of_forest("inode number", number.warps), "M/s", 1e-6, part == 1 ? 300 : 0, &number);
 	}
 }
 
@@ -859,7 +1099,7 @@ static void bench_workgroups(void)
 {
 	const uint32_t warps[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, lanes[] = {1, 2, 4, 8, 16, 32};
 	const uint32_t dirs = GPU_BENCH_DIRS / FOREST_WARPS, kinds = sizeof(warps) / sizeof(warps[0]);
-	const struct gpu_bench_job forest = {GPU_BENCH_FOREST, FOREST_WARPS, dirs, FOREST_NAMES, 0, 0};
+	const struct gpu_bench_job forest = {GPU_BENCH_FOREST, FOREST_WARPS, dirs, forest_names, 0, forest_bytes};
 	const struct gpu_bench_job directories = {GPU_BENCH_DIRECTORIES, 512, 4, 64, 0, 0};
 	char metric[80], name[32];
 	struct hand h;
@@ -878,7 +1118,7 @@ static void bench_workgroups(void)
 		kernel_job(metric, "M/s", 1e-6, 0, &nothing);
 		for (uint32_t l = 0; l < sizeof(lanes) / sizeof(lanes[0]); l++) {
 			const struct gpu_bench_job look = {GPU_BENCH_LOOKUP_EACH, warps[i], 1000,
-							   FOREST_NAMES,	  lanes[l], 0};
+							   forest_names,	  lanes[l], forest_bytes};
 			snprintf(metric, sizeof(metric), "wide lookup, %u lanes: %u workgroups", lanes[l], warps[i]);
 			kernel_job(metric, "M/s", 1e-6, 0, &look);
 		}
@@ -917,6 +1157,86 @@ static void bench_kernel(void)
 			kernel_job(metric, "M/s", 1e-6, i == 3 && again ? 300 : 0, &look);
 		}
 	}
+}
+
+/* ------------------------------------------------------------------ the table of contents (src/dedup), without the engine */
+
+#define TABLE_ROOM 2u /* places for each entry: few buckets are full */
+
+/* What must be: no key is lost count of, and the table has what its own counters say. */
+static void check_table(const char *metric, const struct g4_ddt *ddt, const struct gpu_bench_keys *keys,
+			const struct gpu_bench_found *found)
+{
+	struct g4_ddt_stats stats;
+
+	g4_ddt_stats(ddt, &stats);
+	if (found->right + found->others + found->none == keys->count && found->slots == stats.entries)
+		return;
+	fprintf(stderr,
+		"gpu_bench: %s: of %llu keys %llu led to their page, %llu to another one and %llu nowhere; %llu slots are in use "
+		"and %llu should\n",
+		metric, (unsigned long long)keys->count, (unsigned long long)found->right,
+		(unsigned long long)found->others, (unsigned long long)found->none, (unsigned long long)found->slots,
+		(unsigned long long)stats.entries);
+	exit(1);
+}
+
+static struct gpu_bench_found table_row(struct g4_ddt *ddt, uint64_t entries, const char *what, double target,
+					const struct gpu_bench_keys *keys)
+{
+	struct gpu_bench_found found = {0};
+	struct g4_ddt_stats before, after;
+	char metric[80];
+	double cpu = cpu_seconds();
+	const struct cpu_use begin = begin_measuring();
+
+	snprintf(metric, sizeof(metric), "table of %llu M, %s", (unsigned long long)entries / 1000000, what);
+	g4_ddt_stats(ddt, &before);
+	must(gpu_bench_table(ddt, keys, &found) ? 0 : 1, metric);
+	end_measuring(&begin, 0);
+	report(metric, "M/s", (double)keys->count / 1e6 / found.seconds, target, true, cpu_seconds() - cpu);
+	g4_ddt_stats(ddt, &after);
+	printf("  %llu keys: %llu to their page, %llu to another's, %llu nowhere; %llu inserted, %llu pushed out, %llu in the "
+	       "table\n",
+	       (unsigned long long)keys->count, (unsigned long long)found.right, (unsigned long long)found.others,
+	       (unsigned long long)found.none, (unsigned long long)(after.inserted - before.inserted),
+	       (unsigned long long)(after.evicted - before.evicted), (unsigned long long)after.entries);
+	check_table(metric, ddt, keys, &found);
+	/* what was not found was inserted, but for what two put into one slot at a time */
+	must(after.inserted - before.inserted <= (keys->insert ? found.none : 0) ? 0 : 1, "insertions");
+	return found;
+}
+
+static void table_of(uint64_t entries, bool wanted)
+{
+	const uint64_t bytes = g4_ddt_memory(entries * TABLE_ROOM * sizeof(uint64_t)), half = entries / 2;
+	const struct gpu_bench_keys fill = {{0, half}, 2 * half, true}, there = {{0, half}, 2 * half, false};
+	const struct gpu_bench_keys absent = {{entries, entries + half}, 2 * half, false};
+	const struct gpu_bench_keys both = {{0, 2 * entries}, half, true};
+	static struct g4_ddt ddt;
+	void *memory = gpu_bench_memory(bytes);
+
+	must(memory ? 0 : 1, "memory for a table");
+	g4_ddt_init(&ddt, memory, bytes);
+	struct gpu_bench_found found = table_row(&ddt, entries, "look up or insert, all new", wanted ? 500 : 0, &fill);
+	must(found.right == 0 && found.slots * 100 >= fill.count * 99 ? 0 : 1, "the entries of a table");
+	for (int again = 0; again < 2; again++) {
+		found = table_row(&ddt, entries, again ? "look up, all there, again" : "look up, all there",
+				  wanted ? 1000 : 0, &there);
+		must(found.right == found.slots - found.doubles ? 0 : 1, "every entry of a table is found");
+	}
+	found = table_row(&ddt, entries, "look up, none there", wanted ? 1000 : 0, &absent);
+	must(found.right == 0 ? 0 : 1, "a page that was never inserted");
+	found = table_row(&ddt, entries, "look up or insert, half of them new", wanted ? 500 : 0, &both);
+	must(found.right <= half / 2 && found.none >= half / 2 * 99 / 100 ? 0 : 1, "half of the keys");
+	must(gpu_bench_free(memory) ? 0 : 1, "memory of a table");
+}
+
+static void bench_table(void)
+{
+	usleep(200000); /* the engine's kernel has left the multiprocessors */
+	table_of(10000000, false);
+	table_of(100000000, true);
 }
 
 #define WAKE_UPS 15
@@ -976,13 +1296,16 @@ static const struct bench {
 	{"null", bench_null},	  {"stat", bench_stat},	  {"make", bench_make},	    {"kernel", bench_kernel},
 	{"random", bench_random}, {"one", bench_one},	  {"stream", bench_stream}, {"idle", bench_idle},
 	{"forest", bench_forest}, {"scrub", bench_scrub}, {"single", bench_single}, {"workgroups", bench_workgroups},
+	{"table", bench_table},	  {"dedup", bench_dedup}, {"tier", bench_tier},
 };
 
 static void mount(const char *device, uint32_t sms)
 {
-	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB, .checksum = checksum_policy};
+	const struct g4_mkfs_options format = {
+		.journal_bytes = 512 * G4_MIB, .checksum = checksum_policy, .dedup = deduplicates};
 	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = 72 * G4_GIB};
-	const struct g4_mount_options options = {.cache_bytes = cache_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
+	const struct g4_mount_options options = {
+		.cache_bytes = cache_bytes, .tier_bytes = tier_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
 	struct g4_superblock sb;
 	char message[256] = "";
 	struct g4_dev *dev;
@@ -1002,27 +1325,39 @@ int main(int argc, char **argv)
 	const char *device = "mem:72G";
 	uint32_t sms = 0;
 
-	for (int option; (option = getopt(argc, argv, "s:o:d:c:f:k:")) != -1;) {
+	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* one that is ended has said how far it came */
+
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:")) != -1;) {
 		if (option == 's')
 			sms = (uint32_t)atoi(optarg);
 		else if (option == 'd')
 			device = optarg, in_host_memory = strncmp(optarg, "dax:", 4) == 0;
 		else if (option == 'c')
 			cache_bytes = strtoull(optarg, NULL, 10) * G4_MIB;
+		else if (option == 't')
+			tier_bytes = strtoull(optarg, NULL, 10) * G4_MIB;
 		else if (option == 'f') /* whole pieces */
 			file_bytes = g4_align_up(strtoull(optarg, NULL, 10) * G4_MIB, PIECE);
 		else if (option == 'k')
 			checksum = optarg;
+		else if (option == 'u')
+			deduplicates = true;
+		else if (option == 'n') /* whole calls */
+			forest_names = (uint32_t)g4_align_up(g4_max64(strtoull(optarg, NULL, 10), 1), 32);
+		else if (option == 'l')
+			forest_bytes = (uint32_t)strtoull(optarg, NULL, 10);
 		else if (option == 'o')
 			json = fopen(optarg, "w");
 	}
 	const char *word = checksum ? checksum : "none";
+	must(deduplicates && !checksum ? 1 : 0, "-u without -k");
 	must(g4_policy_parse(G4_POLICY_FIELD_CHECKSUM, word, strlen(word), &checksum_policy), "-k");
 	if (json)
 		fputs("[", json);
 	mount(device, sms);
 	for (size_t b = 0; b < sizeof(benches) / sizeof(benches[0]); b++) {
-		bool wanted = optind == argc;
+		bool wanted =
+			optind == argc && benches[b].run != bench_tier; /* which is for a device that is not memory */
 		for (int i = optind; i < argc; i++)
 			wanted = wanted || strcmp(argv[i], benches[b].name) == 0;
 		if (wanted)

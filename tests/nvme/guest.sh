@@ -1,39 +1,64 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The NVMe driver through VFIO, in a virtual machine: QEMU's controllers, QEMU's IOMMU, a Debian kernel; no KVM needed. The machine is
+# The NVMe driver through VFIO, in virtual machines: QEMU's controllers, QEMU's IOMMU, a Debian kernel; no KVM needed. A machine is
 # made of files of this build and of the packages qemu-system-x86, busybox-static and linux-image-cloud-amd64, of which the last one is
 # unpacked and not installed. docs/nvme.md says what runs in it.
-# Usage: guest.sh BUILD [TEST...]: a build with tests; what guest_init.sh calls a test, all without one; 'short' are those that take
-# seconds, for `make check`; 'trace' shows commands. Without what it needs it says so in a line and ends with 77.
+# Usage: guest.sh [-j MACHINES] [-p FOLDER] BUILD [TEST...]
+#   BUILD  a build with tests, or a folder that -p has made
+#   TEST   what guest_init.sh calls a test, all without one; 'short' are those that take seconds, for `make check`; 'engine' are all
+#          of engine_*; 'trace' shows commands
+#   -j     each test in a machine of its own, so many at a time; otherwise all of them in one machine, one after another, but 'narrow',
+#          which wants another IOMMU
+#   -p     makes a folder of what the machines start from, and of this script, and starts none: it can be taken to where there are only
+#          QEMU, bash and util-linux
+# Without what it needs it says so in a line and ends with 77.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
+usage() { echo "usage: guest.sh [-j MACHINES] [-p FOLDER] BUILD [TEST...]" >&2; exit 2; }
+machines="" pack=""
+while getopts j:p: option; do
+	case $option in
+	j) machines=$OPTARG ;;
+	p) pack=$(realpath "$OPTARG") ;;
+	*) usage ;;
+	esac
+done
+shift $((OPTIND - 1))
+[[ $# -gt 0 && $machines =~ ^([1-9][0-9]*)?$ ]] || usage
 build=$(realpath "$1")
 shift
-limit=${G4_GUEST_LIMIT:-3600} # seconds
-work=$build/tests/nvme-guest
+limit=${G4_GUEST_LIMIT:-3600} # seconds for a machine
+packed="" work=$build/tests/nvme-guest
+[ ! -e "$build/initrd.gz" ] || packed=yes work=$build
 mkdir -p "$work"
 cd "$work"
 exec 9>lock
 flock 9 # one at a time in a build
 
+# Binding comes first: the others want it. Then those that take long, so that they begin early where there are several machines.
+engine="engine_shift engine_model engine_sync engine_txn"
 tests=" $* "
 [[ ${tests// trace / } == *[^\ ]* ]] ||
-	tests+="binding strangers data partitions programs engine explorer killed reset errors limits unbinding removal "
+	tests+="binding mounting strangers $engine explorer programs partitions data killed reset errors limits asked unbinding removal narrow "
 patience=1800 # seconds for the download; in `make check` less than tests/watch.py gives a test that waits
 [[ $tests != *" short "* ]] || patience=100
 tests=${tests/ short / binding data killed reset errors limits unbinding }
+tests=${tests/ engine / $engine }
 wants() { [[ $tests == *" $1 "* ]]; } # TEST
-needed=(qemu-system-x86_64 busybox dpkg-deb apt-get setpriv)
-! wants partitions || needed+=(sfdisk)
-! wants programs && ! wants rates || needed+=(fio)
+needed=(qemu-system-x86_64 setpriv)
+if [ -z "$packed" ]; then
+	needed+=(busybox dpkg-deb apt-get)
+	! wants partitions || needed+=(sfdisk)
+	! wants programs && ! wants rates || needed+=(fio)
+fi
 for program in "${needed[@]}"; do
 	[ -n "$(type -P "$program")" ] || { echo "skipped: no $program (scripts/install-deps.sh nvme)"; exit 77; }
 done
 [ "$(uname -m)" = x86_64 ] || { echo "skipped: the machine runs programs of this build, which are not x86-64's"; exit 77; }
 
 # ---- the kernel ----
-kernel=$(find kernel/boot -name 'vmlinuz-*' 2>/dev/null | head -1 || :)
-if [ -z "$kernel" ]; then
+find_kernel() { find kernel/boot -name 'vmlinuz-*' 2>/dev/null | head -1 || :; }
+if [ -z "$(find_kernel)" ]; then
 	package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -1 || :)
 	[ -n "$package" ] || { echo "skipped: apt knows no linux-image-cloud-amd64"; exit 77; }
 	rm -rf kernel unpacked ./*.deb
@@ -42,74 +67,192 @@ if [ -z "$kernel" ]; then
 	dpkg-deb --extract "$package"_*.deb unpacked
 	mv unpacked kernel # the whole of it, or nothing
 	rm -f ./*.deb
-	kernel=$(find kernel/boot -name 'vmlinuz-*' | head -1)
 fi
+kernel=$(find_kernel)
 
-# ---- its root: busybox, programs with their libraries, modules ----
-rm -rf root
-mkdir -p root/{bin,usr/bin,dev,proc,sys,tmp,mnt,run,etc,lib/modules}
-cp "$(type -P busybox)" root/bin/busybox
-cp "$here/guest_init.sh" root/init
-chmod +x root/init
-programs=("$build/gpu4fs")
-[ -x "${programs[0]}" ] || programs=("$build/bin/gpu4fs")
-programs+=("$(type -P setpriv)")
-! wants partitions || programs+=("$(type -P sfdisk)")
-! wants programs && ! wants rates || programs+=("$(type -P fio)")
-! wants explorer || programs+=("$build/tests/crash_explorer")
-! wants rates || programs+=("$build/bin/nvme_rate")
-if wants engine; then
-	programs+=("$build"/tests/test_engine_{sync,txn,shift,model})
-fi
-for program in "${programs[@]}"; do
-	cp "$program" root/usr/bin/
-	ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
-		mkdir -p "root$(dirname "$library")"
-		cp -L "$library" "root$library"
+# ---- for noiommu: Debian's VFIO has no such mode, so that its module is made anew from the kernel's source ----
+make_vfio() {
+	local release version package folder
+	release=$(basename kernel/lib/modules/*)
+	version=$(cut -d. -f1-2 <<<"$release")
+	folder=usr/src/linux-headers-$release
+	rm -rf vfio
+	mkdir -p vfio
+	cd vfio
+	for package in "linux-headers-$release" "linux-headers-${release%-cloud*}-common" "linux-kbuild-$version" "linux-source-$version"; do
+		apt-get -qq download "$package" >/dev/null 2>&1 || { echo "skipped: $package can not be downloaded"; exit 77; }
+		dpkg-deb --extract "$package"_*.deb .
 	done
-done
-for module in irqbypass vfio vfio_iommu_type1 vfio_virqfd vfio-pci-core vfio-pci fuse; do
-	find kernel/lib/modules -name "$module.ko" -exec cp {} root/lib/modules/ \;
-done
-echo "$tests" >root/etc/tests
-(cd root && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >initrd.gz
+	tar --extract --file usr/src/linux-source-*.tar.xz --strip-components 1 --wildcards '*/drivers/vfio/*'
+	sed -i "s|/usr/|$PWD/usr/|" "$folder/Makefile"
+	rm -f "$folder"/{scripts,tools}
+	ln -s "$PWD"/usr/lib/linux-kbuild-*/{scripts,tools} "$folder"
+	make -s -C "$folder" M="$PWD/drivers/vfio" CONFIG_VFIO_NOIOMMU=y KCFLAGS=-DCONFIG_VFIO_NOIOMMU=1 modules
+	cp drivers/vfio/vfio.ko .
+	rm -rf ./*.deb usr lib drivers
+	cd ..
+}
+! wants noiommu || [ -n "$packed" ] || [ -e vfio/vfio.ko ] || make_vfio
+
+# ---- the machines' root: busybox, programs with their libraries, modules ----
+make_root() {
+	local programs=("$build/gpu4fs") program library module
+	rm -rf root
+	mkdir -p root/{bin,usr/bin,dev,proc,sys,tmp,mnt,run,etc,lib/modules}
+	cp "$(type -P busybox)" root/bin/busybox
+	cp "$here/guest_init.sh" root/init
+	chmod +x root/init
+	[ -x "${programs[0]}" ] || programs=("$build/bin/gpu4fs")
+	programs+=("$(type -P setpriv)")
+	! wants partitions || programs+=("$(type -P sfdisk)")
+	! wants programs && ! wants rates || programs+=("$(type -P fio)")
+	! wants explorer || programs+=("$build/tests/crash_explorer")
+	! wants rates || programs+=("$build/bin/nvme_rate")
+	! wants noiommu || programs+=("$build/tests/test_unit_nvme_huge")
+	for program in $engine; do
+		! wants "$program" || programs+=("$build/tests/test_$program")
+	done
+	for program in "${programs[@]}"; do
+		cp "$program" root/usr/bin/
+		ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
+			mkdir -p "root$(dirname "$library")"
+			cp -L "$library" "root$library"
+		done
+	done
+	# an emulated processor takes seconds to unpack what only a debugger reads
+	[ -z "$(type -P strip)" ] || find root/usr/bin root/lib* -type f ! -name '*.ko' -exec strip --strip-debug {} +
+	for module in irqbypass vfio vfio_iommu_type1 vfio_virqfd vfio-pci-core vfio-pci fuse; do
+		find kernel/lib/modules -name "$module.ko" -exec cp {} root/lib/modules/ \;
+	done
+	! wants noiommu || cp vfio/vfio.ko root/lib/modules/
+	(cd root && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >initrd
+	mv initrd "$1"
+}
+initrd=$work/initrd.gz
+if [ -n "$pack" ]; then
+	[ -z "$packed" ] || usage
+	mkdir -p "$pack/kernel/boot"
+	cp "$kernel" "$pack/kernel/boot/"
+	cp "$here/guest.sh" "$pack/"
+	make_root "$pack/initrd.gz"
+	exit 0
+fi
+if [ -z "$packed" ]; then
+	initrd=$work/initrd.now
+	make_root "$initrd"
+fi
 
 # ---- drives: two namespaces of one controller with both formats, one with small transfers, one that fails once, one that the kernel
-# keeps, one that can not be read in the middle, two functions of one card, one in a slot that it can be pulled out of ----
-for image in a b c d e f g h i; do
-	rm -f $image.img
-	truncate --size 160M $image.img
-done
-printf '[inject-error]\nevent = "%s"\nerrno = "5"\nonce = "on"\nsector = "8192"\n\n' pwritev read_aio >once.conf
-printf '[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "163840"\n' >always.conf
-# A busy host lets the machine wait: its kernel does not count ticks at the start (no_timer_check), nor look for processors that stand
-# still (nowatchdog). QEMU ends with this script, and with an interrupt from the keyboard (--foreground).
-drive() { echo "-drive id=$1,file=${2:-$1.img},format=raw,if=none,cache=writeback,discard=unmap"; }
-# shellcheck disable=SC2046
-setpriv --pdeathsig TERM timeout --foreground --kill-after 5 "$limit" qemu-system-x86_64 -nodefaults -display none -no-reboot \
-	-machine q35 -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m 1024 -serial stdio \
-	-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off -device intel-iommu,caching-mode=on,aw-bits=48 \
-	$(drive a) $(drive b) $(drive c) $(drive d blkdebug:once.conf:d.img) $(drive e) $(drive f blkdebug:always.conf:f.img) \
-	$(drive g) $(drive h) \
-	-device nvme,id=one,serial=one,addr=4 \
-	-device nvme-ns,bus=one,drive=a,nsid=1,logical_block_size=512 \
-	-device nvme-ns,bus=one,drive=b,nsid=2,logical_block_size=4096,physical_block_size=4096 \
-	-device nvme,id=two,serial=two,addr=5,drive=c,mdts=3,logical_block_size=4096,physical_block_size=4096 \
-	-device nvme,id=three,serial=three,addr=6,drive=d \
-	-device nvme,id=four,serial=four,addr=7,drive=e \
-	-device nvme,id=five,serial=five,addr=8,drive=f \
-	-device nvme,id=six,serial=six,addr=9.0,multifunction=on,drive=g -device nvme,id=seven,serial=seven,addr=9.1,drive=h \
-	-blockdev driver=raw,node-name=hot,discard=unmap,file.driver=file,file.filename=i.img \
-	-device pcie-root-port,id=root1,chassis=1,addr=a -device nvme,id=hot,serial=hot,bus=root1,drive=hot \
-	-kernel "$kernel" -initrd initrd.gz -append "console=ttyS0 quiet intel_iommu=on panic=-1 no_timer_check nowatchdog" </dev/null 9>&- | tee log || :
-grep -q '^GUEST: all tests passed' log
+# keeps, one that can not be read in the middle, two functions of one card, one without a first namespace, two in slots that they can be
+# pulled out of ----
+make_drives() { # FOLDER
+	local image
+	rm -rf "$1"
+	mkdir -p "$1"
+	for image in a b c d e f g h i j k; do
+		truncate --size 160M "$1/$image.img"
+	done
+	printf '[inject-error]\nevent = "%s"\nerrno = "5"\nonce = "on"\nsector = "8192"\n\n' pwritev read_aio >"$1/once.conf"
+	printf '[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "163840"\n' >"$1/always.conf"
+	mkfifo "$1"/monitor.{in,out}
+}
 
-# ---- the drive that was pulled ----
-sum=$(sed -n 's/^PULLED: \([0-9a-f]*\).*/\1/p' log)
-if [ -n "$sum" ]; then
-	"${programs[0]}" fsck -y i.img || [ $? -eq 1 ]
-	rm -rf pulled
-	"${programs[0]}" export --image i.img / pulled
-	[ "$(sha256sum <pulled/data | cut -c1-64)" = "$sum" ]
-	rm -rf pulled
+# A machine asks its host for something with a line that is for QEMU's monitor.
+listen() { # FOLDER
+	local line
+	while IFS= read -r line; do
+		printf '%s\n' "$line"
+		line=${line%$'\r'}
+		[[ $line != "MONITOR: "* ]] || printf '%s\n' "${line#MONITOR: }" 1<>"$1/monitor.in"
+	done
+}
+
+# A busy host lets the machine wait: its kernel does not count ticks at the start (no_timer_check), nor look for processors that stand
+# still (nowatchdog). An emulated processor takes five times as long for BLAKE3 with AVX2 as without. QEMU ends with this script, and with an interrupt from the keyboard (--foreground).
+drive() { echo "-drive id=$1,file=${2:-$1.img},format=raw,if=none,cache=unsafe,discard=unmap"; }
+slot() { # NAME IMAGE NUMBER: with a drive in it
+	echo "-blockdev driver=raw,node-name=$1,discard=unmap,cache.no-flush=on,file.driver=file,file.filename=$2.img" \
+		"-device pcie-root-port,id=port$3,chassis=$3,addr=0x$(printf %x $((9 + $3))) -device nvme,id=$1,serial=$1,bus=port$3,drive=$1"
+}
+# shellcheck disable=SC2046
+start() { # FOLDER TEST...: in a machine with the drives there
+	local tests=${*:2} bits=48 words="intel_iommu=on " iommu nodes=()
+	[[ " $tests " != *" narrow "* ]] || bits=39
+	iommu=(-device "intel-iommu,caching-mode=on,aw-bits=$bits")
+	if [[ " $tests " == *" noiommu "* ]]; then
+		iommu=() words=""
+		nodes=(-object "memory-backend-ram,id=m0,size=512M" -object "memory-backend-ram,id=m1,size=512M"
+			-numa "node,memdev=m0,cpus=0" -numa "node,memdev=m1,cpus=1")
+	fi
+	cd "$1"
+	setpriv --pdeathsig TERM timeout --foreground --kill-after 5 "$limit" qemu-system-x86_64 -nodefaults -display none -no-reboot \
+		-machine q35 -accel tcg,thread=multi -cpu max,la57=off,avx2=off -smp 2 -m 1024 "${nodes[@]}" -serial stdio \
+		-chardev pipe,id=monitor,path=monitor -mon chardev=monitor,mode=readline \
+		-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off "${iommu[@]}" \
+		$(drive a) $(drive b) $(drive c) $(drive d blkdebug:once.conf:d.img) $(drive e) $(drive f blkdebug:always.conf:f.img) \
+		$(drive g) $(drive h) $(drive k) \
+		-device nvme,id=one,serial=one,addr=4 \
+		-device nvme-ns,bus=one,drive=a,nsid=1,logical_block_size=512 \
+		-device nvme-ns,bus=one,drive=b,nsid=2,logical_block_size=4096,physical_block_size=4096 \
+		-device nvme,id=two,serial=two,addr=5,drive=c,mdts=3,logical_block_size=4096,physical_block_size=4096 \
+		-device nvme,id=three,serial=three,addr=6,drive=d \
+		-device nvme,id=four,serial=four,addr=7,drive=e \
+		-device nvme,id=five,serial=five,addr=8,drive=f \
+		-device nvme,id=six,serial=six,addr=9.0,multifunction=on,drive=g -device nvme,id=seven,serial=seven,addr=9.1,drive=h \
+		-device nvme,id=eight,serial=eight,addr=c -device nvme-ns,bus=eight,drive=k,nsid=3 \
+		$(slot hot i 1) $(slot late j 2) \
+		-kernel "$work/$kernel" -initrd "$initrd" \
+		-append "console=ttyS0 quiet ${words}panic=-1 no_timer_check nowatchdog tests=${tests// /,}" </dev/null 9>&- |
+		listen .
+}
+
+machine() { # FOLDER TEST...: true where all of them passed
+	local sum
+	make_drives "$1"
+	(start "$@") | tee "$1/log"
+	grep -q '^GUEST: all tests passed' "$1/log" || return 1
+	# the drive that was pulled is looked at by another machine, in which it is in its slot
+	sum=$(sed -n 's/^PULLED: \([0-9a-f]*\).*/\1/p' "$1/log")
+	[ -n "$sum" ] || return 0
+	(start "$1" "pulled:$sum") | tee "$1/log"
+	grep -q '^GUEST: all tests passed' "$1/log"
+}
+
+if [ -z "$machines" ]; then
+	failed=0 others=${tests/ narrow / }
+	# shellcheck disable=SC2086
+	[[ $others != *[^\ ]* ]] || machine one $others || failed=1
+	! wants narrow || machine one narrow || failed=1
+	exit "$failed"
 fi
+
+# ---- several machines: what they say is shown when they end ----
+began=$SECONDS
+own() { # TEST
+	local since=$SECONDS status=passed wanted=$1 trace=""
+	[[ " binding noiommu narrow " == *" $1 "* ]] || wanted="binding $1"
+	! wants trace || trace=trace
+	mkdir -p several
+	# shellcheck disable=SC2086
+	(machine "several/$1" $trace $wanted) >"several/$1.log" 2>&1 || status=FAILED
+	flock several.lock cat "several/$1.log"
+	echo "MACHINE: $1 $status ($((SECONDS - since)) s with its start)"
+	[ "$status" = passed ]
+}
+failed=0 running=0
+ended() { wait -n || failed=$((failed + 1)); }
+rm -rf several
+for test in $tests; do
+	[ "$test" != trace ] || continue
+	if [ "$running" -ge "$machines" ]; then
+		ended
+	else
+		running=$((running + 1))
+	fi
+	own "$test" &
+done
+for ((; running > 0; running--)); do
+	ended
+done
+echo "MACHINES: $failed failed ($((SECONDS - began)) s)"
+[ "$failed" -eq 0 ]

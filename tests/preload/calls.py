@@ -265,6 +265,160 @@ def private_mappings_are_what_the_file_holds():
     os.close(fd)
 
 
+def private_mappings_keep_their_contents_when_given_back():
+    text = bytes(range(256)) * 16 * 6
+    fd = make("f", text)
+    memory = mmap.mmap(fd, len(text), flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+    memory.madvise(mmap.MADV_DONTNEED)
+    assert memory[:] == text
+    memory.madvise(mmap.MADV_DONTNEED, 4096, 8192)
+    assert memory[:] == text
+    raises(errno.EINVAL, memory.madvise, 8)  # MADV_FREE
+    memory.close()
+    os.close(fd)
+
+
+def memory_in_the_place_of_a_private_mapping_is_memory():
+    anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    fd = make("f", b"t" * 5 * 4096)
+    at = libc.mmap(None, 5 * 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+    for page, unmap in ((1, True), (3, False)):
+        if unmap:
+            assert libc.munmap(at + page * 4096, 4096) == 0
+        place = libc.mmap(at + page * 4096, 4096, mmap.PROT_READ | mmap.PROT_WRITE, anonymous | 0x10, -1, 0)  # MAP_FIXED
+        assert place == at + page * 4096
+        ctypes.memset(place, 1, 4096)
+        assert libc.madvise(place, 4096, mmap.MADV_DONTNEED) == 0 and ctypes.string_at(place, 4096) == bytes(4096)
+        ctypes.memset(place, 1, 4096)
+    assert libc.madvise(at, 5 * 4096, mmap.MADV_DONTNEED) == 0
+    t, zeros = b"t" * 4096, bytes(4096)
+    assert ctypes.string_at(at, 5 * 4096) == t + zeros + t + zeros + t
+    assert libc.munmap(at, 5 * 4096) == 0
+    os.close(fd)
+
+
+def a_private_mapping_that_grows_has_what_the_file_holds_or_does_not_grow():
+    libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+    fd = make("f", b"a" * 4096 + b"b" * 4096)
+    at = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+    more = libc.mremap(at, 4096, 8192, 1)  # MREMAP_MAYMOVE
+    if more == 2**64 - 1:
+        assert ctypes.get_errno() == errno.ENOMEM and ctypes.string_at(at, 4096) == b"a" * 4096
+    else:
+        assert ctypes.string_at(more, 8192) == b"a" * 4096 + b"b" * 4096
+    os.close(fd)
+
+
+def mapping_functions():
+    anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return anonymous, mmap.PROT_READ | mmap.PROT_WRITE, 2**64 - 1
+
+
+def a_private_mapping_keeps_its_contents_whatever_gives_it_back():
+    mapping_functions()
+    fd = make("f", b"t" * 4096 * 2)
+    at = libc.mmap(None, 8192, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+    if libc.madvise(at, 8192, 24) != 0:  # MADV_DONTNEED_LOCKED
+        assert ctypes.get_errno() == errno.EINVAL
+    assert ctypes.string_at(at, 8192) == b"t" * 8192
+    if libc.madvise(at, 4096, 102) != 0:  # MADV_GUARD_INSTALL
+        assert ctypes.get_errno() == errno.EINVAL
+    elif libc.madvise(at, 4096, 103) == 0:  # MADV_GUARD_REMOVE
+        assert ctypes.string_at(at, 8192) == b"t" * 8192
+    os.close(fd)
+
+
+def a_call_that_fails_leaves_a_private_mapping():
+    anonymous, both, failed = mapping_functions()
+    fd = make("f", b"t" * 4096 * 2)
+    at = libc.mmap(None, 8192, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+    assert libc.mmap(at, 4096, both, mmap.MAP_PRIVATE | 0x10, 999, 0) == failed and ctypes.get_errno() == errno.EBADF  # MAP_FIXED
+    assert libc.munmap(at, 1 << 62) == -1 and ctypes.get_errno() == errno.EINVAL
+    assert libc.mremap(at, 8192, 4096, 0x80, None) == failed and ctypes.get_errno() == errno.EINVAL
+    assert libc.madvise(at, 8192, mmap.MADV_DONTNEED) == 0 and ctypes.string_at(at, 8192) == b"t" * 8192
+    os.close(fd)
+
+
+def what_is_behind_a_hole_is_given_back():
+    anonymous, both, failed = mapping_functions()
+    fd = make("f", b"t" * 4096)
+    room = libc.mmap(None, 6 * 4096, both, anonymous, -1, 0)
+    at = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+    assert libc.mremap(at, 4096, 4096, 3, room + 2 * 4096) == room + 2 * 4096  # MREMAP_MAYMOVE, FIXED
+    assert libc.munmap(room + 4096, 4096) == 0 and libc.munmap(room + 3 * 4096, 4096) == 0
+    for page in (0, 4, 5):
+        ctypes.memset(room + page * 4096, 1, 4096)
+    assert libc.madvise(room, 6 * 4096, mmap.MADV_DONTNEED) == -1 and ctypes.get_errno() == errno.ENOMEM
+    for page, byte in ((0, b"\0"), (2, b"t"), (4, b"\0"), (5, b"\0")):
+        assert ctypes.string_at(room + page * 4096, 4096) == byte * 4096, page
+    os.close(fd)
+
+
+def a_private_mapping_whose_pages_are_taken_out_has_the_file_again_or_keeps_them():
+    mapping_functions()
+    fd = make("f", b"t" * 4096)
+    at = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+    moved = libc.mremap(at, 4096, 4096, 5, None)  # MREMAP_MAYMOVE, DONTUNMAP
+    assert moved != 2**64 - 1 or ctypes.get_errno() == errno.EINVAL
+    for place in (at, moved):
+        assert place == 2**64 - 1 or ctypes.string_at(place, 4096) == b"t" * 4096
+    os.close(fd)
+
+
+def memory_that_is_mapped_by_number_is_memory():
+    anonymous, both, failed = mapping_functions()
+    fd = make("f", b"t" * 4096)
+    at = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+    arguments = [ctypes.c_long(each) for each in (9, at, 4096, both, anonymous | 0x10, -1, 0)]  # SYS_mmap
+    assert libc.syscall(*arguments) != -1
+    ctypes.memset(at, 1, 4096)
+    assert libc.madvise(at, 4096, mmap.MADV_DONTNEED) == 0 and ctypes.string_at(at, 4096) == bytes(4096)
+    os.close(fd)
+
+
+def private_mappings_come_and_move_side_by_side():
+    anonymous, both, failed = mapping_functions()
+    fd = make("f", b"t" * 4096 * 4)
+    wrong, stop = [], threading.Event()
+
+    def move():
+        room = libc.mmap(None, 4 * 4096, both, anonymous, -1, 0)
+        while not stop.is_set():
+            at = libc.mmap(None, 4 * 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+            if libc.mremap(at, 4 * 4096, 4 * 4096, 3, room) != room:  # MREMAP_MAYMOVE, FIXED
+                wrong.append(("not moved", ctypes.get_errno()))
+
+    def look():
+        for _ in range(300):
+            at = libc.mmap(None, 4 * 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0)
+            libc.madvise(at, 4 * 4096, mmap.MADV_DONTNEED)
+            if ctypes.string_at(at, 4 * 4096) != b"t" * 4096 * 4:
+                wrong.append("not the file")
+            libc.munmap(at, 4 * 4096)
+
+    movers, lookers = [threading.Thread(target=move) for _ in range(2)], [threading.Thread(target=look) for _ in range(2)]
+    for thread in movers + lookers:
+        thread.start()
+    for thread in lookers:
+        thread.join()
+    stop.set()
+    for thread in movers:
+        thread.join()
+    assert not wrong, (len(wrong), wrong[0])
+    os.close(fd)
+
+
 def locks_hold_between_programs():
     fd = make("f", b"x")
     fcntl.flock(fd, fcntl.LOCK_EX)
@@ -320,6 +474,147 @@ def files_do_not_grow_beyond_the_limit():
     assert os.write(fd, b"y" * 20) == 20
     os.close(fd)
     os.close(other)
+
+
+def the_older_call_of_that_limit_counts():
+    fd = make("f", b"x" * 10)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    libc.ulimit.restype = ctypes.c_long
+    assert libc.ulimit(2, ctypes.c_long(1)) >= 0  # UL_SETFSIZE, of 512 bytes
+    assert os.pwrite(fd, b"y" * 20, 500) == 12
+    os.close(fd)
+
+
+def names_that_the_c_library_has_besides_are_the_same_functions():
+    fd = getattr(libc, "__open")(b"f", os.O_RDWR | os.O_CREAT, 0o644)
+    assert getattr(libc, "__write")(fd, b"0123456789", 10) == 10
+    assert getattr(libc, "__lseek")(fd, ctypes.c_long(2), os.SEEK_SET) == 2
+    room = ctypes.create_string_buffer(4)
+    assert getattr(libc, "__read")(fd, room, 4) == 4 and room.raw == b"2345"
+    assert getattr(libc, "__pread64")(fd, room, 4, ctypes.c_long(1)) == 4 and room.raw == b"1234"
+    assert getattr(libc, "__pwrite64")(fd, b"X", 1, ctypes.c_long(0)) == 1
+    assert getattr(libc, "__fcntl")(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    assert getattr(libc, "__dup2")(fd, 77) == 77 and os.pread(77, 2, 0) == b"X1"
+    assert getattr(libc, "__close")(fd) == 0 and getattr(libc, "__close")(77) == 0
+    raises(errno.EBADF, os.pread, 77, 2, 0)
+
+
+def no_file_is_a_terminal_or_a_socket():
+    fd = make("f")
+    for call in (os.tcgetpgrp, lambda number: os.tcsetpgrp(number, os.getpgrp())):
+        raises(errno.ENOTTY, call, fd)
+    for name, *arguments in (("tcgetsid",), ("tcdrain",), ("tcflow", 0), ("tcflush", 0), ("tcsendbreak", 0)):
+        fd = make("f")
+        assert getattr(libc, name)(fd, *arguments) == -1 and ctypes.get_errno() == errno.ENOTTY, (name, ctypes.get_errno())
+    fd = make("f")
+    assert libc.isfdtype(fd, stat.S_IFREG) == 1 and libc.isfdtype(fd, stat.S_IFSOCK) == 0
+
+
+def lists_of_names_and_frames_go_where_they_should():
+    os.makedirs("d/e")
+    place = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    room, position = ctypes.create_string_buffer(4096), ctypes.c_long()
+    assert libc.getdirentries(place, room, ctypes.c_size_t(4096), ctypes.byref(position)) > 0 and b"e\0" in room.raw
+    fd = make("f")
+    frames = (ctypes.c_void_p * 1)(ctypes.cast(libc.getpid, ctypes.c_void_p))
+    libc.backtrace_symbols_fd(frames, 1, fd)
+    assert os.fstat(fd).st_size > 0
+
+
+def who_watches_is_told_of_what_it_does():
+    def expect_events(number):
+        top = f"d{number}"
+        os.mkdir(top)
+        os.close(make("elsewhere"))
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        if number:
+            assert libc.syscall(number, watch, top.encode(), 0x306) > 0  # IN_MODIFY, ATTRIB, CREATE, DELETE
+        else:
+            assert libc.inotify_add_watch(watch, top.encode(), 0x306) > 0
+        os.close(make(f"{top}/made", b"x"))
+        os.chmod(f"{top}/made", 0o600)
+        in_child(lambda: os.unlink(f"{top}/made"))
+        events, masks = os.read(watch, 4096), []
+        while events:
+            _, mask, _, length = struct.unpack_from("iIII", events)
+            masks.append(mask)
+            events = events[16 + length:]
+        assert masks == [0x100, 2, 4, 0x200], masks
+
+    for number in (None, 254):  # SYS_inotify_add_watch
+        in_child(lambda number=number: expect_events(number))
+
+
+def what_was_opened_before_its_directory_is_watched_is_watched():
+    os.makedirs("d/e")
+    opened = {f"{i}": make(f"d/{i}") for i in range(300)}
+    place = os.open("d/e", os.O_RDONLY | os.O_DIRECTORY)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(watch, b"d", 2) > 0  # IN_MODIFY
+    for fd in opened.values():
+        os.write(fd, b"x")
+    seen = set()
+    try:
+        while events := os.read(watch, 65536):
+            while events:
+                length = struct.unpack_from("iIII", events)[3]
+                seen.add(events[16:16 + length].rstrip(b"\0").decode())
+                events = events[16 + length:]
+    except BlockingIOError:
+        pass
+    assert seen == set(opened), (len(opened), len(seen))
+    os.close(place)
+
+
+def what_is_opened_while_a_watch_begins_is_watched():
+    def expect_events():
+        opened, stop = [make("f")], threading.Event()
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+
+        def open_many():
+            while not stop.is_set() and len(opened) < 400:
+                opened.append(os.open("f", os.O_RDWR))
+
+        threads = [threading.Thread(target=open_many) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(opened) < 8:
+            pass
+        assert libc.inotify_add_watch(watch, b"f", 2) > 0  # IN_MODIFY
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for fd in opened:
+            os.write(fd, b"x")
+            os.read(watch, 4096)
+
+    for _ in range(20):
+        in_child(expect_events)
+
+
+def a_lease_is_broken_by_a_child():
+    os.close(make("f"))
+    fd = os.open("f", os.O_RDONLY)
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    in_child(lambda: raises(errno.EAGAIN, os.open, "f", os.O_WRONLY | os.O_NONBLOCK))
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    os.close(fd)
+
+
+def a_daemon_works_in_its_new_directory():
+    os.mkdir("tmp")
+    os.mkdir("dev")
+    reader, writer = os.pipe()
+    os.stat("tmp")
+    if os.fork() == 0:
+        if libc.daemon(0, 1) != 0:
+            os._exit(1)
+        os.write(writer, b"y" if os.path.exists("dev/null") else b"n")
+        os._exit(0)
+    os.wait()
+    os.close(writer)
+    assert os.read(reader, 1) == b"y"
 
 
 def a_file_without_a_name_gets_one():
@@ -708,6 +1003,28 @@ def a_fork_without_handlers_is_a_fork():
     expect_a_fork(lambda: libc._Fork())
 
 
+def a_fork_that_fails_says_why():
+    if os.getuid() != 0:
+        return
+    os.close(make("f"))
+    raises_any(os.open, "none", os.O_RDONLY)
+
+    def fork_in_vain():
+        os.setuid(12345)  # who has no other process
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        for fork in (os.fork, lambda: check(libc.fork()), lambda: check(libc.vfork()), lambda: check(libc.syscall(57))):
+            raises(errno.ENOENT, os.stat, "none")
+            raises(errno.EAGAIN, fork)
+
+    def check(pid):
+        if pid == 0:
+            os._exit(0)
+        if pid < 0:
+            raise OSError(ctypes.get_errno(), "fork")
+
+    in_child(fork_in_vain)
+
+
 def a_clone_is_a_fork_or_a_thread():
     fd = make("f", b"0123456789")
     os.lseek(fd, 0, os.SEEK_SET)
@@ -865,7 +1182,7 @@ def fork_beside_a_thread_that_hands_streams_over():
     assert not any(ends), ends
 
 
-HELPERS = ("make", "content", "raises", "raises_any", "in_child", "number_of", "expect_a_fork", "main", "take_all_numbers", "folders", "realpath", "stream")
+HELPERS = ("mapping_functions", "make", "content", "raises", "raises_any", "in_child", "number_of", "expect_a_fork", "main", "take_all_numbers", "folders", "realpath", "stream")
 
 
 def main(names):

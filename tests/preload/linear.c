@@ -4,9 +4,10 @@
  * process, a program through the library, a program on the mount. In rounds; the workers meet at barriers in memory that they share.
  *
  *     linear prepare SHARED                           makes that memory, a file
- *     linear serve SHARED IMAGE MOUNTPOINT SOCKET     a mount whose process has a worker beside the threads of FUSE and of the rings
+ *     linear serve SHARED IMAGE MOUNTPOINT OPTIONS    a mount whose process has a worker beside the threads of FUSE and of the rings
  *     linear work SHARED NUMBER DIRECTORY             another worker, by calls of the C library
  *     linear judge SHARED DIRECTORY ROUNDS            makes the rounds and judges them; says how many there were in which steps overlapped
+ *     linear count SHARED DIRECTORY                   looks at one file of the mount often; says how many lookups and looks at attributes were commands
  *
  * What the kernel does by several requests is of no single moment on any mount, and not asked of it here: a rename (it looks both names up and
  * compares what it found before it asks), the links that lstat(2) tells (a lookup, and then attributes by number), a listing with its end. A
@@ -33,6 +34,7 @@
 
 #define DIRECTORY 1u /* stands for the number of each directory's inode */
 #define ENOUGH 200u  /* rounds in which steps overlap */
+#define LOOKS 1000
 
 enum way { IN_PROCESS, LIBRARY, MOUNT };
 
@@ -41,6 +43,7 @@ struct shared {
 	uint64_t now;			     /* a common clock */
 	uint64_t round;
 	uint64_t over;		       /* no more rounds */
+	uint64_t asked;		       /* LOOKUP and GETATTR that threads of FUSE gave the engine */
 	uint64_t directories[2], file; /* inodes' numbers, for the worker that has no paths */
 	struct linear_step steps[LINEAR_WORKERS][LINEAR_STEPS];
 };
@@ -193,6 +196,21 @@ static void perform(struct hands *hands, struct linear_step *step)
 
 /* ------------------------------------------------------------------ by commands */
 
+/* The linker has these called in place of the functions (cmake/G4Tests.cmake): threads of FUSE are seen, and their engine is the worker's, too. */
+int __real_g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
+int __wrap_g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
+int __real_g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
+				  char *message, size_t message_bytes);
+int __wrap_g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
+				  char *message, size_t message_bytes);
+
+int __wrap_g4_engine_execute(struct g4_engine *of, struct g4_cmd *cmd)
+{
+	if (shared && (cmd->op == G4_CMD_LOOKUP || cmd->op == G4_CMD_GETATTR))
+		__atomic_fetch_add(&shared->asked, 1, __ATOMIC_RELAXED);
+	return __real_g4_engine_execute(of, cmd);
+}
+
 static void perform_here(struct linear_step *step)
 {
 	const uint64_t dir = shared->directories[step->place / 2], dir2 = shared->directories[step->to / 2];
@@ -242,7 +260,7 @@ static void perform_here(struct linear_step *step)
 			.op = G4_CMD_SETATTR, .cred = &root, .node = shared->file, .mask = G4_SET_SIZE, .attr = &attr};
 		break;
 	}
-	step->code = g4_engine_execute(engine, &cmd);
+	step->code = __real_g4_engine_execute(engine, &cmd);
 	if (step->verb == LINEAR_MAKE || step->verb == LINEAR_LOOKUP) {
 		step->ino = g4_is_dir(attr.mode) ? DIRECTORY : attr.ino;
 		step->half_told = g4_is_dir(attr.mode);
@@ -331,11 +349,6 @@ static void *work_here(void *argument)
 	return NULL;
 }
 
-/* The linker has this called in place of the function (cmake/G4Tests.cmake): the server's engine is the worker's, too. */
-int __real_g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
-				  char *message, size_t message_bytes);
-int __wrap_g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
-				  char *message, size_t message_bytes);
 int __wrap_g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
 				  char *message, size_t message_bytes)
 {
@@ -349,7 +362,7 @@ int __wrap_g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_opti
 	return 0;
 }
 
-static int serve(const char *name, const char *image, const char *mountpoint, const char *socket)
+static int serve(const char *name, const char *image, const char *mountpoint, const char *words)
 {
 	struct g4_fuse_options options;
 	const char *const devices[] = {image};
@@ -361,8 +374,6 @@ static int serve(const char *name, const char *image, const char *mountpoint, co
 	options.mountpoint = mountpoint;
 	options.foreground = true;
 	char message[200];
-	char words[200];
-	snprintf(words, sizeof(words), "socket=%s", socket);
 	must(g4_fuse_parse_options(words, &options, message, sizeof(message)) == 0, "options");
 	return g4_fuse_main(&options);
 }
@@ -444,6 +455,21 @@ static int judge(const char *name, const char *directory, unsigned long rounds)
 	return wrong ? 1 : overlapped ? 0 : 3;
 }
 
+/* Nothing changes meanwhile: what the server keeps of it holds. */
+static int count_commands(const char *name, const char *directory)
+{
+	const int top = open(directory, O_RDONLY | O_DIRECTORY);
+	struct stat st;
+
+	map_shared(name);
+	must(fstatat(top, "file", &st, 0) == 0, directory);
+	const uint64_t before = shared->asked;
+	for (int k = 0; k < LOOKS; k++)
+		must(fstatat(top, "file", &st, 0) == 0, directory);
+	printf("%lu\n", (unsigned long)(shared->asked - before));
+	return 0;
+}
+
 int main(int count, char **arguments)
 {
 	if (count == 3 && !strcmp(arguments[1], "prepare"))
@@ -454,6 +480,8 @@ int main(int count, char **arguments)
 		return work_by_calls(arguments[2], atoi(arguments[3]), arguments[4]);
 	if (count == 5 && !strcmp(arguments[1], "judge"))
 		return judge(arguments[2], arguments[3], strtoul(arguments[4], NULL, 10));
+	if (count == 4 && !strcmp(arguments[1], "count"))
+		return count_commands(arguments[2], arguments[3]);
 	fprintf(stderr, "linear: see its source\n");
 	return 2;
 }

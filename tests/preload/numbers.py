@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 import resource
+import stat
 import subprocess
 import sys
 import threading
@@ -152,7 +153,7 @@ def a_descriptors_path_is_the_files():
             "fopen": lambda path: stream(path) == b"text",
             "truncate": lambda path: os.truncate(path, 4) is None,
             "chmod": lambda path: os.chmod(path, 0o600) is None,
-            "statfs": lambda path: os.statvfs(path) == os.statvfs(name),
+            "statfs": lambda path: os.statvfs(path).f_blocks == os.statvfs(name).f_blocks,  # what is free may change meanwhile
             "setxattr": lambda path: os.setxattr(path, "user.a", b"b") is None and os.getxattr(name, "user.a") == b"b",
         }
         for call, good in asked.items():
@@ -202,6 +203,72 @@ def a_directorys_path_is_the_directorys():
         os.rmdir(f"{folder}/{fd}/e")
         os.close(fd)
         os.rmdir("d")
+
+
+def a_descriptors_path_is_what_is_made_and_found_there():
+    os.mkdir("d")
+
+    def found(path):
+        entries = ctypes.c_void_p()
+        return libc.scandir(path.encode(), ctypes.byref(entries), None, None) == 2
+
+    for folder in folders():
+        asked = {
+            "mkfifo": lambda path: os.mkfifo(f"{path}/pipe") is None and os.unlink("d/pipe") is None,
+            "ftok": lambda path: libc.ftok(path.encode(), 1) == libc.ftok(b"d", 1),
+            "scandir": found,
+            "pathconf": lambda path: os.pathconf(path, "PC_NAME_MAX") == 255,
+        }
+        for call, good in asked.items():
+            fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+            assert good(f"{folder}/{fd}"), (folder, call)
+            os.close(fd)
+    none = ctypes.c_ulong()
+    fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    assert getattr(libc, "__xmknodat")(0, fd, b"node", stat.S_IFREG | 0o600, ctypes.byref(none)) == 0
+    os.close(fd)
+    assert os.listdir("d") == ["node"]
+
+
+def what_is_watched_by_a_descriptor_is_that():
+    for folder in folders():
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        fd = make("f", b"text")
+        assert libc.inotify_add_watch(watch, f"{folder}/{fd}".encode(), 2) > 0  # IN_MODIFY
+        os.write(fd, b"more")
+        assert os.read(watch, 100)
+        os.close(fd)
+        os.close(watch)
+    os.mkdir("d")
+    make("d/only-here")
+    fan = libc.fanotify_init(0x200, 0)  # FAN_REPORT_FID: needs no rights
+    if fan < 0:
+        return
+    os.set_blocking(fan, False)
+    for mark in (b"only-here", None):
+        place = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+        done = libc.fanotify_mark(fan, 1, ctypes.c_uint64(2), place, mark)
+        assert done == 0 or ctypes.get_errno() != errno.ENOENT, mark
+        os.close(place)
+
+
+def nothing_is_unmounted_by_a_descriptor_of_a_directory():
+    os.mkdir("d")
+    for folder in folders():
+        fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+        assert libc.umount2(f"{folder}/{fd}".encode(), 0) == -1
+        assert ctypes.get_errno() in (errno.EINVAL, errno.EPERM), ctypes.get_errno()
+        os.close(fd)
+
+
+def a_descriptors_path_is_loaded():
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        folder = os.path.dirname([line.split()[-1] for line in maps if "/libc.so" in line or "/libc-" in line][0])
+    with open(os.path.join(folder, "libm.so.6"), "rb") as library:
+        fd = make("library", library.read())
+    loaded = ctypes.CDLL(f"/proc/self/fd/{fd}")
+    loaded.cos.restype = ctypes.c_double
+    assert loaded.cos(ctypes.c_double(0)) == 1
 
 
 def a_descriptors_path_is_run():

@@ -21,13 +21,28 @@ exercise() {
 make_image
 mount_shared
 exercise "mount" 1 "$FSX" -R -W
-exercise "library, read and written" 2 run "$FSX" -R -W
-exercise "library, opened anew all the time" 3 run "$FSX" -R -W -c 20
+# -J -B -0: not the requests that it tries before the first operation, where it has them, and that make a file the kernel's
+plain=(-R -W -J -B -0)
+exercise "library, read and written" 2 run "$FSX" "${plain[@]}"
+exercise "library, opened anew all the time" 3 run "$FSX" "${plain[@]}" -c 20
 # a file that is the kernel's meanwhile is one of FUSE, which has neither COLLAPSE_RANGE nor INSERT_RANGE (-C, -I)
 exercise "library, mapped" 4 run "$FSX" -C -I
 exercise "library, mapped and opened anew" 5 run "$FSX" -C -I -c 20
-check "the engine reads" test 0 -lt "$(traced preadv engine "$FSX" -q -T -R -W -S 7 -N 100 -P "$work" "$mnt/traced")"
-check "and writes" test 0 -lt "$(traced pwritev engine "$FSX" -q -T -R -W -S 7 -N 100 -P "$work" "$mnt/traced")"
+# three at once on one server, each with a file of its own: two through the library
+mkdir "$mnt/together"
+pids=()
+run "$FSX" -q -T "${plain[@]}" -S 8 -N $operations -P "$work" "$mnt/together/one" >"$work/together.1" 2>&1 &
+pids+=($!)
+run "$FSX" -q -T "${plain[@]}" -S 9 -N $operations -P "$work" "$mnt/together/two" >"$work/together.2" 2>&1 &
+pids+=($!)
+"$FSX" -q -T -S 10 -N $operations -P "$work" "$mnt/together/mount" >"$work/together.3" 2>&1 &
+pids+=($!)
+for i in "${!pids[@]}"; do
+	check "together: number $((i + 1)), $operations operations" wait "${pids[i]}"
+	sed 's/^/#   /' "$work/together.$((i + 1))" | tail -n 5
+done
+check "the engine reads" test 0 -lt "$(traced preadv engine "$FSX" -q -T "${plain[@]}" -S 7 -N 100 -P "$work" "$mnt/traced")"
+check "and writes" test 0 -lt "$(traced pwritev engine "$FSX" -q -T "${plain[@]}" -S 7 -N 100 -P "$work" "$mnt/traced")"
 unmount_image
 check "the image is clean" "$gpu4fs" fsck "$image"
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The Linux Test Project's file calls and calls for signals through the library (ltp.py). $LTP is a checkout that is built there: make autotools &&
-# ./configure && make -C lib && make -C testcases/lib && make -C testcases/kernel/syscalls.
+# ./configure && make -C lib && make -C testcases/lib && make -C testcases/kernel/syscalls. $LTP_TESTS: some of its tests or folders, by name.
 # shellcheck source=tests/preload/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
 [[ -n ${LTP-} ]] || skip "\$LTP names no checkout of the Linux Test Project"
@@ -14,7 +14,8 @@ make_image 2G
 mount_shared allow_other
 chmod 755 "$work"
 mkdir -m 755 "$mnt/d" "$work/other"
-python3 "$ltp" "$(realpath "$LTP")" "$gpu4fs" "$socket" "$mnt" "$work/other" || failures=$((failures + 1))
+# shellcheck disable=SC2086 # names
+python3 "$ltp" "$(realpath "$LTP")" "$gpu4fs" "$socket" "$mnt" "$work/other" ${LTP_TESTS-} || failures=$((failures + 1))
 unmount_image
 check "the image is clean" "$gpu4fs" fsck "$image"
 finish

@@ -6,11 +6,44 @@
 # shellcheck source=tests/preload/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
 needs python3
+folder=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 
 make_image
 mount_shared
 
-# who answers
+# who answers, also of a mount that nobody has asked for anything
+same "the engine knows a mount from the start" 1 "$(traced open engine python3 -c "import os; os.open('$mnt/first', os.O_CREAT | os.O_RDWR)")"
+# a server that has no number left when it is asked first is none that may not open
+if command -v prlimit >/dev/null && ((EUID == 0)); then
+	mkdir "$work/full"
+	truncate -s 64M "$work/full.image"
+	check "an image" "$gpu4fs" mkfs "$work/full.image"
+	check "is mounted" "$gpu4fs" mount -o "socket=$work/full.socket" "$work/full.image" "$work/full"
+	server=$(pgrep -f -- "socket=$work/full.socket")
+	limit=$(prlimit --pid "$server" --nofile --noheadings --output SOFT)
+	first=0
+	while [[ -e /proc/$server/fd/$first ]]; do ((++first)); done
+	prlimit --pid "$server" --nofile="$((first + 1)):" # one for who connects
+	check "a server without numbers says of which mount it is a part" "$gpu4fs" run -m "$work/full.socket=$work/full" true
+	prlimit --pid "$server" --nofile="${limit// /}:"
+	same "... and opens when it has some" 1 "$("$gpu4fs" run --trace -m "$work/full.socket=$work/full" \
+		python3 -c "import os; os.open('$work/full/f', os.O_CREAT | os.O_RDWR)" 2>&1 | awk '$1 == "open" { found = $2 } END { print found + 0 }')"
+	"$gpu4fs" umount "$work/full"
+fi
+# a server without the right to open by number: files are the kernel's from the start, and all works
+if command -v setpriv >/dev/null && ((EUID == 0)); then
+	mkdir "$work/plain"
+	truncate -s 64M "$work/plain.image"
+	check "an image" "$gpu4fs" mkfs "$work/plain.image"
+	check "is mounted without that right" setpriv --bounding-set=-dac_read_search --inh-caps=-all \
+		"$gpu4fs" mount -o "socket=$work/plain.socket" "$work/plain.image" "$work/plain"
+	# shellcheck disable=SC2016 # the inner shell expands it
+	check "programs hand over what they have open there" "$gpu4fs" run -m "$work/plain.socket=$work/plain" sh -c \
+		'exec 5>"$1/f" && (echo text >&5) && cat "$1/f" | grep -q text' sh "$work/plain"
+	same "... which was the kernel's" 0 "$("$gpu4fs" run --trace -m "$work/plain.socket=$work/plain" python3 -c "import os; os.open('$work/plain/f', 0)" 2>&1 |
+		awk '$1 == "open" { found = $2 } END { print found + 0 }')"
+	"$gpu4fs" umount "$work/plain"
+fi
 echo text >"$mnt/f"
 same "the engine opens" 1 "$(traced open engine python3 -c "import os; os.read(os.open('$mnt/f', 0), 9)")"
 same "and reads" 1 "$(traced read engine python3 -c "import os; os.read(os.open('$mnt/f', 0), 9)")"
@@ -29,6 +62,85 @@ rm -rf "$mnt/tree"
 same "... and opens files there" 0 "$(traced openat outside tar -xf "$work/tree.tar" -C "$mnt")"
 rm -rf "$mnt/tree"
 same "other files are not touched" 0 "$(traced stat engine stat /etc/passwd)"
+
+# trees by commands at the socket: the kernel hears of what it knows, and the space comes back at once
+mkdir -p "$mnt/gone/wide" "$mnt/stays"
+deep=$mnt/gone
+for level in $(seq 40); do mkdir "$deep/$level" && deep=$deep/$level; done
+for k in $(seq 300); do echo "$k" >"$mnt/gone/wide/$k"; done
+dd if=/dev/zero of="$deep/large" bs=1M count=8 status=none
+ln -s "$mnt/stays" "$mnt/gone/link" && echo text >"$mnt/stays/f"
+sync -f "$mnt"
+used=$(df --output=used -k "$mnt" | tail -n 1)
+ls -lR "$mnt/gone" >/dev/null
+check "rm -r at the socket of a mount" "$gpu4fs" rm -rv -j 3 --socket "$socket" /gone
+same "... removes each name" "344 names removed" "$(cat "$work/out")"
+check "... which the mount sees" test ! -e "$mnt/gone"
+same "... and nothing that a link leads to" text "$(cat "$mnt/stays/f")"
+sync -f "$mnt"
+check "... and gives the space back" test "$(df --output=used -k "$mnt" | tail -n 1)" -lt $((used - 8000))
+
+# what one thread waits for at the limit of descriptors, the others do not
+same "threads go on while a file is handed over at the limit" "$(printf 'went on\nlocked written')" \
+	"$(python3 "$folder/at_limit.py" "$gpu4fs" "$socket" "$mnt" "$work/relay")"
+
+# something else is mounted over the directory: before anybody has asked the server, and while a program has files open
+if unshare -m mount -t tmpfs none "$mnt" 2>/dev/null; then
+	mkdir "$work/covered"
+	truncate -s 64M "$work/covered.image"
+	check "an image" "$gpu4fs" mkfs "$work/covered.image"
+	check "is mounted" "$gpu4fs" mount -o "socket=$work/covered.socket" "$work/covered.image" "$work/covered"
+	mount -t tmpfs none "$work/covered"
+	echo above >"$work/covered/f"
+	check_not "a server whose mount is covered has no mount there" "$gpu4fs" run -m "$work/covered.socket=$work/covered" true
+	umount "$work/covered"
+	echo below >"$work/covered/f"
+	same "... until that is gone" "below" "$("$gpu4fs" run -m "$work/covered.socket=$work/covered" cat "$work/covered/f")"
+	same "... and the engine answers" 1 "$("$gpu4fs" run --trace -m "$work/covered.socket=$work/covered" \
+		python3 -c "import os; os.open('$work/covered/f', 0)" 2>&1 | awk '$1 == "open" { found = $2 } END { print found + 0 }')"
+	same "what is open becomes the kernel's when the directory is there again" "$(printf 'covered ESTALE\nthere locked')" \
+		"$(python3 - "$gpu4fs" "$work/covered.socket=$work/covered" "$work/covered" <<'PYTHON'
+import subprocess, sys
+tool, where, top = sys.argv[1:]
+program = """
+import errno, fcntl, os, sys
+fd = os.open(sys.argv[1] + '/f', os.O_RDWR)
+print('open', flush=True)
+for line in sys.stdin:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        print(line.strip(), 'locked', flush=True)
+    except OSError as error:
+        print(line.strip(), errno.errorcode[error.errno], flush=True)
+"""
+child = subprocess.Popen([tool, "run", "-m", where, sys.executable, "-c", program, top], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+assert child.stdout.readline() == b"open\n"
+for command, told in ((["mount", "-t", "tmpfs", "none", top], b"covered\n"), (["umount", top], b"there\n")):
+    subprocess.run(command, check=True)
+    child.stdin.write(told)
+    child.stdin.flush()
+    print(child.stdout.readline().decode().strip())
+child.communicate()
+PYTHON
+		)"
+	"$gpu4fs" umount "$work/covered"
+	same "a program that covers the directory finds what is there by path, and has what it had open" "$(printf 'above\nbelow\nbelow')" \
+		"$(unshare -m "$gpu4fs" run -m "$socket=$mnt" python3 - "$mnt" <<'PYTHON'
+import ctypes, os, sys
+top = sys.argv[1]
+fd = os.open(top + "/covers", os.O_CREAT | os.O_RDWR)
+os.write(fd, b"below")
+libc = ctypes.CDLL(None)
+assert libc.mount(b"none", top.encode(), b"tmpfs", 0, None) == 0
+with open(top + "/covers", "w") as file:
+    file.write("above")
+print(os.read(os.open(top + "/covers", os.O_RDONLY), 9).decode())
+print(os.pread(fd, 9, 0).decode())
+assert libc.umount2(top.encode(), 2) == 0  # MNT_DETACH: the file that was read is open
+print(os.read(os.open(top + "/covers", os.O_RDONLY), 9).decode())
+PYTHON
+	)"
+fi
 
 # a signal while the server is asked for a descriptor
 cat >"$work/waiting.py" <<'PYTHON'
@@ -220,6 +332,18 @@ if ((EUID == 0)) && "${nobody[@]}" test -x "$gpu4fs" 2>/dev/null; then
 	same "but its own mount's, where the engine answers" 1 "$(awk '$1 ~ /stat/ { sum += $2 } END { print sum + 0 }' "$work/trace")"
 	"$gpu4fs" umount "$other"
 fi
+misused() { # misused NAME SENTENCE COMMAND...: it ends with 2 and says so, as run
+	local found=0
+	"${@:3}" >/dev/null 2>"$work/usage" || found=$?
+	same "$1" 2 "$found"
+	same "... is told by run" 1 "$(grep -c "^gpu4fs run: .*$2" "$work/usage")"
+	same "... which alone speaks" 0 "$(grep -c 'gpu4fs mount' "$work/usage")"
+}
+misused "options with a socket" "is the socket of a mount" "$gpu4fs" run -o ro -m "$socket=$mnt" true
+misused "a mount option that is none" "unknown mount option 'bogus'" "$gpu4fs" run -o ro,bogus -m "$other.image=$other" true
+misused "nor with a socket" "unknown mount option 'bogus'" "$gpu4fs" run -o ro,bogus -m "$socket=$mnt" true
+# shellcheck disable=SC2016 # for the inner shell
+same "options of several -o hold" "" "$("$gpu4fs" run -o ro -o noatime -m "$other.image=$other" sh -c 'touch "$1/f" 2>/dev/null && echo written' sh "$other")"
 refuses "no socket and no device" "No such file" "$gpu4fs" run -m "$work/none=$mnt" true
 refuses "no directory" "SOURCE=DIRECTORY" "$gpu4fs" run -m "$socket" true
 # shellcheck disable=SC2016 # the inner shell expands it

@@ -383,7 +383,8 @@ int g4_gpu_get(struct g4_gpu *gpu, void *host, const void *device, uint64_t byte
 int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **device)
 {
 	(void)gpu;
-	(void)bytes;
+	if (bytes == g4_load32_acq(&stand_in.refuse_to_lock))
+		return -G4_E_NOTSUP;
 	*device = host;
 	g4_add32(&stand_in.registered, 1);
 	return 0;

@@ -12,14 +12,15 @@
 
 /* What tests ask for and look at; the words are read and written with atomics. */
 struct stand_in {
-	uint32_t refuse;       /* launches fail */
-	uint32_t refuse_bytes; /* allocations of so many bytes fail */
-	uint32_t fault;	       /* the kernel ends at once, without finishing anything, and waiting for it fails */
-	uint32_t launches;     /* that succeeded */
-	uint32_t running;      /* kernels */
-	uint32_t registered;   /* pieces of host memory */
-	uint32_t blocked;      /* how often taking one back had to wait for a kernel */
-	uint32_t allocated;    /* pieces of device memory */
+	uint32_t refuse;	 /* launches fail */
+	uint32_t refuse_bytes;	 /* allocations of so many bytes fail */
+	uint32_t refuse_to_lock; /* host memory of so many bytes is not registered */
+	uint32_t fault;		 /* the kernel ends at once, without finishing anything, and waiting for it fails */
+	uint32_t launches;	 /* that succeeded */
+	uint32_t running;	 /* kernels */
+	uint32_t registered;	 /* pieces of host memory */
+	uint32_t blocked;	 /* how often taking one back had to wait for a kernel */
+	uint32_t allocated;	 /* pieces of device memory */
 };
 extern struct stand_in stand_in;
 

@@ -516,6 +516,88 @@ static void a_mount_does_without_epochs(void **state)
 	ok(gpu4fs_unmount(fs));
 }
 
+/* ------------------------------------------------------------------ a tier in the host's memory */
+
+#define TIERED_BYTES (8 * G4_MIB) /* twice the page cache */
+
+static void read_tiered(gpu4fs_file *file, uint32_t seed)
+{
+	static uint8_t found[64 * 1024], expected[64 * 1024];
+
+	for (uint64_t at = 0; at < TIERED_BYTES; at += sizeof(found)) {
+		assert_int_equal(gpu4fs_pread(file, found, sizeof(found), (int64_t)at), sizeof(found));
+		api_pattern(expected, seed, at, sizeof(expected));
+		assert_memory_equal(found, expected, sizeof(found));
+	}
+}
+
+static void what_the_gpus_cache_gives_up_lies_on_the_host(void **state)
+{
+	const struct gpu4fs_mkfs_options format = {.size = sizeof(format), .flags = GPU4FS_MKFS_FORCE};
+	const char *const image = "standin-tier.img";
+	struct gpu4fs_options options = {.size = sizeof(options),
+					 .cache_bytes = 4 * G4_MIB,
+					 .tier_bytes = 32 * G4_MIB,
+					 .engine = "cuda",
+					 .format = &format};
+
+	(void)state;
+	memset(&stand_in, 0, sizeof(stand_in));
+	api_image(image, 64 * G4_MIB);
+	for (uint32_t round = 0; round < 2; round++) {
+		ok(gpu4fs_mount(&image, 1, &options, &fs));
+		const struct g4_tier *tier = &((const struct g4_fs *)g4_engine_cuda(engine())->fs)->space.tier;
+		assert_true(g4_engine_cuda(engine())->tier);
+		for (uint32_t seed = 2 * round; seed < 2 * round + 2; seed++) {
+			api_write_pattern("/file", seed, TIERED_BYTES);
+			ok(gpu4fs_syncfs(fs));
+			gpu4fs_file *file = api_open("/file", O_RDONLY, 0);
+			for (uint32_t pass = 0; pass < 3; pass++) {
+				/* a client knows what it has read for as long as nothing has changed */
+				ok(gpu4fs_fchmod(file, 0600 + pass));
+				read_tiered(file, seed);
+			}
+			ok(gpu4fs_close(file));
+		}
+		assert_true(g4_load64_rlx(&tier->counts.down) >= TIERED_BYTES / 2 / G4_PAGE_BYTES);
+		assert_true(g4_load64_rlx(&tier->counts.up) >= TIERED_BYTES / 2 / G4_PAGE_BYTES);
+		ok(gpu4fs_unmount(fs));
+		options.format = NULL;
+	}
+	/* memory that is a device needs none, nor is there one that nobody asked for */
+	const char *const memory = "mem:64M";
+	options.format = &format;
+	ok(gpu4fs_mount(&memory, 1, &options, &fs));
+	assert_false(g4_engine_cuda(engine())->tier);
+	ok(gpu4fs_unmount(fs));
+	options.tier_bytes = 0;
+	ok(gpu4fs_mount(&image, 1, &options, &fs));
+	assert_false(g4_engine_cuda(engine())->tier);
+	ok(gpu4fs_unmount(fs));
+	unlink(image);
+}
+
+/* Memory of the host that can not be page-locked is not said to be the GPU's. */
+static void a_tier_that_the_host_has_no_memory_for_is_told(void **state)
+{
+	const struct gpu4fs_mkfs_options format = {.size = sizeof(format), .flags = GPU4FS_MKFS_FORCE};
+	const char *const image = "standin-tier.img";
+	const struct gpu4fs_options options = {.size = sizeof(options),
+					       .cache_bytes = 4 * G4_MIB,
+					       .tier_bytes = 32 * G4_MIB,
+					       .engine = "cuda",
+					       .format = &format};
+
+	(void)state;
+	memset(&stand_in, 0, sizeof(stand_in));
+	stand_in.refuse_to_lock = 32 * G4_MIB;
+	api_image(image, 64 * G4_MIB);
+	fails(gpu4fs_mount(&image, 1, &options, &fs), ENOMEM);
+	assert_non_null(strstr(gpu4fs_last_message(), "a second tier of 32 MiB"));
+	assert_non_null(strstr(gpu4fs_last_message(), "page-locked"));
+	unlink(image);
+}
+
 #define standin_test(f) cmocka_unit_test_setup_teardown(f, mount_it, nothing_is_left)
 
 int main(void)
@@ -533,6 +615,8 @@ int main(void)
 		standin_test(damage_that_the_kernel_met_is_told),
 		standin_test(what_is_met_last_is_told_before_the_end),
 		cmocka_unit_test_teardown(a_mount_does_without_epochs, nothing_is_left),
+		cmocka_unit_test_teardown(what_the_gpus_cache_gives_up_lies_on_the_host, nothing_is_left),
+		cmocka_unit_test_teardown(a_tier_that_the_host_has_no_memory_for_is_told, nothing_is_left),
 	};
 
 	if (setenv("G4_TEST_ENGINE", "cuda", 1) != 0 || unsetenv("G4_TEST_CONNECTED") != 0)

@@ -129,6 +129,25 @@ static void impossible_plans_are_refused(void **state)
 	X(disk_index_bits, 7, SB_GEOMETRY)                                                                             \
 	X(label[G4_LABEL_BYTES - 1], 'x', SB_GEOMETRY)
 
+static void the_newer_superblock_is_known(void **state)
+{
+	struct g4_superblock first = good_superblock(G4_GIB), second = first;
+
+	(void)state;
+	first.header.generation = second.header.generation = 7;
+	assert_false(g4_superblock_is_newer(&first, &second));
+	second.mount_count = first.mount_count + 1;
+	assert_true(g4_superblock_is_newer(&first, &second));
+	assert_false(g4_superblock_is_newer(&second, &first));
+	first.header.generation = 8; /* counts before the number of mounts */
+	assert_false(g4_superblock_is_newer(&first, &second));
+	assert_true(g4_superblock_is_newer(&second, &first));
+	second.header.generation = 9;
+	assert_true(g4_superblock_is_newer(&first, &second));
+	second.uuid[0] ^= 1;
+	assert_false(g4_superblock_is_newer(&first, &second));
+}
+
 static void every_damaged_superblock_field_is_caught(void **state)
 {
 	const uint64_t device_bytes = 1000 * G4_MIB;
@@ -215,6 +234,7 @@ int main(void)
 		cmocka_unit_test(the_journal_follows_the_size_within_its_limits),
 		cmocka_unit_test(impossible_plans_are_refused),
 		cmocka_unit_test(every_damaged_superblock_field_is_caught),
+		cmocka_unit_test(the_newer_superblock_is_known),
 		cmocka_unit_test(unknown_compatible_features_are_no_reason_to_refuse),
 		cmocka_unit_test(an_indirect_header_survives_in_the_spare_bits),
 		cmocka_unit_test(header_bit_b_is_the_spare_bit_of_pointer_b),

@@ -68,7 +68,14 @@ static void options_of_fstab_are_understood(void **state)
 	assert_int_equal(parse("noatime,relatime,writeback,nowriteback,readdirplus=auto", &o), 0);
 	assert_int_equal(o.atime, G4_ATIME_RELATIME);
 	assert_int_equal(o.readdirplus, G4_READDIRPLUS_AUTO);
+	assert_int_equal(o.mirror, G4_MIRROR_AUTO);
 	assert_false(o.writeback);
+	assert_int_equal(parse("mirror=yes", &o), 0);
+	assert_int_equal(o.mirror, G4_MIRROR_ALWAYS);
+	assert_int_equal(parse("mirror=yes,mirror=no", &o), 0);
+	assert_int_equal(o.mirror, G4_MIRROR_NEVER);
+	assert_int_equal(parse("mirror=no,mirror=auto", &o), 0);
+	assert_int_equal(o.mirror, G4_MIRROR_AUTO);
 }
 
 static void wrong_options_are_named(void **state)
@@ -91,6 +98,7 @@ static void wrong_options_are_named(void **state)
 	refuses("threads=257", "1 to 256");
 	refuses("attr_timeout=nan", "'attr_timeout=nan'");
 	refuses("readdirplus=maybe", "yes, auto or no");
+	refuses("mirror=maybe", "yes, auto or no");
 	refuses("ro=1", "'ro=1'");
 	memset(longer, 'a', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';

@@ -22,7 +22,7 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(epochs, 0, sizeof(epochs));
-	mirror = g4c_mirror_new(epochs);
+	mirror = g4c_mirror_new(epochs, G4C_MIRROR_ENTRIES);
 	return mirror ? 0 : -1;
 }
 
@@ -98,6 +98,30 @@ static void an_answer_is_found_by_all_of_its_question(void **state)
 	assert_int_equal(find(&question), 0);
 	put("a/b", -2, 0, trail_of(1, 3));
 	assert_int_equal(find_path("a/b"), -2);
+}
+
+/* Paths of all lengths that differ in one byte, of any place: what was put last of so few is found, nearly all of it. */
+static void paths_that_are_nearly_alike_have_places_of_their_own(void **state)
+{
+	(void)state;
+	for (uint32_t bytes = 1; bytes <= 24; bytes++) {
+		char path[32] = "aaaaaaaaaaaaaaaaaaaaaaaa";
+		uint32_t found = 0;
+
+		path[bytes] = 0;
+		for (uint32_t at = 0; at < bytes; at++) {
+			for (char c = 'a'; c <= 'z'; c++) {
+				path[at] = c;
+				put(path, 0, 7, trail_of(1, 1));
+			}
+			for (char c = 'a'; c <= 'z'; c++) {
+				path[at] = c;
+				found += find_path(path) == 7;
+			}
+			path[at] = 'a';
+		}
+		assert_in_range(found, 25 * bytes, 26 * bytes);
+	}
 }
 
 static void each_epoch_of_the_trail_makes_it_old(void **state)
@@ -288,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_answer_is_found_by_all_of_its_question, setup, teardown),
+		cmocka_unit_test_setup_teardown(paths_that_are_nearly_alike_have_places_of_their_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(each_epoch_of_the_trail_makes_it_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_changed_on_its_way_is_not_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(trails_that_say_nothing_are_not_kept, setup, teardown),

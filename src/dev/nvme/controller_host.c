@@ -13,6 +13,7 @@
 #include "base/log_host.h"
 #include "base/memory_host.h"
 #include "dev/nvme/controller_host.h"
+#include "dev/nvme/patience_host.h"
 
 #define ADMIN_ENTRIES 32u
 #define SLOTS_DEFAULT 128u
@@ -72,7 +73,7 @@ static void rest(uint32_t *looks)
 /* Until CSTS & mask is `wanted`. False: it was not in time, or never will be. */
 static bool await_status(const struct g4_nvme *nvme, uint32_t mask, uint32_t wanted, uint64_t ns)
 {
-	const uint64_t until = g4_monotonic_ns() + ns;
+	struct g4_patience patience = g4_patience(ns, g4_monotonic_ns());
 	uint32_t looks = 0;
 
 	for (;;) {
@@ -84,7 +85,7 @@ static bool await_status(const struct g4_nvme *nvme, uint32_t mask, uint32_t wan
 			return true;
 		if (wanted != 0 && (csts & G4_NVME_CSTS_CFS))
 			return false;
-		if (g4_monotonic_ns() >= until)
+		if (!g4_patience_lasts(&patience, g4_monotonic_ns()))
 			return false;
 		rest(&looks);
 	}
@@ -106,7 +107,7 @@ static bool disable(const struct g4_nvme *nvme)
 /* Its status, and what it answers; -1: no answer in time. */
 static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
 {
-	const uint64_t until = g4_monotonic_ns() + nvme->admin_timeout_ns;
+	struct g4_patience patience = g4_patience(nvme->admin_timeout_ns, g4_monotonic_ns());
 	const uint32_t id = ++nvme->admin_id & 0x7fff;
 	uint32_t looks = 0;
 	uint64_t end;
@@ -117,15 +118,17 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 	for (;;) {
 		const uint32_t csts = read32(nvme, G4_NVME_CSTS);
 
-		if (csts == G4_NVME_GONE || (csts & G4_NVME_CSTS_CFS) || g4_monotonic_ns() >= until)
+		if (csts == G4_NVME_GONE || (csts & G4_NVME_CSTS_CFS))
 			return -1;
-		if (!g4_nvme_pair_next(&nvme->admin, &end, result)) {
+		if (g4_nvme_pair_next(&nvme->admin, &end, result)) {
+			g4_nvme_pair_consumed(&nvme->admin);
+			if (g4_nvme_completion_id(end) == id)
+				return (int32_t)g4_nvme_completion_status(end);
+		} else {
 			rest(&looks);
-			continue;
 		}
-		g4_nvme_pair_consumed(&nvme->admin);
-		if (g4_nvme_completion_id(end) == id)
-			return (int32_t)g4_nvme_completion_status(end);
+		if (!g4_patience_lasts(&patience, g4_monotonic_ns()))
+			return -1;
 	}
 }
 
@@ -152,6 +155,12 @@ static uint64_t queue_bytes(uint32_t slots)
 	       g4_align_up(2 * slots * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES) + slots * G4_NVME_LIST_BYTES;
 }
 
+/* Of memory that is the driver's own. */
+static uint64_t address_of(const struct g4_nvme *nvme, const void *memory)
+{
+	return (uintptr_t)memory + nvme->shift;
+}
+
 static uint8_t *answer(const struct g4_nvme *nvme)
 {
 	return nvme->memory + 2 * G4_PAGE_BYTES;
@@ -159,7 +168,8 @@ static uint8_t *answer(const struct g4_nvme *nvme)
 
 /* ---- opening ---- */
 
-static int check_registers(struct g4_nvme *nvme, uint32_t slots, struct g4_dev_message message)
+/* One with short queues has fewer commands under way: slots stay a power of two. */
+static int check_registers(struct g4_nvme *nvme, struct g4_dev_message message)
 {
 	nvme->cap = read64(nvme, G4_NVME_CAP);
 	if (nvme->cap == UINT64_MAX)
@@ -169,9 +179,11 @@ static int check_registers(struct g4_nvme *nvme, uint32_t slots, struct g4_dev_m
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: has no NVM command set", nvme->name);
 	if (G4_NVME_CAP_MPSMIN(nvme->cap) != 0)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: has no pages of 4096 bytes", nvme->name);
-	if (G4_NVME_CAP_MQES(nvme->cap) + 1 < 2 * slots)
-		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its queues have only %u entries", nvme->name,
-				   G4_NVME_CAP_MQES(nvme->cap) + 1);
+	while (nvme->slots > 1 && 2 * nvme->slots > G4_NVME_CAP_MQES(nvme->cap) + 1)
+		nvme->slots /= 2;
+	if (G4_NVME_CAP_MQES(nvme->cap) == 0)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the controller says that its queues have one entry",
+				   nvme->name);
 	return 0;
 }
 
@@ -182,8 +194,8 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 	g4_nvme_pair_init(&nvme->admin, nvme->memory, nvme->memory + G4_PAGE_BYTES, doorbell(nvme, 0, 0),
 			  doorbell(nvme, 0, 1), ADMIN_ENTRIES);
 	write32(nvme, G4_NVME_AQA, (ADMIN_ENTRIES - 1) << 16 | (ADMIN_ENTRIES - 1));
-	write64(nvme, G4_NVME_ASQ, (uintptr_t)nvme->memory);
-	write64(nvme, G4_NVME_ACQ, (uintptr_t)nvme->memory + G4_PAGE_BYTES);
+	write64(nvme, G4_NVME_ASQ, address_of(nvme, nvme->memory));
+	write64(nvme, G4_NVME_ACQ, address_of(nvme, nvme->memory + G4_PAGE_BYTES));
 	write32(nvme, G4_NVME_CC, G4_NVME_CC_ENTRIES | G4_NVME_CC_EN);
 	if (await_status(nvme, G4_NVME_CSTS_RDY, G4_NVME_CSTS_RDY, ready_ns(nvme)))
 		return 0;
@@ -201,7 +213,7 @@ static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dw
 	const uint32_t words = G4_PAGE_BYTES / sizeof(uint64_t);
 	uint64_t *const from = (uint64_t *)answer(nvme);
 	struct g4_nvme_command command __attribute__((aligned(16))) = {
-		.opcode = (uint8_t)opcode, .nsid = nsid, .prp1 = (uintptr_t)from, .dword10 = dword10};
+		.opcode = (uint8_t)opcode, .nsid = nsid, .prp1 = address_of(nvme, from), .dword10 = dword10};
 	uint32_t result;
 
 	for (uint32_t i = 0; i < words; i++)
@@ -334,10 +346,11 @@ int g4_nvme_make_queue(struct g4_nvme *nvme, uint32_t index, struct g4_dev_messa
 {
 	const uint32_t entries = 2 * nvme->slots, number = index + 1;
 	const uint64_t completion_bytes = entries * sizeof(struct g4_nvme_completion);
-	struct g4_nvme_command create __attribute__((aligned(16))) = {.opcode = G4_NVME_CREATE_CQ,
-								      .prp1 = (uintptr_t)completions_of(nvme, index),
-								      .dword10 = (entries - 1) << 16 | number,
-								      .dword11 = G4_NVME_QUEUE_CONTIGUOUS};
+	struct g4_nvme_command create
+		__attribute__((aligned(16))) = {.opcode = G4_NVME_CREATE_CQ,
+						.prp1 = address_of(nvme, completions_of(nvme, index)),
+						.dword10 = (entries - 1) << 16 | number,
+						.dword11 = G4_NVME_QUEUE_CONTIGUOUS};
 	uint32_t result;
 	int rc;
 
@@ -346,7 +359,7 @@ int g4_nvme_make_queue(struct g4_nvme *nvme, uint32_t index, struct g4_dev_messa
 	if (rc < 0)
 		return rc;
 	create.opcode = G4_NVME_CREATE_SQ;
-	create.prp1 = (uintptr_t)commands_of(nvme, index);
+	create.prp1 = address_of(nvme, commands_of(nvme, index));
 	create.dword11 |= number << 16; /* its completion queue */
 	return must(nvme, &create, &result, "create a submission queue", message);
 }
@@ -376,25 +389,46 @@ static void begin_queue(struct g4_nvme *nvme, uint32_t index)
 	queue->first = target_of(nvme, 0);
 	queue->piece_bytes = nvme->identity.piece_bytes;
 	queue->has_sgl = nvme->identity.sgl;
+	queue->shift = nvme->shift;
+}
+
+static uint64_t own_bytes(const struct g4_nvme *nvme, uint32_t count)
+{
+	return g4_align_up(ADMIN_BYTES + count * queue_bytes(nvme->slots), G4_PAGE_BYTES);
+}
+
+static uint64_t all_bytes(const struct g4_nvme *nvme, uint32_t count)
+{
+	return own_bytes(nvme, count) + (nvme->provider.reach ? G4_NVME_COPIES * G4_NVME_COPY_BYTES : 0);
+}
+
+static void *obtain_memory(struct g4_nvme *nvme)
+{
+	uint64_t address;
+	void *memory = nvme->provider.obtain(nvme->provider.context, nvme->memory_bytes, &address);
+
+	nvme->shift = memory ? address - (uintptr_t)memory : 0;
+	return memory;
 }
 
 static int map_memory(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message)
 {
-	const uint64_t own_bytes = g4_align_up(ADMIN_BYTES + count * queue_bytes(nvme->slots), G4_PAGE_BYTES);
 	const struct g4_nvme_provider *provider = &nvme->provider;
 
-	nvme->memory_bytes = own_bytes + (provider->reach ? G4_NVME_COPIES * G4_NVME_COPY_BYTES : 0);
-	nvme->memory = g4_memory_map(nvme->memory_bytes);
+	nvme->memory_bytes = all_bytes(nvme, count);
+	nvme->shift = provider->shift;
+	nvme->memory = provider->obtain ? obtain_memory(nvme) : g4_memory_map(nvme->memory_bytes);
 	nvme->queues = aligned_alloc(128, count * g4_align_up(sizeof(*nvme->queues), 128));
 	if (!nvme->memory || !nvme->queues)
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", nvme->name);
 	memset(nvme->queues, 0, count * sizeof(*nvme->queues));
-	if (provider->reach && !provider->reach(provider->context, nvme->memory, nvme->memory_bytes))
+	if (provider->reach && !provider->obtain &&
+	    !provider->reach(provider->context, nvme->memory, nvme->memory_bytes))
 		return g4_dev_fail(message, -G4_E_NOMEM,
 				   "%s: its %" PRIu64 " KiB of queues can not be mapped for the controller: %m",
 				   nvme->name, nvme->memory_bytes / 1024);
 	if (provider->reach)
-		nvme->copies = nvme->memory + own_bytes;
+		nvme->copies = nvme->memory + own_bytes(nvme, count);
 	return 0;
 }
 
@@ -436,14 +470,16 @@ int g4_nvme_open_space(struct g4_nvme *nvme, uint32_t nsid, struct g4_nvme_targe
 static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, struct g4_dev_message message)
 {
 	uint32_t count = options->queues, space;
-	int rc = check_registers(nvme, nvme->slots, message);
+	int rc = check_registers(nvme, message);
 
 	if (rc < 0)
 		return rc;
 	if (count == 0)
 		count = (uint32_t)g4_min64((uint64_t)g4_max64((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1),
 					   QUEUES_DEFAULT_MOST);
-	count = (uint32_t)g4_min64(count + options->lanes, G4_NVME_QUEUES_MOST);
+	count = (uint32_t)g4_min64(g4_min64(count, G4_MAPPER_QUEUES_MOST) + options->lanes, G4_NVME_QUEUES_MOST);
+	while (nvme->provider.obtain && count > 1 && all_bytes(nvme, count) > nvme->provider.obtain_most_bytes)
+		count--;
 	const uint64_t doorbells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
 	if (doorbells > nvme->provider.register_bytes)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its registers end before its doorbells", nvme->name);
@@ -453,7 +489,9 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not stop within %" PRIu64 " ms",
 				   nvme->name, ready_ns(nvme) / 1000000);
 	if ((rc = enable(nvme, message)) < 0 || (rc = see_controller(nvme, &nvme->identity, message)) < 0 ||
-	    (rc = find_space(nvme, options->nsid ? options->nsid : 1, &space, message)) < 0 ||
+	    options->questions)
+		return rc;
+	if ((rc = find_space(nvme, options->nsid ? options->nsid : 1, &space, message)) < 0 ||
 	    (rc = ask_for_queues(nvme, &count, message)) < 0)
 		return rc;
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
@@ -467,6 +505,8 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 		nvme->queue_count -= nvme->lane_count;
 		nvme->lanes = &nvme->queues[nvme->queue_count];
 	}
+	if (rc == 0)
+		g4_mapper_init(&nvme->mapper, nvme->queue_count);
 	return rc;
 }
 
@@ -543,7 +583,8 @@ bool g4_nvme_abort(struct g4_nvme *nvme, uint32_t index, uint32_t id)
 static void destroy(struct g4_nvme *nvme)
 {
 	nvme->provider.close(nvme->provider.context);
-	g4_memory_unmap(nvme->memory, nvme->memory_bytes);
+	if (!nvme->provider.obtain)
+		g4_memory_unmap(nvme->memory, nvme->memory_bytes);
 	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
 		pthread_mutex_destroy(&nvme->copy_locks[i]);
 	pthread_mutex_destroy(&nvme->admin_lock);
@@ -588,14 +629,19 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 	return 0;
 }
 
+void g4_nvme_shut_down(struct g4_nvme *nvme)
+{
+	write32(nvme, G4_NVME_CC, (read32(nvme, G4_NVME_CC) & ~G4_NVME_CC_SHN_MASK) | G4_NVME_CC_SHN_NORMAL);
+	if (!await_status(nvme, G4_NVME_CSTS_SHST_MASK, G4_NVME_CSTS_SHST_DONE, nvme->admin_timeout_ns))
+		g4_log(G4_LOG_WARN, "%s: the controller did not shut down", nvme->name);
+}
+
 void g4_nvme_close(struct g4_nvme *nvme)
 {
 	if (nvme->thread_runs)
 		pthread_join(nvme->thread, NULL);
 	if (g4_load32_acq(&nvme->state) != G4_NVME_DEAD) {
-		write32(nvme, G4_NVME_CC, (read32(nvme, G4_NVME_CC) & ~G4_NVME_CC_SHN_MASK) | G4_NVME_CC_SHN_NORMAL);
-		if (!await_status(nvme, G4_NVME_CSTS_SHST_MASK, G4_NVME_CSTS_SHST_DONE, nvme->admin_timeout_ns))
-			g4_log(G4_LOG_WARN, "%s: the controller did not shut down", nvme->name);
+		g4_nvme_shut_down(nvme);
 		g4_nvme_stop(nvme);
 	}
 	destroy(nvme);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "dev/dev_ops_host.h"
+#include "dev/mapper.h"
 #include "dev/nvme/requests.h"
 
 /* Gives a process a controller, which then has memory of the process at the same addresses. */
@@ -33,13 +34,28 @@ struct g4_nvme_provider {
 	 * it. Thread-safe, cheap the second time. NULL: all memory of the process is.
 	 */
 	bool (*reach)(void *context, const void *memory, uint64_t bytes);
+	uint64_t shift; /* what is added to an address for the controller's; not of what obtain() gives */
+	/*
+	 * Where the controller reaches no other memory than this: so much of it, in whole pages, which the controller has from *address on; NULL,
+	 * with an errno: there is none. The provider's, until it is closed. reach() is for all else then, and may well be never true.
+	 * NULL: the driver's memory is as any other.
+	 */
+	void *(*obtain)(void *context, uint64_t bytes, uint64_t *address);
+	uint64_t obtain_most_bytes;
 	/* From the return on, the controller touches no memory. For one that does not even obey CC.EN. */
 	void (*halt)(void *context);
 	void (*close)(void *context);
+	/*
+	 * The system wants the controller back, for it is to be removed: from then on `asked` can be read from. It gets it when let_go()
+	 * returns, whose caller has seen to it that no command is sent any more; registers read all ones then. NULL: nobody asks.
+	 */
+	void (*let_go)(void *context);
+	int asked;
+	int failed; /* an eventfd(2), which the system counts up when it hears of an error of the controller's; -1: it does not tell */
 };
 
 struct g4_nvme_options {
-	uint32_t queues;     /* of I/O; 0: one a processor, at most 8 */
+	uint32_t queues;     /* of I/O, at most G4_MAPPER_QUEUES_MOST; 0: one a processor, at most 8 */
 	uint32_t slots;	     /* commands under way in each; 0: 128 */
 	uint32_t nsid;	     /* 0: the first one */
 	uint32_t partition;  /* of its GPT; 0: all of it. Of a device (device_host.h) */
@@ -47,6 +63,7 @@ struct g4_nvme_options {
 	uint64_t admin_timeout_ns;
 	uint32_t resets; /* in an hour; after that it is given up. 0: 3; G4_NVME_NO_RESETS: at once */
 	bool read_only;
+	bool questions; /* nothing but g4_nvme_ask(): no namespace is opened, and there are no queues of I/O */
 	uint32_t lanes; /* so many queues more, if the controller has them, for an engine's lanes (lanes_host.h) */
 };
 #define G4_NVME_NO_RESETS UINT32_MAX
@@ -76,6 +93,7 @@ struct g4_nvme_finding {
 	uint32_t late,
 		queue;	 /* 1 + the identifier of the command that is to be aborted; 0: the controller is to be reset */
 	uint64_t now_ns; /* when that command was late */
+	bool leaves;	 /* nothing is: the system wants the controller back */
 };
 
 enum g4_nvme_state { G4_NVME_WORKS, G4_NVME_RECOVERS, G4_NVME_DEAD };
@@ -85,6 +103,7 @@ struct g4_nvme {
 	char *name;
 	uint8_t *memory; /* of all queues, lists and what identify answers, and for copies */
 	uint64_t memory_bytes;
+	uint64_t shift; /* to the controller's address of it */
 	uint64_t cap;
 	uint64_t timeout_ns, admin_timeout_ns;
 	pthread_mutex_t admin_lock; /* of what follows, and of everything that takes several admin commands */
@@ -95,6 +114,7 @@ struct g4_nvme {
 	pthread_mutex_t copy_locks[G4_NVME_COPIES];
 	struct g4_nvme_queue *queues;
 	uint32_t queue_count;
+	struct g4_mapper mapper; /* which of them a workgroup uses */
 	uint32_t slots;
 	struct g4_nvme_space spaces[G4_NVME_SPACES_MOST]; /* those that were opened, with these caches; admin_lock */
 	uint32_t space_count;
@@ -120,6 +140,13 @@ struct g4_nvme {
 	pthread_mutex_t start_lock;	/* of what follows */
 	pthread_t thread;
 	bool thread_runs; /* or has run, and is to be joined */
+
+	/* leaving_host.c's */
+	pthread_t attendant;
+	int dismissed; /* a file that can be read from when it is to end */
+	bool attended;
+	uint32_t attendance; /* what the thread does */
+	uint32_t left;	     /* the system has it */
 };
 
 /*
@@ -144,6 +171,8 @@ void g4_nvme_close(struct g4_nvme *nvme);
 uint32_t g4_nvme_csts(const struct g4_nvme *nvme);
 /* From the return on, the controller does nothing. True: it could be enabled again. */
 bool g4_nvme_stop(struct g4_nvme *nvme);
+/* Has it write what its cache holds, and lose power without harm from then on. */
+void g4_nvme_shut_down(struct g4_nvme *nvme);
 /* Enables one that was stopped. It must be what it was; its I/O queues, `count` of them, are empty ones in the same memory. */
 int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message);
 /* One more of these. */

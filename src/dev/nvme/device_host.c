@@ -10,6 +10,7 @@
 
 #include "dev/gpt_host.h"
 #include "dev/nvme/device_host.h"
+#include "dev/nvme/leaving_host.h"
 #include "dev/nvme/pci_host.h"
 #include "dev/nvme/recovery_host.h"
 #include "dev/nvme/vfio_host.h"
@@ -36,10 +37,21 @@ static const struct g4_nvme_target *target_of(const struct g4_dev *dev)
 	return &((const struct nvme_device *)dev)->target;
 }
 
-/* A workgroup has a queue, so that unrelated ones rarely meet. Requests stay in theirs. */
+/* A workgroup has a queue, so that unrelated ones rarely meet, until it has waited in it for long. Requests stay in theirs. */
 static struct g4_nvme_queue *queue_for(const struct g4_nvme *nvme, const struct g4_wg *wg)
 {
-	return &nvme->queues[wg ? g4_wg_index(wg) % nvme->queue_count : 0];
+	return &nvme->queues[wg ? g4_mapper_queue(&nvme->mapper, g4_wg_index(wg)) : 0];
+}
+
+/* For a workgroup that has to wait for a slot of a queue: where it begins the next time. */
+static void consider_moving(struct g4_nvme *nvme, const struct g4_wg *wg, const struct g4_nvme_queue *queue)
+{
+	const uint32_t index = (uint32_t)(queue - nvme->queues);
+	uint32_t other;
+
+	if (wg && g4_mapper_waited(&nvme->mapper, g4_wg_index(wg), index, &other))
+		g4_mapper_move(&nvme->mapper, g4_wg_index(wg), index, g4_slots_load(&queue->pool), other,
+			       g4_slots_load(&nvme->queues[other].pool));
 }
 
 static struct g4_nvme_queue *queue_of(const struct g4_nvme *nvme, const struct g4_io *io)
@@ -87,9 +99,12 @@ static void wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 	struct g4_nvme_turn turn = {0};
 	uint64_t nap_ns = NAP_NS;
 	uint32_t seen = answers(nvme);
+	bool waited = false; /* for a slot */
 
-	(void)wg;
 	for (uint32_t looks = 1; !g4_nvme_step(queue, target_of(dev), io, &turn); looks++) {
+		if (turn.asked && !waited)
+			consider_moving(nvme, wg, queue);
+		waited = waited || turn.asked;
 		if (looks % LOOKS_PER_CHECK == 1 || looks >= LOOKS_AWAKE) {
 			g4_nvme_rung(nvme); /* more of it may have been started */
 			g4_nvme_check(nvme);
@@ -190,8 +205,9 @@ static void submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 	g4_nvme_rung(nvme);
 }
 
-static int execute(struct g4_dev *dev, struct g4_io *io)
+static int execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)wg;
 	io->result = 0;
 	io->next = NULL;
 	g4_store32_rlx(&io->done, 0);
@@ -225,7 +241,7 @@ static void forget(struct drive *drive)
 		link = &(*link)->next;
 	*link = drive->next;
 	if (drive->nvme)
-		g4_nvme_close(drive->nvme);
+		g4_nvme_end(drive->nvme);
 	free(drive);
 }
 
@@ -249,7 +265,7 @@ static void close_device(struct g4_dev *dev)
 	if (device->drive)
 		leave(device);
 	else
-		g4_nvme_close(dev->host);
+		g4_nvme_end(dev->host);
 	free(device);
 }
 
@@ -297,7 +313,7 @@ static int find_drive(const char *name, const char *address, uint32_t nsid, cons
 	const struct g4_nvme_options options = {.nsid = nsid};
 	struct drive *drive = drives;
 
-	while (drive && strcmp(drive->address, address) != 0)
+	while (drive && (strcmp(drive->address, address) != 0 || g4_nvme_has_left(drive->nvme)))
 		drive = drive->next;
 	if (drive) {
 		if (provider)
@@ -323,6 +339,7 @@ static int find_drive(const char *name, const char *address, uint32_t nsid, cons
 		free(drive);
 		return rc;
 	}
+	g4_nvme_attend(drive->nvme);
 	snprintf(drive->address, sizeof(drive->address), "%s", address);
 	drive->next = drives;
 	drives = drive;
@@ -393,6 +410,7 @@ int g4_nvme_device_open(const char *name, const struct g4_nvme_provider *provide
 		free(device);
 		return rc;
 	}
+	g4_nvme_attend(nvme);
 	rc = describe(device, nvme, options->nsid ? options->nsid : 1, false, message);
 	if (rc == 0 && options->partition)
 		rc = narrow(device, name, options->partition, message);

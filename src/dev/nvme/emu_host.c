@@ -103,14 +103,24 @@ static uint64_t get64(const struct g4_emu *emu, uint64_t at)
 	return get32(emu, at) | (uint64_t)get32(emu, at + 4) << 32;
 }
 
+static void *memory_at(const struct g4_emu *emu, uint64_t address)
+{
+	return (void *)(uintptr_t)(address - emu->options.shift);
+}
+
 static uint32_t get_doorbell(const struct g4_emu *emu, uint32_t queue, uint32_t of_completions)
 {
 	return get32(emu, G4_NVME_DOORBELLS + (2 * queue + of_completions) * 4);
 }
 
+static uint32_t entries_most(const struct g4_emu *emu)
+{
+	return emu->options.entries ? emu->options.entries : QUEUE_ENTRIES;
+}
+
 static void set_capabilities(struct g4_emu *emu)
 {
-	const uint32_t entries = emu->options.lies & G4_EMU_SHORT_QUEUES ? 2 : QUEUE_ENTRIES;
+	const uint32_t entries = emu->options.lies & G4_EMU_SHORT_QUEUES ? 1 : entries_most(emu);
 
 	if (emu->options.lies & G4_EMU_NOT_THERE) {
 		memset(emu->registers, 0xff, REGISTER_BYTES);
@@ -199,14 +209,15 @@ static void complete(struct g4_emu *emu, const struct held *held, uint32_t id, u
 static bool add_buffer(struct g4_emu *emu, uint32_t *count, uint64_t at, uint64_t bytes)
 {
 	struct g4_iov *last = *count > 0 ? &emu->iov[*count - 1] : NULL;
+	uint8_t *memory = memory_at(emu, at);
 
-	if (last && (uintptr_t)last->base + last->bytes == at) {
+	if (last && (uint8_t *)last->base + last->bytes == memory) {
 		last->bytes += bytes;
 		return true;
 	}
 	if (*count == BUFFERS)
 		return false;
-	emu->iov[(*count)++] = (struct g4_iov){.base = (void *)(uintptr_t)at, .bytes = bytes};
+	emu->iov[(*count)++] = (struct g4_iov){.base = memory, .bytes = bytes};
 	return true;
 }
 
@@ -217,7 +228,7 @@ static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *c
 		return G4_NVME_BAD_FIELD; /* an SGL */
 
 	const uint64_t first = g4_min64(bytes, G4_PAGE_BYTES - command->prp1 % G4_PAGE_BYTES);
-	const uint64_t *list = (const uint64_t *)(uintptr_t)command->prp2;
+	const uint64_t *list = memory_at(emu, command->prp2);
 	uint64_t left = bytes - first;
 
 	*count = 0;
@@ -239,7 +250,7 @@ static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *c
 	while (left > 0) {
 		/* the last entry of a page of the list leads to its next page */
 		if ((uintptr_t)list % G4_PAGE_BYTES == G4_PAGE_BYTES - 8 && left > G4_PAGE_BYTES)
-			list = (const uint64_t *)(uintptr_t)*list;
+			list = memory_at(emu, *list);
 		const uint64_t at = *list++, n = g4_min64(left, G4_PAGE_BYTES);
 		if (at == 0 || at % G4_PAGE_BYTES != 0 || !add_buffer(emu, count, at, n))
 			return G4_NVME_BAD_PRP;
@@ -261,7 +272,7 @@ static uint32_t find_segments(struct g4_emu *emu, const struct g4_nvme_command *
 	if (first.type == G4_NVME_SGL_LAST_SEGMENT) {
 		if (first.address == 0 || first.bytes == 0 || first.bytes % sizeof(first) != 0)
 			return G4_NVME_BAD_SGL;
-		descriptors = (const struct g4_nvme_sgl *)(uintptr_t)first.address;
+		descriptors = memory_at(emu, first.address);
 		n = first.bytes / (uint32_t)sizeof(first);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -336,7 +347,7 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 
 static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
-	const struct g4_nvme_range *ranges = (const struct g4_nvme_range *)(uintptr_t)command->prp1;
+	const struct g4_nvme_range *ranges = memory_at(emu, command->prp1);
 	const uint32_t count = (command->dword10 & 0xff) + 1;
 
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES + count * sizeof(*ranges) > G4_PAGE_BYTES)
@@ -403,9 +414,9 @@ static void identify_sizes(const struct g4_emu_options *options, struct g4_nvme_
 static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const uint32_t lies = emu->options.lies;
-	uint8_t *to = (uint8_t *)(uintptr_t)command->prp1;
+	uint8_t *to = memory_at(emu, command->prp1);
 
-	if (!to || command->prp1 % G4_PAGE_BYTES != 0)
+	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES != 0)
 		return G4_NVME_BAD_PRP | G4_NVME_DNR;
 	memset(to, 0, G4_PAGE_BYTES);
 	emu->told = lies & G4_EMU_REWRITES ? to : NULL;
@@ -461,22 +472,20 @@ static uint32_t create_queue(struct g4_emu *emu, const struct g4_nvme_command *c
 	if (number == 0 || number >= QUEUES || (submits ? emu->sq[number].on : emu->cq[number].on) ||
 	    (emu->options.lies & G4_EMU_REFUSES_QUEUES))
 		return G4_NVME_BAD_QUEUE | G4_NVME_DNR;
-	if (size < 2 || size > QUEUE_ENTRIES)
+	if (size < 2 || size > entries_most(emu))
 		return G4_NVME_BAD_QUEUE_SIZE | G4_NVME_DNR;
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES || !(command->dword11 & G4_NVME_QUEUE_CONTIGUOUS))
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	put32(emu, G4_NVME_DOORBELLS + (2 * number + !submits) * 4, 0);
 	if (!submits) {
 		emu->cq[number] = (struct completion){
-			.entries = (void *)(uintptr_t)command->prp1, .size = size, .phase = 1, .on = true};
+			.entries = memory_at(emu, command->prp1), .size = size, .phase = 1, .on = true};
 		return G4_NVME_OK;
 	}
 	if (completions == 0 || completions >= QUEUES || !emu->cq[completions].on)
 		return G4_NVME_STATUS(1, 0x00) | G4_NVME_DNR;
-	emu->sq[number] = (struct submission){.entries = (const void *)(uintptr_t)command->prp1,
-					      .size = size,
-					      .completions = completions,
-					      .on = true};
+	emu->sq[number] = (struct submission){
+		.entries = memory_at(emu, command->prp1), .size = size, .completions = completions, .on = true};
 	return G4_NVME_OK;
 }
 
@@ -686,12 +695,13 @@ static void enable(struct g4_emu *emu)
 	if (emu->options.lies & G4_EMU_NEVER_READY)
 		return;
 	emu->sq[0] = (struct submission){
-		.entries = (const void *)(uintptr_t)get64(emu, G4_NVME_ASQ), .size = (aqa & 0xfff) + 1, .on = true};
-	emu->cq[0] = (struct completion){.entries = (void *)(uintptr_t)get64(emu, G4_NVME_ACQ),
+		.entries = memory_at(emu, get64(emu, G4_NVME_ASQ)), .size = (aqa & 0xfff) + 1, .on = true};
+	emu->cq[0] = (struct completion){.entries = memory_at(emu, get64(emu, G4_NVME_ACQ)),
 					 .size = (aqa >> 16 & 0xfff) + 1,
 					 .phase = 1,
 					 .on = true};
-	const bool bad = !emu->sq[0].entries || !emu->cq[0].entries || (emu->options.lies & G4_EMU_FAILS_AT_ONCE);
+	const bool bad = get64(emu, G4_NVME_ASQ) == 0 || get64(emu, G4_NVME_ACQ) == 0 ||
+			 (emu->options.lies & G4_EMU_FAILS_AT_ONCE);
 	emu->dead = bad;
 	put32(emu, G4_NVME_CSTS, bad ? G4_NVME_CSTS_CFS : G4_NVME_CSTS_RDY);
 }
@@ -839,7 +849,9 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 					      .answers = &emu->answers,
 					      .stay_awake = stay_awake,
 					      .halt = halt,
-					      .close = close_emu};
+					      .close = close_emu,
+					      .asked = -1,
+					      .failed = -1};
 	return 0;
 }
 

@@ -17,7 +17,7 @@ enum g4_emu_lie {
 	G4_EMU_METADATA = 8,	      /* 8 bytes a block */
 	G4_EMU_NO_SUCH_FORMAT = 16,   /* number 9 of 2 */
 	G4_EMU_LARGE_COMMANDS = 32,   /* of 128 bytes */
-	G4_EMU_SHORT_QUEUES = 64,     /* of 2 entries */
+	G4_EMU_SHORT_QUEUES = 64,     /* of 1 entry, of which a queue has 2 at least */
 	G4_EMU_NEVER_READY = 128,     /* CSTS.RDY stays 0 */
 	G4_EMU_FAILS_AT_ONCE = 256,   /* CSTS.CFS when it is enabled */
 	G4_EMU_NOT_THERE = 512,	      /* all registers read all ones */
@@ -57,12 +57,14 @@ struct g4_emu_options {
 	uint32_t block_bytes; /* 0: as the medium's sectors */
 	uint32_t lies;
 	uint32_t mdts;	   /* most data of a command: 4 KiB << this; 0: no limit */
+	uint32_t entries;  /* most of a queue, as CAP has it; 0: 1024 */
 	uint32_t sgls;	   /* as IDENTIFY has it; 0: it takes no SGLs */
 	uint32_t boundary; /* blocks, as IDENTIFY has it; a command that crosses a multiple fails */
 	/* Blocks, of which IDENTIFY has one less; 0: it says nothing of the three. */
 	uint32_t write_granularity; /* a write that neither begins nor ends at a multiple fails */
 	uint32_t discard_granularity,
 		discard_alignment; /* a range that is no multiple, or does not begin at one, fails */
+	uint64_t shift;		   /* its addresses are so much higher than the process's; a multiple of pages */
 	struct g4_dev *second;	   /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
 };
 

@@ -209,7 +209,7 @@ G4_FN static void complain(struct g4_nvme_lanes *lanes)
 }
 
 /* What the host tells. Lanes are quiet before they say so, and begin anew only when the host has seen that. */
-G4_FN static void listen(struct g4_nvme_lanes *lanes)
+G4_FN static void hear_host(struct g4_nvme_lanes *lanes)
 {
 	struct g4_nvme_flight *flight = &lanes->flight;
 	const uint32_t told = g4_load32_acq_sys(&lanes->talk->told), reset = told >> G4_NVME_RESET_SHIFT;
@@ -239,7 +239,7 @@ G4_FN bool g4_nvme_lanes_alarm(const struct g4_nvme_lanes *lanes)
 G4_FN void g4_nvme_lanes_attend(struct g4_nvme_lanes *lanes)
 {
 	if (!lanes->flight.dead)
-		listen(lanes);
+		hear_host(lanes);
 }
 
 /* Slots that get no answer. */
@@ -258,7 +258,7 @@ G4_FN static uint32_t take_failed(struct g4_nvme_lanes *lanes)
 
 G4_FN static void check(struct g4_nvme_lanes *lanes)
 {
-	listen(lanes);
+	hear_host(lanes);
 	if (!lanes->flight.paused)
 		complain(lanes);
 }

@@ -74,6 +74,19 @@ static bool read_number(const char *name, const char *attribute, uint32_t *value
 	return read;
 }
 
+static bool attribute_is(const char *name, const char *attribute, const char *text)
+{
+	char path[PATH_MAX], found[64] = "";
+
+	snprintf(path, sizeof(path), DEVICES "/%s/%s", name, attribute);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	const bool same = fgets(found, sizeof(found), file) && strncmp(found, text, strlen(text)) == 0;
+	fclose(file);
+	return same;
+}
+
 /* The last part of where a link leads to. */
 static bool read_link(const char *name, const char *attribute, char *text, size_t bytes)
 {
@@ -102,6 +115,7 @@ static bool look_at(const char *name, struct g4_pci *pci)
 	read_link(name, "driver", pci->driver, sizeof(pci->driver));
 	pci->group = read_link(name, "iommu_group", group, sizeof(group)) ? (uint32_t)strtoul(group, NULL, 10) :
 									    G4_PCI_NO_GROUP;
+	pci->unsafe = attribute_is(name, "iommu_group/name", "vfio-noiommu");
 	return true;
 }
 
@@ -219,7 +233,7 @@ int g4_pci_open_group(const struct g4_pci *pci, char path[G4_PCI_GROUP_BYTES])
 	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_NS};
 	int fd = -1;
 
-	snprintf(path, G4_PCI_GROUP_BYTES, "/dev/vfio/%u", pci->group);
+	snprintf(path, G4_PCI_GROUP_BYTES, "/dev/vfio/%s%u", pci->unsafe ? "noiommu-" : "", pci->group);
 	for (uint32_t tries = 0; fd < 0 && tries < BUSY_TRIES; tries++) {
 		if (tries > 0)
 			nanosleep(&pause, NULL); /* ending early does no harm */
@@ -260,8 +274,11 @@ int g4_pci_give(const struct g4_pci *pci, const char *driver, struct g4_dev_mess
 	if ((error = write_text(path, driver ? driver : "\n")) != 0)
 		return refused(pci, "its driver can not be chosen", error, message);
 	snprintf(path, sizeof(path), DEVICES "/%s/driver/unbind", pci->name);
-	if (pci->driver[0] != '\0' && (error = write_text(path, pci->name)) != 0)
+	if (pci->driver[0] != '\0' && (error = write_text(path, pci->name)) != 0) {
+		snprintf(path, sizeof(path), DEVICES "/%s/driver_override", pci->name);
+		write_text(path, "\n"); /* it is not to go there one day because of this */
 		return refused(pci, "its driver does not let go of it", error, message);
+	}
 	error = write_text("/sys/bus/pci/drivers_probe", pci->name);
 	if (!look_at(pci->name, &now) || now.driver[0] == '\0' || (driver && strcmp(now.driver, driver) != 0)) {
 		errno = error;

@@ -15,6 +15,7 @@ struct g4_pci {
 	char driver[G4_PCI_DRIVER_BYTES]; /* "": none */
 	uint32_t class_code, vendor, device;
 	uint32_t group; /* of the IOMMU; G4_PCI_NO_GROUP: the kernel uses none for it */
+	bool unsafe;	/* VFIO has it without an IOMMU, in a group that it has made up */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include "base/log_host.h"
 #include "base/thread_host.h"
 #include "dev/nvme/lanes.h"
+#include "dev/nvme/patience_host.h"
 #include "dev/nvme/recovery_host.h"
 
 #define CHECK_NS UINT64_C(10000000)
@@ -81,10 +82,10 @@ static bool may_reset(struct g4_nvme *nvme)
 static bool is_there(const struct g4_nvme *nvme)
 {
 	const struct timespec nap = {.tv_nsec = NAP_NS};
-	const uint64_t until = g4_monotonic_ns() + GONE_NS;
+	struct g4_patience patience = g4_patience(GONE_NS, g4_monotonic_ns());
 
 	while (g4_nvme_csts(nvme) == G4_NVME_GONE) {
-		if (g4_monotonic_ns() >= until)
+		if (!g4_patience_lasts(&patience, g4_monotonic_ns()))
 			return false;
 		nanosleep(&nap, NULL);
 	}
@@ -142,6 +143,16 @@ static bool reset(struct g4_nvme *nvme)
 	return false;
 }
 
+/* What is under way is not sent again: it fails, as all that comes later. What is complete, the controller has kept. */
+static bool leave(struct g4_nvme *nvme)
+{
+	pause_queues(nvme);
+	if (g4_nvme_csts(nvme) != G4_NVME_GONE)
+		g4_nvme_shut_down(nvme);
+	die(nvme, false);
+	return false;
+}
+
 /*
  * Whether this is the first time. Noted here, where nothing else is done meanwhile: a command that is noted is aborted. Lanes note
  * theirs.
@@ -170,7 +181,7 @@ static void *recover(void *context)
 	struct g4_nvme *nvme = context;
 
 	pthread_mutex_lock(&nvme->admin_lock);
-	const bool works = abort_late(nvme) || reset(nvme);
+	const bool works = nvme->finding.leaves ? leave(nvme) : abort_late(nvme) || reset(nvme);
 	pthread_mutex_unlock(&nvme->admin_lock);
 	g4_store32_rlx(&nvme->mended, nvme->mended + 1);
 	g4_store32_rel(&nvme->state, works ? G4_NVME_WORKS : G4_NVME_DEAD);

@@ -137,28 +137,28 @@ G4_FN static struct part part_at(const struct g4_nvme_queue *queue, const struct
 }
 
 /* By PRPs; returns how many bytes, which may be less than the part has. */
-G4_FN static uint64_t describe_pages(const struct g4_io *io, struct part part, uint8_t *list,
-				     struct g4_nvme_command *command)
+G4_FN static uint64_t describe_pages(const struct g4_nvme_queue *queue, const struct g4_io *io, struct part part,
+				     uint8_t *list, struct g4_nvme_command *command)
 {
 	struct pages pages;
 
 	memset(&pages, 0, sizeof(pages));
 	pages.list = (uint64_t *)list;
 	for (uint32_t i = part.first; i < io->iov_count && pages.bytes < part.most; i++) {
-		if (!add_buffer(&pages, (uintptr_t)io->iov[i].base + part.skip, io->iov[i].bytes - part.skip,
-				part.most))
+		if (!add_buffer(&pages, (uintptr_t)io->iov[i].base + part.skip + queue->shift,
+				io->iov[i].bytes - part.skip, part.most))
 			break;
 		part.skip = 0;
 	}
 	command->prp1 = pages.first;
 	if (pages.count > 1)
-		command->prp2 = pages.count == 2 ? pages.list[0] : (uintptr_t)list;
+		command->prp2 = pages.count == 2 ? pages.list[0] : (uintptr_t)list + queue->shift;
 	return pages.bytes;
 }
 
 /* By an SGL: vectors as they are, as many as fit. */
-G4_FN static uint64_t describe_vectors(const struct g4_io *io, struct part part, uint8_t *list,
-				       struct g4_nvme_command *command)
+G4_FN static uint64_t describe_vectors(const struct g4_nvme_queue *queue, const struct g4_io *io, struct part part,
+				       uint8_t *list, struct g4_nvme_command *command)
 {
 	struct g4_nvme_sgl *descriptors = (struct g4_nvme_sgl *)list;
 	uint32_t count = 0;
@@ -169,13 +169,13 @@ G4_FN static uint64_t describe_vectors(const struct g4_io *io, struct part part,
 		if (n == 0)
 			continue;
 		memset(&descriptors[count], 0, sizeof(descriptors[count]));
-		descriptors[count].address = (uintptr_t)io->iov[i].base + part.skip;
+		descriptors[count].address = (uintptr_t)io->iov[i].base + part.skip + queue->shift;
 		descriptors[count++].bytes = (uint32_t)n;
 		bytes += n;
 		part.skip = 0;
 	}
 	command->flags = G4_NVME_SGL;
-	command->prp1 = (uintptr_t)list;
+	command->prp1 = (uintptr_t)list + queue->shift;
 	command->prp2 = count * sizeof(*descriptors) | (uint64_t)G4_NVME_SGL_LAST_SEGMENT << 56;
 	return bytes;
 }
@@ -187,10 +187,10 @@ G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const str
 {
 	const uint64_t lba = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
 	const struct part part = part_at(queue, target, io, skip);
-	uint64_t bytes = describe_pages(io, part, list, command);
+	uint64_t bytes = describe_pages(queue, io, part, list, command);
 
 	if (bytes < part.most && queue->has_sgl)
-		bytes = describe_vectors(io, part, list, command);
+		bytes = describe_vectors(queue, io, part, list, command);
 	command->opcode = io->op == G4_IO_READ ? G4_NVME_READ : G4_NVME_WRITE;
 	command->dword10 = (uint32_t)lba;
 	command->dword11 = (uint32_t)(lba >> 32);
@@ -211,8 +211,9 @@ G4_FN static bool has_granule(const struct g4_nvme_target *target, const struct 
 }
 
 /* There is a granule. Returns how many bytes are done with: all where none follows. */
-G4_FN static uint64_t describe_discard(const struct g4_nvme_target *target, const struct g4_io *io, uint64_t skip,
-				       uint8_t *list, struct g4_nvme_command *command)
+G4_FN static uint64_t describe_discard(const struct g4_nvme_queue *queue, const struct g4_nvme_target *target,
+				       const struct g4_io *io, uint64_t skip, uint8_t *list,
+				       struct g4_nvme_command *command)
 {
 	struct g4_nvme_range *range = (struct g4_nvme_range *)list;
 	const uint64_t first = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
@@ -223,7 +224,7 @@ G4_FN static uint64_t describe_discard(const struct g4_nvme_target *target, cons
 	range->blocks = (uint32_t)blocks;
 	range->lba = lba;
 	command->opcode = G4_NVME_DSM;
-	command->prp1 = (uintptr_t)list;
+	command->prp1 = (uintptr_t)list + queue->shift;
 	command->dword11 = G4_NVME_DSM_DEALLOCATE;
 	const uint64_t done = (lba + blocks - first) << target->block_shift;
 	return has_granule(target, io, skip + done) ? done : io->discard_bytes - skip;
@@ -244,7 +245,7 @@ G4_FN static void start_next(struct g4_nvme_queue *queue, const struct g4_nvme_t
 	if (is_data(io))
 		io->cookie += describe_data(queue, target, io, started, list, &slot->command);
 	else if (io->op == G4_IO_DISCARD)
-		io->cookie += describe_discard(target, io, started, list, &slot->command);
+		io->cookie += describe_discard(queue, target, io, started, list, &slot->command);
 	else /* G4_NVME_FLUSH is 0 */
 		io->cookie += 1;
 	g4_add32(&io->queue, 1);

@@ -3,7 +3,8 @@
  * Requests of a device as commands of one queue: engine code. A struct g4_io becomes one or more commands, each of which has a
  * slot (flight.h) from its start to its completion.
  *
- * Device addresses are the engine's own: a provider maps memory for the controller where the process has it.
+ * Device addresses are the engine's own: a provider maps memory for the controller where the process has it. Where it can not, all that
+ * commands name is at one distance from there (`shift`), and data that is not has been copied before it gets here.
  *
  * The reaper of completions, one at a time, ends the requests of all that they complete: the last touch of a struct g4_io is its `done`.
  * Its fields meanwhile: `queue` counts commands under way, and 1 while its owner may start more; `cookie` is the owner's.
@@ -34,7 +35,8 @@ struct g4_nvme_queue {
 	uint32_t has_sgl;     /* the controller takes SGLs, which describe what PRPs would cut */
 	uint32_t reserved;
 	struct g4_nvme_target first; /* what the controller was opened for; the queue has requests of others, too */
-	uint8_t padding[64];
+	uint64_t shift;		     /* from an address to the controller's */
+	uint8_t padding[56];
 };
 #define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
 

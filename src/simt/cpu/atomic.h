@@ -73,6 +73,8 @@
 
 G4_ATOMICS(32)
 G4_ATOMICS(64)
+G4_ATOMIC_LOAD(8, rlx, __ATOMIC_RELAXED)
+G4_ATOMIC_STORE(8, rlx, __ATOMIC_RELAXED)
 
 G4_INLINE uint64_t g4_atomic_max64_rlx(uint64_t *p, uint64_t value)
 {

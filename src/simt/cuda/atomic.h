@@ -68,6 +68,16 @@ G4_ATOMICS(32)
 G4_ATOMICS(64)
 G4_ATOMIC_FETCH_ORDERED(64, g4_atomic_max, __nv_atomic_fetch_max, rlx, __NV_ATOMIC_RELAXED)
 
+/* A byte is loaded and stored whole; atomics of the hardware begin with wider ones. */
+G4_FN G4_INLINE uint8_t g4_load8_rlx(const uint8_t *p)
+{
+	return *(const volatile uint8_t *)p;
+}
+G4_FN G4_INLINE void g4_store8_rlx(uint8_t *p, uint8_t value)
+{
+	*(volatile uint8_t *)p = value;
+}
+
 /*
  * Both halves of the order, for nvcc makes a fence of the dearest kind, sequential consistency, of one that asks for one half.
  *

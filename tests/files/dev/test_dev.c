@@ -42,8 +42,9 @@ static void poll_once(struct g4_wg *own, struct g4_dev *dev, struct g4_io *io)
 	asked.polled++;
 }
 
-static int execute(struct g4_dev *dev, struct g4_io *io)
+static int execute(struct g4_wg *asking, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)asking;
 	(void)dev;
 	(void)io;
 	asked.executed++;

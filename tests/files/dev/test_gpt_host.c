@@ -20,8 +20,9 @@ static char text[512];
 
 static uint8_t medium[BYTES];
 
-static int execute(struct g4_dev *of, struct g4_io *io)
+static int execute(struct g4_wg *asking, struct g4_dev *of, struct g4_io *io)
 {
+	(void)asking;
 	(void)of;
 	if (io->op == G4_IO_READ)
 		memcpy(io->iov[0].base, medium + io->offset_bytes, io->iov[0].bytes);

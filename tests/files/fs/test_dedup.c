@@ -15,13 +15,10 @@ static struct g4_dedup_counts counts;
 
 static int begin(void **state)
 {
+	(void)state;
 	data = rig_memory(BYTES, 1);
-	setenv("G4_TEST_CHECKSUM", "1", 1);
-	setenv("G4_TEST_DEDUP", "1", 1);
-	const int rc = files_begin(state);
-	unsetenv("G4_TEST_CHECKSUM");
-	unsetenv("G4_TEST_DEDUP");
-	return rc;
+	files_begin_as(G4_CHECKSUM_BLAKE3, 1);
+	return 0;
 }
 
 static int end(void **state)

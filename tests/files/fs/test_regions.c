@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "alloc/buffered.h"
+#include "alloc/listing.h"
+#include "data/hints.h"
 #include "data/sums_region.h"
 #include "dir/leaf.h"
 #include "hash/crc32c.h"
@@ -140,6 +142,39 @@ static void a_commit_has_its_tags(void **state)
 	assert_int_equal(descriptor->tags[2], 0);
 }
 
+static void listed_sums_are_written_and_compared(void **state)
+{
+	static struct g4_listing_job job;
+	static struct g4_sum_entry sums[40];
+	struct g4_listing_page *listing = (struct g4_listing_page *)(void *)page;
+
+	(void)state;
+	for (uint32_t k = 0; k < 40; k++)
+		memset(&sums[k], (int)k + 1, sizeof(sums[k]));
+	job = (struct g4_listing_job){.page = listing, .sums = sums, .at = 3, .count = 39, .writes = true};
+	run(G4_REGION_LISTING, &job);
+	job = (struct g4_listing_job){.page = listing, .sums = sums, .at = 3, .count = 40};
+	run(G4_REGION_LISTING, &job);
+	assert_int_equal(job.match, 39);
+}
+
+static void hints_are_made_and_found(void **state)
+{
+	static struct g4_hints_job job;
+	static struct g4_sum_entry sums[40];
+	static uint64_t places[40];
+
+	(void)state;
+	for (uint32_t k = 0; k < 40; k++)
+		memset(&sums[k], (int)k + 1, sizeof(sums[k]));
+	job = (struct g4_hints_job){.fs = fs, .sums = sums, .count = 39, .address = g4_page_address(1000)};
+	run(G4_REGION_HINTS, &job);
+	job = (struct g4_hints_job){.fs = fs, .sums = sums, .count = 40, .found = places};
+	run(G4_REGION_HINTS, &job);
+	for (uint32_t k = 0; k < 40; k++)
+		assert_int_equal(places[k], k < 39 ? (1000 + k) * G4_PAGE_BYTES : 0);
+}
+
 static void a_buffered_owner_is_found(void **state)
 {
 	static struct g4_buffered_job job;
@@ -188,4 +223,5 @@ static void what_is_no_region_of_this_layer_ends_the_program(void **state)
 RUN_TESTS(region_test(a_page_has_its_checksum), region_test(pages_have_their_sums),
 	  region_test(lines_that_are_not_there_are_counted), region_test(an_entry_is_found_by_its_hash),
 	  region_test(a_commit_has_its_tags), region_test(a_buffered_owner_is_found),
+	  region_test(hints_are_made_and_found), region_test(listed_sums_are_written_and_compared),
 	  region_test(what_is_no_region_of_this_layer_ends_the_program))

@@ -51,4 +51,38 @@ static void a_page_of_another_kind_is_not_taken(void **state)
 	assert_true(g4_meta_get(wg, &fs->meta, root, G4_BLOCK_SLAB, &line) < 0);
 }
 
-RUN_TESTS(cmocka_unit_test(pointers_survive_their_header), fs_test(a_page_of_another_kind_is_not_taken))
+static bool is_cached(struct g4_address address)
+{
+	const uint32_t line = g4_cache_find(&fs->cache, 0, g4_address_page(address));
+
+	if (line != G4_NO_LINE)
+		g4_cache_put(&fs->cache, line);
+	return line != G4_NO_LINE;
+}
+
+/* Those that are right stay, whatever the others are; a mount has read some so. */
+static void pages_are_read_together(void **state)
+{
+	const struct g4_layout *layout = &fs->meta.layout;
+	const struct g4_address empty = g4_page_address(g4_address_page(g4_layout_data(layout)) + 3000);
+	const struct g4_meta_wanted wanted[] = {
+		{empty, G4_BLOCK_SLAB}, /* nothing is there */
+		{g4_page_address(UINT64_MAX / G4_PAGE_BYTES), G4_BLOCK_SLAB},
+		{g4_layout_root(layout), G4_BLOCK_SLAB}, /* it is cached, and of another kind */
+		{g4_layout_data(layout), G4_BLOCK_SLAB},
+	};
+	uint32_t line;
+
+	(void)state;
+	assert_true(is_cached(g4_layout_root(layout)) && is_cached(g4_layout_data(layout)) &&
+		    is_cached(g4_layout_map_page(layout, 0)) && is_cached(g4_layout_groups_page(layout, 0)));
+	g4_meta_read_together(wg, &fs->meta, wanted, sizeof(wanted) / sizeof(wanted[0]));
+	assert_false(is_cached(empty));
+	assert_int_equal(g4_meta_get(wg, &fs->meta, g4_layout_root(layout), G4_BLOCK_ROOT, &line), 0);
+	g4_cache_put(&fs->cache, line);
+	assert_int_equal(g4_meta_get(wg, &fs->meta, g4_layout_data(layout), G4_BLOCK_SLAB, &line), 0);
+	g4_cache_put(&fs->cache, line);
+}
+
+RUN_TESTS(cmocka_unit_test(pointers_survive_their_header), fs_test(a_page_of_another_kind_is_not_taken),
+	  fs_test(pages_are_read_together))

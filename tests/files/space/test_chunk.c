@@ -84,6 +84,7 @@ static void places_that_were_moved_are_in_any_order_and_apart(void **state)
 
 	(void)state;
 	assert_true(count >= 3);
+	assert_false(g4_chunk_were_moved(chunks, count));
 	/* the end of the second disk goes to that of the first one's chunk, and nothing is there any more */
 	chunks[count] = chunks[0];
 	chunks[count].address = g4_chunk_end(chunks, count);
@@ -94,12 +95,15 @@ static void places_that_were_moved_are_in_any_order_and_apart(void **state)
 	for (uint32_t n = 1; n <= count; n++)
 		chunks[n].address -= 4 * G4_CHUNK_UNIT;
 	assert_int_equal(g4_chunk_validate(chunks, count + 1, disks, DISKS), 0);
+	assert_true(g4_chunk_were_moved(chunks, count + 1));
+	assert_false(g4_chunk_were_moved(chunks, count));
 	chunks[count].places[0] += G4_CHUNK_UNIT;
 	assert_int_equal(g4_chunk_validate(chunks, count + 1, disks, DISKS), -G4_E_SB_GEOMETRY);
 	const struct g4_chunk gone = {.address = chunks[1].address, .bytes = chunks[1].bytes};
 	chunks[1] = gone;
 	assert_true(g4_chunk_is_gone(&chunks[1]));
 	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS), 0);
+	assert_true(g4_chunk_were_moved(chunks, count));
 	g4_chunk_translate(&map, gone.address + G4_PAGE_BYTES, gone.bytes, &piece);
 	assert_int_equal(piece.copies, 0);
 	assert_int_equal(piece.parity, 0);
@@ -115,9 +119,10 @@ static void places_that_were_moved_are_in_any_order_and_apart(void **state)
 				      .stripe_bytes = (uint32_t)G4_STRIPE_DEFAULT,
 				      .columns = 2,
 				      .copies = 1,
-				      .places = {3 * G4_CHUNK_UNIT, G4_CHUNK_UNIT}};
+				      .places = {G4_CHUNK_UNIT, 3 * G4_CHUNK_UNIT}};
 	assert_int_equal(g4_chunk_validate(chunks, 1, disks, DISKS), 0);
-	chunks[0].places[1] = 3 * G4_CHUNK_UNIT;
+	assert_true(g4_chunk_were_moved(chunks, 1));
+	chunks[0].places[1] = G4_CHUNK_UNIT;
 	assert_int_equal(g4_chunk_validate(chunks, 1, disks, DISKS), -G4_E_SB_GEOMETRY);
 	chunks[0] = (struct g4_chunk){.bytes = G4_CHUNK_UNIT,
 				      .place_bytes = G4_CHUNK_UNIT,

@@ -51,6 +51,35 @@ static void what_is_cut_is_joined_again(void **state)
 	assert_int_equal(count, had + 1);
 }
 
+/* Of a region that is gone in parts all is lost, once. */
+static void a_region_is_lost_as_a_whole(void **state)
+{
+	static const struct {
+		uint64_t mibs[6]; /* what is gone and what is not, in turn, from address 0 on */
+		uint64_t lost;
+	} tables[] = {{{2, 2, 2}, 2},	    {{1, 2, 1}, 2},    {{1, 1, 1, 3}, 2},
+		      {{0, 1, 1, 2, 3}, 3}, {{0, 1, 4, 3}, 3}, {{0, 7}, 0}};
+
+	(void)state;
+	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+		uint64_t address = 0;
+		uint32_t count = 0;
+		for (uint32_t k = 0; k < 6; k++) {
+			const uint64_t bytes = tables[t].mibs[k] * G4_MIB;
+			if (bytes == 0)
+				continue;
+			chunks[count] = (struct g4_chunk){.address = address, .bytes = bytes};
+			if (k % 2) {
+				chunks[count].columns = chunks[count].copies = 1;
+				chunks[count].place_bytes = bytes;
+			}
+			count++;
+			address += bytes;
+		}
+		assert_int_equal(g4_table_lost(chunks, count), tables[t].lost);
+	}
+}
+
 /* One unit after the other. */
 static uint64_t longest_slowly(const struct g4_set_in_use *in_use, const uint64_t *all, const struct g4_chunk *chunk,
 			       uint64_t unit, uint64_t wanted, uint64_t *within)
@@ -105,4 +134,5 @@ static void the_longest_idle_part_is_found(void **state)
 	}
 }
 
-RUN_TESTS(cmocka_unit_test(what_is_cut_is_joined_again), cmocka_unit_test(the_longest_idle_part_is_found))
+RUN_TESTS(cmocka_unit_test(what_is_cut_is_joined_again), cmocka_unit_test(a_region_is_lost_as_a_whole),
+	  cmocka_unit_test(the_longest_idle_part_is_found))

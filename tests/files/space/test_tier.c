@@ -14,7 +14,7 @@
 #define TIER_BYTES (SETS * G4_TIER_WAYS * G4_PAGE_BYTES)
 
 static struct g4_tier tier;
-static void *memory;
+static void *memory, *frames;
 static uint64_t device[DEVICE_PAGES]; /* the first word of each page */
 static uint64_t device_reads;
 static uint8_t *buffer;
@@ -24,11 +24,13 @@ static int setup(void **state)
 	const int rc = files_begin(state);
 
 	memory = aligned_alloc(G4_PAGE_BYTES, g4_tier_memory(TIER_BYTES));
+	frames = rig_memory(g4_tier_frames(TIER_BYTES), 0);
 	buffer = rig_memory(G4_TIER_MOST_PAGES * G4_PAGE_BYTES, 0);
 	assert_non_null(memory);
 	memset(memory, 0, g4_tier_memory(TIER_BYTES));
-	g4_tier_init(&tier, memory, TIER_BYTES);
+	g4_tier_init(&tier, memory, frames, TIER_BYTES);
 	assert_int_equal(tier.set_count, SETS);
+	tier.victims = true;
 	device_reads = 0;
 	for (uint64_t page = 0; page < DEVICE_PAGES; page++)
 		device[page] = page << 32;
@@ -38,6 +40,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	free(memory);
+	free(frames);
 	free(buffer);
 	return files_end(state);
 }
@@ -64,8 +67,9 @@ static struct g4_iov wanted(uint64_t pages)
 static bool in_tier(uint64_t page, uint64_t pages)
 {
 	const struct g4_iov part = wanted(pages);
+	uint64_t from, to;
 
-	if (!g4_tier_read(wg, &tier, page, pages, &part, 1))
+	if (!g4_tier_read(wg, &tier, page, pages, &part, 1, &from, &to))
 		return false;
 	for (uint32_t k = 0; k < pages; k++)
 		assert_int_equal(*word_at(k), device[page + k]);
@@ -316,13 +320,147 @@ static void without_a_set_there_is_no_tier(void **state)
 
 	(void)state;
 	assert_int_equal(g4_tier_memory(G4_TIER_WAYS * G4_PAGE_BYTES - 1), 0);
-	g4_tier_init(&none, NULL, G4_TIER_WAYS * G4_PAGE_BYTES - 1);
+	uint64_t from, to;
+	g4_tier_init(&none, NULL, NULL, G4_TIER_WAYS * G4_PAGE_BYTES - 1);
 	assert_false(g4_tier_is_used(&none));
 	g4_tier_write_begin(&none, 0, 1);
 	g4_tier_write_end(&none, 0, 1);
 	g4_tier_forget(&none);
-	assert_false(g4_tier_read(wg, &none, 0, 1, &part, 1));
+	assert_false(g4_tier_read(wg, &none, 0, 1, &part, 1, &from, &to));
+	assert_true(from == 0 && to == 1);
+	assert_int_equal(g4_tier_version(&none, 0), G4_TIER_NO_VERSION);
+	g4_tier_put(wg, &none, 0, 0, buffer);
 	assert_false(g4_tier_begin(&none, 0, 1, &part, 1, DEVICE_PAGES, &fill));
+}
+
+/* ---- victims ---- */
+
+/* Reads a page, as the page cache does, and gives it up. */
+static void give_up(uint64_t page)
+{
+	const uint64_t version = g4_tier_version(&tier, page);
+
+	*word_at(0) = device[page];
+	g4_tier_put(wg, &tier, page, version, buffer);
+}
+
+static void a_victim_is_found_until_it_is_written(void **state)
+{
+	(void)state;
+	for (uint64_t page = 70; page < 80; page++)
+		give_up(page);
+	assert_true(in_tier(70, 10));
+	assert_int_equal(tier.counts.down, 10);
+	assert_int_equal(tier.counts.up, 10);
+	write_device(75, 1);
+	assert_false(in_tier(75, 1));
+	assert_true(in_tier(70, 5));
+	assert_true(in_tier(76, 4));
+	give_up(75);
+	assert_true(in_tier(70, 10));
+	g4_tier_forget(&tier);
+	assert_false(in_tier(71, 1));
+}
+
+/* However long ago it was read, and wherever in between the write begins and ends. */
+static void a_victim_of_before_a_write_does_not_come_in(void **state)
+{
+	(void)state;
+	*word_at(0) = device[9];
+	uint64_t version = g4_tier_version(&tier, 9);
+	write_device(9, 1);
+	g4_tier_put(wg, &tier, 9, version, buffer);
+	assert_false(in_tier(9, 1));
+
+	*word_at(0) = device[9];
+	version = g4_tier_version(&tier, 9);
+	g4_tier_write_begin(&tier, 9, 1);
+	g4_tier_put(wg, &tier, 9, version, buffer);
+	assert_false(in_tier(9, 1));
+	assert_int_equal(g4_tier_version(&tier, 9), G4_TIER_NO_VERSION); /* who reads now is told nothing */
+	g4_tier_put(wg, &tier, 9, G4_TIER_NO_VERSION, buffer);
+	device[9]++;
+	g4_tier_write_end(&tier, 9, 1);
+	g4_tier_put(wg, &tier, 9, version, buffer);
+	g4_tier_put(wg, &tier, 9, G4_TIER_NO_VERSION, buffer);
+	assert_false(in_tier(9, 1));
+
+	version = g4_tier_version(&tier, 9);
+	g4_tier_write_begin(&tier, 0, UINT64_MAX / 2);
+	assert_int_equal(g4_tier_version(&tier, 9), G4_TIER_NO_VERSION);
+	g4_tier_write_end(&tier, 0, UINT64_MAX / 2);
+	g4_tier_put(wg, &tier, 9, version, buffer);
+	assert_false(in_tier(9, 1));
+	version = g4_tier_version(&tier, 9);
+	g4_tier_forget(&tier);
+	g4_tier_put(wg, &tier, 9, version, buffer);
+	assert_false(in_tier(9, 1));
+	assert_int_equal(tier.counts.down, 0);
+	assert_int_equal(tier.counts.down_old, 5);
+	give_up(9);
+	assert_true(in_tier(9, 1));
+}
+
+/* A page of two files is given up by both. */
+static void a_victim_that_is_there_comes_in_once(void **state)
+{
+	(void)state;
+	for (uint32_t k = 0; k < 3 * G4_TIER_WAYS; k++)
+		give_up(BLOCK);
+	assert_int_equal(tier.counts.down, 1);
+	assert_int_equal(tier.counts.down_again, 3 * G4_TIER_WAYS - 1);
+	assert_true(in_tier(BLOCK, 1));
+	write_device(BLOCK, 1);
+	assert_false(in_tier(BLOCK, 1));
+	come_near(BLOCK);
+	assert_true(read_small(BLOCK, 1));
+	assert_true(in_tier(BLOCK + 1, BLOCK - 1));
+	for (uint64_t k = 0; k < BLOCK; k++)
+		give_up(BLOCK + k); /* of these one was not there */
+	assert_int_equal(tier.counts.down, 2);
+	assert_true(in_tier(BLOCK, BLOCK));
+}
+
+/* As many as there are ways; what is up again goes first, unless it has come down again. */
+static void victims_have_no_more_room_than_there_is(void **state)
+{
+	(void)state;
+	for (uint64_t page = 0; page < DEVICE_PAGES; page++)
+		give_up(page);
+	uint64_t found = 0;
+	for (uint64_t page = 0; page < DEVICE_PAGES; page++)
+		found += in_tier(page, 1);
+	assert_int_equal(found, SETS * G4_TIER_WAYS);
+	for (uint64_t page = DEVICE_PAGES - SETS * G4_TIER_WAYS; page < DEVICE_PAGES; page++)
+		assert_true(in_tier(page, 1));
+	const uint64_t last = DEVICE_PAGES - SETS * G4_TIER_WAYS;
+	for (uint64_t k = 0; k < BLOCK; k++)
+		give_up(last + k); /* they came up above, and are down again: wanted more than the rest of their set */
+	for (uint64_t k = 0; k < BLOCK; k++)
+		give_up(k); /* of that set */
+	for (uint64_t k = 0; k < BLOCK; k++)
+		assert_true(in_tier(last + k, 1));
+}
+
+/* What lies between the first page that is not there and the last is left to the device. */
+static void of_a_request_the_rest_is_told(void **state)
+{
+	const struct g4_iov parts[2] = {{buffer, 3 * G4_PAGE_BYTES}, {buffer + 3 * G4_PAGE_BYTES, 97 * G4_PAGE_BYTES}};
+	uint64_t from, to;
+
+	(void)state;
+	for (uint64_t page = 300; page < 400; page++)
+		give_up(page);
+	write_device(310, 1);
+	write_device(371, 2);
+	assert_false(g4_tier_read(wg, &tier, 300, 100, parts, 2, &from, &to));
+	assert_int_equal(from, 10);
+	assert_int_equal(to, 73);
+	for (uint32_t k = 0; k < 100; k++)
+		if (k < from || k >= to)
+			assert_int_equal(*word_at(k), device[300 + k]);
+	assert_int_equal(tier.counts.hits, 97);
+	assert_int_equal(tier.counts.misses, 3);
 }
 
 #define tier_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -334,4 +472,7 @@ RUN_TESTS(tier_test(a_block_comes_with_the_third_of_small_reads_that_are_neighbo
 	  tier_test(a_read_that_was_overtaken_by_forgetting_does_not_come_in),
 	  tier_test(a_write_of_everything_is_one_of_each_page), tier_test(a_block_that_can_not_be_read_is_left_alone),
 	  tier_test(a_block_that_somebody_reads_is_not_read_twice),
-	  tier_test(what_was_had_goes_before_what_nobody_asked_for), tier_test(without_a_set_there_is_no_tier))
+	  tier_test(what_was_had_goes_before_what_nobody_asked_for), tier_test(without_a_set_there_is_no_tier),
+	  tier_test(a_victim_is_found_until_it_is_written), tier_test(a_victim_of_before_a_write_does_not_come_in),
+	  tier_test(a_victim_that_is_there_comes_in_once), tier_test(victims_have_no_more_room_than_there_is),
+	  tier_test(of_a_request_the_rest_is_told))

@@ -59,6 +59,24 @@ static void small_transfers_and_one_slot_are_enough(void **state)
 	g4_dev_close(dev);
 }
 
+/* The controller refuses longer ones. */
+static void short_queues_are_enough(void **state)
+{
+	const uint32_t entries[] = {2, 100};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		const struct g4_emu_options options = {.entries = entries[i]};
+		struct g4_dev *dev = open_emu(&options, NULL);
+		assert_true(2 * g4_nvme_of(dev)->slots <= entries[i] && 4 * g4_nvme_of(dev)->slots > entries[i]);
+		all_shapes(dev);
+		run_workers(dev, THREADS, ROUNDS);
+		set((struct g4_emu_faults){.fatal_at = 3}); /* they are made again */
+		all_shapes(dev);
+		g4_dev_close(dev);
+	}
+}
+
 /* Vectors whose pieces begin and end inside pages are several commands. */
 static uint64_t move_odd_pieces(const struct g4_emu_options *options)
 {
@@ -182,6 +200,43 @@ static bool reaches(void *context, const void *memory, uint64_t bytes)
 	       (const uint8_t *)memory + bytes <= (const uint8_t *)piece + piece_bytes;
 }
 
+/* Tickets of a queue of the host's: two a command. */
+static uint32_t tickets(const struct g4_dev *dev, uint32_t queue)
+{
+	return ((const struct g4_nvme *)dev->host)->queues[queue].flight.pair.tickets;
+}
+
+static void who_waits_for_slots_moves_to_an_idle_queue(void **state)
+{
+	const struct g4_nvme_options options = {.queues = 2, .slots = 2};
+	struct g4_dev *dev = open_emu(NULL, &options);
+	const uint32_t first = g4_wg_index(wg) % 2, begun[2] = {tickets(dev, 0), tickets(dev, 1)};
+	struct g4_iov iov[4];
+	struct g4_io io[4];
+	uint32_t rounds;
+
+	(void)state;
+	set((struct g4_emu_faults){.latency_ns = 100000});
+	fill(buffer, 4 * 4096, 0, 7);
+	for (uint32_t i = 0; i < 4; i++) {
+		iov[i] = (struct g4_iov){.base = buffer + i * 4096, .bytes = 4096};
+		io[i] = (struct g4_io){.op = G4_IO_WRITE, .offset_bytes = i * 4096, .iov = &iov[i], .iov_count = 1};
+	}
+	/* four for two slots: in nearly every round somebody waits */
+	for (rounds = 0; rounds < 100 * G4_MAPPER_PATIENCE && tickets(dev, 1 - first) == begun[1 - first]; rounds++) {
+		submit_all(wg, dev, io, 4);
+		for (uint32_t i = 4; i-- > 0;)
+			assert_int_equal(g4_dev_wait(wg, dev, &io[i]), 0);
+	}
+	assert_true(rounds > G4_MAPPER_PATIENCE / 4); /* of four requests at most three wait */
+	assert_int_equal(tickets(dev, 1 - first) - begun[1 - first], 2 * 4);
+	assert_int_equal(tickets(dev, first) - begun[first], 2 * 4 * (rounds - 1));
+	memset(buffer, 0, 4 * 4096);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4 * 4096), 0);
+	check(buffer, 4 * 4096, 0, 7);
+	g4_dev_close(dev);
+}
+
 static void data_in_memory_that_the_controller_does_not_have_is_copied(void **state)
 {
 	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
@@ -207,6 +262,87 @@ static void data_in_memory_that_the_controller_does_not_have_is_copied(void **st
 	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, G4_MIB, 0), -G4_E_IO);
 	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, G4_MIB, 0), 0);
 	g4_dev_close(dev);
+}
+
+/* As without an IOMMU: no address of the process is one of the controller's, which has one piece of memory. */
+#define ELSEWHERE (UINT64_C(1) << 46)
+#define PIECE_BYTES (2 * G4_MIB)
+static uint8_t *piece;
+
+static void *obtain(void *context, uint64_t bytes, uint64_t *address)
+{
+	(void)context;
+	assert_in_range(bytes, 1, PIECE_BYTES);
+	*address = (uintptr_t)piece + ELSEWHERE;
+	return piece;
+}
+
+static bool reaches_nothing(void *context, const void *memory, uint64_t bytes)
+{
+	(void)context;
+	(void)memory;
+	(void)bytes;
+	return false;
+}
+
+static void memory_may_be_elsewhere_for_the_controller(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+
+	(void)state;
+	for (uint32_t sgls = 0; sgls < 2; sgls++) {
+		const struct g4_emu_options options = {.sgls = sgls, .shift = ELSEWHERE};
+		const struct g4_nvme_options queues = {.queues = 8};
+		struct g4_nvme_provider provider;
+		struct g4_dev *dev;
+		piece = g4_memory_map(PIECE_BYTES);
+		assert_non_null(piece);
+		assert_int_equal(g4_emu_open(open_device("mem:16M"), &options, &emu, &provider), 0);
+		provider.obtain = obtain;
+		provider.obtain_most_bytes = PIECE_BYTES;
+		provider.reach = reaches_nothing;
+		assert_int_equal(g4_nvme_device_open("emu:test", &provider, &queues, &dev, sentence), 0);
+		all_shapes(dev);
+		discards(dev);
+		run_workers(dev, THREADS, ROUNDS);
+		set((struct g4_emu_faults){.fatal_at = 3}); /* queues are made again */
+		all_shapes(dev);
+		assert_int_equal(g4_nvme_device_counts(dev).resets, 1);
+		g4_dev_close(dev);
+		g4_memory_unmap(piece, PIECE_BYTES);
+	}
+}
+
+/* As with an IOMMU of few bits: all memory is at a distance for the controller, and most of it reached without a copy. */
+static void all_memory_may_be_at_a_distance_for_the_controller(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	uint8_t *const mine = buffer;
+
+	(void)state;
+	for (uint32_t sgls = 0; sgls < 2; sgls++) {
+		const struct g4_emu_options options = {.sgls = sgls, .shift = ELSEWHERE};
+		const struct g4_nvme_options queues = {.queues = 2, .slots = 4};
+		struct g4_nvme_provider provider;
+		struct g4_dev *dev;
+
+		assert_int_equal(g4_emu_open(open_device("mem:16M"), &options, &emu, &provider), 0);
+		provider.shift = ELSEWHERE;
+		provider.reach = reaches;
+		assert_int_equal(g4_nvme_device_open("emu:test", &provider, &queues, &dev, sentence), 0);
+		buffer = g4_memory_map(BUFFER_BYTES);
+		assert_non_null(buffer);
+		all_shapes(dev);
+		discards(dev);
+		set((struct g4_emu_faults){.fatal_at = 3}); /* queues are made again */
+		all_shapes(dev);
+		assert_int_equal(g4_nvme_device_counts(dev).resets, 1);
+		assert_int_equal(g4_nvme_device_counts(dev).copied, 0);
+		g4_memory_unmap(buffer, BUFFER_BYTES);
+		buffer = mine;
+		run_workers(dev, THREADS, ROUNDS);
+		g4_dev_close(dev);
+	}
 }
 
 static void commands_may_be_late_and_in_any_order(void **state)
@@ -462,7 +598,7 @@ static void a_controller_that_lies_is_refused(void **state)
 		{G4_EMU_METADATA, -G4_E_DEV_OPEN, "8 bytes of metadata"},
 		{G4_EMU_NO_SUCH_FORMAT, -G4_E_DEV_OPEN, "format 9 of 2"},
 		{G4_EMU_LARGE_COMMANDS, -G4_E_DEV_OPEN, "another size"},
-		{G4_EMU_SHORT_QUEUES, -G4_E_DEV_OPEN, "only 2 entries"},
+		{G4_EMU_SHORT_QUEUES, -G4_E_DEV_OPEN, "queues have one entry"},
 		{G4_EMU_NEVER_READY, -G4_E_IO, "does not become ready"},
 		{G4_EMU_FAILS_AT_ONCE, -G4_E_IO, "status 00000002"},
 		{G4_EMU_NOT_THERE, -G4_E_DEV_OPEN, "all ones"},
@@ -512,12 +648,34 @@ static void a_namespace_that_is_not_there_is_refused(void **state)
 	assert_non_null(strstr(message, "no namespace 2, the highest is 1"));
 }
 
+/* What the controller says of itself is told whatever its namespaces are. */
+static void questions_need_no_namespace(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	const struct g4_emu_options empty = {.lies = G4_EMU_NO_NAMESPACE};
+	struct g4_nvme_options options = {.queues = 1, .slots = 1, .read_only = true};
+	uint8_t page[G4_PAGE_BYTES];
+	struct g4_nvme_provider provider;
+	struct g4_nvme *nvme;
+
+	(void)state;
+	assert_int_equal(g4_emu_open(open_device("mem:4M"), &empty, &emu, &provider), 0);
+	assert_int_equal(g4_nvme_open("emu:test", &provider, &options, &nvme, sentence), -G4_E_DEV_OPEN);
+	options.questions = true;
+	assert_int_equal(g4_emu_open(open_device("mem:4M"), &empty, &emu, &provider), 0);
+	assert_int_equal(g4_nvme_open("emu:test", &provider, &options, &nvme, sentence), 0);
+	assert_int_equal(g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, page, "identify", sentence), 0);
+	assert_memory_equal(((struct g4_nvme_controller_data *)(void *)page)->model, "gpu4fs", 6);
+	g4_nvme_close(nvme);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data_comes_back),
 		cmocka_unit_test(blocks_of_4096_bytes_work_too),
 		cmocka_unit_test(small_transfers_and_one_slot_are_enough),
+		cmocka_unit_test(short_queues_are_enough),
 		cmocka_unit_test(vectors_of_odd_pieces_work),
 		cmocka_unit_test(boundaries_are_kept),
 		cmocka_unit_test(preferred_sizes_are_kept),
@@ -525,7 +683,10 @@ int main(void)
 		cmocka_unit_test(discarded_blocks_are_given_back),
 		cmocka_unit_test(what_is_empty_or_beyond_the_end_needs_no_controller),
 		cmocka_unit_test(many_threads_share_queues_of_any_length),
+		cmocka_unit_test(who_waits_for_slots_moves_to_an_idle_queue),
 		cmocka_unit_test(data_in_memory_that_the_controller_does_not_have_is_copied),
+		cmocka_unit_test(memory_may_be_elsewhere_for_the_controller),
+		cmocka_unit_test(all_memory_may_be_at_a_distance_for_the_controller),
 		cmocka_unit_test(commands_may_be_late_and_in_any_order),
 		cmocka_unit_test(a_status_without_dnr_is_tried_again),
 		cmocka_unit_test(a_flush_that_fails_is_not_tried_again),
@@ -544,6 +705,7 @@ int main(void)
 		cmocka_unit_test(a_controller_that_lies_is_refused),
 		cmocka_unit_test(an_answer_that_changes_is_looked_at_once),
 		cmocka_unit_test(a_namespace_that_is_not_there_is_refused),
+		cmocka_unit_test(questions_need_no_namespace),
 	};
 
 	return cmocka_run_group_tests(tests, begin_emulated, end_emulated);

@@ -208,7 +208,7 @@ static void what_is_simulated_is_the_engines(void **state)
 		const struct g4_trace_access access = {
 			.file = below(5) * UINT64_C(977), .page = below(1 + below(800)), .pages = 1};
 		bool fresh;
-		const uint32_t line = g4_cache_get(&cache, access.file, access.page, false, &fresh);
+		const uint32_t line = g4_cache_get(NULL, &cache, access.file, access.page, false, &fresh);
 		assert_true(line != G4_NO_LINE);
 		hits += !fresh;
 		if (fresh)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a page of sums of listed pages, by all lanes: sums have 31 bytes there, and a leader writes them one after the other. */
+#ifndef G4_LISTING_H
+#define G4_LISTING_H
+
+#include "format/owners.h"
+#include "simt/simt.h"
+
+/* ---- leader; the lock of the page's group is held. `sums` lie in memory that all lanes reach ---- */
+/* Pages from `at` on are listed with these sums, in a domain. */
+G4_FN void g4_listing_write(struct g4_wg *wg, struct g4_listing_page *page, uint32_t at, uint32_t count,
+			    const struct g4_sum_entry *sums, uint64_t domain);
+/* How many pages from `at` on have these sums there. */
+G4_FN uint32_t g4_listing_match(struct g4_wg *wg, const struct g4_listing_page *page, uint32_t at, uint32_t count,
+				const struct g4_sum_entry *sums, uint64_t domain);
+
+/* The region that they open. Collective. */
+struct g4_listing_job { /* in scratch memory */
+	struct g4_listing_page *page;
+	const struct g4_sum_entry *sums;
+	uint64_t domain;
+	uint32_t at, count;
+	bool writes;
+	uint32_t match;
+};
+G4_FN void g4_listing_region(struct g4_wg *wg, void *args);
+
+#endif

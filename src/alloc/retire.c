@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions that become nobody's while others claim space, and come back. A workgroup may have looked at a region's pool, and claim a page
+ * there a while later; so the pages of a region that is retired stay taken in the view: its counter says that there are none. One that comes
+ * back is of its pool before its pages are there, and these are before they are counted: who takes pages out of a count finds them.
+ *
+ * What is free of the pool is promised to nobody: a reservation is held from before the look until the count has lost the pages.
+ */
+#include "alloc/retire.h"
+
+G4_FN bool g4_alloc_is_empty(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region)
+{
+	if (region >= g4_load64_acq(&alloc->region_count) ||
+	    g4_load32_rlx(&alloc->group_free[region / G4_GROUP_REGIONS]) < G4_REGION_PAGES)
+		return false;
+	/* this loads the group's view; what can not be read is in use */
+	if (g4_load32_acq(&alloc->group_state[region / G4_GROUP_REGIONS]) != G4_GROUP_LOADED &&
+	    g4_alloc_in_use(wg, alloc, g4_page_address(region * G4_REGION_PAGES)) != 0)
+		return false;
+	return g4_load32_acq(&alloc->region_free[region]) == G4_REGION_PAGES;
+}
+
+G4_FN static uint64_t *free_of(struct g4_alloc *alloc, uint32_t pool)
+{
+	return pool == G4_LEVEL_OWN ? &alloc->free_pages : &alloc->pool_free[pool];
+}
+
+G4_FN static void put_pool(struct g4_alloc *alloc, uint64_t region, uint32_t pool)
+{
+	g4_store8_rlx(&alloc->region_pool[region], (uint8_t)pool);
+}
+
+G4_FN bool g4_alloc_retire(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, uint32_t *pool)
+{
+	const uint64_t first = region * G4_REGION_PAGES;
+	uint64_t page = first, pages = 0;
+
+	if (!g4_alloc_is_empty(wg, alloc, region))
+		return false;
+	*pool = g4_alloc_region_pool(alloc, region);
+	if (*pool == G4_POOL_GONE || !g4_alloc_reserve_in(alloc, *pool, G4_REGION_PAGES))
+		return false;
+	if (g4_alloc_hide(wg, alloc, &page, first + G4_REGION_PAGES, G4_REGION_PAGES, &pages) < 0)
+		pages = 0;
+	const bool all = pages == G4_REGION_PAGES;
+	if (all) {
+		put_pool(alloc, region, G4_POOL_GONE);
+		g4_sub64(free_of(alloc, *pool), G4_REGION_PAGES);
+		g4_add64(&alloc->pool_free[G4_POOL_GONE], G4_REGION_PAGES);
+	} else if (pages > 0) {
+		g4_alloc_unhide(alloc, page, pages);
+	}
+	g4_alloc_unreserve_in(alloc, *pool, G4_REGION_PAGES);
+	return all;
+}
+
+G4_FN void g4_alloc_take_back(struct g4_alloc *alloc, uint64_t region, uint32_t pool)
+{
+	put_pool(alloc, region, pool);
+	g4_sub64(&alloc->pool_free[G4_POOL_GONE], G4_REGION_PAGES);
+	g4_alloc_unhide(alloc, region * G4_REGION_PAGES, G4_REGION_PAGES);
+	g4_add64(free_of(alloc, pool), G4_REGION_PAGES);
+}

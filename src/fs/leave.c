@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Removing a disk while users work: see leave.h. A step moves what comes next of the disk, as rebalancing does, or gives it up where nothing of
+ * it is in use and the other disks have no room for all; where they have none for what is in use, others' free space is given up first.
+ *
+ * Giving up: the allocator lets go of whole regions, of which nothing is in use (alloc/retire.c), and then the set of their places, so nobody
+ * can have a page there in between; what the set does not give up the allocator gets back. No page on the disk says so: the next mount learns it
+ * of the table of chunks (levels.h). A region that lies in two chunks is lost as a whole with a part of one, so such rests are given up with it.
+ *
+ * Crashes: what is given up was in use in no state that a crash can bring back, for a page is in the allocator's view from its claim until the
+ * transaction that frees it is durable. All else is the set's.
+ */
+#include "fs/leave.h"
+
+#include "alloc/retire.h"
+#include "fs/rebalance.h"
+#include "inode/txn.h"
+
+#define UNIT_PAGES (G4_CHUNK_UNIT / G4_PAGE_BYTES)
+#define REGION_BYTES (G4_REGION_PAGES * G4_PAGE_BYTES)
+#define RUN_REGIONS 256u /* given up at once, at most */
+#define ROOM_UNITS 16u	 /* of a place, for what is in use: as much as is copied at once */
+
+#define MOST_WAITS 8u /* for what writers free */
+
+enum choice {
+	LOST,
+	LEAVING,
+	ANY
+}; /* what is given up first for room: what the file system has lost already, what would have to be moved */
+
+struct run { /* regions that were retired for an order */
+	uint64_t first;
+	uint8_t pools[RUN_REGIONS]; /* what each was of, POOL_GONE: nobody's before */
+	uint32_t count;
+};
+
+G4_FN static int ask(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint32_t op,
+		     struct g4_dev_order *order)
+{
+	order->op = op;
+	order->done = record->arguments[0];
+	order->all = record->arguments[1];
+	return g4_space_order(wg, &fs->space, order);
+}
+
+/* ------------------------------------------------------------------ giving up */
+
+G4_FN static bool is_gone(const struct g4_fs *fs, uint64_t region)
+{
+	return region < g4_load64_acq(&fs->alloc.region_count) &&
+	       g4_alloc_region_pool(&fs->alloc, region) == G4_POOL_GONE;
+}
+
+/* Whether all regions that bytes of the address space lie in are lost, or with `lost` false could be. */
+G4_FN static bool may_go(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, uint64_t bytes, bool lost)
+{
+	for (uint64_t r = address / REGION_BYTES; r * REGION_BYTES < address + bytes; r++)
+		if (!is_gone(fs, r) && (lost || !g4_alloc_is_empty(wg, &fs->alloc, r)))
+			return false;
+	return true;
+}
+
+G4_FN static void take_back(struct g4_fs *fs, struct run *run, uint32_t from)
+{
+	for (uint32_t k = from; k < run->count; k++)
+		if (run->pools[k] != G4_POOL_GONE)
+			g4_alloc_take_back(&fs->alloc, run->first + k, run->pools[k]);
+	run->count = from;
+}
+
+/* The regions up to one are nobody's; false: one of them is in use, and those that were not before are as they were. */
+G4_FN static bool retire_to(struct g4_wg *wg, struct g4_fs *fs, struct run *run, uint64_t end)
+{
+	const uint32_t before = run->count;
+
+	while (run->first + run->count < end) {
+		const uint64_t region = run->first + run->count;
+		uint32_t pool = G4_POOL_GONE;
+		if (run->count == RUN_REGIONS ||
+		    (!is_gone(fs, region) && !g4_alloc_retire(wg, &fs->alloc, region, &pool))) {
+			take_back(fs, run, before);
+			return false;
+		}
+		run->pools[run->count++] = (uint8_t)pool;
+	}
+	return true;
+}
+
+/* Of so many units of a chunk's places, from an address on, as many as can be. *units: how many are given up; 0: none can be, or try again. */
+G4_FN static int give_up(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, uint32_t columns, uint64_t most,
+			 uint64_t *units)
+{
+	const uint64_t unit = G4_CHUNK_UNIT * columns;
+	struct run run;
+	struct g4_dev_order order;
+
+	*units = 0;
+	run.first = address / REGION_BYTES;
+	run.count = 0;
+	while (*units < most &&
+	       retire_to(wg, fs, &run, (address + (*units + 1) * unit + REGION_BYTES - 1) / REGION_BYTES))
+		++*units;
+	if (*units == 0)
+		return 0;
+	memset(&order, 0, sizeof(order));
+	order.op = G4_ORDER_GIVE_UP;
+	order.done = address;
+	order.bytes = *units * unit;
+	const int rc = g4_space_order(wg, &fs->space, &order);
+	if (rc < 0 || order.bytes == 0) {
+		take_back(fs, &run, 0);
+		*units = 0;
+	}
+	return rc;
+}
+
+/* A part of a lost region, whatever chunks have it: lost as well, so its places are room. What can not go now goes later, with make_room(). */
+G4_FN static int give_up_rest(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t from,
+			      uint64_t to)
+{
+	struct g4_dev_order chunk;
+	int rc = 0;
+
+	memset(&chunk, 0, sizeof(chunk));
+	for (uint64_t at = from; at < to && rc == 0; at = chunk.done + chunk.bytes) {
+		uint64_t units = 0;
+		chunk.bytes = at + 1;
+		rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk);
+		if (rc < 0 || chunk.done + chunk.bytes <= at) /* nobody has it any more */
+			return rc == -G4_E_NOENT ? 0 : rc;
+		const uint32_t columns = chunk.disk & G4_LEAVE_COLUMNS;
+		const uint64_t unit = G4_CHUNK_UNIT * columns;
+		const uint64_t first = (at - chunk.done + unit - 1) / unit;
+		const uint64_t end = g4_min64(to - chunk.done, chunk.bytes) / unit;
+		if (first < end)
+			rc = give_up(wg, fs, chunk.done + first * unit, columns, end - first, &units);
+	}
+	return rc;
+}
+
+/* The rests of the regions at both ends of what was given up. */
+G4_FN static int give_up_rests(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t address,
+			       uint64_t bytes)
+{
+	const uint64_t end = address + bytes;
+	const int rc = give_up_rest(wg, fs, record, g4_align_down(address, REGION_BYTES), address);
+
+	return rc < 0 ? rc : give_up_rest(wg, fs, record, end, g4_align_up(end, REGION_BYTES));
+}
+
+/* ------------------------------------------------------------------ room */
+
+/* The last units of a chunk that can go, in a row, at most so many. *first: the number of the first one; how many. */
+G4_FN static uint64_t find_units(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dev_order *chunk, bool lost,
+				 uint64_t most, uint64_t *first)
+{
+	const uint64_t unit = G4_CHUNK_UNIT * (chunk->disk & G4_LEAVE_COLUMNS);
+	uint64_t at = chunk->bytes / unit, found = 0;
+
+	while (at > 0 && found < most) {
+		const bool goes = may_go(wg, fs, chunk->done + (at - 1) * unit, unit, lost);
+		if (!goes && found > 0)
+			break;
+		found += goes;
+		at--;
+		*first = at;
+	}
+	return found;
+}
+
+/*
+ * Free space of other disks for so many units of a place, or what frees some there, is given up. *made: false, there is none; or somebody was
+ * faster, and it is tried again.
+ */
+G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, enum choice choice,
+			   uint64_t wanted, bool *made)
+{
+	struct g4_dev_order chunk;
+	uint64_t before = UINT64_MAX, first = 0, units = 0;
+	int rc;
+
+	memset(&chunk, 0, sizeof(chunk));
+	for (;;) {
+		chunk.bytes = before;
+		rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk);
+		if (rc < 0)
+			return rc == -G4_E_NOENT ? 0 : rc;
+		before = chunk.done;
+		if (!(chunk.disk & G4_LEAVE_HELPS) || (choice == LEAVING && !(chunk.disk & G4_LEAVE_LEAVES)))
+			continue;
+		const uint32_t columns = chunk.disk & G4_LEAVE_COLUMNS;
+		/* each unit frees one on every other disk that it lies on */
+		const uint64_t enough = (wanted + chunk.all - 1) / g4_max64(chunk.all, 1);
+		const uint64_t most = find_units(wg, fs, &chunk, choice == LOST, enough, &first);
+		if (most == 0)
+			continue;
+		const uint64_t address = chunk.done + first * G4_CHUNK_UNIT * columns;
+		rc = give_up(wg, fs, address, columns, most, &units);
+		*made = units > 0;
+		if (units > 0)
+			rc = give_up_rests(wg, fs, record, address, units * G4_CHUNK_UNIT * columns);
+		if (rc < 0 || units > 0)
+			return rc;
+	}
+}
+
+/* ------------------------------------------------------------------ steps */
+
+/* Pages of a place that pages of the address space are. */
+G4_FN static uint32_t columns_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record,
+				 uint64_t address)
+{
+	struct g4_dev_order chunk;
+
+	memset(&chunk, 0, sizeof(chunk));
+	chunk.bytes = address + 1;
+	return ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk) < 0 ? 0 : chunk.disk & G4_LEAVE_COLUMNS;
+}
+
+/* Of what comes next that nothing is in use of, without room for it. *pages: of the disk that goes, that are given up. */
+G4_FN static int give_up_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record,
+			      const struct g4_dev_order *next, uint64_t *pages)
+{
+	const uint32_t columns = columns_of(wg, fs, record, next->done);
+	uint64_t units = 0;
+
+	*pages = 0;
+	if (columns == 0)
+		return 0;
+	const int rc = give_up(wg, fs, next->done, columns, next->bytes / (G4_CHUNK_UNIT * columns), &units);
+	*pages = units * UNIT_PAGES;
+	return units > 0 ? give_up_rests(wg, fs, record, next->done, units * G4_CHUNK_UNIT * columns) : rc;
+}
+
+/* Nothing lies on the disk. 1: it is no disk of the set any more. */
+G4_FN static int finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	struct g4_dev_order order;
+
+	memset(&order, 0, sizeof(order));
+	const int rc = ask(wg, fs, record, G4_ORDER_LEAVE_END, &order);
+	if (order.bytes == 0)
+		return rc;
+	/* what was met damaged is told by numbers of disks */
+	const uint64_t damaged = g4_load64_rlx(&fs->space.damaged[order.all]);
+	g4_store64_rlx(&fs->space.damaged[order.disk], order.disk == order.all ? 0 : damaged);
+	g4_store64_rlx(&fs->space.damaged[order.all], 0);
+	record->units = record->done;
+	return rc < 0 ? rc : 1;
+}
+
+/* One thing or the other, by the room that there is. *again: room was made for what comes next. */
+G4_FN static int move_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record,
+			   const struct g4_dev_order *next, bool *again)
+{
+	struct g4_dev_order order = *next;
+	uint64_t pages = 0;
+	int rc = 0;
+
+	if (next->disk != G4_ROOM_FOR_ALL)
+		rc = give_up_next(wg, fs, record, next, &pages);
+	record->done += pages;
+	if (pages > 0)
+		record->cursor[0] = 0;
+	if (rc < 0 || pages > 0)
+		return rc;
+	if (next->disk == G4_ROOM_FOR_NOTHING) {
+		const uint64_t columns = g4_max64(columns_of(wg, fs, record, next->done), 1);
+		const uint64_t wanted = g4_min64(next->bytes / (G4_CHUNK_UNIT * columns), ROOM_UNITS);
+		for (uint32_t choice = LOST; choice <= ANY && rc == 0 && !*again; choice++)
+			rc = make_room(wg, fs, record, (enum choice)choice, wanted, again);
+		return rc == 0 && !*again ? -G4_E_NOSPC : rc;
+	}
+	rc = g4_rebalance_move(wg, fs, next->done / G4_PAGE_BYTES, next->bytes / G4_PAGE_BYTES, &order);
+	if (rc < 0)
+		return rc;
+	record->done += order.done / G4_PAGE_BYTES;
+	record->bytes += order.bytes;
+	if (order.done > 0)
+		record->cursor[0] = 0;
+	return 0;
+}
+
+/* What was freed comes back with a commit; writers may have more of it under way. So it is over when there was none several times in a row. */
+G4_FN static int wait_for_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	const int rc = g4_commit(wg, fs, UINT64_MAX, false);
+
+	if (rc < 0)
+		return rc;
+	record->cursor[0]++;
+	return record->cursor[0] > MOST_WAITS ? -G4_E_NOSPC : 0;
+}
+
+G4_FN int g4_leave_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	struct g4_dev_order next;
+	bool again = true;
+	int rc = 0;
+
+	for (uint32_t turn = 0; turn < 2 && again && rc == 0; turn++) {
+		again = false;
+		memset(&next, 0, sizeof(next));
+		rc = ask(wg, fs, record, G4_ORDER_LEAVE_NEXT, &next);
+		if (rc ==
+		    -G4_E_NOENT) { /* a crash came before the record said so; or another disk has its place by now */
+			record->units = record->done;
+			return 1;
+		}
+		if (rc < 0)
+			return rc;
+		if (next.bytes == 0)
+			return finish(wg, fs, record);
+		record->units = record->done + next.all / G4_PAGE_BYTES;
+		rc = move_next(wg, fs, record, &next, &again);
+	}
+	return rc == -G4_E_NOSPC ? wait_for_room(wg, fs, record) : rc;
+}
+
+/* ------------------------------------------------------------------ the order */
+
+/* Bytes of places for which the other disks, of which nobody has `room`, can not make any; of what is in use now, and whatever may lie beside what. */
+G4_FN static int look_for_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t room,
+			       uint64_t *missing)
+{
+	struct g4_dev_order chunk;
+	uint64_t need = 0;
+	int rc;
+
+	memset(&chunk, 0, sizeof(chunk));
+	chunk.bytes = UINT64_MAX;
+	while ((rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk)) == 0) {
+		const uint64_t unit = G4_CHUNK_UNIT * (chunk.disk & G4_LEAVE_COLUMNS);
+		for (uint64_t at = 0; at < chunk.bytes; at += unit) {
+			if (may_go(wg, fs, chunk.done + at, unit, false))
+				room += chunk.all * G4_CHUNK_UNIT;
+			else if (chunk.disk & G4_LEAVE_LEAVES)
+				need += G4_CHUNK_UNIT;
+		}
+		chunk.bytes = chunk.done;
+	}
+	*missing = need > room ? need - room : 0;
+	return rc == -G4_E_NOENT ? 0 : rc;
+}
+
+G4_FN int g4_leave_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct g4_job_record *record)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	char *name = (char *)g4_scratch_take_page(wg);
+	struct g4_dev_order order;
+	uint64_t missing = 0;
+	uint32_t length = 0;
+
+	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PAGE_BYTES || cmd->length == 0) {
+		g4_scratch_release(wg, mark);
+		return -G4_E_INVAL;
+	}
+	memset(&order, 0, sizeof(order));
+	memcpy(name, cmd->name, cmd->name_bytes);
+	name[cmd->name_bytes] = 0;
+	order.op = G4_ORDER_LEAVE;
+	order.name = name;
+	order.text = (char *)cmd->data;
+	order.text_bytes = cmd->length;
+	order.text[0] = 0;
+	int rc = g4_space_order(wg, &fs->space, &order);
+	record->arguments[0] = order.done;
+	record->arguments[1] = order.all;
+	if (rc == 0)
+		rc = look_for_room(wg, fs, record, order.bytes, &missing);
+	if (rc == 0 && missing > 0) { /* the set says it in words */
+		order.bytes = missing;
+		rc = g4_space_order(wg, &fs->space, &order);
+		rc = rc < 0 ? rc : -G4_E_NOSPC;
+	}
+	while (length < cmd->length && order.text[length])
+		length++;
+	cmd->value = length;
+	if (rc == 0) {
+		struct g4_dev_order next;
+		memset(&next, 0, sizeof(next));
+		rc = ask(wg, fs, record, G4_ORDER_LEAVE_NEXT, &next);
+		record->units = next.all / G4_PAGE_BYTES;
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of chunks while it is changed under requests: what there was, and how the set gets what was made of it. */
+#define _GNU_SOURCE 1
+
+#include "space/set_draft_host.h"
+
+#include <stdlib.h>
+
+#include "simt/simt_host.h"
+
+void g4_set_draft_end(struct g4_set_draft *draft)
+{
+	free(draft->super);
+	free(draft->spans);
+	g4_set_move_end(&draft->move);
+	memset(draft, 0, sizeof(*draft));
+}
+
+int g4_set_draft_begin(struct g4_set_draft *draft, struct g4_set *set)
+{
+	memset(draft, 0, sizeof(*draft));
+	if (set->parity)
+		return -G4_E_NOTSUP;
+	draft->super = malloc(sizeof(*draft->super));
+	draft->spans = calloc(G4_CHUNKS_MAX * (size_t)G4_CHUNK_PLACES + 1, sizeof(*draft->spans));
+	draft->move.chunks = calloc(G4_CHUNKS_MAX, sizeof(*draft->move.chunks));
+	if (!draft->super || !draft->spans || !draft->move.chunks) {
+		g4_set_draft_end(draft);
+		return -G4_E_NOMEM;
+	}
+	pthread_mutex_lock(&set->lock);
+	*draft->super = *set->super;
+	pthread_mutex_unlock(&set->lock);
+	memcpy(draft->move.chunks, set->chunks, set->map.count * sizeof(*draft->move.chunks));
+	draft->move.count = set->map.count;
+	return 0;
+}
+
+int g4_set_draft_switch(struct g4_wg *wg, struct g4_set *set, const struct g4_set_draft *draft)
+{
+	const struct g4_set_growth growth = {.chunks = draft->move.chunks,
+					     .chunk_count = draft->move.count,
+					     .disk_count = set->count,
+					     .moves = true,
+					     .live = true};
+
+	pthread_mutex_lock(&set->lock);
+	const int rc = g4_set_switch_table(wg, set, &growth);
+	pthread_mutex_unlock(&set->lock);
+	return rc;
+}

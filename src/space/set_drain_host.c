@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is held (set_held_host.c) goes to the log, and then to its places. Of a few rows a flush waits for the flush of disks alone:
+ *
+ *   - *Ahead*: a record that is written to the journal says that a flush follows. What the rows that are held replace is read meanwhile,
+ *     and their entry written to the log. It counts for nothing before a flush: a row that changes until then gets another entry, and
+ *     no other entry comes behind one that is not durable.
+ *   - *Behind*: rows go to their places some time after the log has them durably, several together, and nobody waits for that. They stay
+ *     held as long. A crash finds
+ *     in place what it could find during the write, and replays the log; a disk that fails is dropped by whoever ends the write.
+ *
+ * Both are under way without a lock. On disks rows are as they were (ahead), or something between old and new (behind). So whoever looks at
+ * rows on disks, changes one of them, changes which disks they lie on, or empties the log has to settle them first: what was read is
+ * forgotten then, and what is written is in place. g4_rows_lock() does that, and writers of what is held do where it is of the same rows.
+ */
+#define _GNU_SOURCE 1
+
+#include <stdlib.h>
+
+#include "space/set_drain_host.h"
+
+/* Rows that are held, and are not in the log. */
+static uint32_t count_fresh(const struct g4_set *set)
+{
+	const struct g4_set_drain *d = set->parity->drain;
+
+	return g4_set_held_count(set) - d->behind[0].count - d->behind[1].count;
+}
+
+static int settle_logged(struct g4_wg *wg, struct g4_set *set);
+
+/* ---- ahead ---- */
+
+static uint64_t parities_of(const struct g4_row *row)
+{
+	return g4_row_mask(row->chunk->columns) & ~g4_row_mask(g4_chunk_data_columns(row->chunk));
+}
+
+/* A row's pages get their places in the entry, and what they replace begins to be read. */
+static void add_row(struct g4_set *set, struct g4_drain_batch *b, struct g4_row_lists *lists, const struct g4_row *row,
+		    uint64_t given, uint8_t *const *held)
+{
+	const uint32_t n = b->count++;
+	uint8_t **now = b->now[n], **old = b->old[n];
+	uint64_t wanted = given;
+
+	b->rows[n] = *row;
+	b->given[n] = given;
+	memcpy(now, set->parity->spare, sizeof(set->parity->spare));
+	for (uint32_t c = 0; c < row->chunk->columns; c++) {
+		const uint64_t place = g4_row_place(row, c), bit = UINT64_C(1) << c;
+		if (!((given | parities_of(row)) & bit))
+			continue;
+		if (g4_row_has(set, row, c)) {
+			b->places[b->pages] = place;
+			now[c] = g4_set_log_page(set, b->pages++);
+			wanted |= bit;
+		} else if (given & bit) {
+			now[c] = held[c];
+		}
+		old[c] = given & bit ? set->parity->replaced + b->replaced++ * G4_PAGE_BYTES : now[c];
+		if ((given & bit) && now[c] != held[c])
+			memcpy(now[c], held[c], G4_PAGE_BYTES);
+	}
+	g4_row_prepare(set, row, G4_IO_READ, 0, wanted, old, &b->transfers[n], lists);
+}
+
+/* As many rows as an entry has room for, from *at on. */
+static void take_rows(struct g4_wg *wg, struct g4_set *set, struct g4_drain_batch *b, uint32_t *at)
+{
+	const uint32_t room = g4_set_log_room(set);
+	uint32_t next = *at;
+	uint8_t *held[G4_ROW_COLUMNS];
+	struct g4_row_lists lists = {.first = {NULL}};
+	struct g4_row row;
+	uint64_t given;
+
+	b->count = b->pages = b->replaced = 0;
+	while (b->count < G4_DRAIN_ROWS && g4_set_held_next(set, &next, &row, &given, held)) {
+		if (b->pages + (uint32_t)__builtin_popcountll(given) + row.chunk->parity > room)
+			break;
+		add_row(set, b, &lists, &row, given, held);
+		*at = next;
+	}
+	g4_row_submit(wg, set, &lists);
+	set->parity->settle = settle_logged;
+	b->taken = b->reading = true;
+	b->logged = false;
+}
+
+void g4_set_drain_expect(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_drain_batch *b = &set->parity->drain->batch;
+	uint32_t at = 0;
+
+	if (pthread_rwlock_trywrlock(&set->parity->lock) != 0) /* somebody is at it, whom nobody should wait for */
+		return;
+	if (!b->taken && count_fresh(set) > 0)
+		take_rows(wg, set, b, &at);
+	pthread_rwlock_unlock(&set->parity->lock);
+}
+
+/* ---- settling ---- */
+
+static void end_reads(struct g4_wg *wg, struct g4_set *set, struct g4_drain_batch *b)
+{
+	for (uint32_t n = 0; n < b->count && b->reading; n++)
+		(void)g4_row_end(wg, set, &b->rows[n], &b->transfers[n]);
+	b->reading = false;
+}
+
+/* What is known of the rows is not right any more, or will not be. */
+static void forget_ahead(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_drain_batch *b = &set->parity->drain->batch;
+
+	end_reads(wg, set, b);
+	b->taken = b->logged = false;
+}
+
+/* Nothing of them is held then, unless a disk failed that can not be done without. */
+static int end_writes(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, struct g4_row_io *transfers,
+		      uint32_t count)
+{
+	int rc = 0;
+
+	for (uint32_t n = 0; n < count; n++) {
+		const uint64_t failed = g4_row_end(wg, set, &rows[n], &transfers[n]);
+		const int one = g4_row_drop(wg, set, &rows[n], failed);
+		rc = rc == 0 ? one : rc;
+	}
+	for (uint32_t n = 0; n < count && rc == 0; n++)
+		g4_set_held_drop(set, &rows[n]);
+	return rc;
+}
+
+/* Waits for one half. */
+static int end_behind(struct g4_wg *wg, struct g4_set *set, struct g4_drain_behind *b)
+{
+	const int rc = end_writes(wg, set, b->rows, b->transfers, b->count);
+
+	for (uint32_t n = 0; n < b->count && rc < 0; n++)
+		g4_set_held_note_logged(set, &b->rows[n], false);
+	b->count = 0;
+	return rc;
+}
+
+static uint8_t *behind_page(const struct g4_set *set, uint32_t half, uint32_t row, uint32_t column)
+{
+	return set->parity->behind +
+	       (uint64_t)((half * G4_PARITY_BEHIND_ROWS + row) * G4_ROW_COLUMNS + column) * G4_PAGE_BYTES;
+}
+
+/* What was gathered begins to be written, when the other half is in place, which gathers then. */
+static int begin_behind(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_set_drain *d = set->parity->drain;
+	struct g4_drain_behind *b = &d->behind[d->turn];
+	struct g4_row_lists lists = {.first = {NULL}};
+	const int rc = end_behind(wg, set, &d->behind[1 - d->turn]);
+
+	for (uint32_t n = 0; n < b->count; n++) {
+		uint8_t *memory[G4_ROW_COLUMNS];
+		for (uint32_t c = 0; c < G4_ROW_COLUMNS; c++)
+			memory[c] = behind_page(set, d->turn, n, c);
+		g4_row_prepare(set, &b->rows[n], G4_IO_WRITE, 0, b->columns[n], memory, &b->transfers[n], &lists);
+		b->transfers[n].logged = true;
+	}
+	g4_row_submit(wg, set, &lists);
+	d->turn = 1 - d->turn;
+	return rc;
+}
+
+int g4_rows_settle_behind(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_set_drain *d = set->parity->drain;
+	const int first = d->behind[0].count + d->behind[1].count ? begin_behind(wg, set) : 0;
+	const int second = end_behind(wg, set, &d->behind[1 - d->turn]);
+
+	return first < 0 ? first : second;
+}
+
+/* Before the log is emptied: and nothing relies on what it has. */
+static int settle_logged(struct g4_wg *wg, struct g4_set *set)
+{
+	if (set->parity->drain->batch.logged)
+		forget_ahead(wg, set);
+	return g4_rows_settle_behind(wg, set);
+}
+
+int g4_rows_settle(struct g4_wg *wg, struct g4_set *set)
+{
+	forget_ahead(wg, set);
+	return g4_rows_settle_behind(wg, set);
+}
+
+static bool has_some(const struct g4_row *list, uint32_t count, const struct g4_row *rows)
+{
+	for (uint32_t n = 0; n < count; n++)
+		if (list[n].chunk == rows->chunk && list[n].stripe == rows->stripe &&
+		    list[n].within < rows->within + rows->bytes && rows->within < list[n].within + list[n].bytes)
+			return true;
+	return false;
+}
+
+/* Whether something of these rows is on its way to its place. */
+static bool is_behind(const struct g4_set *set, const struct g4_row *rows)
+{
+	const struct g4_set_drain *d = set->parity->drain;
+
+	return has_some(d->behind[0].rows, d->behind[0].count, rows) ||
+	       has_some(d->behind[1].rows, d->behind[1].count, rows);
+}
+
+int g4_rows_settle_for(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows)
+{
+	const struct g4_drain_batch *batch = &set->parity->drain->batch;
+
+	return has_some(batch->rows, batch->taken ? batch->count : 0, rows) || is_behind(set, rows) ?
+		       g4_rows_settle(wg, set) :
+		       0;
+}
+
+void g4_rows_lock(struct g4_wg *wg, struct g4_set *set)
+{
+	pthread_rwlock_wrlock(&set->parity->lock);
+	(void)g4_rows_settle(wg, set); /* where a disk is lost that can not be done without, the set is stuck */
+}
+
+void g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows)
+{
+	pthread_rwlock_rdlock(&set->parity->lock);
+	while (is_behind(set, rows)) { /* what is read ahead only reads */
+		pthread_rwlock_unlock(&set->parity->lock);
+		g4_rows_lock(wg, set);
+		pthread_rwlock_unlock(&set->parity->lock);
+		pthread_rwlock_rdlock(&set->parity->lock);
+	}
+}
+
+/* ---- draining ---- */
+
+/* The parities of rows that get these columns, from what was there before: into `now`. */
+static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
+			 uint8_t *const *now)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
+	uint8_t *old[G4_ROW_COLUMNS];
+	uint64_t parity = 0;
+
+	g4_row_offset_columns(old, set->parity->columns + G4_ROW_COLUMNS, count, rows->within);
+	for (uint32_t c = k; c < count; c++) {
+		old[c] = now[c]; /* changed where it is */
+		parity |= (uint64_t)g4_row_has(set, rows, c) << c;
+	}
+	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
+	if (rc == 0 && parity)
+		g4_row_change(wg, rows->chunk, given, old, now, rows->bytes);
+	return rc;
+}
+
+/* Their parities. What could not be read, or is on a disk that is not there, is made of others, row by row. */
+static int make_parities(struct g4_wg *wg, struct g4_set *set, struct g4_drain_batch *b)
+{
+	int rc = 0;
+
+	end_reads(wg, set, b);
+	for (uint32_t n = 0; n < b->count; n++)
+		if (!b->transfers[n].failed)
+			g4_row_change(wg, b->rows[n].chunk, b->given[n], b->old[n], b->now[n], b->rows[n].bytes);
+	for (uint32_t n = 0; n < b->count && rc == 0; n++) {
+		if (!b->transfers[n].failed)
+			continue;
+		rc = change_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
+		if (rc < 0) /* where the old pages can not be had, but those that stay can */
+			rc = g4_row_make_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
+	}
+	return rc;
+}
+
+/* They are in the log, durably. No flush is asked for what goes to their places before the log is emptied, which flushes all disks. */
+static int write_now(struct g4_wg *wg, struct g4_set *set, struct g4_drain_batch *b)
+{
+	struct g4_row_lists lists = {.first = {NULL}};
+
+	for (uint32_t n = 0; n < b->count; n++) {
+		g4_row_prepare(set, &b->rows[n], G4_IO_WRITE, 0, b->given[n] | parities_of(&b->rows[n]), b->now[n],
+			       &b->transfers[n], &lists);
+		b->transfers[n].logged = true;
+	}
+	g4_row_submit(wg, set, &lists);
+	return end_writes(wg, set, b->rows, b->transfers, b->count);
+}
+
+/* The same, and nobody waits: of a few rows, for they are requests that others may have to wait for. */
+static int write_behind(struct g4_wg *wg, struct g4_set *set, const struct g4_drain_batch *from)
+{
+	struct g4_set_drain *d = set->parity->drain;
+	const int rc = d->behind[d->turn].count + from->count > G4_PARITY_BEHIND_ROWS ? begin_behind(wg, set) : 0;
+	struct g4_drain_behind *b = &d->behind[d->turn];
+
+	if (rc < 0)
+		return rc;
+	for (uint32_t n = 0; n < from->count; n++) {
+		const uint32_t at = b->count++;
+		b->rows[at] = from->rows[n];
+		b->columns[at] = from->given[n] | parities_of(&from->rows[n]);
+		for (uint32_t c = 0; c < from->rows[n].chunk->columns; c++)
+			if (b->columns[at] >> c & 1)
+				memcpy(behind_page(set, d->turn, at, c), from->now[n][c], G4_PAGE_BYTES);
+		g4_set_held_note_logged(set, &from->rows[n], true);
+	}
+	return 0;
+}
+
+void g4_set_drain_log(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_drain_batch *b = &set->parity->drain->batch;
+
+	if (pthread_rwlock_trywrlock(&set->parity->lock) != 0)
+		return;
+	if (b->taken && !b->logged && b->count <= G4_PARITY_BEHIND_ROWS && count_fresh(set) == b->count) {
+		b->logged = make_parities(wg, set, b) == 0 &&
+			    g4_set_log_pages(wg, set, b->rows, b->count, b->places, b->pages, G4_LOG_LOOSE) == 0;
+		b->taken = b->logged; /* what failed is tried again by the flush, which tells it */
+	}
+	pthread_rwlock_unlock(&set->parity->lock);
+}
+
+int g4_rows_drain(struct g4_wg *wg, struct g4_set *set, bool flush)
+{
+	struct g4_drain_batch *b = &set->parity->drain->batch;
+	uint32_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && count_fresh(set) > 0) {
+		if (!b->taken)
+			take_rows(wg, set, b, &at);
+		const bool last = count_fresh(set) == b->count;
+		if (b->logged) {
+			rc = g4_set_log_settle(wg, set);
+			if (rc == 0 && !b->logged) { /* a disk has failed at that, and the log was emptied */
+				at = 0;
+				continue;
+			}
+		} else {
+			rc = make_parities(wg, set, b);
+			if (rc == 0)
+				rc = g4_set_log_pages(wg, set, b->rows, b->count, b->places, b->pages,
+						      flush && last ? G4_LOG_FLUSH : G4_LOG_FUA);
+		}
+		b->taken = b->logged = false;
+		if (rc == 0)
+			rc = b->count <= G4_PARITY_BEHIND_ROWS ? write_behind(wg, set, b) : write_now(wg, set, b);
+	}
+	return rc;
+}
+
+int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set)
+{
+	int rc = set->dev.props.read_only ? -G4_E_DEV_READONLY : 0;
+
+	pthread_rwlock_wrlock(&set->parity->lock);
+	if (rc == 0)
+		rc = count_fresh(set) > 0 ? g4_rows_drain(wg, set, true) : g4_set_log_flush(wg, set);
+	pthread_rwlock_unlock(&set->parity->lock);
+	return rc;
+}
