@@ -40,6 +40,8 @@ static void tell_copied(void *user, const struct store_snapshot *from, const str
 			fputs("null}", stdout);
 		return;
 	}
+	if (c->repo.quiet)
+		return;
 	printf("%.16s  %s  ", old, cli_format_time(&from->time, time));
 	if (to == NULL)
 		puts("is there already");

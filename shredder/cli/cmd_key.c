@@ -95,8 +95,10 @@ static int work(const struct cli_repo *repo, struct cli_repo *fresh, struct stor
 	if (count != (removes ? 2 : 1) || (!removes && !adds && !replaces && strcmp(words[0], "list") != 0))
 		return g4_cli_usage("key", "it takes list, add, passwd, or remove with a key");
 	if (removes || replaces) {
-		const int rc = cli_repo_lock(repo, s, true);
+		int rc = cli_repo_lock(repo, s, true);
 
+		if (rc == 0) /* passwd would leave a key at each refusal */
+			rc = cli_may_remove(s);
 		if (rc != 0)
 			return cli_repo_failed(repo, rc);
 	}
@@ -112,7 +114,7 @@ int cli_key(int argc, char **argv)
 						      OPT_NEW_PASSWORD_FILE},
 						     {"new-key-file", required_argument, NULL, OPT_NEW_KEY_FILE},
 						     {NULL, 0, NULL, 0}};
-	struct cli_repo repo, fresh = {.command = "key"};
+	struct cli_repo repo, fresh = {.command = "key", .ways = "--new-password-file or --new-key-file"};
 	struct store *s;
 	int option;
 

@@ -155,8 +155,11 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 			       s->parity > 0 && !options->repair ?
 				       "'shredder check --repair' mends what has parity enough, then " :
 				       "");
+		const bool read = options->read_data || options->subset != NULL;
 		if (result.problems == 0)
-			puts("no problem found");
+			puts(options->repair && !read && s->parity == 0 ?
+				     "no problem found; what is in packs was not read, which --read-data does" :
+				     "no problem found");
 		else
 			printf("%llu %s\n", (unsigned long long)result.problems,
 			       g4_counted(result.problems, "PROBLEM", "PROBLEMS"));
@@ -283,9 +286,9 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 	       g4_counted(r.used_blobs, "blob", "blobs"), g4_format_size(r.used_bytes, text[0], sizeof(text[0])),
 	       (unsigned long long)r.unused_blobs, g4_counted(r.unused_blobs, "blob", "blobs"),
 	       g4_format_size(r.unused_bytes, text[1], sizeof(text[1])));
-	printf("%s %llu %s, moved %s of %llu %s; %s less, %s unused stay\n",
-	       options->dry_run ? "would remove" : "removed", (unsigned long long)r.removed_packs,
-	       g4_counted(r.removed_packs, "pack", "packs"), g4_format_size(r.repacked_bytes, text[0], sizeof(text[0])),
+	printf("%s %llu %s, %s %s of %llu %s; %s less, %s unused stay\n", options->dry_run ? "would remove" : "removed",
+	       (unsigned long long)r.removed_packs, g4_counted(r.removed_packs, "pack", "packs"),
+	       options->dry_run ? "move" : "moved", g4_format_size(r.repacked_bytes, text[0], sizeof(text[0])),
 	       (unsigned long long)r.repacked_packs, g4_counted(r.repacked_packs, "pack", "packs"),
 	       g4_format_size(r.removed_bytes, text[2], sizeof(text[2])),
 	       g4_format_size(r.left_unused_bytes, text[3], sizeof(text[3])));

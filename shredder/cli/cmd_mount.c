@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shredder mount: the snapshots as directories. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/mounted.h"
 
@@ -55,6 +57,12 @@ int cli_mount(int argc, char **argv)
 	if (optind + 1 != argc)
 		return g4_cli_usage("mount", "it takes one directory");
 	m.place = argv[optind];
+	struct stat there;
+	const int error = stat(m.place, &there) != 0 ? errno : S_ISDIR(there.st_mode) ? 0 : ENOTDIR;
+	if (error != 0) {
+		g4_cli_error("mount", "%s: %s", m.place, strerror(error));
+		return G4_EXIT_FAILURE;
+	}
 	int status = cli_repo_open(&m.repo, &s);
 	if (status != G4_EXIT_OK)
 		return status;

@@ -146,6 +146,8 @@ static int run(struct restore *r, struct store *s, const char *text)
 			     g4_counted(verified.errors, "file is", "files are"));
 		status = G4_EXIT_FAILURE;
 	}
+	if (rc == 0 && r->options.includes != NULL && stats.files + stats.directories + stats.others == 0)
+		g4_cli_error("restore", "nothing of the snapshot matches --include");
 	if (rc == 0 && stats.errors > 0) {
 		g4_cli_error("restore", "%llu %s: not everything is as it was", (unsigned long long)stats.errors,
 			     g4_counted(stats.errors, "error", "errors"));

@@ -61,7 +61,7 @@ struct rewriting {
 	bool new_time, forget;
 	uint64_t threads; /* 0: not given */
 	struct store_time time;
-	uint64_t changed, told;
+	uint64_t changed, told, empty; /* empty: snapshots of which nothing would be left */
 };
 
 static void tell(void *user, const char *path, const char *sentence)
@@ -110,9 +110,13 @@ static int rewrite(struct rewriting *w, struct store *s, struct store_snapshot *
 	char hex[STORE_HEX_BYTES];
 	int rc = store_rewrite(s, &w->options, snapshot);
 
-	if (rc == STORE_E_NONE)
-		return store_fail(rc, "nothing would be left of snapshot %.16s; 'shredder forget' removes it",
-				  store_hex(&old, hex));
+	if (rc == STORE_E_NONE) { /* the others are not worse off for that */
+		fflush(stdout);
+		g4_cli_error(w->repo.command, "nothing would be left of snapshot %.16s; 'shredder forget' removes it",
+			     store_hex(&old, hex));
+		w->empty++;
+		return 0;
+	}
 	if (rc < 0)
 		return rc;
 	differs = rc == 1;
@@ -157,13 +161,13 @@ static int rewrite_all(struct rewriting *w, struct store *s, char **names, int c
 	for (size_t i = 0; i < found && rc == 0; i++)
 		rc = rewrite(w, s, &list[i]);
 	if (w->repo.json)
-		printf("], \"snapshots\": %zu, \"told\": %llu, \"complete\": %s}\n", found, (unsigned long long)w->told,
-		       rc == 0 ? "true" : "false");
+		printf("], \"snapshots\": %zu, \"told\": %llu, \"empty\": %llu, \"complete\": %s}\n", found,
+		       (unsigned long long)w->told, (unsigned long long)w->empty, rc == 0 ? "true" : "false");
 	else if (rc == 0 && !w->repo.quiet)
 		printf("%llu of %zu snapshots %schanged\n", (unsigned long long)w->changed, found,
 		       w->options.dry_run ? "would be " : "");
 	store_snapshots_free(list, found);
-	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(&w->repo, rc);
+	return rc != 0 ? cli_repo_failed(&w->repo, rc) : w->empty > 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
 }
 
 static int take_rewrite(struct rewriting *w, int option, char **argv)
@@ -349,7 +353,7 @@ static void print_salvage(const struct salvaging *v, const struct store_salvage_
 	       g4_counted(r->moved_blobs, "blob", "blobs"),
 	       would ? "would be in new packs" : g4_counted(r->moved_blobs, "is in a new pack", "are in new packs"),
 	       (unsigned long long)r->lost_blobs, would ? "would be" : g4_counted(r->lost_blobs, "is", "are"));
-	if (r->lost_blobs > 0 && !would)
+	if (v->w->changed > 0 && !would)
 		puts("back up again what is still there: that stores what is lost anew, and makes these snapshots whole; for what stays "
 		     "lost 'shredder repair snapshots' makes snapshots without it");
 }
@@ -396,7 +400,8 @@ static int salvage(struct rewriting *w, struct store *s, char **names, int count
 	free(packs);
 	if (w->repo.json)
 		fputs("], \"snapshots\": [", stdout);
-	if (rc == 0 && result.lost_blobs > 0 && !w->options.dry_run)
+	/* whatever was lost now: the index may have been made anew, without a pack that was gone by then */
+	if (rc == 0)
 		rc = name_snapshots(&v, s);
 	if (rc == 0 || w->repo.json)
 		print_salvage(&v, &result);

@@ -48,12 +48,12 @@ static void tell_refused(void *user, const char *client, const char *sentence)
 }
 
 /* The old ones stay when the file is wrong. */
-static void read_clients(struct site *site, const struct site_options *options, const char *file)
+static void read_clients(struct site *site, const char *file)
 {
 	struct site_clients clients;
 
 	if (site_clients_read(file, &clients) != 0) {
-		options->note(options->user, file, store_message());
+		(void)failed("serve");
 		return;
 	}
 	const size_t count = clients.count;
@@ -95,7 +95,7 @@ static int serve(struct site_options *options, const char *file, bool json)
 			continue;
 		if (number != SIGHUP)
 			break;
-		read_clients(site, options, file);
+		read_clients(site, file);
 	}
 	site_stop(site);
 	return G4_EXIT_OK;

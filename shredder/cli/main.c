@@ -113,6 +113,10 @@ int main(int argc, char **argv)
 	const int place = name[0] == '-' ? find_word(argc, argv) : 1;
 	if (place < argc)
 		name = argv[place];
+	else if (wants_help(argc, argv)) { /* behind options alone */
+		print_overview(stdout);
+		return g4_cli_finish_output(NULL, G4_EXIT_OK);
+	}
 	command = find_command(name);
 	if (command == COMMAND_COUNT)
 		return g4_cli_usage(NULL, "there is no command '%s'", name);

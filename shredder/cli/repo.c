@@ -50,6 +50,7 @@ void cli_repo_init(struct cli_repo *repo, const char *command)
 	init(repo, command, "SHREDDER_");
 	repo->password_variable = "SHREDDER_PASSWORD";
 	repo->prompt = "password: ";
+	repo->ways = "--password-file, --password-command or --key-file, or set SHREDDER_PASSWORD";
 }
 
 void cli_repo_init_from(struct cli_repo *repo, const char *command)
@@ -57,6 +58,7 @@ void cli_repo_init_from(struct cli_repo *repo, const char *command)
 	init(repo, command, "SHREDDER_FROM_");
 	repo->password_variable = "SHREDDER_FROM_PASSWORD";
 	repo->prompt = "password of the source: ";
+	repo->ways = "--from-password-file, --from-password-command or --from-key-file, or set SHREDDER_FROM_PASSWORD";
 }
 
 /* One that there is no room for is counted: cli_repo_open() says so. */
@@ -273,7 +275,7 @@ static int ask_command(const char *command, char **password)
 	return 0;
 }
 
-static int ask_terminal(const char *prompt, char **password)
+static int ask_terminal(const char *prompt, const char *ways, char **password)
 {
 	char text[PASSWORD_MAX];
 	struct termios old, silent;
@@ -282,9 +284,7 @@ static int ask_terminal(const char *prompt, char **password)
 	if (terminal == NULL || tcgetattr(fileno(terminal), &old) != 0) {
 		if (terminal != NULL)
 			fclose(terminal);
-		return store_fail(STORE_E_PASSWORD,
-				  "there is no terminal to ask for the password; say --password-file, "
-				  "--password-command or --key-file, or set SHREDDER_PASSWORD");
+		return store_fail(STORE_E_PASSWORD, "there is no terminal to ask for the password; say %s", ways);
 	}
 	silent = old;
 	silent.c_lflag &= ~(tcflag_t)ECHO;
@@ -303,13 +303,13 @@ static int ask_terminal(const char *prompt, char **password)
 	return 0;
 }
 
-static int ask_twice(char **password)
+static int ask_twice(const char *ways, char **password)
 {
 	char *again = NULL;
-	int rc = ask_terminal("new password: ", password);
+	int rc = ask_terminal("new password: ", ways, password);
 
 	if (rc == 0)
-		rc = ask_terminal("once more: ", &again);
+		rc = ask_terminal("once more: ", ways, &again);
 	if (rc == 0 && strcmp(*password, again) != 0)
 		rc = store_fail(STORE_E_PASSWORD, "these were two different passwords");
 	free(again);
@@ -342,8 +342,11 @@ static int secret_of(struct cli_repo *repo, bool fresh, struct store_secret *sec
 	} else if (direct != NULL) {
 		repo->password = store_strdup(direct);
 	} else {
-		rc = fresh ? ask_twice(&repo->password) : ask_terminal(repo->prompt, &repo->password);
+		rc = fresh ? ask_twice(repo->ways, &repo->password) :
+			     ask_terminal(repo->prompt, repo->ways, &repo->password);
 	}
+	if (rc == 0 && repo->password[0] == 0)
+		rc = store_fail(STORE_E_PASSWORD, "an empty password is none; without encryption, say --no-encryption");
 	secret->password = repo->password;
 	return rc;
 }
@@ -420,29 +423,47 @@ int cli_repo_open(struct cli_repo *repo, struct store **out)
 	return cli_repo_failed(repo, rc);
 }
 
+static bool is_ignored(int number)
+{
+	struct sigaction action;
+
+	return sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_IGN;
+}
+
 /* What ends a process that works. One that it ignores (nohup) does not, though who waits for it would get it. */
 static sigset_t ending_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction action;
 	sigset_t set;
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		if (!is_ignored(numbers[i]))
 			sigaddset(&set, numbers[i]);
 	return set;
 }
 
+static pthread_t watcher;
+
+/* It is the thread's that has written where nobody reads. The watcher ends the process; until then that write has failed. */
+static void pass_on(int number)
+{
+	pthread_kill(watcher, number);
+}
+
 static void *wait_for_end(void *user)
 {
-	const sigset_t set = ending_signals();
+	sigset_t set = ending_signals();
 	int number;
 
 	(void)user;
+	sigaddset(&set, SIGPIPE); /* blocked here, so that it waits for sigwait() */
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	while (sigwait(&set, &number) != 0)
 		;
 	store_locks_end();
+	if (number == SIGPIPE)
+		signal(SIGPIPE, SIG_DFL);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	raise(number);	     /* as if nobody had waited for it */
 	_exit(128 + number); /* what is a container's first process is not ended by that */
@@ -453,16 +474,20 @@ static void watch_signals(void)
 {
 	static bool watched;
 	const sigset_t set = ending_signals();
-	pthread_t thread;
+	struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
 
 	if (watched)
 		return;
 	watched = true;
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	if (pthread_create(&thread, NULL, wait_for_end, NULL) == 0)
-		pthread_detach(thread);
-	else
+	if (pthread_create(&watcher, NULL, wait_for_end, NULL) != 0) {
 		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+		return;
+	}
+	pthread_detach(watcher);
+	sigemptyset(&action.sa_mask);
+	if (!is_ignored(SIGPIPE))
+		sigaction(SIGPIPE, &action, NULL);
 }
 
 void cli_let_signals(void)

@@ -20,7 +20,7 @@ struct cli_repo {
 	const char *identity, *site_key;
 	const char *upload_limit, *download_limit, *retry_lock; /* as they were given */
 	const char *password_variable; /* its name in the environment; NULL: a new password is asked for */
-	const char *prompt;
+	const char *prompt, *ways;     /* how its password is told where there is no terminal */
 	bool plain, json, quiet;
 	bool reads;	  /* only, so that it has --no-lock */
 	bool no_lock;	  /* nothing is written, not even a lock */

@@ -69,7 +69,8 @@ int store_key_add(struct store *s, const struct store_secret *secret, struct sto
 	if (from_file && (secret->key_bytes < STORE_SECRET_BYTES_MIN || secret->key_bytes > STORE_SECRET_BYTES_MAX))
 		return store_fail(STORE_E_INVAL, "a key file has 32 random bytes or more, up to 1 MiB");
 	if (!from_file && secret->password[0] == 0)
-		return store_fail(STORE_E_INVAL, "an empty password is none; without encryption, say --no-encryption");
+		return store_fail(STORE_E_PASSWORD,
+				  "an empty password is none; without encryption, say --no-encryption");
 	store_random(salt, sizeof(salt));
 	store_host(host);
 	store_user(user);

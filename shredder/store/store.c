@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making and opening a repository; everything else here is below this. */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/uuid_host.h"
 #include "chunk/rule.h"
@@ -107,10 +108,24 @@ void store_close(struct store *s)
 	free(s);
 }
 
+/* As other programs name what is not a directory ("s3:...", "sftp:..."), with nothing there of that name. */
+static bool is_elsewhere(const char *path)
+{
+	const size_t letters = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789");
+	struct stat there;
+
+	return letters > 1 && path[letters] == ':' && lstat(path, &there) != 0;
+}
+
 int store_backend_at(const struct store_place *place, struct store_backend **out)
 {
 	if (strncmp(place->path, STORE_REST_PREFIX, strlen(STORE_REST_PREFIX)) == 0)
 		return store_backend_rest(place, out);
+	if (is_elsewhere(place->path))
+		return store_fail(STORE_E_INVAL,
+				  "'%s' names a kind of place that there is not: a repository is a directory, or "
+				  "%sADDRESS; a directory of such a name is ./%s",
+				  place->path, STORE_REST_PREFIX, place->path);
 	*out = store_backend_local(place->path);
 	return 0;
 }

@@ -303,4 +303,52 @@ exits 0 "forget of no more than all" "$shredder" forget --keep-daily unlimited -
 says "... keeps them" '^0 snapshots forgotten'
 exits 2 "... of no number" "$shredder" forget --keep-daily many
 exits 0 "what is left" "$shredder" check --read-data
+
+# ---- nobody reads what is said
+mkdir crowd
+touch crowd/{10000..14000}
+"$shredder" backup -v crowd | head -n 1 >/dev/null
+equals "a backup whose reader goes away ends by that" 141 "${PIPESTATUS[0]}"
+equals "... and leaves no lock" "" "$(ls repo/locks)"
+(trap '' PIPE && "$shredder" backup -v crowd 2>pipe.err; echo $? >status) | head -n 1 >/dev/null
+equals "... where that signal is ignored it is an error" 1 "$(cat status)"
+exits 0 "... after the backup" "$shredder" ls "latest:$work/crowd/12000"
+equals "... which leaves no lock" "" "$(ls repo/locks)"
+
+# ---- places that are none, passwords that are none
+for place in s3:bucket rclone:far:away sftp:user@host; do
+	exits 1 "init at $place" "$shredder" init -r "$place"
+	one_sentence "... is refused in one sentence"
+	[ ! -e "$place" ]
+	report $? "... and makes no directory of that name"
+done
+exits 0 "a directory of such a name" "$shredder" init -r ./s3:bucket
+exits 0 "... is one" "$shredder" snapshots -r s3:bucket
+unset SHREDDER_KEY_FILE
+echo >empty
+exits 12 "init with an empty password" "$shredder" init -r no-repo --password-file empty
+one_sentence "... is refused in one sentence"
+[ ! -e no-repo ]
+report $? "... and makes nothing"
+exits 12 "an empty password" "$shredder" snapshots --password-file empty
+exits 12 "no terminal" setsid "$shredder" snapshots
+says "... names the options" 'say --password-file, --password-command or --key-file, or set SHREDDER_PASSWORD$'
+exits 12 "no terminal for the source" setsid "$shredder" copy --from-repo s3:bucket
+says "... names the source's options" 'say --from-password-file, --from-password-command or --from-key-file, or set SHREDDER_FROM_PASSWORD$'
+export SHREDDER_KEY_FILE=$work/key
+exits 12 "no terminal for a new password" setsid "$shredder" key add
+says "... names the new one's options" 'say --new-password-file or --new-key-file$'
+
+# ---- words
+exits 0 "help behind options alone" "$shredder" -r repo --help
+says "... is the overview" '^  *backup '
+exits 0 "prune --dry-run" "$shredder" prune --dry-run
+says "... says what would be" '^would remove .*, move .*; '
+exits 0 "init of a copy" "$shredder" init -r copied
+exits 0 "copy --quiet" env SHREDDER_FROM_KEY_FILE="$work/key" "$shredder" copy -q -r copied --from-repo repo
+equals "... says nothing" "" "$(cat .out .err)"
+exits 0 "restore of a name that there is not" "$shredder" restore latest --target out --include '/no/such/name'
+says "... says so" 'nothing of the snapshot matches --include$'
+exits 1 "mount at a file" "$shredder" mount empty
+one_sentence "... is refused in one sentence"
 finish

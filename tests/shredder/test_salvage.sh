@@ -152,6 +152,37 @@ exits 0 "repair of a pack that is missing" "$shredder" repair packs
 says "... tells it" "^pack ${pack:0:16} is missing$"
 stored_again
 
+# ---- missing, and no longer known: an index was made anew before
+fresh
+pack_of large3
+rm "$file"
+exits 1 "check --repair" "$shredder" check --repair
+exits 0 "repair of a pack that is missing and forgotten" "$shredder" repair packs
+equals "... names all snapshots" 2 "$(grep -c '^snapshot .* has lost something of [1-9][0-9]* .*, first /.*/tree/' .out)"
+says "... and what to do" '^back up again what is still there'
+stored_again
+
+# ---- damaged, and not looked at
+fresh
+pack_of large3
+poke "$file" $((at + 50)) 00112233445566778899
+exits 0 "check --repair that reads no pack" "$shredder" check --repair
+says "... does not say that all is well" '^no problem found; what is in packs was not read'
+exits 1 "... with --read-data it is none" "$shredder" check --repair --read-data
+
+# ---- of one snapshot nothing is left: the others are mended
+rm -rf repo
+"$shredder" init >/dev/null && "$shredder" backup tree/small >/dev/null || exit 1
+"$shredder" list packs | sort >old-packs
+"$shredder" backup --host other tree >/dev/null || exit 1
+while read -r pack; do # the first backup's directories
+	! "$shredder" cat pack "$pack" | grep -q '"type": "tree"' || rm "repo/packs/${pack:0:2}/$pack"
+done <old-packs
+exits 1 "repair of snapshots of which one is lost as a whole" "$shredder" repair snapshots --json
+equals "... mends the other one" "1 1 True" "$(json_value 'len(d["changed"]), d["empty"], d["complete"]' | tr -d '(),')"
+grep -q "nothing would be left of snapshot .*; 'shredder forget' removes it" .err
+report $? "... and says so"
+
 # ---- what stays lost
 fresh
 pack_of large2

@@ -234,6 +234,9 @@ exits 0 "... stores it again" as ann ann check --read-data
 cp -a root/bob whole
 damage bob
 find root/bob -type f | sort >before
+head -c 64 /dev/urandom >other
+exits 1 "key passwd by who may only append" as bob bob key passwd --new-key-file other
+equals "... leaves no key" 1 "$(find root/bob/keys -type f | wc -l)"
 exits 1 "repair packs by who may only append" as bob bob repair packs
 one_sentence "... is refused in one sentence"
 says "... which says why" "may append only"
@@ -289,6 +292,7 @@ cp clients clients.right
 mv clients.new clients
 kill -HUP "$site"
 until grep -q 'is no key' refused; do kill -0 "$site" || break; sleep 0.05; done
+equals "... a file that is wrong is named once" 1 "$(grep 'is no key' refused | tail -n 1 | grep -o 'clients:' | wc -l)"
 exits 0 "a file that is wrong changes nothing" as eve eve snapshots
 mv clients.right clients
 
