@@ -267,6 +267,9 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 	cli_progress_start(repo, &p.progress, "pruning");
 	const int rc = store_prune(s, options, &r);
 	g4_progress_clear(&p.progress);
+	if (r.in_place && !repo->quiet)
+		cli_warn(repo->command, repo->path,
+			 "there was no room for a new index beside the old one, which went first");
 	if (rc != 0)
 		return cli_repo_failed(repo, rc);
 	if (repo->json) {

@@ -215,6 +215,21 @@ static bool reserve(struct repository *r, uint64_t quota, uint64_t bytes)
 	return may;
 }
 
+/* A lock, or an index beside the old one, which a prune writes before it removes anything: not much of it, by who may remove. */
+static bool makes_room(const struct target *t, uint64_t bytes)
+{
+	struct store_backend *backend = t->repository->backend;
+	uint64_t total = bytes;
+
+	if (t->client->append_only || (t->address.kind != STORE_LOCK && t->address.kind != STORE_INDEX) ||
+	    backend->ops->list(backend, t->address.kind, add_bytes, &total) != 0)
+		return false;
+	pthread_mutex_lock(&t->repository->mutex);
+	const bool may = total <= t->repository->bytes / 8 + G4_MIB;
+	pthread_mutex_unlock(&t->repository->mutex);
+	return may;
+}
+
 static void give_back(struct repository *r, uint64_t bytes)
 {
 	pthread_mutex_lock(&r->mutex);
@@ -399,7 +414,8 @@ static enum MHD_Result do_put(struct site *site, struct MHD_Connection *connecti
 				      "there is a configuration already");
 		return answer(connection, MHD_HTTP_OK, "");
 	}
-	if (!reserve(t->repository, t->client->quota_bytes, body->size))
+	if (!reserve(t->repository, t->client->quota_bytes, body->size) &&
+	    !(makes_room(t, body->size) && reserve(t->repository, 0, body->size)))
 		return refuse(site, connection, t->client->name, MHD_HTTP_INSUFFICIENT_STORAGE, "the quota is used up");
 	rc = t->address.kind == STORE_LOCK ? note_owner(site, t) : 0;
 	if (rc == 0)
@@ -407,10 +423,9 @@ static enum MHD_Result do_put(struct site *site, struct MHD_Connection *connecti
 	if (rc == 0)
 		return answer(connection, MHD_HTTP_OK, "");
 	give_back(t->repository, body->size);
-	return strstr(store_message(), strerror(ENOSPC)) != NULL ?
-		       refuse(site, connection, t->client->name, MHD_HTTP_INSUFFICIENT_STORAGE,
-			      "the site's disk is full") :
-		       answer_failure(site, connection, t, rc);
+	return rc == STORE_E_FULL ? refuse(site, connection, t->client->name, MHD_HTTP_INSUFFICIENT_STORAGE,
+					   "the site's disk is full") :
+				    answer_failure(site, connection, t, rc);
 }
 
 static enum MHD_Result do_remove(struct site *site, struct MHD_Connection *connection, const struct target *t)

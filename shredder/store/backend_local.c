@@ -44,6 +44,8 @@ struct local {
 
 static int fail_errno(int code, const struct local *l, const char *what, const char *file)
 {
+	if (errno == ENOSPC || errno == EDQUOT)
+		code = STORE_E_FULL;
 	return store_fail(code, "%s %s/%s: %s", what, l->base.path, file, strerror(errno));
 }
 

@@ -321,7 +321,7 @@ static const char *advice(const struct rest *rest, CURLcode code)
 	}
 }
 
-/* 0 and a status below 300, ABSENT for 404, or IO with a sentence. */
+/* 0 and a status below 300, ABSENT for 404, FULL for 507, or IO with a sentence. */
 static int ask(struct rest *rest, const char *path, struct request *r)
 {
 	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
@@ -355,8 +355,9 @@ static int ask(struct rest *rest, const char *path, struct request *r)
 	if (r->status == 404)
 		return store_fail(STORE_E_ABSENT, "%s has no %s", rest->base.path, path);
 	if (r->status < 200 || r->status >= 300)
-		return store_fail(STORE_E_IO, "%s refuses %s %s: status %ld%s%s", rest->base.path, r->method, path,
-				  r->status, r->answer[0] != 0 ? ", " : "", r->answer);
+		return store_fail(r->status == 507 ? STORE_E_FULL : STORE_E_IO, "%s refuses %s %s: status %ld%s%s",
+				  rest->base.path, r->method, path, r->status, r->answer[0] != 0 ? ", " : "",
+				  r->answer);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/clock_host.h"
 #include "store/backend.h"
+#include "store/crypto.h"
 #include "store/gate.h"
 
 #define REFRESH_NS (UINT64_C(300) * 1000000000)
@@ -172,9 +173,11 @@ static int look_around(struct store *s, bool exclusive, const struct store_id *o
 			continue;
 		}
 		if (rc != 0) {
-			rc = store_fail(STORE_E_LOCKED,
-					"a lock cannot be read (%s); 'shredder unlock --remove-all' removes it",
-					store_message());
+			rc = store_fail(
+				STORE_E_LOCKED,
+				"a lock cannot be read (%s), or was made where there was no room; if nobody else "
+				"works, 'shredder unlock --remove-all' removes it",
+				store_message());
 		} else if (body.info.dead) {
 			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
 		} else if (exclusive || body.info.exclusive) {
@@ -232,12 +235,21 @@ static void take_out(struct store_lock *lock)
 	pthread_mutex_unlock(&live_mutex);
 }
 
+/* Where there is no room for what a lock says, as long as that is so. Others cannot read it, and stay away; keep() writes a real one as soon as it can. */
+static int write_empty(struct store *s, struct store_id *name)
+{
+	store_random(name, sizeof(*name));
+	return s->backend->ops->put(s->backend, STORE_LOCK, name, "", 0);
+}
+
 int store_lock(struct store *s, bool exclusive)
 {
 	struct store_lock *lock = (struct store_lock *)store_alloc(sizeof(*lock));
 	pthread_condattr_t attributes;
 	int rc = write_lock(s, exclusive, &lock->name);
 
+	if (rc == STORE_E_FULL && !s->backend->ops->remote) /* who removes something has to lock, too */
+		rc = write_empty(s, &lock->name);
 	lock->s = s;
 	lock->exclusive = exclusive;
 	if (rc != 0) {

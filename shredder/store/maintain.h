@@ -66,6 +66,7 @@ struct store_prune_options {
 struct store_prune_result {
 	uint64_t used_blobs, unused_blobs, used_bytes, unused_bytes; /* stored */
 	uint64_t removed_packs, removed_bytes, repacked_packs, repacked_bytes, left_unused_bytes;
+	bool in_place; /* there was no room for a new index beside the old one */
 };
 /* The lock is exclusive. Loads the index itself. Changes nothing when something that a snapshot needs is missing. */
 int store_prune(struct store *s, const struct store_prune_options *options, struct store_prune_result *result);

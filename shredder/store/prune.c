@@ -344,8 +344,15 @@ int store_prune(struct store *s, const struct store_prune_options *options, stru
 	}
 	if (rc == 0 && !options->dry_run && result->repacked_packs > 0)
 		rc = repack(s, &marks, blobs, keep, options, result);
-	if (rc == 0 && !options->dry_run && (result->removed_packs > 0 || result->repacked_packs > 0))
+	if (rc == STORE_E_FULL)
+		rc = store_fail(rc, "there is no room for what would be moved; 'shredder prune --max-unused unlimited' "
+				    "removes what needs no move");
+	if (rc == 0 && !options->dry_run && (result->removed_packs > 0 || result->repacked_packs > 0)) {
 		rc = store_packs_replace(s, keep, known, packs, count);
+		result->in_place = rc == STORE_E_FULL && result->removed_packs > 0 && result->repacked_packs == 0;
+		if (result->in_place)
+			rc = store_packs_replace_in_place(s, keep, known, packs, count);
+	}
 	if (rc == 0 && !options->dry_run)
 		rc = s->backend->ops->clean(s->backend);
 	store_marks_end(&marks);

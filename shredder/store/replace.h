@@ -15,5 +15,12 @@
  */
 int store_packs_replace(struct store *s, const bool *keep, uint32_t packs, const struct store_listed *gone,
 			size_t count);
+/*
+ * The same where FULL was the answer, and no pack was written: without room for a second index. The old index goes, then packs that are not kept,
+ * which makes room, then the new index comes. No index file names what is gone, but between the first and the last step there may be none, or not
+ * all of it: a crash there is mended by a check that makes an index anew.
+ */
+int store_packs_replace_in_place(struct store *s, const bool *keep, uint32_t packs, const struct store_listed *gone,
+				 size_t count);
 
 #endif

@@ -62,7 +62,8 @@
 	X(NO_BLOB, 10, "the index does not know a blob")                                                               \
 	X(NONE, 11, "nothing matches")                                                                                 \
 	X(CHUNKER, 12, "the chunker failed")                                                                           \
-	X(STOPPED, 13, "stopped")
+	X(STOPPED, 13, "stopped")                                                                                      \
+	X(FULL, 14, "there is no room left")
 
 enum store_code {
 #define STORE_ERROR_ENUM(name, number, sentence) STORE_E_##name = -(number),

@@ -287,6 +287,21 @@ kill -HUP "$site"
 until grep -q 'was read again' refused; do kill -0 "$site" || break; sleep 0.05; done
 exits 0 "... until the file is read again" as eve eve init
 exits 0 "... and a quota is what it says now" as bob small backup tree
+noise 1000000 60 >extra
+exits 0 "a backup within a quota" as eve eve backup tree
+exits 0 "... and another one" as eve eve backup extra
+sed 's/ eve$/ eve quota=1M/' clients >clients.new
+mv clients.new clients
+reads=$(grep -c 'was read again' refused)
+kill -HUP "$site"
+until [ "$(grep -c 'was read again' refused)" -gt "$reads" ]; do kill -0 "$site" || break; sleep 0.05; done
+noise 1000000 61 >more
+exits 1 "a backup beyond a quota that was lowered" as eve eve backup more
+exits 0 "... forget works there" as eve eve forget --path "$work/extra" latest
+exits 0 "... and prune" as eve eve prune --max-unused unlimited
+exits 0 "... which leave what is whole" as eve eve check --read-data
+sed 's/ eve quota=1M$/ eve/' clients >clients.new
+mv clients.new clients
 echo "eve has no key" >clients.new
 cp clients clients.right
 mv clients.new clients

@@ -293,6 +293,34 @@ if [ "$(id -u)" -eq 0 ] && mkdir full && mount -t tmpfs -o size=8M none full 2>/
 	"$shredder" backup big >/dev/null
 	exits 1 "a restore that does not fit" "$shredder" restore "latest:$work" --target full/out
 	says "... says so" 'No space left on device'
+
+	# no byte is free: what makes room works, with a lock that says nothing, and an index that goes before the new one comes
+	export SHREDDER_REPOSITORY=$work/full/repo
+	rm -rf full/out
+	fill() { head -c 20000000 /dev/zero >>full/filler 2>/dev/null; }
+	noise 2000000 10 >other
+	exits 0 "a backup of something else" "$shredder" backup other
+	! fill
+	report $? "the place is full"
+	exits 1 "a backup finds no room" "$shredder" backup big
+	exits 0 "forget where no byte is free" "$shredder" forget --path "$work/other" latest
+	! fill
+	report $? "the place is full again"
+	restored "a restore works where there is no room for its lock"
+	exits 0 "prune where no byte is free" "$shredder" prune
+	says "... tells how" 'there was no room for a new index beside the old one, which went first$'
+	[ "$(stat -f -c %a full)" -gt 450 ]
+	report $? "... makes room"
+	equals "... and leaves no lock" "" "$(ls full/repo/locks)"
+	exits 0 "... the rest is whole" "$shredder" check --read-data
+	restored "... and can be restored"
+	! fill
+	report $? "it is full once more"
+	: >full/repo/locks/"$(printf 'a%.0s' {1..64})"
+	exits 11 "a lock that says nothing is one" "$shredder" prune
+	says "... which can be removed" "'shredder unlock --remove-all' removes it"
+	exits 0 "... so" "$shredder" unlock --remove-all
+	exits 0 "... then it works" "$shredder" prune
 	umount full
 	trap 'rm -rf "$work"' EXIT
 else

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -411,6 +412,16 @@ static int do_repair(struct store *s)
 	return rc != 0 || result.problems == 0 ? rc : store_fail(STORE_E_DAMAGED, "there are problems left");
 }
 
+/* Where there was no room for a second index, and then none for the new one, the index is made anew before. */
+static int do_prune(struct store *s)
+{
+	const struct store_prune_options options = {.max_unused = HUGE_VAL, .level = 1};
+	struct store_prune_result result;
+	const int rc = do_repair(s);
+
+	return rc == 0 ? store_prune(s, &options, &result) : rc;
+}
+
 static int do_recover(struct store *s)
 {
 	const struct store_rewrite_options options = {.level = 1};
@@ -604,6 +615,7 @@ TEST_BOTH(parity, .from = base, .operation = do_parity, .whole = true, .cleans =
 TEST_BOTH(passwd, .from = base, .operation = do_passwd, .whole = true, .cleans = true)
 TEST_BOTH(repair, .from = damaged, .operation = do_repair)
 TEST_BOTH(recover, .from = forgotten, .operation = do_recover, .whole = true, .then = find_nothing)
+TEST_BOTH(prune, .from = forgotten, .operation = do_prune)
 TEST_BOTH(salvage, .from = worn, .operation = do_salvage, .between = none_is_missing, .then = store_again)
 
 int main(void)
@@ -616,7 +628,8 @@ int main(void)
 		cmocka_unit_test(test_parity_full),  cmocka_unit_test(test_repair_killed),
 		cmocka_unit_test(test_repair_full),  cmocka_unit_test(test_recover_killed),
 		cmocka_unit_test(test_recover_full), cmocka_unit_test(test_salvage_killed),
-		cmocka_unit_test(test_salvage_full),
+		cmocka_unit_test(test_salvage_full), cmocka_unit_test(test_prune_killed),
+		cmocka_unit_test(test_prune_full),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
