@@ -295,8 +295,8 @@ mv clients.new clients
 reads=$(grep -c 'was read again' refused)
 kill -HUP "$site"
 until [ "$(grep -c 'was read again' refused)" -gt "$reads" ]; do kill -0 "$site" || break; sleep 0.05; done
-noise 1000000 61 >more
-exits 1 "a backup beyond a quota that was lowered" as eve eve backup more
+noise 1000000 61 >beyond
+exits 1 "a backup beyond a quota that was lowered" as eve eve backup beyond
 exits 0 "... forget works there" as eve eve forget --path "$work/extra" latest
 exits 0 "... and prune" as eve eve prune --max-unused unlimited
 exits 0 "... which leave what is whole" as eve eve check --read-data
