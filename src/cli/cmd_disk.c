@@ -172,17 +172,13 @@ static bool wait_for_end(struct mounted *m, uint32_t kind)
 	return tell_end(m, job);
 }
 
-/* Names go to the server, which has another working directory. One that leads nowhere stays as it is. */
+/* Names go to the server, which has another working directory. */
 static void name_for_server(const char *name, char *to, size_t bytes)
 {
-	const char *path = g4_dev_path(name);
-	char *whole = g4_dev_has_path(name) ? realpath(path, NULL) : NULL;
+	char *full = g4_set_full_name(name);
 
-	if (whole != NULL)
-		snprintf(to, bytes, "%.*s%s", (int)(path - name), name, whole);
-	else
-		snprintf(to, bytes, "%s", name);
-	free(whole);
+	snprintf(to, bytes, "%s", full != NULL ? full : name);
+	free(full);
 }
 
 static int added(const char *name, uint64_t before, uint64_t after)

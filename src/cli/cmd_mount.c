@@ -85,6 +85,23 @@ static const char *with_others(char **names, int count, const char *others)
 	return disks;
 }
 
+/* The server has another working directory, and who asks for its disks names them from the root on. */
+static const char *full_names(const char *device)
+{
+	char **names = NULL, *full[2 * (G4_MAX_DISKS + G4_MAX_SPARES)] = {NULL}, *joined = NULL;
+	uint32_t count = 0, room = sizeof(full) / sizeof(full[0]);
+	bool good = g4_set_names(device, &names, &count) == 0 && count <= room;
+
+	for (uint32_t n = 0; good && n < count; n++)
+		good = (full[n] = g4_set_full_name(names[n])) != NULL;
+	if (good)
+		joined = g4_set_join((const char *const *)full, count);
+	for (uint32_t n = 0; n < room; n++)
+		free(full[n]);
+	free(names);
+	return joined != NULL ? g4_cli_keep(joined) : device;
+}
+
 int g4_cli_mount(int argc, char **argv)
 {
 	static const struct option none[] = {{NULL, 0, NULL, 0}};
@@ -120,7 +137,8 @@ int g4_cli_mount(int argc, char **argv)
 	}
 	if (argc - optind < 2)
 		return usage(g4_cli_usage("mount", "a device and a directory are needed"));
-	const char *const devices[] = {with_others(argv + optind, argc - optind - 1, options.other_devices)};
+	const char *const devices[] = {
+		full_names(with_others(argv + optind, argc - optind - 1, options.other_devices))};
 	options.devices = devices;
 	options.device_count = 1;
 	options.mountpoint = argv[argc - 1];

@@ -179,40 +179,13 @@ static int add_word(char **words, const char *word)
 	return fuse_opt_add_opt_escaped(words, word);
 }
 
-#define MOST_NAMES (G4_MAX_DISKS + G4_MAX_SPARES)
-
-/* Of each disk its path from the root on, for readers of the list of mounts. */
-static char *full_name(const char *device)
-{
-	char **names = NULL, *full[MOST_NAMES] = {NULL}, *joined = NULL;
-	uint32_t count = 0;
-	bool good = g4_set_names(device, &names, &count) == 0 && count <= MOST_NAMES;
-
-	for (uint32_t n = 0; good && n < count; n++) {
-		full[n] = realpath(names[n], NULL);
-		if (!full[n])
-			full[n] = strdup(names[n]);
-		good = full[n] != NULL;
-	}
-	if (good)
-		joined = g4_set_join((const char *const *)full, count);
-	for (uint32_t n = 0; n < MOST_NAMES; n++)
-		free(full[n]);
-	free(names);
-	return joined;
-}
-
 static int session_words(const struct serving *s, char **words)
 {
 	const struct g4_fuse_options *o = &s->host.options;
-	char *device = full_name(o->devices[0]);
 	char *name;
 	int result = 0;
 
-	if (!device || asprintf(&name, "fsname=%s", device) < 0)
-		name = NULL;
-	free(device);
-	if (!name)
+	if (asprintf(&name, "fsname=%s", o->devices[0]) < 0)
 		return -1;
 	result |= add_word(words, name);
 	free(name);

@@ -190,6 +190,11 @@ int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_statu
 /* ---- names ---- */
 /* The names that `name` stands for, as g4_set_open() sees them; at most `room`. *out is to be freed in one piece. 0 or a code. */
 int g4_set_names(const char *name, char ***out, uint32_t *count);
+/*
+ * From the root on, and with no links: the same for whoever has another working directory, and for all names of a file. One that leads nowhere stays
+ * as it is. To be freed. NULL: no memory.
+ */
+char *g4_set_full_name(const char *name);
 /* Whether two names lead to the same device; those of memory to another one each. */
 bool g4_set_is_same_file(const char *a, const char *b);
 /* One name for several; to be freed. NULL: no memory. */

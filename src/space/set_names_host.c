@@ -2,6 +2,7 @@
 /* Names of the disks of a set: one that stands for several, and two that stand for the same. */
 #define _GNU_SOURCE 1
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,6 +61,19 @@ char *g4_set_join(const char *const *names, uint32_t count)
 	}
 	*to = 0;
 	return joined;
+}
+
+char *g4_set_full_name(const char *name)
+{
+	const char *path = g4_dev_path(name);
+	char *real = g4_dev_has_path(name) ? realpath(path, NULL) : NULL, *full;
+
+	if (!real)
+		return strdup(name);
+	if (asprintf(&full, "%.*s%s", (int)(path - name), name, real) < 0)
+		full = NULL;
+	free(real);
+	return full;
 }
 
 bool g4_set_is_same_file(const char *a, const char *b)

@@ -18,6 +18,16 @@ refuses "another process does not get them" "in use\|mounted" "$gpu4fs" fsck -y 
 check "info of the mount shows the disks" grep -q "$two" <("$gpu4fs" info "$mnt")
 refuses "a disk of it is not removed: two stay" "keeps two" "$gpu4fs" disk remove "$mnt" "$two"
 check "unmounted" goes
+ln -s "$one" "$one.link"
+by_links() { (cd "$(dirname "$two")" && "$gpu4fs" mount "$one.link" "$(basename "$two")" "$mnt"); }
+check "and mounted by a link and a name without its directory" by_links
+check "status of that finds nothing wrong" "$gpu4fs" status "$mnt"
+check "... and no other disks" grep -q '"others": \[\]' <("$gpu4fs" status --json "$mnt")
+check "a disk of it is found by its whole name" "$gpu4fs" disk offline "$mnt" "$two"
+refuses "... which status tells" "" "$gpu4fs" status "$mnt"
+check "... and comes back" "$gpu4fs" disk online --now --wait "$mnt" "$two"
+check "unmounted" goes
+rm "$one.link"
 check "and mounted as fstab does it" "$gpu4fs" mount "$two" "$mnt" -o "device=$one"
 same "everything is there" "$written" "$(there)"
 check "unmounted" goes
