@@ -229,4 +229,41 @@ equals "... and nobody may do more in a directory that a link leads to" 700 "$(s
 equals "... set-id bits are kept with modes only" "755:6755:" "$(stat -c %a back/plain back/kept | tr '\n' :)"
 equals "... others' names are not for everybody to delete" "1755:1755:" "$(stat -c %a back/all back/owned | tr '\n' :)"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
+
+# ---- a tree to which others add while it is copied: what was there before is in the copy, with its contents
+mkdir -p tree/{100..149} extra/deep
+for d in tree/*; do for f in {1..100}; do echo "$d/$f" >"$d/$f"; done; done
+echo late >extra/deep/late
+exits 0 "mkfs" "$gpu4fs" mkfs -q --force --size 128M grows.img
+exits 0 "a tree comes in" "$gpu4fs" import --image grows.img tree /tree
+"$gpu4fs" serve --socket "$work/socket" grows.img >serve.out 2>&1 &
+server=$!
+until [ -S "$work/socket" ] || ! kill -0 $server 2>/dev/null; do sleep 0.01; done
+copied() { "$gpu4fs" find --socket "$work/socket" /copy 2>/dev/null | wc -l; }
+"$gpu4fs" cp -a -j 1 --socket "$work/socket" /tree /copy >cp.out 2>cp.err &
+copying=$!
+now=0
+while [ "$now" -lt 100 ] && kill -0 $copying 2>/dev/null; do
+	kill -CONT $copying
+	sleep 0.001
+	kill -STOP $copying
+	now=$(copied)
+done
+[ "$now" -ge 100 ] && [ "$now" -lt 5051 ]
+report $? "it is stopped in the middle: $now of 5051 names are there"
+for d in 100 120 149; do
+	exits 0 "a tree is put in /tree/$d meanwhile" "$gpu4fs" import --socket "$work/socket" extra "/tree/$d/extra"
+done
+exits 0 "... and beside those" "$gpu4fs" import --socket "$work/socket" extra /tree/zzz
+kill -CONT $copying
+wait $copying
+equals "the copy ends well" 0 $?
+exits 0 "it comes out" "$gpu4fs" export --socket "$work/socket" /copy out
+(cd tree && find . -type f -exec cmp {} ../out/{} \;) >differs 2>&1
+equals "... with all that was there, and its contents" "" "$(cat differs)"
+equals "... and nothing half" "" "$(find out -name late -not -size 5c)"
+kill "$server"
+wait "$server"
+equals "the server ends well" 0 $?
+exits 0 "the image is clean" "$gpu4fs" fsck -f -n grows.img
 finish
