@@ -64,7 +64,7 @@ struct g4_dev_props {
 	bool zeroes;	 /* what was discarded reads as zeros until it is written */
 	uint32_t disks;	 /* of a set; else 0 */
 	uint32_t copies; /* of everything; 0 and 1: there is one */
-	/* READ with G4_IO_COPY(copies) and so many more: made of other pages, where those are in a row with parity */
+	/* READ with G4_IO_COPY(copies) and so many more: made of other pages, where those are in a row with parity, in that many ways */
 	uint32_t remakes;
 };
 

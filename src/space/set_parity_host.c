@@ -231,6 +231,25 @@ static int read_column(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 	return lost || g4_row_transfer(wg, set, row, G4_IO_READ, 0, wanted, columns) ? -G4_E_IO : 0;
 }
 
+/*
+ * What a version of a page is made without (G4_ANY_PARITY: nothing): itself, and all parities but one, or another column of data. The latter is
+ * where that has rotted, or the parities have it as it was before: a page that rotted while it was nobody's and was written then, a disk that is
+ * missing besides. A sum says which version is right. False: there is none of that number.
+ */
+static bool lost_to(const struct g4_row *row, uint32_t column, uint32_t version, uint64_t *lost)
+{
+	const uint32_t k = g4_chunk_data_columns(row->chunk), parity = row->chunk->parity, other = version - parity;
+
+	*lost = UINT64_C(1) << column;
+	if (version < parity)
+		*lost |= g4_row_mask(parity) << k & ~(UINT64_C(1) << (k + version));
+	else if (parity < 2 || other >= k || other == column)
+		return false;
+	else
+		*lost |= UINT64_C(1) << other;
+	return true;
+}
+
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only)
 {
@@ -239,14 +258,10 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	uint64_t lost = 0;
 	uint32_t column;
 	const struct g4_row row = row_at(set, address, bytes, &column);
-	const uint32_t k = g4_chunk_data_columns(row.chunk);
 
 	(void)parts;
-	if (only != G4_ANY_PARITY) {
-		if (only >= row.chunk->parity)
-			return -G4_E_NOENT;
-		lost = UINT64_C(1) << column | (g4_row_mask(row.chunk->parity) << k & ~(UINT64_C(1) << (k + only)));
-	}
+	if (only != G4_ANY_PARITY && !lost_to(&row, column, only, &lost))
+		return -G4_E_NOENT;
 	uint8_t *memory = take_columns(row.chunk->columns, bytes, columns);
 	if (!memory)
 		return -G4_E_NOMEM;
@@ -271,22 +286,20 @@ bool g4_set_parity_holds(const struct g4_set *set, uint64_t address, uint64_t by
 
 /* ---- mending and making again ---- */
 
-/* Lock held. Whether one parity makes the page that is in columns[column] of the others, now. */
+/* Lock held. Whether a version of the page that is in columns[column] is it, now. */
 static bool is_remade(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column,
 		      uint8_t *const *columns, uint8_t *buffer)
 {
-	const uint32_t k = g4_chunk_data_columns(row->chunk);
 	uint8_t *memory[G4_ROW_COLUMNS];
+	uint64_t lost;
 
 	memcpy(memory, columns, row->chunk->columns * sizeof(memory[0]));
 	memory[column] = buffer;
-	for (uint32_t only = 0; only < row->chunk->parity; only++) {
-		const uint64_t lost =
-			UINT64_C(1) << column | (g4_row_mask(row->chunk->parity) << k & ~(UINT64_C(1) << (k + only)));
-		if (g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
+	for (uint32_t version = 0; version < row->chunk->columns; version++)
+		if (lost_to(row, column, version, &lost) &&
+		    g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
 		    memcmp(buffer, columns[column], row->bytes) == 0)
 			return true;
-	}
 	return false;
 }
 

@@ -32,7 +32,6 @@ static void open_rows(struct rows *r)
 	if (disks_try_open(&r->d, (1u << r->d.count) - 1, false, 0, &r->dev) < 0)
 		fail_msg("%s", r->d.message);
 	r->copies = g4_dev_props(r->dev)->copies;
-	r->parity = g4_dev_props(r->dev)->remakes;
 }
 
 static void make_rows(struct rows *r, uint32_t count, uint32_t parity)
@@ -43,6 +42,7 @@ static void make_rows(struct rows *r, uint32_t count, uint32_t parity)
 	uint64_t sizes[MOST_DISKS];
 
 	memset(r, 0, sizeof(*r));
+	r->parity = parity;
 	for (uint32_t n = 0; n < count; n++)
 		sizes[n] = ROWS_BYTES;
 	disks_make(&r->d, count, sizes);
@@ -937,6 +937,46 @@ static void a_page_with_a_sum_is_not_made_up(void **state)
 	disks_free(&d);
 }
 
+/* Where a sum tells what is right, two parities make up for a page that rots beside a missing disk, whichever is asked for, or beside another one. */
+static void two_pages_of_a_row_may_be_lost(void **state)
+{
+	uint8_t *data = rig_memory(UNNAMED_BYTES, 43), *found = rig_memory(UNNAMED_BYTES, 44);
+
+	(void)state;
+	for (uint32_t rotten = 1; rotten < 4; rotten++) { /* bits: of the two pages */
+		uint64_t ino, at, done = 0;
+		struct g4_dev *dev;
+		uint32_t on[2];
+		uint8_t was[2];
+		struct disks d;
+		disks_make(&d, 4, NULL);
+		disks_format_rows(&d, 2, G4_CHECKSUM_CRC32C);
+		disks_mount_fs(&d, 15, &dev);
+		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0644, &ino), 0);
+		assert_int_equal(op_write(&d.rig, ino, 0, 0, data, UNNAMED_BYTES, &done), 0);
+		disks_unmount_fs(&d, dev, true);
+		find_row(&d, data, UNNAMED_BYTES, on, &at);
+		uint32_t there = 15;
+		for (uint32_t n = 0; n < 2; n++) {
+			was[n] = d.memory[on[n]][at + 9 + n];
+			if (rotten >> n & 1)
+				d.memory[on[n]][at + 9 + n] ^= 4;
+			else
+				there &= ~(1u << on[n]);
+		}
+		assert_int_equal(disks_try_open(&d, there, true, 0, &dev), 0);
+		disks_begin_fs(&d, dev, 0);
+		assert_int_equal(op_read(&d.rig, ino, 0, 0, found, UNNAMED_BYTES, &done), 0);
+		assert_memory_equal(data, found, UNNAMED_BYTES);
+		disks_unmount_fs(&d, dev, true);
+		for (uint32_t n = 0; n < 2; n++) /* and what rotted was written back */
+			assert_int_equal(d.memory[on[n]][at + 9 + n], was[n]);
+		disks_free(&d);
+	}
+	free(data);
+	free(found);
+}
+
 /* Contents without a sum: with two parities the row tells. */
 static void a_row_with_two_parities_tells_what_rotted(void **state)
 {
@@ -1426,6 +1466,7 @@ int main(void)
 		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),
 		cmocka_unit_test(a_scrub_mends_a_file_without_a_name_from_parity),
 		cmocka_unit_test(a_page_with_a_sum_is_not_made_up),
+		cmocka_unit_test(two_pages_of_a_row_may_be_lost),
 		cmocka_unit_test(a_column_that_can_not_be_read_is_not_made_up_of_one_that_rotted),
 		cmocka_unit_test(a_write_that_completes_a_row_durably_takes_what_was_held_with_it),
 		cmocka_unit_test(what_the_log_forgets_is_in_place),
