@@ -436,7 +436,9 @@ int g4_cli_scrub(int argc, char **argv)
 		}
 	}
 	if (argc - optind != 2)
-		return g4_cli_usage("scrub", "what to do and one device or directory are needed");
+		return g4_cli_usage(
+			"scrub",
+			"say what to do (start, status, pause, resume or cancel), then one device or directory");
 	const char *what = argv[optind], *name = argv[optind + 1];
 	if (!is_action(what))
 		return g4_cli_usage("scrub", "'%s' is none of start, pause, resume, cancel and status", what);

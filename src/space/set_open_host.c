@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "base/log_host.h"
+#include "base/units_host.h"
 #include "base/uuid_host.h"
 #include "format/layout.h"
 #include "simt/simt_host.h"
@@ -221,15 +222,15 @@ static int check_missing(const struct opening *o, struct g4_set *set)
 	if (!g4_set_is_whole(set, G4_MAX_DISKS))
 		return g4_dev_fail(
 			o->message, -G4_E_SB_DISKS,
-			"%s: %u of the %u disks of its file system are missing, and they alone have some of it: "
-			"%s",
-			o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count, missing);
+			"%s: %u of the %u disks of its file system %s missing, and no other has some of it: %s",
+			o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count,
+			g4_counted(sb->disk_count - o->count, "is", "are"), missing);
 	if (!o->options->degraded && !(o->options->open.flags & G4_DEV_READ_ONLY))
-		return g4_dev_fail(
-			o->message, -G4_E_SB_DISKS,
-			"%s: %u of the %u disks of its file system are missing: %s; name them, or mount with "
-			"-o degraded to go on without",
-			o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count, missing);
+		return g4_dev_fail(o->message, -G4_E_SB_DISKS,
+				   "%s: %u of the %u disks of its file system %s missing: %s; name them, or mount with "
+				   "-o degraded to go on without",
+				   o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count,
+				   g4_counted(sb->disk_count - o->count, "is", "are"), missing);
 	for (uint32_t d = 0; d < sb->disk_count; d++)
 		if (o->at[d] == G4_MAX_DISKS && (sb->disk_since[d] == 0 || g4_set_is_target(sb, d)))
 			set->unrecorded = 1;
