@@ -26,6 +26,7 @@ static int64_t age_of(const struct g4_image *image, const uint8_t *page, struct 
 struct choice {
 	int64_t age; /* of what was chosen */
 	bool differs, missing;
+	bool open; /* asked for as it can be made of others */
 };
 
 /* One page of one copy, which could be read. */
@@ -47,24 +48,35 @@ static void offer(const struct g4_image *image, struct choice *choice, uint8_t *
 
 /*
  * Pages that are no metadata in their place, but that are if they are made from others of their rows with parity. Those that are data
- * are none either way.
+ * are none either way, and the first version says that their rows fit: then no other one is asked for.
  */
 static void take_remakes(struct g4_image *image, struct g4_address address, uint8_t *to, uint64_t bytes,
 			 struct choice *choices)
 {
 	const uint32_t copies = g4_space_copies(&image->space), versions = g4_space_versions(&image->space);
+	const uint64_t pages = bytes / G4_PAGE_BYTES;
+	uint64_t open = 0;
 
-	for (uint32_t version = copies; version < versions; version++) {
+	for (uint64_t p = 0; p < pages && versions > copies; p++) {
+		choices[p].open = choices[p].age != NONE &&
+				  age_of(image, to + p * G4_PAGE_BYTES, g4_address_after_pages(address, p)) < 0;
+		open += choices[p].open;
+	}
+	for (uint32_t version = copies; version < versions && open > 0; version++) {
 		if (g4_space_read_copy(image->wg, &image->space, version, address, image->buffer, bytes) < 0)
 			continue; /* not all of it has parity, or too little of that is there */
-		for (uint64_t p = 0; p < bytes / G4_PAGE_BYTES; p++) {
+		for (uint64_t p = 0; p < pages; p++) {
 			const uint64_t at = p * G4_PAGE_BYTES;
-			if (choices[p].age == NONE || memcmp(to + at, image->buffer + at, G4_PAGE_BYTES) == 0 ||
-			    age_of(image, to + at, g4_address_after(address, at)) >= 0 ||
-			    age_of(image, image->buffer + at, g4_address_after(address, at)) < 0)
+			if (!choices[p].open)
 				continue;
-			memcpy(to + at, image->buffer + at, G4_PAGE_BYTES);
-			choices[p].differs = true;
+			const bool fits = memcmp(to + at, image->buffer + at, G4_PAGE_BYTES) == 0;
+			if (!fits && age_of(image, image->buffer + at, g4_address_after(address, at)) < 0)
+				continue;
+			if (!fits)
+				memcpy(to + at, image->buffer + at, G4_PAGE_BYTES);
+			choices[p].differs = choices[p].differs || !fits;
+			choices[p].open = false;
+			open--;
 		}
 	}
 }

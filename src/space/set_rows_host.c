@@ -311,6 +311,10 @@ int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, 
 	lost |= g4_row_transfer(wg, set, row, G4_IO_READ, 0, wanted & ~lost, memory);
 	if (!(wanted & lost))
 		return 0;
+	for (uint32_t c = 0; c < row->chunk->columns; c++)
+		lost |= (uint64_t)!g4_row_has(set, row, c) << c;
+	if ((uint32_t)__builtin_popcountll(lost) > row->chunk->parity)
+		return -G4_E_IO;
 	lost |= g4_row_transfer(wg, set, row, G4_IO_READ, 0, all & ~wanted & ~lost, memory);
 	for (uint32_t c = 0; c < row->chunk->columns; c++)
 		columns[c] = (lost & ~wanted) >> c & 1 ? NULL : memory[c];
