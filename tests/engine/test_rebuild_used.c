@@ -8,7 +8,7 @@
 #include "fs/rebuild_host.h"
 #include "simt/simt_host.h"
 
-#define SPARSE_BYTES (40 * G4_MIB)
+#define SPARSE_BYTES (80 * G4_MIB)
 #define FILES 8u
 #define UNTOUCHED 0xa5
 
