@@ -262,6 +262,31 @@ exits 0 "it comes out" "$gpu4fs" export --socket "$work/socket" /copy out
 (cd tree && find . -type f -exec cmp {} ../out/{} \;) >differs 2>&1
 equals "... with all that was there, and its contents" "" "$(cat differs)"
 equals "... and nothing half" "" "$(find out -name late -not -size 5c)"
+
+# ---- ... and while it is exported
+exported() { find grown -mindepth 1 2>/dev/null | wc -l; }
+echo later >extra/deep/late
+"$gpu4fs" export -j 1 --socket "$work/socket" /tree grown >export.out 2>export.err &
+exporting=$!
+now=0
+while [ "$now" -lt 100 ] && kill -0 $exporting 2>/dev/null; do
+	kill -CONT $exporting
+	sleep 0.001
+	kill -STOP $exporting
+	now=$(exported)
+done
+[ "$now" -ge 100 ] && [ "$now" -lt 5050 ]
+report $? "it is stopped in the middle: $now of 5050 names are there"
+for d in 101 121 148; do
+	exits 0 "a tree is put in /tree/$d meanwhile" "$gpu4fs" import --socket "$work/socket" extra "/tree/$d/more"
+done
+exits 0 "... and beside those" "$gpu4fs" import --socket "$work/socket" extra /tree/zzzz
+kill -CONT $exporting
+wait $exporting
+equals "the export ends well" 0 $?
+(cd tree && find . -type f -exec cmp {} ../grown/{} \;) >differs 2>&1
+equals "... with all that was there, and its contents" "" "$(cat differs)"
+equals "... and nothing half" "" "$(find grown -name late -not -size 5c -not -size 6c)"
 kill "$server"
 wait "$server"
 equals "the server ends well" 0 $?
