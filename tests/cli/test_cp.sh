@@ -245,7 +245,7 @@ copying=$!
 now=0
 while [ "$now" -lt 100 ] && kill -0 $copying 2>/dev/null; do
 	kill -CONT $copying
-	sleep 0.001
+	sleep 0.01
 	kill -STOP $copying
 	now=$(copied)
 done
@@ -271,7 +271,7 @@ exporting=$!
 now=0
 while [ "$now" -lt 100 ] && kill -0 $exporting 2>/dev/null; do
 	kill -CONT $exporting
-	sleep 0.001
+	sleep 0.01
 	kill -STOP $exporting
 	now=$(exported)
 done

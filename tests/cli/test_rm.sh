@@ -43,7 +43,7 @@ equals "all of it is there" 20101 "$all"
 removing=$!
 while [ "$now" -eq "$all" ] && kill -0 $removing 2>/dev/null; do
 	kill -CONT $removing
-	sleep 0.001
+	sleep 0.005
 	kill -STOP $removing
 	now=$(left)
 done
