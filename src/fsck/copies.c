@@ -26,7 +26,8 @@ static int64_t age_of(const struct g4_image *image, const uint8_t *page, struct 
 struct choice {
 	int64_t age; /* of what was chosen */
 	bool differs, missing;
-	bool open; /* asked for as it can be made of others */
+	bool open;     /* asked for as it can be made of others */
+	uint32_t fits; /* so many versions are what was chosen */
 };
 
 /* One page of one copy, which could be read. */
@@ -63,20 +64,24 @@ static void take_remakes(struct g4_image *image, struct g4_address address, uint
 		open += choices[p].open;
 	}
 	for (uint32_t version = copies; version < versions && open > 0; version++) {
-		if (g4_space_read_copy(image->wg, &image->space, version, address, image->buffer, bytes) < 0)
-			continue; /* not all of it has parity, or too little of that is there */
+		const int whole = g4_space_read_copy(image->wg, &image->space, version, address, image->buffer, bytes);
 		for (uint64_t p = 0; p < pages; p++) {
 			const uint64_t at = p * G4_PAGE_BYTES;
-			if (!choices[p].open)
+			const struct g4_address page = g4_address_after(address, at);
+			/* which there are depends on the column, and what can be read on the row */
+			if (!choices[p].open ||
+			    (whole < 0 && g4_space_read_copy(image->wg, &image->space, version, page,
+							     image->buffer + at, G4_PAGE_BYTES) < 0))
 				continue;
-			const bool fits = memcmp(to + at, image->buffer + at, G4_PAGE_BYTES) == 0;
-			if (!fits && age_of(image, image->buffer + at, g4_address_after(address, at)) < 0)
-				continue;
-			if (!fits)
+			if (memcmp(to + at, image->buffer + at, G4_PAGE_BYTES) == 0) {
+				choices[p].fits++;
+				choices[p].open = choices[p].fits + 1 < copies;
+			} else if (age_of(image, image->buffer + at, page) >= 0) {
 				memcpy(to + at, image->buffer + at, G4_PAGE_BYTES);
-			choices[p].differs = choices[p].differs || !fits;
-			choices[p].open = false;
-			open--;
+				choices[p].differs = true;
+				choices[p].open = false;
+			}
+			open -= !choices[p].open;
 		}
 	}
 }

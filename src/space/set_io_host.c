@@ -727,10 +727,13 @@ bool g4_set_is(const struct g4_dev *dev)
 	return dev->ops == &set_ops;
 }
 
-/* READ's versions beyond copies: a page by each parity alone; with several of them, by all, as if another column of its row had rotted, too. */
-static uint32_t remakes_with(const struct g4_set *set, uint32_t parity)
+/*
+ * READ's versions beyond copies: a page by each parity alone; with several of them, by all, as if another column of its row had rotted, too. As many
+ * as rows may have columns: disks come while others have these properties.
+ */
+static uint32_t remakes_with(uint32_t parity)
 {
-	return parity < 2 ? parity : parity + (uint32_t)g4_min64(set->count - parity, G4_ROW_COLUMNS);
+	return parity < 2 ? parity : G4_ROW_COLUMNS;
 }
 
 void g4_set_begin(struct g4_set *set)
@@ -743,9 +746,9 @@ void g4_set_begin(struct g4_set *set)
 				       .disks = set->count,
 				       .copies = set->super->copies};
 	for (uint32_t n = 0; n < set->super->chunk_count; n++)
-		props->remakes = (uint32_t)g4_max64(props->remakes, remakes_with(set, set->chunks[n].parity));
+		props->remakes = (uint32_t)g4_max64(props->remakes, remakes_with(set->chunks[n].parity));
 	if (set->super->parity_log_bytes) /* of chunks that may come, too */
-		props->remakes = (uint32_t)g4_max64(props->remakes, remakes_with(set, props->copies - UINT32_C(1)));
+		props->remakes = (uint32_t)g4_max64(props->remakes, remakes_with(props->copies - UINT32_C(1)));
 	for (uint32_t d = 0; d < set->count; d++) {
 		if (!set->disks[d].dev)
 			continue;
