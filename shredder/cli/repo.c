@@ -464,6 +464,8 @@ static void *wait_for_end(void *user)
 	store_locks_end();
 	if (number == SIGPIPE)
 		signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&set); /* no other one: SIGPIPE would be passed on to this thread, again and again */
+	sigaddset(&set, number);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	raise(number);	     /* as if nobody had waited for it */
 	_exit(128 + number); /* what is a container's first process is not ended by that */

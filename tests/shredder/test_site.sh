@@ -323,6 +323,32 @@ for client in "${clients[@]}"; do wait "$client" || failed=1; done
 equals "four backups at a time" 0 $failed
 exits 0 "... leave a whole repository" as ann shared/files check --read-data
 
+# ---- told to end by a signal, and then by SIGPIPE while the lock goes back to a site that does not answer
+mkdir crowd
+touch crowd/{10000..16000}
+pending() { # pending FIELD MASK: a signal waits for that process, or a thread of it
+	cat /proc/"$pid"/task/*/status 2>/dev/null | awk -v field="$1:" '$1 == field { print $2 }' | while read -r set; do
+		[ $((0x$set & $2)) -eq 0 ] || echo it does
+	done
+}
+mkfifo names
+(exec "$shredder" backup -v crowd --repo "rest:https://127.0.0.1:$port/ann" --identity ann.id --site-key "$site_key") >names 2>.err &
+pid=$!
+exec 9<names
+read -r _ <&9
+kill -STOP "$site"
+kill -TERM "$pid"
+while [ -n "$(pending ShdPnd 0x4000)" ]; do sleep 0.01; done
+exec 9<&-
+until [ -n "$(pending SigPnd 0x1000)" ]; do
+	kill -0 "$pid" 2>/dev/null || break
+	sleep 0.01
+done
+kill -CONT "$site"
+wait "$pid"
+equals "a backup that is told to end, and whose reader goes away then, ends" 143 $?
+equals "... and leaves no lock" "" "$(ls root/ann/locks)"
+
 # ---- killed, and started again while clients wait
 noise 30000000 9 >tree/new
 as ann ann backup tree >/dev/null 2>.err &
