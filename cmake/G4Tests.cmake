@@ -356,6 +356,12 @@ set_target_properties(faults PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY
 add_test(NAME engine.faults COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:faults>
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 set_tests_properties(engine.faults PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+# The same through the NVMe driver: one of eight cases, on an emulated controller.
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/nvme")
+add_test(NAME engine.faults.nvme COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:faults>
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/nvme")
+set_tests_properties(engine.faults.nvme PROPERTIES LABELS nvme TIMEOUT ${G4_TEST_TIMEOUT}
+	ENVIRONMENT "${test_environment};G4_TEST_NVME=1;G4_FAULTS_EVERY=8")
 if(G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	# with what has one thread
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/long")

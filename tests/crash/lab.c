@@ -2,10 +2,10 @@
 /* The device and the prepared trees. */
 #include "lab.h"
 
+#include "engine/twin.h"
 #include "fs/fs.h"
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
-#include "twin.h"
 
 struct g4_fs_options lab_fs_options(void)
 {

@@ -6,6 +6,7 @@
  */
 #include "rig.h"
 #include "mirrored.h"
+#include "twin.h"
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -25,6 +26,8 @@ static struct g4_dev *open_device(struct rig *rig)
 	struct g4_dev *dev;
 	char message[256];
 
+	if (rig->twin)
+		return twin_lend(rig->twin);
 	if (g4_set_open_one(rig->name, &options, &dev, message, sizeof(message)) < 0)
 		fail_msg("%s", message);
 	return dev;

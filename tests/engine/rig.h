@@ -37,6 +37,8 @@ struct rig {
 	struct g4_engine *engine;
 	struct g4_dev *fault; /* the engine's, NULL without */
 	struct g4_dev *dev;   /* of rig_mount_fs() */
+	struct g4_dev *
+		twin; /* the test's: mounts are of the drive that the memory is the twin of (twin.h); NULL: of the memory */
 	/* without an engine commands go straight to this file system */
 	struct g4_fs *fs;
 	struct g4_wg *wg;

@@ -3,6 +3,9 @@
  * What runs out or goes away: space at any point of any operation, memory at any point of a mount, the device at any
  * request, the process at any moment. What every operation does is tests/crash/script.c's business; a device that fails
  * once is tests/engine/test_crash.c's. Each test prints how many cases it went through.
+ *
+ * With G4_TEST_DRIVE=NAME the device is that drive, which is overwritten, behind its driver; the image in memory is its twin
+ * (engine/twin.h). G4_FAULTS_EVERY=N: one of N cases, for machines that take long for one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +18,7 @@
 
 #include "dev/dev_ops_host.h"
 #include "engine/recycled.h"
+#include "engine/twin.h"
 #include "fs/fs.h"
 #include "fs/mount_host.h"
 #include "look.h"
@@ -75,6 +79,23 @@ struct world {
 	uint8_t *base; /* the image before each case: full but for what the engine keeps for itself */
 	uint64_t filler_bytes;
 };
+
+static const char *drive(void)
+{
+	return getenv("G4_TEST_DRIVE");
+}
+
+/* Of how many cases one is tried. */
+static uint64_t every(void)
+{
+	return g4_max64(rig_setting("G4_FAULTS_EVERY", 1), 1);
+}
+
+/* The same where a sanitizer or lanes make them slow, of which one of `slow` is enough. */
+static uint64_t one_of(uint64_t slow)
+{
+	return every() * rig_every(slow);
+}
 
 static void world_mount(struct world *w)
 {
@@ -158,6 +179,8 @@ static void world_open(struct world *w, enum tree_kind kind, bool large)
 	memset(w, 0, sizeof(*w));
 	rig_open(&w->rig, DEVICE_BYTES + (large ? 2 * LARGE_BYTES : 0), JOURNAL_BYTES);
 	w->rig.cache_bytes = 4 * G4_MIB;
+	if (drive())
+		w->rig.twin = twin_open(drive(), w->rig.image, w->rig.bytes);
 	w->actor.rig = w->rig;
 	w->wg = g4_wg_create(0);
 	w->base = (uint8_t *)malloc(w->rig.bytes);
@@ -173,6 +196,8 @@ static void world_open(struct world *w, enum tree_kind kind, bool large)
 
 static void world_close(struct world *w)
 {
+	if (w->rig.twin)
+		g4_dev_close(w->rig.twin);
 	g4_wg_destroy(w->wg);
 	free(w->base);
 	rig_close(&w->rig);
@@ -319,6 +344,12 @@ static bool possible_in(const struct operation *operation, enum tree_kind kind)
 	return operation_is_for(operation, kind) && wide == (kind == WIDE);
 }
 
+/* Whether it is possible in such a tree and one of every so many that are, the first among them. */
+static bool is_one_of(const struct operation *operation, enum tree_kind kind, uint64_t every, uint32_t *possible)
+{
+	return possible_in(operation, kind) && (*possible)++ % every == 0;
+}
+
 struct count {
 	uint64_t refused, done, never_refused;
 };
@@ -330,7 +361,7 @@ static void with_more_and_more(struct world *w, const struct operation *operatio
 	const uint64_t least =
 		operation_is_for(operation, HALVES) ? G4_REGION_PAGES - 4 : 0; /* of its contents alone */
 
-	for (uint64_t pages = least, successes = 0; successes < 4; pages += rig_every(3)) {
+	for (uint64_t pages = least, successes = 0; successes < 4; pages += one_of(3)) {
 		if (pages >= least + ENOUGH_PAGES && successes == 0)
 			fail_msg("%s finds no space with %lu free pages", operation->name, (unsigned long)pages);
 		bool success = with_pages(w, operation, pages);
@@ -355,11 +386,11 @@ static void full_device(enum tree_kind kind)
 	struct world w;
 
 	world_open(&w, kind, false);
-	for (uint32_t k = 0; k < operation_count; k++)
-		if (possible_in(&operations[k], kind))
+	for (uint32_t k = 0, possible = 0; k < operation_count; k++)
+		if (is_one_of(&operations[k], kind, every(), &possible))
 			with_more_and_more(&w, &operations[k], &count);
-	for (uint32_t k = 0; k < MORE_OPERATIONS; k++)
-		if (possible_in(&more_operations[k], kind))
+	for (uint32_t k = 0, possible = 0; k < MORE_OPERATIONS; k++)
+		if (is_one_of(&more_operations[k], kind, every(), &possible))
 			with_more_and_more(&w, &more_operations[k], &count);
 	expect_some_refused(&count);
 	world_close(&w);
@@ -400,7 +431,7 @@ static void large_pointers_without_a_page_to_divide_them(void **state)
 	if (rig_one_thread_is_watched())
 		skip();
 	world_open(&w, SMALL, true);
-	for (uint32_t k = 0; k < LARGE_OPERATIONS; k++)
+	for (uint32_t k = 0; k < LARGE_OPERATIONS; k += (uint32_t)every())
 		with_more_and_more(&w, &large_operations[k], &count);
 	expect_some_refused(&count);
 	world_close(&w);
@@ -471,8 +502,11 @@ static void a_mount_without_memory_says_so_and_harms_nothing(void **state)
 	bool reached = true;
 
 	(void)state;
+	if (drive()) /* the image is mounted by its name */
+		skip();
 	world_open(&w, SMALL, false);
-	snprintf(image_name, sizeof(image_name), "/proc/self/fd/%d", w.rig.fd);
+	snprintf(image_name, sizeof(image_name), "%s/proc/self/fd/%d", rig_setting("G4_TEST_NVME", 0) ? "emu:" : "",
+		 w.rig.fd);
 	for (; reached; n++) {
 		struct g4_engine *engine = NULL;
 		char message[256] = "";
@@ -502,12 +536,6 @@ static void a_mount_without_memory_says_so_and_harms_nothing(void **state)
 }
 
 /* ------------------------------------------------------------------ the device */
-
-/* Whether it is possible in such a tree and one of every so many that are, the first among them. */
-static bool is_one_of(const struct operation *operation, enum tree_kind kind, uint64_t every, uint32_t *possible)
-{
-	return possible_in(operation, kind) && (*possible)++ % every == 0;
-}
 
 static bool changes_contents_of_one(const struct operation *operation)
 {
@@ -571,7 +599,7 @@ static void a_device_that_vanishes_hangs_nobody(void **state)
 		struct world w;
 		world_open(&w, kinds[t], false);
 		for (uint32_t k = 0, possible = 0; k < operation_count; k++) {
-			if (!is_one_of(&operations[k], kinds[t], rig_every(t == 0 ? 5 : 3), &possible))
+			if (!is_one_of(&operations[k], kinds[t], one_of(t == 0 ? 5 : 3), &possible))
 				continue;
 			for (uint64_t writes = 1; writes < 64 && vanishes_after(&w, &operations[k], writes); writes++)
 				cases++;
@@ -664,7 +692,7 @@ static void fail_each_request(struct world *w, const struct operation *operation
 	const struct part *part = prepare(w, operation, base, &before);
 	for (uint32_t what = READS; what <= FLUSHES; what++) {
 		bool reached = true;
-		for (uint64_t n = 1; n < 60 && reached; n += rig_every(3)) {
+		for (uint64_t n = 1; n < 60 && reached; n += one_of(3)) {
 			char when[96];
 			snprintf(when, sizeof(when), "%s with %s %lu failing", operation->name, names[what],
 				 (unsigned long)n);
@@ -690,12 +718,12 @@ static void a_call_that_fails_with_the_device_changes_nothing(void **state)
 		assert_non_null(base);
 		rig_copy(base, w.base, w.rig.bytes);
 		for (uint32_t k = 0, possible = 0; k < operation_count; k++)
-			if (is_one_of(&operations[k], kinds[t], rig_every(t < 2 ? 4 : 3), &possible))
+			if (is_one_of(&operations[k], kinds[t], one_of(t < 2 ? 4 : 3), &possible))
 				fail_each_request(&w, &operations[k], base, &cases, &stopped);
-		for (uint32_t k = 0; k < MORE_OPERATIONS; k += (uint32_t)rig_every(2))
+		for (uint32_t k = 0; k < MORE_OPERATIONS; k += (uint32_t)one_of(2))
 			if (possible_in(&more_operations[k], kinds[t]))
 				fail_each_request(&w, &more_operations[k], base, &cases, &stopped);
-		for (uint32_t k = 0; k < LARGE_OPERATIONS && t == 0; k++)
+		for (uint32_t k = 0; k < LARGE_OPERATIONS && t == 0; k += (uint32_t)every())
 			fail_each_request(&w, &large_operations[k], base, &cases, &stopped);
 		free(base);
 		world_close(&w);
@@ -747,12 +775,12 @@ static void transactions_that_are_full_at_once_change_no_result(void **state)
 	if (rig_one_thread_is_watched())
 		skip();
 	world_open(&w, SMALL, true);
-	for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(4))
+	for (uint32_t k = 0; k < operation_count; k += (uint32_t)one_of(4))
 		if (possible_in(&operations[k], SMALL))
 			compare_blocks(&w, &operations[k]);
-	for (uint32_t k = 0; k < MORE_OPERATIONS; k += (uint32_t)rig_every(2))
+	for (uint32_t k = 0; k < MORE_OPERATIONS; k += (uint32_t)one_of(2))
 		compare_blocks(&w, &more_operations[k]);
-	for (uint32_t k = 0; k < LARGE_OPERATIONS; k++)
+	for (uint32_t k = 0; k < LARGE_OPERATIONS; k += (uint32_t)every())
 		compare_blocks(&w, &large_operations[k]);
 	world_close(&w);
 	for (enum tree_kind kind = LARGE; kind <= HALVES; kind++) {
@@ -862,6 +890,8 @@ static void a_killed_process_loses_nothing_that_was_synced(void **state)
 	struct rig rig;
 
 	(void)state;
+	if (drive()) /* the image is mounted by its name */
+		skip();
 	assert_true(synced != MAP_FAILED);
 	rig_open(&rig, 64 * G4_MIB, 0);
 	snprintf(image_name, sizeof(image_name), "/proc/self/fd/%d", rig.fd);

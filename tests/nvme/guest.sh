@@ -39,7 +39,7 @@ flock 9 # one at a time in a build
 engine="engine_shift engine_model engine_sync engine_txn"
 tests=" $* "
 [[ ${tests// trace / } == *[^\ ]* ]] ||
-	tests+="binding mounting strangers $engine explorer programs partitions data killed reset errors limits asked unbinding removal narrow "
+	tests+="binding mounting strangers $engine explorer faults programs partitions data killed reset errors limits asked unbinding removal narrow "
 patience=1800 # seconds for the download; in `make check` less than tests/watch.py gives a test that waits
 [[ $tests != *" short "* ]] || patience=100
 tests=${tests/ short / binding data killed reset errors limits unbinding }
@@ -107,6 +107,7 @@ make_root() {
 	! wants partitions || programs+=("$(type -P sfdisk)")
 	! wants programs && ! wants rates || programs+=("$(type -P fio)")
 	! wants explorer || programs+=("$build/tests/crash_explorer")
+	! wants faults || programs+=("$build/tests/faults")
 	! wants rates || programs+=("$build/bin/nvme_rate")
 	! wants noiommu || programs+=("$build/tests/test_unit_nvme_huge")
 	for program in $engine; do

@@ -187,6 +187,15 @@ explorer() {
 	done
 }
 
+# What runs out or goes away, with a drive in the place of the memory: one of so many cases.
+faults() {
+	for device in "$one/2" "$two"; do
+		began=$(seconds)
+		G4_TEST_DRIVE="nvme:$device" G4_FAULTS_EVERY=40 /usr/bin/faults >out 2>&1 || { cat out; return 1; }
+		echo "$device: $(grep -c OK out) tests, $(grep cases out | awk '{ n += $1 } END { print n }') cases ($(($(seconds) - began)) s)"
+	done
+}
+
 # A server that is killed leaves a controller that works; the next one resets it, and what was synchronised is there.
 killed() {
 	gpu4fs mkfs -q -f "nvme:$one" || return 1

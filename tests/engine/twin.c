@@ -129,3 +129,49 @@ struct g4_dev *twin_open(const char *drive, uint8_t *image, uint64_t bytes)
 	dev->props.discard = false;
 	return dev;
 }
+
+/* ---- lent ---- */
+
+static int execute_lent(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	return execute(wg, (struct g4_dev *)dev->host, io);
+}
+
+/* A request is done when it was handed over. */
+static void submit_lent(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
+{
+	for (struct g4_io *io = first; io; io = io->next) {
+		if (g4_load32_acq(&io->done))
+			continue;
+		io->result = execute_lent(wg, dev, io);
+		g4_store32_rel(&io->done, 1);
+	}
+}
+
+static void is_done(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	(void)wg;
+	(void)dev;
+	(void)io;
+}
+
+static void close_lent(struct g4_dev *dev)
+{
+	free(dev);
+}
+
+static const struct g4_dev_ops lent_ops = {
+	.submit = submit_lent, .poll = is_done, .wait = is_done, .execute = execute_lent, .close = close_lent};
+
+struct g4_dev *twin_lend(struct g4_dev *twin)
+{
+	struct g4_dev *dev = (struct g4_dev *)calloc(1, sizeof(*dev));
+
+	if (!dev)
+		abort();
+	twin_match(twin);
+	dev->ops = &lent_ops;
+	dev->host = twin;
+	dev->props = twin->props;
+	return dev;
+}
