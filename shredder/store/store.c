@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making and opening a repository; everything else here is below this. */
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/uuid_host.h"
@@ -108,18 +109,27 @@ void store_close(struct store *s)
 	free(s);
 }
 
-/* As other programs name what is not a directory ("s3:...", "sftp:..."), with nothing there of that name. */
+/*
+ * As other programs name what is not a directory ("s3:...", "S3:...", "my-remote:...", "user@host:..."), with nothing there of that name. Whoever takes
+ * it for a place that is far away must not get a directory.
+ */
 static bool is_elsewhere(const char *path)
 {
-	const size_t letters = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789");
+	const size_t bytes = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._@");
 	struct stat there;
 
-	return letters > 1 && path[letters] == ':' && lstat(path, &there) != 0;
+	return bytes > 1 && path[0] != '.' && path[bytes] == ':' && lstat(path, &there) != 0;
+}
+
+/* Schemes of addresses have no case. */
+static bool is_rest(const char *path)
+{
+	return strncasecmp(path, STORE_REST_PREFIX, strlen(STORE_REST_PREFIX)) == 0;
 }
 
 int store_backend_at(const struct store_place *place, struct store_backend **out)
 {
-	if (strncmp(place->path, STORE_REST_PREFIX, strlen(STORE_REST_PREFIX)) == 0)
+	if (is_rest(place->path))
 		return store_backend_rest(place, out);
 	if (is_elsewhere(place->path))
 		return store_fail(STORE_E_INVAL,

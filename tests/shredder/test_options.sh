@@ -316,7 +316,8 @@ exits 0 "... after the backup" "$shredder" ls "latest:$work/crowd/12000"
 equals "... which leaves no lock" "" "$(ls repo/locks)"
 
 # ---- places that are none, passwords that are none
-for place in s3:bucket rclone:far:away sftp:user@host; do
+for place in s3:bucket S3:bucket s3: S3: rclone:far:away Rclone:far:away sftp:user@host my-remote:bucket b2_x:bucket user@host:repo \
+	host.example.org:repo swift+x:y REST:nowhere rest: http://host https://host; do
 	exits 1 "init at $place" "$shredder" init -r "$place"
 	one_sentence "... is refused in one sentence"
 	[ ! -e "$place" ]
@@ -324,6 +325,9 @@ for place in s3:bucket rclone:far:away sftp:user@host; do
 done
 exits 0 "a directory of such a name" "$shredder" init -r ./s3:bucket
 exits 0 "... is one" "$shredder" snapshots -r s3:bucket
+mkdir at
+exits 0 "a directory with a colon behind a slash" "$shredder" init -r ./at/10:30
+exits 0 "... or behind a point" "$shredder" init -r .x:y
 unset SHREDDER_KEY_FILE
 echo >empty
 exits 12 "init with an empty password" "$shredder" init -r no-repo --password-file empty
