@@ -314,7 +314,7 @@ static int name_snapshots(struct salvaging *v, struct store *s)
 {
 	const struct store_filter all = {0};
 	struct store_rewrite_options options = {
-		.mend = true, .looked = &v->w->looked, .dry_run = true, .told = tell_loss, .user = v};
+		.mend = true, .names = true, .looked = &v->w->looked, .dry_run = true, .told = tell_loss, .user = v};
 	struct store_snapshot *list = NULL;
 	size_t count = 0;
 	int rc = store_snapshots(s, &all, &list, &count);
