@@ -174,10 +174,10 @@ static int take_rewrite(struct rewriting *w, int option, char **argv)
 {
 	switch (option) {
 	case 'e':
-		store_exclude_add(&w->excludes, optarg);
+		store_exclude_add_typed(&w->excludes, optarg, false);
 		return G4_EXIT_OK;
 	case OPT_IEXCLUDE:
-		store_exclude_add_folded(&w->excludes, optarg);
+		store_exclude_add_typed(&w->excludes, optarg, true);
 		return G4_EXIT_OK;
 	case OPT_EXCLUDE_FILE:
 		return cli_read_patterns(w->repo.command, optarg, &w->excludes, false);

@@ -277,8 +277,14 @@ moved "24 False" "of all" --dry-run
 moved "0 True" "of nothing" --dry-run --max-unused unlimited
 moved "0 True" "up to a size that is not reached" --dry-run --max-unused 100M
 moved "12 True" "up to a size" --dry-run --max-unused 13M
+moved "0 True" "with a size below the smallest pack" --max-repack-size 1M
+equals "... counts what waits" 6 "$(json_value 'd["waiting_packs"]')"
+exits 0 "... says so, with -q as well" "$shredder" prune -q --max-repack-size 1M
+says "... and how much it takes" '--max-repack-size is too small for any pack, .* needs 4[0-9]* bytes'
 moved "8 True" "that moves no more than a size" --max-repack-size 9M
-moved "8 True" "... the next one goes on" --max-repack-size 9M
+equals "... counts what waits" 4 "$(json_value 'd["waiting_packs"]')"
+exits 0 "... the next one goes on" "$shredder" prune --max-repack-size 9M
+says "... and tells that there is more" '^2 packs wait for the next prune$'
 exits 0 "... it is whole" "$shredder" check --read-data
 for options in "--max-unused none" "--max-unused 0M" "--max-unused 101%" "--max-repack-size 0" "--max-repack-size x"; do
 	# shellcheck disable=SC2086 # words
