@@ -345,7 +345,23 @@ exits 12 "no terminal" setsid "$shredder" snapshots
 says "... names the options" 'say --password-file, --password-command or --key-file, or set SHREDDER_PASSWORD$'
 exits 12 "no terminal for the source" setsid "$shredder" copy --from-repo s3:bucket
 says "... names the source's options" 'say --from-password-file, --from-password-command or --from-key-file, or set SHREDDER_FROM_PASSWORD$'
+# a terminal shows again what is typed when a password's prompt was broken off
+cat >prompt.py <<'end'
+import os, pty, signal, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+text = b""
+while b"password" not in text or termios.tcgetattr(terminal)[3] & termios.ECHO:
+    text += os.read(terminal, 1000) if b"password" not in text else b""
+os.write(terminal, b"\x03")
+state = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print(state.si_status, bool(termios.tcgetattr(terminal)[3] & termios.ECHO))
+end
+equals "a prompt that is broken off" "2 True" "$(timeout 60 python3 prompt.py "$shredder" snapshots)"
 export SHREDDER_KEY_FILE=$work/key
+equals "... and one behind a lock" "2 True" "$(timeout 60 python3 prompt.py "$shredder" key passwd)"
+equals "... which leaves no lock" "" "$(ls "$SHREDDER_REPOSITORY/locks")"
 exits 12 "no terminal for a new password" setsid "$shredder" key add
 says "... names the new one's options" 'say --new-password-file or --new-key-file$'
 
