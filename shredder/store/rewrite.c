@@ -434,13 +434,15 @@ static int visit(struct store *s, const struct store_rewrite_options *options, b
 	return rc;
 }
 
-/* Most snapshots are whole, and most of what others have lost something of: what is told is found without the rest, and a tree is written again only then. */
+/*
+ * Where nothing is stored, what is told is found without the rest, and most of a tree that has lost something is whole. Where something is, this may not
+ * come first: what a dry run would store is in the index in memory, as if it were there.
+ */
 int store_rewrite(struct store *s, const struct store_rewrite_options *options, struct store_snapshot *snapshot)
 {
-	if (options->mend && options->excludes == NULL) {
+	if (options->mend && options->excludes == NULL && options->dry_run) {
 		struct store_rewrite_options looking = *options;
 
-		looking.dry_run = true;
 		if (!options->names)
 			looking.told = NULL;
 		const int rc = visit(s, &looking, true, false, snapshot);

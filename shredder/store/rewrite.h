@@ -20,7 +20,7 @@ struct store_rewrite_options {
 		looked; /* with mend: goes from one snapshot to the next, so that no chunk and no whole directory is looked at twice */
 	bool read_data; /* with mend: chunks are read, else it is enough that the pack is there and has the size that the index says */
 	bool dry_run;
-	bool names; /* with mend: tells what is lost, and nothing else: the snapshot stays what it was in memory, too */
+	bool names; /* with mend and dry_run: tells what is lost, and nothing else: the snapshot stays what it was in memory, too */
 	int level;
 	/* What is left out, wholly or in part, and why. */
 	void (*told)(void *user, const char *path, const char *sentence);
@@ -34,7 +34,7 @@ struct store_rewrite_options {
  *
  * With mend, a file of which chunks are lost keeps its size, with holes in their place, and is marked so that the next backup reads it
  * again; of a directory of which pieces are lost the other entries stay. Lost is what is damaged or absent, not what cannot be read:
- * that may pass. Directories in which nothing is lost are visited once for all snapshots. The lock (shared) and the index are the caller's. One thread.
+ * that may pass. In a dry run, directories in which nothing is lost are visited once for all snapshots. The lock (shared) and the index are the caller's. One thread.
  */
 int store_rewrite(struct store *s, const struct store_rewrite_options *options, struct store_snapshot *snapshot);
 
