@@ -133,10 +133,10 @@ static int take(struct backup *b, int option, char **argv)
 
 	switch (option) {
 	case 'e':
-		store_exclude_add(&b->excludes, optarg);
+		store_exclude_add_typed(&b->excludes, optarg, false);
 		return G4_EXIT_OK;
 	case OPT_IEXCLUDE:
-		store_exclude_add_folded(&b->excludes, optarg);
+		store_exclude_add_typed(&b->excludes, optarg, true);
 		return G4_EXIT_OK;
 	case OPT_EXCLUDE_CACHES:
 		b->options.exclude_caches = true;

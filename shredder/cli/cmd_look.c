@@ -261,7 +261,7 @@ static int look_find(struct looking *l, char **patterns, int count)
 	if (rc == 0)
 		rc = store_index_load(l->s, NULL, NULL, NULL);
 	for (int i = 0; i < count; i++)
-		(l->folded ? store_exclude_add_folded : store_exclude_add)(&l->patterns, patterns[i]);
+		store_exclude_add_sought(&l->patterns, patterns[i], l->folded);
 	if (l->repo.json)
 		putchar('[');
 	for (size_t i = 0; i < found && rc == 0; i++) {

@@ -256,6 +256,17 @@ static void show_prune(void *user, uint64_t done, uint64_t total)
 	g4_progress_step(&((struct pruning *)user)->progress, done, total);
 }
 
+static void warn_limit(const struct cli_repo *repo, const struct store_prune_result *r)
+{
+	char text[160];
+
+	snprintf(
+		text, sizeof(text),
+		"--max-repack-size is too small for any pack, so none is moved: one of them needs %llu bytes, the others more",
+		(unsigned long long)r->waiting_least_bytes);
+	cli_warn(repo->command, repo->path, text);
+}
+
 static int prune(struct cli_repo *repo, struct store *s, struct store_prune_options *options)
 {
 	struct pruning p = {.repo = repo};
@@ -272,15 +283,18 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 			 "there was no room for a new index beside the old one, which went first");
 	if (rc != 0)
 		return cli_repo_failed(repo, rc);
+	if (r.waiting_packs > 0 && r.repacked_packs == 0) /* the next prune would not go on either */
+		warn_limit(repo, &r);
 	if (repo->json) {
 		printf("{\"used_blobs\": %llu, \"unused_blobs\": %llu, \"used_bytes\": %llu, \"unused_bytes\": %llu, "
 		       "\"removed_packs\": %llu, \"removed_bytes\": %llu, \"repacked_packs\": %llu, \"repacked_bytes\": %llu, "
-		       "\"left_unused_bytes\": %llu, \"dry_run\": %s}\n",
+		       "\"left_unused_bytes\": %llu, \"waiting_packs\": %llu, \"dry_run\": %s}\n",
 		       (unsigned long long)r.used_blobs, (unsigned long long)r.unused_blobs,
 		       (unsigned long long)r.used_bytes, (unsigned long long)r.unused_bytes,
 		       (unsigned long long)r.removed_packs, (unsigned long long)r.removed_bytes,
 		       (unsigned long long)r.repacked_packs, (unsigned long long)r.repacked_bytes,
-		       (unsigned long long)r.left_unused_bytes, options->dry_run ? "true" : "false");
+		       (unsigned long long)r.left_unused_bytes, (unsigned long long)r.waiting_packs,
+		       options->dry_run ? "true" : "false");
 		return G4_EXIT_OK;
 	}
 	if (repo->quiet)
@@ -295,6 +309,9 @@ static int prune(struct cli_repo *repo, struct store *s, struct store_prune_opti
 	       (unsigned long long)r.repacked_packs, g4_counted(r.repacked_packs, "pack", "packs"),
 	       g4_format_size(r.removed_bytes, text[2], sizeof(text[2])),
 	       g4_format_size(r.left_unused_bytes, text[3], sizeof(text[3])));
+	if (r.waiting_packs > 0 && r.repacked_packs > 0)
+		printf("%llu %s for the next prune\n", (unsigned long long)r.waiting_packs,
+		       g4_counted(r.waiting_packs, "pack waits", "packs wait"));
 	return G4_EXIT_OK;
 }
 

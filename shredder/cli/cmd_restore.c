@@ -181,18 +181,18 @@ static int take(struct restore *r, int option, char **argv)
 		r->options.device = optarg;
 		return G4_EXIT_OK;
 	case 'e':
-		store_exclude_add(&r->excludes, optarg);
+		store_exclude_add_typed(&r->excludes, optarg, false);
 		return G4_EXIT_OK;
 	case 'i':
 		r->options.includes = &r->includes;
-		store_exclude_add(&r->includes, optarg);
+		store_exclude_add_typed(&r->includes, optarg, false);
 		return G4_EXIT_OK;
 	case OPT_IEXCLUDE:
-		store_exclude_add_folded(&r->excludes, optarg);
+		store_exclude_add_typed(&r->excludes, optarg, true);
 		return G4_EXIT_OK;
 	case OPT_IINCLUDE:
 		r->options.includes = &r->includes;
-		store_exclude_add_folded(&r->includes, optarg);
+		store_exclude_add_typed(&r->includes, optarg, true);
 		return G4_EXIT_OK;
 	case OPT_EXCLUDE_FILE:
 		return cli_read_patterns("restore", optarg, &r->excludes, false);

@@ -174,10 +174,10 @@ static int take_rewrite(struct rewriting *w, int option, char **argv)
 {
 	switch (option) {
 	case 'e':
-		store_exclude_add(&w->excludes, optarg);
+		store_exclude_add_typed(&w->excludes, optarg, false);
 		return G4_EXIT_OK;
 	case OPT_IEXCLUDE:
-		store_exclude_add_folded(&w->excludes, optarg);
+		store_exclude_add_typed(&w->excludes, optarg, true);
 		return G4_EXIT_OK;
 	case OPT_EXCLUDE_FILE:
 		return cli_read_patterns(w->repo.command, optarg, &w->excludes, false);
@@ -314,7 +314,7 @@ static int name_snapshots(struct salvaging *v, struct store *s)
 {
 	const struct store_filter all = {0};
 	struct store_rewrite_options options = {
-		.mend = true, .looked = &v->w->looked, .dry_run = true, .told = tell_loss, .user = v};
+		.mend = true, .names = true, .looked = &v->w->looked, .dry_run = true, .told = tell_loss, .user = v};
 	struct store_snapshot *list = NULL;
 	size_t count = 0;
 	int rc = store_snapshots(s, &all, &list, &count);

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +23,8 @@
 /* Between two looks for a lock: the first pause, which doubles, and the longest. */
 #define LOCK_PAUSE_NS UINT64_C(100000000)
 #define LOCK_PAUSE_MAX_NS UINT64_C(10000000000)
+/* A signal that comes earlier behind another one is the same. */
+#define SECOND_SIGNAL_NS UINT64_C(1000000000)
 #define WAIT_SECONDS_MAX (UINT64_C(366) * 86400)
 
 static const char *from_environment(const char *prefix, const char *name)
@@ -275,24 +278,62 @@ static int ask_command(const char *command, char **password)
 	return 0;
 }
 
+/* A terminal that shows nothing while a password is typed: whoever ends the process makes it show again. */
+static struct {
+	atomic_bool silent;
+	int fd;
+	struct termios old;
+} prompt_terminal;
+
+static void show_terminal(void)
+{
+	if (atomic_exchange(&prompt_terminal.silent, false))
+		tcsetattr(prompt_terminal.fd, TCSAFLUSH, &prompt_terminal.old);
+}
+
+/* Its action is the default one again (SA_RESETHAND), when this returns. */
+static void end_prompt(int number)
+{
+	show_terminal();
+	raise(number);
+}
+
+/* The line that is typed, and false at the end of file. Signals that the watcher (below) takes are its matter. */
+static bool read_silently(FILE *terminal, char text[PASSWORD_MAX])
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction before[sizeof(numbers) / sizeof(numbers[0])], action = {.sa_handler = end_prompt};
+	struct termios silent = prompt_terminal.old;
+
+	sigemptyset(&action.sa_mask);
+	action.sa_flags = (int)SA_RESETHAND;
+	silent.c_lflag &= ~(tcflag_t)ECHO;
+	prompt_terminal.fd = fileno(terminal);
+	atomic_store(&prompt_terminal.silent, true);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (sigaction(numbers[i], NULL, &before[i]) == 0 && before[i].sa_handler == SIG_DFL)
+			sigaction(numbers[i], &action, NULL);
+	tcsetattr(prompt_terminal.fd, TCSAFLUSH, &silent);
+	const bool got = fgets(text, PASSWORD_MAX, terminal) != NULL;
+	show_terminal();
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		sigaction(numbers[i], &before[i], NULL);
+	return got;
+}
+
 static int ask_terminal(const char *prompt, const char *ways, char **password)
 {
 	char text[PASSWORD_MAX];
-	struct termios old, silent;
 	FILE *terminal = fopen("/dev/tty", "r+e");
 
-	if (terminal == NULL || tcgetattr(fileno(terminal), &old) != 0) {
+	if (terminal == NULL || tcgetattr(fileno(terminal), &prompt_terminal.old) != 0) {
 		if (terminal != NULL)
 			fclose(terminal);
 		return store_fail(STORE_E_PASSWORD, "there is no terminal to ask for the password; say %s", ways);
 	}
-	silent = old;
-	silent.c_lflag &= ~(tcflag_t)ECHO;
-	tcsetattr(fileno(terminal), TCSAFLUSH, &silent);
 	fputs(prompt, terminal);
 	fflush(terminal);
-	const bool got = fgets(text, sizeof(text), terminal) != NULL;
-	tcsetattr(fileno(terminal), TCSAFLUSH, &old);
+	const bool got = read_silently(terminal, text);
 	fputs("\n", terminal);
 	fclose(terminal);
 	if (!got)
@@ -451,9 +492,39 @@ static void pass_on(int number)
 	pthread_kill(watcher, number);
 }
 
+/* As if nobody had waited for the signal. */
+static void end_by(int number)
+{
+	sigset_t set;
+
+	show_terminal();
+	if (number == SIGPIPE)
+		signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&set); /* no other one: SIGPIPE would be passed on to the watcher, again and again */
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+	_exit(128 + number); /* what is a container's first process is not ended by that */
+}
+
+/* Giving locks back to a site may take minutes; whoever says once more that the process should end has waited enough, and the lock stays. */
+static void *wait_for_second(void *user)
+{
+	const sigset_t set = ending_signals();
+	const uint64_t first = g4_clock_ns(CLOCK_MONOTONIC);
+	int number;
+
+	(void)user;
+	for (;;) /* terminals, timeout(1) and the like send one twice, at once */
+		if (sigwait(&set, &number) == 0 && g4_clock_ns(CLOCK_MONOTONIC) - first >= SECOND_SIGNAL_NS)
+			end_by(number);
+	return NULL;
+}
+
 static void *wait_for_end(void *user)
 {
 	sigset_t set = ending_signals();
+	pthread_t impatient;
 	int number;
 
 	(void)user;
@@ -461,14 +532,11 @@ static void *wait_for_end(void *user)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	while (sigwait(&set, &number) != 0)
 		;
+	if (pthread_create(&impatient, NULL, wait_for_second, NULL) == 0)
+		pthread_detach(impatient);
 	store_locks_end();
-	if (number == SIGPIPE)
-		signal(SIGPIPE, SIG_DFL);
-	sigemptyset(&set); /* no other one: SIGPIPE would be passed on to this thread, again and again */
-	sigaddset(&set, number);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	raise(number);	     /* as if nobody had waited for it */
-	_exit(128 + number); /* what is a container's first process is not ended by that */
+	end_by(number);
+	return NULL;
 }
 
 /* Once: a thread that gives back what is locked when a signal ends the process. Threads that come later leave signals to it. */

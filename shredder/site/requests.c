@@ -215,7 +215,10 @@ static bool reserve(struct repository *r, uint64_t quota, uint64_t bytes)
 	return may;
 }
 
-/* A lock, or an index beside the old one, which a prune writes before it removes anything: not much of it, by who may remove. */
+/*
+ * A lock, or an index beside the old one, which a prune writes before it removes anything: not much of it, by who may remove. A backup's index passes as well:
+ * docs/design/backup.md, "A full quota".
+ */
 static bool makes_room(const struct target *t, uint64_t bytes)
 {
 	struct store_backend *backend = t->repository->backend;

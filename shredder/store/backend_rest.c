@@ -566,7 +566,7 @@ int store_backend_rest(const struct store_place *place, struct store_backend **o
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *url = place->path + strlen(STORE_REST_PREFIX);
 
-	if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) || strlen(url) >= URL_BYTES)
+	if ((strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0) || strlen(url) >= URL_BYTES)
 		return store_fail(STORE_E_INVAL, "'%s' is no address as in rest:https://HOST:PORT/NAME", place->path);
 	pthread_once(&once, init_curl);
 	struct rest *rest = (struct rest *)store_alloc(sizeof(*rest));

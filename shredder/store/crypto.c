@@ -123,6 +123,21 @@ void store_digest(const void *data, size_t bytes, uint8_t digest[32])
 	g4_blake3(data, bytes, digest);
 }
 
+void store_mark_text(const struct store *s, const char *kind, const char *text, uint8_t mark[STORE_MARK_BYTES])
+{
+	uint8_t digest[G4_BLAKE3_BYTES];
+	struct store_buf input = {0};
+
+	store_buf_add(&input, kind, strlen(kind) + 1);
+	store_buf_add(&input, text, strlen(text));
+	if (s->encrypted)
+		g4_blake3_keyed(s->name_key, input.data, input.size, digest);
+	else
+		g4_blake3(input.data, input.size, digest);
+	memcpy(mark, digest, STORE_MARK_BYTES);
+	store_buf_free(&input);
+}
+
 void store_name_blob(const struct store *s, enum store_blob_type type, const uint8_t digest[32], struct store_id *id)
 {
 	uint8_t input[1 + G4_BLAKE3_BYTES];

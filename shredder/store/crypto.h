@@ -34,6 +34,9 @@ void store_file_secret_key(const uint8_t *data, size_t bytes, const uint8_t salt
 /* A blob's id from the BLAKE3-256 of its bytes. */
 void store_name_blob(const struct store *s, enum store_blob_type type, const uint8_t digest[32], struct store_id *id);
 void store_digest(const void *data, size_t bytes, uint8_t digest[32]);
+/* 8 bytes that tell whether two texts of one kind are equal, and without the key no more: FORMAT.md, section 9. */
+#define STORE_MARK_BYTES 8
+void store_mark_text(const struct store *s, const char *kind, const char *text, uint8_t mark[STORE_MARK_BYTES]);
 
 /* A thread's compressor. */
 struct store_codec {

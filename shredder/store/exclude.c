@@ -11,19 +11,22 @@ struct store_pattern {
 	int flags; /* of fnmatch() */
 };
 
-static void add(struct store_excludes *excludes, const char *line, int flags)
-{
-	struct store_pattern pattern = {.flags = flags};
+enum origin { OF_FILE, TYPED, SOUGHT };
 
-	if (line[0] == 0 || line[0] == '#')
+static void add(struct store_excludes *excludes, const char *line, enum origin origin, bool folded)
+{
+	struct store_pattern pattern = {.flags = folded ? FNM_CASEFOLD : 0};
+
+	if (line[0] == 0 || (origin == OF_FILE && line[0] == '#'))
 		return;
-	pattern.back = line[0] == '!';
+	pattern.back = origin != SOUGHT && line[0] == '!';
 	line += pattern.back;
 	pattern.anchored = line[0] == '/';
 	line += pattern.anchored;
 	pattern.text = store_strdup(line);
 	size_t bytes = strlen(pattern.text);
-	while (bytes > 0 && pattern.text[bytes - 1] == ' ' && !(bytes > 1 && pattern.text[bytes - 2] == '\\'))
+	while (origin != SOUGHT && bytes > 0 && pattern.text[bytes - 1] == ' ' &&
+	       !(bytes > 1 && pattern.text[bytes - 2] == '\\'))
 		pattern.text[--bytes] = 0;
 	pattern.directory = bytes > 0 && pattern.text[bytes - 1] == '/';
 	if (pattern.directory)
@@ -39,12 +42,22 @@ static void add(struct store_excludes *excludes, const char *line, int flags)
 
 void store_exclude_add(struct store_excludes *excludes, const char *line)
 {
-	add(excludes, line, 0);
+	add(excludes, line, OF_FILE, false);
 }
 
 void store_exclude_add_folded(struct store_excludes *excludes, const char *line)
 {
-	add(excludes, line, FNM_CASEFOLD);
+	add(excludes, line, OF_FILE, true);
+}
+
+void store_exclude_add_typed(struct store_excludes *excludes, const char *pattern, bool folded)
+{
+	add(excludes, pattern, TYPED, folded);
+}
+
+void store_exclude_add_sought(struct store_excludes *excludes, const char *pattern, bool folded)
+{
+	add(excludes, pattern, SOUGHT, folded);
 }
 
 /* One component, which ends at a slash or at the end. */

@@ -124,9 +124,8 @@ int store_own_get(struct store *s, enum store_kind kind, const struct store_id *
 	return rc != 0 ? rc : cut_parity(bytes, what);
 }
 
-/* The bytes of a file with this body, and its name. */
-static int make_file(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_buf *out,
-		     struct store_id *name)
+int store_file_make(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_buf *out,
+		    struct store_id *name)
 {
 	struct store_buf packed = {0}, file = {0};
 
@@ -151,7 +150,7 @@ static int make_file(struct store *s, enum store_kind kind, const struct store_b
 int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name)
 {
 	struct store_buf file = {0};
-	int rc = make_file(s, kind, body, &file, name);
+	int rc = store_file_make(s, kind, body, &file, name);
 
 	if (rc == 0)
 		rc = s->backend->ops->put(s->backend, kind, name, file.data, file.size);
@@ -163,7 +162,7 @@ int store_config_replace(struct store *s, const struct store_buf *body)
 {
 	struct store_buf file = {0};
 	struct store_id name;
-	int rc = make_file(s, STORE_CONFIG, body, &file, &name);
+	int rc = store_file_make(s, STORE_CONFIG, body, &file, &name);
 
 	if (rc == 0)
 		rc = s->backend->ops->replace(s->backend, STORE_CONFIG, &name, file.data, file.size);

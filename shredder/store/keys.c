@@ -114,6 +114,8 @@ static int try_key(struct store *s, const struct store_id *name, const struct st
 		rc = store_unprotect(wrap, file.data, HEAD_BYTES, key.protected_data,
 				     STORE_KEY_BYTES + STORE_PROTECTION_BYTES, s->master);
 		store_wipe(wrap, sizeof(wrap));
+		if (rc == 1)
+			store_digest(file.data, file.size, s->key_digest);
 	}
 	store_buf_free(&file);
 	return rc;
@@ -193,6 +195,36 @@ int store_key_list(struct store *s, struct store_key_info **list, size_t *count)
 	store_buf_free(&file);
 	free(names);
 	return rc;
+}
+
+int store_key_again(struct store *s)
+{
+	static const uint8_t none[sizeof(s->key_digest)] = {0};
+	struct store_buf file = {0};
+	struct store_listed *names;
+	size_t count;
+	uint64_t bytes;
+
+	if (!s->encrypted || memcmp(s->key_digest, none, sizeof(none)) == 0)
+		return 0;
+	int rc = s->backend->ops->size(s->backend, STORE_KEY, &s->key_name, &bytes);
+	if (rc != STORE_E_ABSENT)
+		return rc;
+	rc = store_list_all(s->backend, STORE_KEY, &names, &count);
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < count; i++) {
+		uint8_t digest[sizeof(s->key_digest)];
+
+		if (store_own_get(s, STORE_KEY, &names[i].name, &file) != 0) /* what cannot be read opens nothing */
+			continue;
+		store_digest(file.data, file.size, digest);
+		if (memcmp(digest, s->key_digest, sizeof(digest)) == 0)
+			s->key_name = names[i].name;
+	}
+	free(names);
+	store_buf_free(&file);
+	return 0;
 }
 
 /*

@@ -21,11 +21,13 @@
 #define REFRESH_NS (UINT64_C(300) * 1000000000)
 #define STALE_SECONDS (30 * 60)
 #define BOOT_BYTES 64
+#define EMPTY_HOST "shredder lock host"
+#define EMPTY_BOOT "shredder lock boot"
 
 struct store_lock {
 	struct store *s;
 	bool exclusive;
-	struct store_id name, next; /* next: zeros, or what takes its place at the moment */
+	struct store_id name, next; /* zeros: none; next: what takes its place at the moment, and may be there or not */
 	pthread_t keeper;
 	bool keeper_runs;
 	pthread_mutex_t mutex;
@@ -84,7 +86,8 @@ static void add_text(struct store_buf *body, const char *text)
 	store_buf_string(body, text, strlen(text));
 }
 
-static int write_lock(struct store *s, bool exclusive, struct store_id *name)
+/* What a lock says, and its name. */
+static int make_lock(struct store *s, bool exclusive, struct store_buf *file, struct store_id *name)
 {
 	struct store_buf body = {0};
 	char host[65], user[65], boot[BOOT_BYTES + 1];
@@ -100,7 +103,7 @@ static int write_lock(struct store *s, bool exclusive, struct store_id *name)
 	add_text(&body, boot);
 	add_text(&body, host);
 	add_text(&body, user);
-	rc = store_file_put(s, STORE_LOCK, &body, name);
+	rc = store_file_make(s, STORE_LOCK, &body, file, name);
 	store_buf_free(&body);
 	return rc;
 }
@@ -146,6 +149,56 @@ static int read_lock(struct store *s, const struct store_id *name, struct body *
 	return rc;
 }
 
+/* What the name of a lock without a byte says (FORMAT.md, section 9). */
+static void name_empty(const struct store *s, struct store_id *name)
+{
+	struct store_buf bytes = {0};
+	char host[65], boot[BOOT_BYTES + 1];
+
+	store_host(host);
+	read_boot(boot);
+	store_random(name, sizeof(*name));
+	if (boot[0] == 0) /* nobody could tell whether the process is there */
+		return;
+	store_mark_text(s, EMPTY_HOST, host, store_buf_reserve(&bytes, STORE_MARK_BYTES));
+	bytes.size += STORE_MARK_BYTES;
+	store_mark_text(s, EMPTY_BOOT, boot, store_buf_reserve(&bytes, STORE_MARK_BYTES));
+	bytes.size += STORE_MARK_BYTES;
+	store_buf_u64(&bytes, process_start((uint64_t)getpid()));
+	store_buf_u32(&bytes, (uint32_t)getpid());
+	memcpy(name->bytes, bytes.data, bytes.size); /* the rest is random */
+	store_buf_free(&bytes);
+}
+
+/* DAMAGED: it is another host's, or its name says nothing. */
+static int read_empty(const struct store *s, const struct store_id *name, struct body *body)
+{
+	struct store_in in = store_in_of(name->bytes, sizeof(name->bytes));
+	uint8_t host_mark[STORE_MARK_BYTES], boot_mark[STORE_MARK_BYTES];
+	char boot[BOOT_BYTES + 1];
+
+	memset(body, 0, sizeof(*body));
+	body->info.name = *name;
+	body->info.exclusive = true;
+	store_host(body->info.host);
+	read_boot(boot);
+	store_mark_text(s, EMPTY_HOST, body->info.host, host_mark);
+	store_mark_text(s, EMPTY_BOOT, boot, boot_mark);
+	if (boot[0] == 0 || memcmp(store_in_bytes(&in, STORE_MARK_BYTES), host_mark, STORE_MARK_BYTES) != 0)
+		return store_fail(STORE_E_DAMAGED, "it says nothing");
+	const bool booted = memcmp(store_in_bytes(&in, STORE_MARK_BYTES), boot_mark, STORE_MARK_BYTES) != 0;
+	body->start = store_in_u64(&in);
+	body->info.process = store_in_u32(&in);
+	body->info.dead = booted || process_start(body->info.process) != body->start;
+	snprintf(body->info.user, sizeof(body->info.user), "somebody");
+	return 0;
+}
+
+static int read_listed(struct store *s, const struct store_listed *file, struct body *body)
+{
+	return file->bytes == 0 ? read_empty(s, &file->name, body) : read_lock(s, &file->name, body);
+}
+
 int store_lock_get(struct store *s, const struct store_id *name, struct store_lock_info *info)
 {
 	struct body body;
@@ -167,7 +220,7 @@ static int look_around(struct store *s, bool exclusive, const struct store_id *o
 
 		if (store_id_equal(&names[i].name, own))
 			continue;
-		rc = read_lock(s, &names[i].name, &body);
+		rc = read_listed(s, &names[i], &body);
 		if (rc == STORE_E_ABSENT) { /* it was given back meanwhile */
 			rc = 0;
 			continue;
@@ -193,6 +246,43 @@ static int look_around(struct store *s, bool exclusive, const struct store_id *o
 	return rc;
 }
 
+/* From here on store_locks_end() removes it, whether it is there yet or not: behind the gate that it closes no file gets its name. */
+static int put_next(struct store_lock *lock, const struct store_id *name, const void *data, size_t bytes)
+{
+	pthread_mutex_lock(&lock->mutex);
+	lock->next = *name;
+	pthread_mutex_unlock(&lock->mutex);
+	return lock->s->backend->ops->put(lock->s->backend, STORE_LOCK, name, data, bytes);
+}
+
+static int write_next(struct store_lock *lock)
+{
+	struct store_buf file = {0};
+	struct store_id name;
+	int rc = make_lock(lock->s, lock->exclusive, &file, &name);
+
+	if (rc == 0)
+		rc = put_next(lock, &name, file.data, file.size);
+	store_buf_free(&file);
+	return rc;
+}
+
+/* Where there is no room for what a lock says, as long as that is so. Others stay away; keep() writes a real one as soon as it can. */
+static int write_next_empty(struct store_lock *lock)
+{
+	struct store_id name;
+
+	name_empty(lock->s, &name);
+	return put_next(lock, &name, "", 0);
+}
+
+/* With the mutex held, or before there is another thread. */
+static void take_next(struct store_lock *lock)
+{
+	lock->name = lock->next;
+	memset(&lock->next, 0, sizeof(lock->next));
+}
+
 static void *keep(void *user)
 {
 	struct store_lock *lock = (struct store_lock *)user;
@@ -207,17 +297,12 @@ static void *keep(void *user)
 		if (lock->stopping)
 			break;
 		pthread_mutex_unlock(&lock->mutex);
-		struct store_id next;
-		const int rc = write_lock(lock->s, lock->exclusive, &next);
+		const int rc = write_next(lock);
+		if (rc == 0)
+			lock->s->backend->ops->remove(lock->s->backend, STORE_LOCK, &lock->name);
 		pthread_mutex_lock(&lock->mutex);
-		if (rc != 0) /* the old one stays; the next round tries again */
-			continue;
-		lock->next = next;
-		pthread_mutex_unlock(&lock->mutex);
-		lock->s->backend->ops->remove(lock->s->backend, STORE_LOCK, &lock->name);
-		pthread_mutex_lock(&lock->mutex);
-		lock->name = next;
-		memset(&lock->next, 0, sizeof(lock->next));
+		if (rc == 0) /* else the old one stays; the next round tries again */
+			take_next(lock);
 	}
 	pthread_mutex_unlock(&lock->mutex);
 	return NULL;
@@ -235,27 +320,14 @@ static void take_out(struct store_lock *lock)
 	pthread_mutex_unlock(&live_mutex);
 }
 
-/* Where there is no room for what a lock says, as long as that is so. Others cannot read it, and stay away; keep() writes a real one as soon as it can. */
-static int write_empty(struct store *s, struct store_id *name)
-{
-	store_random(name, sizeof(*name));
-	return s->backend->ops->put(s->backend, STORE_LOCK, name, "", 0);
-}
-
-int store_lock(struct store *s, bool exclusive)
+/* Known to store_locks_end() before there is a file. */
+static struct store_lock *new_lock(struct store *s, bool exclusive)
 {
 	struct store_lock *lock = (struct store_lock *)store_alloc(sizeof(*lock));
 	pthread_condattr_t attributes;
-	int rc = write_lock(s, exclusive, &lock->name);
 
-	if (rc == STORE_E_FULL && !s->backend->ops->remote) /* who removes something has to lock, too */
-		rc = write_empty(s, &lock->name);
 	lock->s = s;
 	lock->exclusive = exclusive;
-	if (rc != 0) {
-		free(lock);
-		return rc;
-	}
 	pthread_mutex_init(&lock->mutex, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -265,8 +337,43 @@ int store_lock(struct store *s, bool exclusive)
 	lock->other = live;
 	live = lock;
 	pthread_mutex_unlock(&live_mutex);
+	return lock;
+}
+
+static void free_lock(struct store_lock *lock)
+{
+	take_out(lock);
+	pthread_cond_destroy(&lock->changed);
+	pthread_mutex_destroy(&lock->mutex);
+	free(lock);
+}
+
+/* What was read before the lock was there may have changed until then. */
+static int look_again(struct store *s, bool exclusive)
+{
+	const int rc = store_config_get(s);
+
+	return rc == 0 && exclusive ? store_key_again(s) : rc;
+}
+
+int store_lock(struct store *s, bool exclusive)
+{
+	struct store_lock *lock = new_lock(s, exclusive);
+	int rc = write_next(lock);
+
+	if (rc == STORE_E_FULL && !s->backend->ops->remote) /* who removes something has to lock, too */
+		rc = write_next_empty(lock);
+	if (rc != 0) {
+		free_lock(lock);
+		return rc;
+	}
+	pthread_mutex_lock(&lock->mutex);
+	take_next(lock);
+	pthread_mutex_unlock(&lock->mutex);
 	s->lock = lock;
 	rc = look_around(s, exclusive, &lock->name);
+	if (rc == 0)
+		rc = look_again(s, exclusive);
 	if (rc != 0) {
 		char text[STORE_TEXT_BYTES];
 
@@ -291,10 +398,7 @@ void store_unlock(struct store *s)
 	if (lock->keeper_runs)
 		pthread_join(lock->keeper, NULL);
 	s->backend->ops->remove(s->backend, STORE_LOCK, &lock->name);
-	take_out(lock);
-	pthread_cond_destroy(&lock->changed);
-	pthread_mutex_destroy(&lock->mutex);
-	free(lock);
+	free_lock(lock);
 	s->lock = NULL;
 }
 
@@ -309,7 +413,8 @@ void store_locks_end(void)
 		struct store_backend *backend = lock->s->backend;
 
 		pthread_mutex_lock(&lock->mutex);
-		backend->ops->remove(backend, STORE_LOCK, &lock->name);
+		if (!store_id_equal(&lock->name, &none))
+			backend->ops->remove(backend, STORE_LOCK, &lock->name);
 		if (!store_id_equal(&lock->next, &none))
 			backend->ops->remove(backend, STORE_LOCK, &lock->next);
 		pthread_mutex_unlock(&lock->mutex);
@@ -329,7 +434,7 @@ int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *le
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		char host[65];
 		struct body body;
-		const bool readable = read_lock(s, &names[i].name, &body) == 0;
+		const bool readable = read_listed(s, &names[i], &body) == 0;
 		bool remove = all;
 
 		store_host(host);

@@ -66,7 +66,9 @@ struct store_prune_options {
 struct store_prune_result {
 	uint64_t used_blobs, unused_blobs, used_bytes, unused_bytes; /* stored */
 	uint64_t removed_packs, removed_bytes, repacked_packs, repacked_bytes, left_unused_bytes;
-	bool in_place; /* there was no room for a new index beside the old one */
+	uint64_t waiting_packs,
+		waiting_least_bytes; /* that max_repack_bytes kept from being moved; what the least of them has to move */
+	bool in_place;		     /* there was no room for a new index beside the old one */
 };
 /* The lock is exclusive. Loads the index itself. Changes nothing when something that a snapshot needs is missing. */
 int store_prune(struct store *s, const struct store_prune_options *options, struct store_prune_result *result);

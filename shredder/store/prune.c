@@ -288,9 +288,14 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 		if (use[i].used_blobs == 0) {
 			result->removed_packs++;
 			result->removed_bytes += pack.bytes;
-		} else if (use[i].unused > 0 && (double)result->left_unused_bytes > allowed &&
-			   (options->max_repack_bytes == 0 ||
-			    result->repacked_bytes + use[i].used <= options->max_repack_bytes)) {
+		} else if (use[i].unused == 0 || (double)result->left_unused_bytes <= allowed) {
+			continue;
+		} else if (options->max_repack_bytes > 0 &&
+			   result->repacked_bytes + use[i].used > options->max_repack_bytes) {
+			result->waiting_packs++;
+			if (result->waiting_least_bytes == 0 || use[i].used < result->waiting_least_bytes)
+				result->waiting_least_bytes = use[i].used;
+		} else {
 			keep[use[i].pack] = false;
 			result->left_unused_bytes -= use[i].unused;
 			result->repacked_packs++;

@@ -42,6 +42,7 @@ struct rewriting {
 	struct store_buf blob, parts;
 	struct store_looked own_looked, *looked; /* at what there was at the beginning; mend only */
 	uint64_t files, directories, others, bytes;
+	bool passes_whole; /* goes past directories that are known to be whole; counts nothing */
 };
 
 static void tell(struct rewriting *w, const char *path, const char *sentence)
@@ -124,6 +125,36 @@ static int look_at_chunk(struct rewriting *w, const struct store_part *part)
 	}
 	looked->chunks[number] = lost ? LOST : THERE;
 	return lost;
+}
+
+/* All pieces of a directory, each of which a whole directory has: what they name is whole as well. */
+static bool is_whole(struct rewriting *w, const struct store_content *content)
+{
+	struct store_in in = store_content_in(content);
+	struct store_entry entry;
+	struct store_part part;
+	uint32_t number;
+
+	while (in.at != in.end)
+		if (!store_part_next(&in, &part) || part.hole ||
+		    store_index_find(w->s, &part.id, &number, &entry) != 0 || entry.type != STORE_TREE ||
+		    number >= w->looked->chunks_count || w->looked->chunks[number] != THERE)
+			return false;
+	return true;
+}
+
+/* What was written again is what was there. */
+static void note_whole(struct rewriting *w, const struct store_content *content)
+{
+	struct store_in in = store_content_in(content);
+	struct store_entry entry;
+	struct store_part part;
+	uint32_t number;
+
+	while (in.at != in.end && store_part_next(&in, &part))
+		if (!part.hole && store_index_find(w->s, &part.id, &number, &entry) == 0 &&
+		    number < w->looked->chunks_count)
+			w->looked->chunks[number] = THERE;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- reading */
@@ -253,6 +284,8 @@ static int take_node(struct rewriting *w, const struct store_node *node)
 
 	if (w->options->excludes != NULL && store_excluded(w->options->excludes, path, directory)) {
 		tell(w, path, "is left out");
+	} else if (directory && w->passes_whole && is_whole(w, &node->content)) {
+		rc = add_entry(w, node);
 	} else if (directory) {
 		push(w, path, &node->content, node);
 		return 0;
@@ -274,6 +307,8 @@ static int pop(struct rewriting *w)
 	int rc = store_cutter_piece(&w->cutter, &level->pieces);
 	struct store_buf content = level->pieces.content, entry = level->entry;
 	const uint64_t count = level->pieces.content_count;
+	const bool same = content.size == level->content.size &&
+			  (content.size == 0 || memcmp(content.data, level->content.data, content.size) == 0);
 	struct store_in in = store_in_of(entry.data, entry.size);
 
 	memset(&level->pieces.content, 0, sizeof(content));
@@ -283,6 +318,8 @@ static int pop(struct rewriting *w)
 		rc = store_fail(STORE_E_DAMAGED, "a directory's entry is damaged");
 	if (rc == 0) {
 		node.content = (struct store_content){content.data, content.size, count};
+		if (w->passes_whole && same)
+			note_whole(w, &node.content);
 		w->directories++;
 		rc = add_entry(w, &node);
 	}
@@ -368,26 +405,51 @@ static void give(struct rewriting *w, struct store_pieces *root, struct store_sn
 	snapshot->bytes = w->bytes;
 }
 
-int store_rewrite(struct store *s, const struct store_rewrite_options *options, struct store_snapshot *snapshot)
+/* The snapshot stays what it is unless `gives`. */
+static int visit(struct store *s, const struct store_rewrite_options *options, bool passes_whole, bool gives,
+		 struct store_snapshot *snapshot)
 {
 	const struct store_content old = store_snapshot_root(snapshot);
 	struct store_pieces root = {0};
 	struct rewriting w;
 	int rc = begin(&w, s, options);
 
-	if (rc == 0) {
+	w.passes_whole = passes_whole;
+	if (rc == 0 && !(passes_whole && old.bytes > 0 && is_whole(&w, &old))) {
 		push(&w, store_strdup(""), &old, NULL);
 		rc = work(&w, 1);
-	}
-	if (rc == 0)
-		rc = finish(&w, &root);
-	if (rc == 0 && (root.content.size != old.bytes || memcmp(root.content.data, old.data, old.bytes) != 0)) {
-		give(&w, &root, snapshot);
-		rc = 1;
+		if (rc == 0)
+			rc = finish(&w, &root);
+		const bool same = root.content.size == old.bytes &&
+				  (old.bytes == 0 || memcmp(root.content.data, old.data, old.bytes) == 0);
+		if (rc == 0 && same && passes_whole)
+			note_whole(&w, &old);
+		if (rc == 0 && !same && gives)
+			give(&w, &root, snapshot);
+		if (rc == 0 && !same)
+			rc = 1;
 	}
 	end(&w);
 	store_pieces_free(&root);
 	return rc;
+}
+
+/*
+ * Where nothing is stored, what is told is found without the rest, and most of a tree that has lost something is whole. Where something is, this may not
+ * come first: what a dry run would store is in the index in memory, as if it were there.
+ */
+int store_rewrite(struct store *s, const struct store_rewrite_options *options, struct store_snapshot *snapshot)
+{
+	if (options->mend && options->excludes == NULL && options->dry_run) {
+		struct store_rewrite_options looking = *options;
+
+		if (!options->names)
+			looking.told = NULL;
+		const int rc = visit(s, &looking, true, false, snapshot);
+		if (rc == 0 || options->names || (rc < 0 && rc != STORE_E_NONE))
+			return rc;
+	}
+	return visit(s, options, false, true, snapshot);
 }
 
 /* ------------------------------------------------------------------------------------- directories that nobody has */

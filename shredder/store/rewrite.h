@@ -6,7 +6,7 @@
 #include "store/exclude.h"
 #include "store/tree.h"
 
-/* What is known of chunks and packs; zeros before, and as long as the lock and the index are the same. */
+/* What is known of chunks, directories and packs; zeros before, and as long as the lock and the index are the same. */
 struct store_looked {
 	uint8_t *chunks, *packs;
 	uint64_t chunks_count, packs_count;
@@ -16,10 +16,11 @@ void store_looked_free(struct store_looked *looked);
 struct store_rewrite_options {
 	const struct store_excludes *excludes; /* of paths as the snapshot has them; NULL: nothing is left out */
 	bool mend;			       /* what the repository has lost is left out instead of being an error */
-	struct store_looked
-		*looked; /* with mend: goes from one snapshot to the next, so that no chunk is looked at twice */
+	struct store_looked *
+		looked; /* with mend: goes from one snapshot to the next, so that no chunk and no whole directory is looked at twice */
 	bool read_data; /* with mend: chunks are read, else it is enough that the pack is there and has the size that the index says */
 	bool dry_run;
+	bool names; /* with mend and dry_run: tells what is lost, and nothing else: the snapshot stays what it was in memory, too */
 	int level;
 	/* What is left out, wholly or in part, and why. */
 	void (*told)(void *user, const char *path, const char *sentence);
@@ -33,7 +34,7 @@ struct store_rewrite_options {
  *
  * With mend, a file of which chunks are lost keeps its size, with holes in their place, and is marked so that the next backup reads it
  * again; of a directory of which pieces are lost the other entries stay. Lost is what is damaged or absent, not what cannot be read:
- * that may pass. The lock (shared) and the index are the caller's. One thread.
+ * that may pass. In a dry run, directories in which nothing is lost are visited once for all snapshots. The lock (shared) and the index are the caller's. One thread.
  */
 int store_rewrite(struct store *s, const struct store_rewrite_options *options, struct store_snapshot *snapshot);
 

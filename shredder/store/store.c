@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making and opening a repository; everything else here is below this. */
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/uuid_host.h"
@@ -14,8 +15,6 @@
 
 #define MASK_BITS 18
 #define SECRET_DEGREE 63
-/* Longest chunk that cutter.c can take. */
-#define CHUNK_MAX (2 * G4_MIB)
 
 /* A marker that no run of one byte value has: such runs are cut at the maximum only. */
 static void choose_marker(struct shredder_params *p)
@@ -52,48 +51,6 @@ static void choose_params(struct shredder_params *p, bool secret)
 		choose_marker(p);
 }
 
-static void encode_config(const struct store *s, struct store_buf *body)
-{
-	store_buf_add(body, s->uuid, sizeof(s->uuid));
-	store_buf_u64(body, (uint64_t)s->created);
-	store_buf_u8(body, (uint8_t)s->params.algorithm);
-	store_buf_u8(body, (uint8_t)s->params.mask_bits);
-	store_buf_u64(body, s->params.polynomial);
-	store_buf_u64(body, s->params.marker);
-	store_buf_u64(body, s->params.min_bytes);
-	store_buf_u64(body, s->params.max_bytes);
-	if (s->version >= 2)
-		store_buf_u8(body, (uint8_t)s->parity);
-}
-
-/* Files are chunked piece by piece, which gives a stream's cuts because no window reaches beyond a minimum (backup.c). */
-static bool params_usable(const struct shredder_params *p)
-{
-	return p->algorithm == SHREDDER_RABIN && p->min_bytes >= SHREDDER_WINDOW_BYTES && p->max_bytes <= CHUNK_MAX;
-}
-
-static int decode_config(struct store *s, const struct store_buf *body)
-{
-	struct store_in in = store_in_of(body->data, body->size);
-	const uint8_t *uuid = store_in_bytes(&in, sizeof(s->uuid));
-
-	s->created = (int64_t)store_in_u64(&in);
-	memset(&s->params, 0, sizeof(s->params));
-	s->params.size = sizeof(s->params);
-	s->params.algorithm = store_in_u8(&in);
-	s->params.mask_bits = store_in_u8(&in);
-	s->params.polynomial = store_in_u64(&in);
-	s->params.marker = store_in_u64(&in);
-	s->params.min_bytes = store_in_u64(&in);
-	s->params.max_bytes = store_in_u64(&in);
-	s->parity = s->version >= 2 ? store_in_u8(&in) : 0;
-	if (!store_in_done(&in) || s->parity > STORE_PARITY_MOST || shredder_params_complete(&s->params) != 0 ||
-	    !params_usable(&s->params))
-		return store_fail(STORE_E_DAMAGED, "the configuration is damaged: its parameters are impossible");
-	memcpy(s->uuid, uuid, sizeof(s->uuid));
-	return 0;
-}
-
 void store_close(struct store *s)
 {
 	if (s == NULL)
@@ -108,18 +65,27 @@ void store_close(struct store *s)
 	free(s);
 }
 
-/* As other programs name what is not a directory ("s3:...", "sftp:..."), with nothing there of that name. */
+/*
+ * As other programs name what is not a directory ("s3:...", "S3:...", "my-remote:...", "user@host:..."), with nothing there of that name. Whoever takes
+ * it for a place that is far away must not get a directory.
+ */
 static bool is_elsewhere(const char *path)
 {
-	const size_t letters = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789");
+	const size_t bytes = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._@");
 	struct stat there;
 
-	return letters > 1 && path[letters] == ':' && lstat(path, &there) != 0;
+	return bytes > 1 && path[0] != '.' && path[bytes] == ':' && lstat(path, &there) != 0;
+}
+
+/* Schemes of addresses have no case. */
+static bool is_rest(const char *path)
+{
+	return strncasecmp(path, STORE_REST_PREFIX, strlen(STORE_REST_PREFIX)) == 0;
 }
 
 int store_backend_at(const struct store_place *place, struct store_backend **out)
 {
-	if (strncmp(place->path, STORE_REST_PREFIX, strlen(STORE_REST_PREFIX)) == 0)
+	if (is_rest(place->path))
 		return store_backend_rest(place, out);
 	if (is_elsewhere(place->path))
 		return store_fail(STORE_E_INVAL,
@@ -141,8 +107,6 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 		    const struct shredder_params *params, const struct store_form *form, struct store **out)
 {
 	struct store *s = (struct store *)store_alloc(sizeof(*s));
-	struct store_buf body = {0};
-	struct store_id name;
 	int rc = store_crypto_init();
 
 	if (rc == 0)
@@ -164,12 +128,10 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 			s->params = *params;
 		else
 			choose_params(&s->params, s->encrypted);
-		encode_config(s, &body);
 		rc = s->encrypted ? store_key_add(s, secret, &s->key_name) : 0;
 	}
 	if (rc == 0)
-		rc = store_file_put(s, STORE_CONFIG, &body, &name);
-	store_buf_free(&body);
+		rc = store_config_put(s);
 	if (rc != 0) {
 		store_close(s);
 		return rc;
@@ -178,29 +140,9 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 	return 0;
 }
 
-int store_config_parity(struct store *s, uint32_t parity)
-{
-	const uint32_t old = s->parity;
-	struct store_buf body = {0};
-	int rc;
-
-	s->parity = parity; /* of the configuration's own file, too */
-	encode_config(s, &body);
-	rc = s->backend->ops->remote || s->backend->ops->replace == NULL ?
-		     store_fail(STORE_E_INVAL,
-				"%s: parity can be changed only where the repository's files are: run it "
-				"there, on the directory",
-				s->backend->path) :
-		     store_config_replace(s, &body);
-	if (rc != 0)
-		s->parity = old;
-	store_buf_free(&body);
-	return rc;
-}
-
 static int open_config(struct store *s, store_ask_fn *ask, void *user)
 {
-	struct store_buf raw = {0}, body = {0};
+	struct store_buf raw = {0};
 	struct store_secret secret = {0};
 	struct store_id none = {0};
 	int rc = store_own_get(s, STORE_CONFIG, &none, &raw);
@@ -218,11 +160,8 @@ static int open_config(struct store *s, store_ask_fn *ask, void *user)
 	if (rc == 0 && s->encrypted && (rc = ask(user, &secret)) == 0)
 		rc = store_key_find(s, &secret);
 	if (rc == 0)
-		rc = store_file_get(s, STORE_CONFIG, &none, &body);
-	if (rc == 0)
-		rc = decode_config(s, &body);
+		rc = store_config_get(s);
 	store_buf_free(&raw);
-	store_buf_free(&body);
 	return rc;
 }
 

@@ -127,6 +127,7 @@ struct store {
 	uint8_t master[STORE_KEY_BYTES];
 	uint8_t file_key[STORE_KEY_BYTES], blob_key[STORE_KEY_BYTES], name_key[STORE_KEY_BYTES];
 	struct store_id key_name; /* of the key file that opened it; encrypted only */
+	uint8_t key_digest[32];	  /* of what is in it before parity; zeros: it was made, not opened */
 	uint8_t uuid[16];
 	int64_t created;
 	struct shredder_params params;
@@ -169,6 +170,10 @@ struct store_form {
 };
 int store_create_as(const struct store_place *place, const struct store_secret *secret,
 		    const struct shredder_params *params, const struct store_form *form, struct store **out);
+/* Of a repository that is being made: its configuration, last of all files. */
+int store_config_put(struct store *s);
+/* What the configuration says now. */
+int store_config_get(struct store *s);
 /* New files get this much parity from now on, whoever writes them. INVAL: not from here. Files that are there: store_parity_set() (maintain.h). */
 int store_config_parity(struct store *s, uint32_t parity);
 /*
@@ -184,7 +189,10 @@ int store_open_backend(struct store_backend *backend, store_ask_fn *ask, void *u
 void store_close(struct store *s);
 
 /* ---- protected files */
-/* Writes a file of that kind and gives its name; config's is zeros. */
+/* The bytes of a file of that kind, which the caller frees, and its name; config's is zeros. */
+int store_file_make(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_buf *out,
+		    struct store_id *name);
+/* Writes one and gives its name. */
 int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name);
 /* Puts a configuration with this body in the place of the one that is there, whole or not at all. */
 int store_config_replace(struct store *s, const struct store_buf *body);
@@ -214,6 +222,8 @@ int store_key_add(struct store *s, const struct store_secret *secret, struct sto
 int store_key_list(struct store *s, struct store_key_info **list, size_t *count);
 /* Another one instead of that which opened the repository: it is there before the old one goes, so a crash leaves both. */
 int store_key_replace(struct store *s, const struct store_secret *secret, struct store_id *name);
+/* Looks where the key is that opened the repository: a change of parity gives it another name. One that is gone keeps its old name. */
+int store_key_again(struct store *s);
 /* With what a change of parity that was cut off has left of it. Refuses the last one. */
 int store_key_remove(struct store *s, const struct store_id *name);
 
@@ -228,7 +238,10 @@ struct store_lock_info {
 };
 /* What a lock says. */
 int store_lock_get(struct store *s, const struct store_id *name, struct store_lock_info *info);
-/* One lock at a time; kept alive by a thread of its own until store_unlock(). LOCKED. */
+/*
+ * One lock at a time; kept alive by a thread of its own until store_unlock(). LOCKED. The configuration and, with an exclusive lock, the key's name
+ * are what they are now.
+ */
 int store_lock(struct store *s, bool exclusive);
 void store_unlock(struct store *s);
 /*

@@ -226,6 +226,27 @@ equals "... is saved" 1 "$("$shredder" ls latest | grep -c large)"
 exits 2 "no size" "$shredder" backup --exclude-larger-than much source
 exits 0 "backup --iexclude" "$shredder" backup --iexclude '*.o' --iexclude 'CACHE/' source
 equals "... takes letters of either case" "c.txt large other/CACHEDIR.TAG other/y" "$(files)"
+# what is typed has no comments, and what is looked for takes nothing back
+mkdir odd
+touch odd/{'#saved#','!loud','end ',end,'#kept'}
+printf '# a comment\n\\#kept\n' >odd.patterns
+exits 0 "backup of odd names" "$shredder" backup odd
+found() { # found WANTED PATTERN OPTION...: by name
+	local wanted=$1
+	shift
+	equals "find '$*'" "$wanted" "$("$shredder" find --json --path "$work/odd" "$@" | python3 -c 'import json, os, sys; print(*[os.path.basename(e["entry"]["path"]) for e in json.load(sys.stdin)], sep=",")')"
+}
+found '#saved#' '#saved#'
+found '#saved#' '#SAVED*' -i
+found '#saved#' '\#s*'
+found '!loud' '!loud'
+found '!loud' '\!loud'
+found 'end ' 'end '
+found '!loud,end' '!loud' end
+exits 0 "backup --exclude '#...'" "$shredder" backup --exclude '#saved#' --iexclude '#KEPT' odd
+equals "... leaves it out" 0 "$("$shredder" ls "latest:$work/odd" | grep -c '#')"
+exits 0 "backup with patterns from a file" "$shredder" backup --exclude-file odd.patterns odd
+equals "... which has comments" 1 "$("$shredder" ls "latest:$work/odd" | grep -c '#')"
 exits 0 "forget -q" "$shredder" forget -q --keep-last 1 --prune
 equals "... says nothing" "" "$(cat .out .err)"
 exits 0 "check -q" "$shredder" check -q

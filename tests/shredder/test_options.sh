@@ -277,8 +277,14 @@ moved "24 False" "of all" --dry-run
 moved "0 True" "of nothing" --dry-run --max-unused unlimited
 moved "0 True" "up to a size that is not reached" --dry-run --max-unused 100M
 moved "12 True" "up to a size" --dry-run --max-unused 13M
+moved "0 True" "with a size below the smallest pack" --max-repack-size 1M
+equals "... counts what waits" 6 "$(json_value 'd["waiting_packs"]')"
+exits 0 "... says so, with -q as well" "$shredder" prune -q --max-repack-size 1M
+says "... and how much it takes" '--max-repack-size is too small for any pack, .* needs 4[0-9]* bytes'
 moved "8 True" "that moves no more than a size" --max-repack-size 9M
-moved "8 True" "... the next one goes on" --max-repack-size 9M
+equals "... counts what waits" 4 "$(json_value 'd["waiting_packs"]')"
+exits 0 "... the next one goes on" "$shredder" prune --max-repack-size 9M
+says "... and tells that there is more" '^2 packs wait for the next prune$'
 exits 0 "... it is whole" "$shredder" check --read-data
 for options in "--max-unused none" "--max-unused 0M" "--max-unused 101%" "--max-repack-size 0" "--max-repack-size x"; do
 	# shellcheck disable=SC2086 # words
@@ -316,7 +322,8 @@ exits 0 "... after the backup" "$shredder" ls "latest:$work/crowd/12000"
 equals "... which leaves no lock" "" "$(ls repo/locks)"
 
 # ---- places that are none, passwords that are none
-for place in s3:bucket rclone:far:away sftp:user@host; do
+for place in s3:bucket S3:bucket s3: S3: rclone:far:away Rclone:far:away sftp:user@host my-remote:bucket b2_x:bucket user@host:repo \
+	host.example.org:repo swift+x:y REST:nowhere rest: http://host https://host; do
 	exits 1 "init at $place" "$shredder" init -r "$place"
 	one_sentence "... is refused in one sentence"
 	[ ! -e "$place" ]
@@ -324,6 +331,9 @@ for place in s3:bucket rclone:far:away sftp:user@host; do
 done
 exits 0 "a directory of such a name" "$shredder" init -r ./s3:bucket
 exits 0 "... is one" "$shredder" snapshots -r s3:bucket
+mkdir at
+exits 0 "a directory with a colon behind a slash" "$shredder" init -r ./at/10:30
+exits 0 "... or behind a point" "$shredder" init -r .x:y
 unset SHREDDER_KEY_FILE
 echo >empty
 exits 12 "init with an empty password" "$shredder" init -r no-repo --password-file empty
@@ -335,7 +345,23 @@ exits 12 "no terminal" setsid "$shredder" snapshots
 says "... names the options" 'say --password-file, --password-command or --key-file, or set SHREDDER_PASSWORD$'
 exits 12 "no terminal for the source" setsid "$shredder" copy --from-repo s3:bucket
 says "... names the source's options" 'say --from-password-file, --from-password-command or --from-key-file, or set SHREDDER_FROM_PASSWORD$'
+# a terminal shows again what is typed when a password's prompt was broken off
+cat >prompt.py <<'end'
+import os, pty, signal, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+text = b""
+while b"password" not in text or termios.tcgetattr(terminal)[3] & termios.ECHO:
+    text += os.read(terminal, 1000) if b"password" not in text else b""
+os.write(terminal, b"\x03")
+state = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print(state.si_status, bool(termios.tcgetattr(terminal)[3] & termios.ECHO))
+end
+equals "a prompt that is broken off" "2 True" "$(timeout 60 python3 prompt.py "$shredder" snapshots)"
 export SHREDDER_KEY_FILE=$work/key
+equals "... and one behind a lock" "2 True" "$(timeout 60 python3 prompt.py "$shredder" key passwd)"
+equals "... which leaves no lock" "" "$(ls "$SHREDDER_REPOSITORY/locks")"
 exits 12 "no terminal for a new password" setsid "$shredder" key add
 says "... names the new one's options" 'say --new-password-file or --new-key-file$'
 

@@ -55,6 +55,7 @@ exits 1 "a second one" "$shredder" init
 says "... is refused" "there is a repository already"
 exits 0 "backup" "$shredder" backup tree
 exits 0 "check" "$shredder" check --read-data
+exits 0 "an address in capitals" "$shredder" snapshots -r "REST:HTTP://127.0.0.1:$(cat port)"
 restored "restore"
 # what takes longer than its limit allows has not kept to it; how much longer depends on the machine
 noise 1500000 7 >limited

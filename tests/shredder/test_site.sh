@@ -349,6 +349,25 @@ wait "$pid"
 equals "a backup that is told to end, and whose reader goes away then, ends" 143 $?
 equals "... and leaves no lock" "" "$(ls root/ann/locks)"
 
+# ---- told to end, and once more while the lock goes back to a site that does not answer: that is heard
+(exec "$shredder" backup -v crowd --repo "rest:https://127.0.0.1:$port/ann" --identity ann.id --site-key "$site_key") >names 2>.err &
+pid=$!
+exec 9<names
+read -r _ <&9
+kill -STOP "$site"
+for _ in {1..300}; do # it has two minutes for its lock
+	kill -TERM "$pid" 2>/dev/null || break
+	sleep 0.1
+done
+! kill -0 "$pid" 2>/dev/null
+report $? "a backup that is told twice to end does so"
+kill -CONT "$site"
+exec 9<&-
+wait "$pid"
+equals "... by that signal" 143 $?
+exits 0 "... and its lock counts for nothing here" as ann ann prune
+equals "... and goes" "" "$(ls root/ann/locks)"
+
 # ---- killed, and started again while clients wait
 noise 30000000 9 >tree/new
 as ann ann backup tree >/dev/null 2>.err &
