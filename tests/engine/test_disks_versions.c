@@ -196,6 +196,104 @@ static void a_repair_finds_two_rotten_pages_of_rows_of_short_stripes(void **stat
 	assert_true(pages > 60);
 }
 
+/* ---- a parity that has lost a write ---- */
+
+#define CHANGED 90u /* each of so many names: what else is in their rows stays as it is */
+
+static uint8_t *kept[MOST_DISKS];
+
+/* Where the first parity of a row is in which a disk has this page. */
+static uint64_t first_parity(const struct disks *d, uint32_t disk, uint64_t at)
+{
+	const uint64_t address = ((const struct g4_block_header *)(const void *)(d->memory[disk] + at))->address;
+	const struct g4_chunk_map map = map_of(d);
+	const struct g4_chunk *chunk = g4_chunk_find(&map, address);
+	const uint32_t k = g4_chunk_data_columns(chunk);
+	const uint64_t stripe = (address - chunk->address) / chunk->stripe_bytes / k;
+
+	return g4_chunk_place(chunk, stripe, k) + stripe * chunk->stripe_bytes +
+	       (address - chunk->address) % chunk->stripe_bytes;
+}
+
+/* Names that are made, and some of them changed, of which the first parity has not heard; and those pages rot. How many. */
+static uint32_t lose_writes_of_a_parity(struct disks *d)
+{
+	uint32_t pages = 0;
+	char name[32];
+
+	make_names(d);
+	for (uint32_t n = 0; n < d->count; n++) {
+		kept[n] = (uint8_t *)malloc(d->bytes[n]);
+		rig_copy(kept[n], d->memory[n], d->bytes[n]);
+	}
+	disks_mount(d, (1u << d->count) - 1);
+	for (uint32_t n = 0; n < NAMES; n += CHANGED) {
+		struct g4_attr attr;
+		snprintf(name, sizeof(name), "name %u", n);
+		assert_int_equal(op_lookup(&d->rig, G4_NODE_ROOT, name, &attr), 0);
+		attr.mode = 0600;
+		assert_int_equal(op_setattr(&d->rig, attr.ino, G4_SET_MODE, &attr), 0);
+	}
+	disks_unmount(d);
+	for (uint32_t n = 0; n < d->count; n++)
+		for (uint64_t at = 2 * G4_MIB; at < d->bytes[n] - G4_PAGE_BYTES; at += G4_PAGE_BYTES) {
+			const struct g4_block_header *header =
+				(const struct g4_block_header *)(const void *)(d->memory[n] + at);
+			if (header->type != G4_BLOCK_SLAB || !is_metadata(d, n, at) ||
+			    memcmp(d->memory[n] + at, kept[n] + at, G4_PAGE_BYTES) == 0)
+				continue;
+			const uint64_t place = first_parity(d, n, at);
+			rig_copy(d->memory[g4_place_disk(place)] + g4_place_address(place),
+				 kept[g4_place_disk(place)] + g4_place_address(place), G4_PAGE_BYTES);
+			d->memory[n][at + 1000] ^= 0x20;
+			pages++;
+		}
+	for (uint32_t n = 0; n < d->count; n++)
+		free(kept[n]);
+	return pages;
+}
+
+static void expect_changed(struct disks *d)
+{
+	struct g4_attr attr;
+	char name[32];
+
+	disks_mount(d, (1u << d->count) - 1);
+	for (uint32_t n = 0; n < NAMES; n += CHANGED) {
+		snprintf(name, sizeof(name), "name %u", n);
+		assert_int_equal(op_lookup(&d->rig, G4_NODE_ROOT, name, &attr), 0);
+		if ((attr.mode & 07777) != 0600)
+			fail_msg("%s is as it was before", name);
+	}
+	disks_unmount(d);
+}
+
+/* Who reads, who repairs and who scrubs: the newest version counts. */
+static void a_parity_that_lost_a_write_brings_no_old_page_back(void **state)
+{
+	uint32_t pages = 0;
+
+	(void)state;
+	for (uint32_t who = 0; who < 3; who++)
+		for (uint32_t l = 0; l < LEVELS; l++) {
+			struct g4_dev *dev;
+			struct disks d;
+			format(&d, &levels[l], G4_STRIPE_DEFAULT, 0);
+			pages += lose_writes_of_a_parity(&d);
+			if (who == 1)
+				repair(&d, "a parity lost a write");
+			if (who == 2) {
+				disks_mount_fs(&d, (1u << d.count) - 1, &dev);
+				assert_int_equal(disks_scrub(&d), 0);
+				disks_unmount_fs(&d, dev, true);
+			}
+			expect_changed(&d);
+			disks_expect_clean(&d, (1u << d.count) - 1);
+			release(&d, &levels[l]);
+		}
+	assert_true(pages > 20);
+}
+
 /* ---- a disk more ---- */
 
 /* Pages of the file that lie in these columns of the same row of the last chunk, whose rows have one more than the others. */
@@ -284,6 +382,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_repair_after_a_rebuild_from_rotten_pages_gives_nothing_up),
 		cmocka_unit_test(a_repair_finds_two_rotten_pages_of_rows_of_short_stripes),
+		cmocka_unit_test(a_parity_that_lost_a_write_brings_no_old_page_back),
 		cmocka_unit_test(a_mount_that_got_a_disk_makes_all_columns_again),
 	};
 
