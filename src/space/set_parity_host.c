@@ -232,21 +232,30 @@ static int read_column(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 }
 
 /*
- * What a version of a page is made without (G4_ANY_PARITY: nothing): itself, and all parities but one, or another column of data. The latter is
- * where that has rotted, or the parities have it as it was before: a page that rotted while it was nobody's and was written then, a disk that is
- * missing besides. A sum says which version is right. False: there is none of that number.
+ * What a version of a page is made without (G4_ANY_PARITY: nothing): itself, and of the others as many columns as there are parities but one, so that
+ * all that is left is needed. The first versions are by one parity alone. The others are where more columns have rotted, or the parities have them as
+ * they were before: a page that rotted while it was nobody's and was written then, a disk that is missing besides. A sum says which version is right.
+ * They are numbered as sets of numbers are, by the largest, then by the next (colexicographic), where parities come before data: so those of fewer columns are the
+ * first ones of more. False: there is none of that number.
  */
 static bool lost_to(const struct g4_row *row, uint32_t column, uint32_t version, uint64_t *lost)
 {
-	const uint32_t k = g4_chunk_data_columns(row->chunk), parity = row->chunk->parity, other = version - parity;
+	const uint32_t k = g4_chunk_data_columns(row->chunk), parity = row->chunk->parity, others = k + parity - 1;
 
 	*lost = UINT64_C(1) << column;
-	if (version < parity)
+	if (version < parity) {
 		*lost |= g4_row_mask(parity) << k & ~(UINT64_C(1) << (k + version));
-	else if (parity < 2 || other >= k || other == column)
+		return true;
+	}
+	if (parity < 2 || version >= g4_row_choices(others, parity - 1))
 		return false;
-	else
-		*lost |= UINT64_C(1) << other;
+	for (uint32_t wanted = parity - 1, other = others; wanted > 0; wanted--) {
+		do
+			other--;
+		while (g4_row_choices(other, wanted) > version);
+		version -= g4_row_choices(other, wanted);
+		*lost |= UINT64_C(1) << (other < parity ? k + other : other - parity + (other - parity >= column));
+	}
 	return true;
 }
 
@@ -295,9 +304,8 @@ static bool is_remade(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 
 	memcpy(memory, columns, row->chunk->columns * sizeof(memory[0]));
 	memory[column] = buffer;
-	for (uint32_t version = 0; version < row->chunk->columns; version++)
-		if (lost_to(row, column, version, &lost) &&
-		    g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
+	for (uint32_t version = 0; lost_to(row, column, version, &lost); version++)
+		if (g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
 		    memcmp(buffer, columns[column], row->bytes) == 0)
 			return true;
 	return false;

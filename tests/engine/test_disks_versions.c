@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of rows with several parities of which two columns are wrong: rotten both, or one made from another that had rotted. Each is right as
- * one of its versions, whichever columns these are, however many of them a range of addresses has, and however many disks a mount was given
+ * Pages of rows with several parities of which several columns are wrong: rotten, missing, or made from another that had rotted. Each is right
+ * as one of its versions, whichever columns these are, however many of them a range of addresses has, and however many disks a mount was given
  * when it began.
  */
 #include "disks.h"
@@ -72,14 +72,14 @@ static void make_names(struct disks *d)
 	free(data);
 }
 
-static void expect_names(struct disks *d)
+static void expect_names_of(struct disks *d, uint32_t which)
 {
 	uint8_t *data = rig_memory(FRONT_BYTES, 3), found[700];
 	struct g4_attr attr;
 	uint64_t done;
 	char name[32];
 
-	disks_mount(d, (1u << d->count) - 1);
+	disks_mount(d, which);
 	for (uint32_t n = 0; n < NAMES; n++) {
 		snprintf(name, sizeof(name), "name %u", n);
 		if (op_lookup(&d->rig, G4_NODE_ROOT, name, &attr) < 0)
@@ -90,6 +90,11 @@ static void expect_names(struct disks *d)
 	disks_expect_files(d, 1, 1);
 	disks_unmount(d);
 	free(data);
+}
+
+static void expect_names(struct disks *d)
+{
+	expect_names_of(d, (1u << d->count) - 1);
 }
 
 /* Whether a page of a disk is metadata in its place, in a row. */
@@ -196,11 +201,62 @@ static void a_repair_finds_two_rotten_pages_of_rows_of_short_stripes(void **stat
 	assert_true(pages > 60);
 }
 
+/* ---- as many disks as there are parities ---- */
+
+static uint8_t *kept[MOST_DISKS];
+
+static void keep(struct disks *d)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		kept[n] = (uint8_t *)malloc(d->bytes[n]);
+		rig_copy(kept[n], d->memory[n], d->bytes[n]);
+	}
+}
+
+static void restore(struct disks *d)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		rig_copy(d->memory[n], kept[n], d->bytes[n]);
+}
+
+static void forget(struct disks *d)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		free(kept[n]);
+}
+
+/* All of a row's pages but as many as it has data may have rotted, whichever these are; a disk that is missing is one of them. */
+static void as_many_disks_may_rot_as_there_are_parities(void **state)
+{
+	static const struct level wide[] = {{4, 2}, {6, 3}, {6, 4}};
+
+	(void)state;
+	for (uint32_t l = 0; l < 3; l++) {
+		struct disks d;
+		uint32_t turn = 0;
+		format(&d, &wide[l], ROWS_STRIPE, 0);
+		make_names(&d);
+		keep(&d);
+		for (uint32_t which = 0; which < 1u << d.count; which++) {
+			if ((uint32_t)__builtin_popcount(which) != wide[l].parity || turn++ % rig_every(1) != 0)
+				continue;
+			restore(&d);
+			for (uint32_t n = 0; n < d.count; n++)
+				if (which >> n & 1)
+					disks_rot(&d, n);
+			if (turn % 3 == 0)
+				repair(&d, "as many disks as there are parities");
+			const uint32_t missing = turn % 3 == 1 ? which & (~which + 1) : 0;
+			expect_names_of(&d, ((1u << d.count) - 1) & ~missing);
+		}
+		forget(&d);
+		release(&d, &wide[l]);
+	}
+}
+
 /* ---- a parity that has lost a write ---- */
 
 #define CHANGED 90u /* each of so many names: what else is in their rows stays as it is */
-
-static uint8_t *kept[MOST_DISKS];
 
 /* Where the first parity of a row is in which a disk has this page. */
 static uint64_t first_parity(const struct disks *d, uint32_t disk, uint64_t at)
@@ -222,10 +278,7 @@ static uint32_t lose_writes_of_a_parity(struct disks *d)
 	char name[32];
 
 	make_names(d);
-	for (uint32_t n = 0; n < d->count; n++) {
-		kept[n] = (uint8_t *)malloc(d->bytes[n]);
-		rig_copy(kept[n], d->memory[n], d->bytes[n]);
-	}
+	keep(d);
 	disks_mount(d, (1u << d->count) - 1);
 	for (uint32_t n = 0; n < NAMES; n += CHANGED) {
 		struct g4_attr attr;
@@ -248,8 +301,7 @@ static uint32_t lose_writes_of_a_parity(struct disks *d)
 			d->memory[n][at + 1000] ^= 0x20;
 			pages++;
 		}
-	for (uint32_t n = 0; n < d->count; n++)
-		free(kept[n]);
+	forget(d);
 	return pages;
 }
 
@@ -382,6 +434,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_repair_after_a_rebuild_from_rotten_pages_gives_nothing_up),
 		cmocka_unit_test(a_repair_finds_two_rotten_pages_of_rows_of_short_stripes),
+		cmocka_unit_test(as_many_disks_may_rot_as_there_are_parities),
 		cmocka_unit_test(a_parity_that_lost_a_write_brings_no_old_page_back),
 		cmocka_unit_test(a_mount_that_got_a_disk_makes_all_columns_again),
 	};
