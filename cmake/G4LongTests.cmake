@@ -2,6 +2,7 @@
 #   without a sanitizer      the crash explorer on all of its workloads; `make check` tries half of them; sets of disks behind an I/O
 #                            agent that crash, have copies, are rebuilt, and of others there all but a share of the cases
 #                            (disks_every()): the same code is below the agent and above it
+#                            Sets of disks that rot, go, come and are replaced while two workers write, at random (fuse.torture_sets)
 #                            Suites and work through the interception library; those of others, which are named by PJDFSTEST, LTP and
 #                            FSX, or skipped
 #   ... of the cpu engine    what AddressSanitizer runs is not run a second time without it, where that takes more than three
