@@ -2,6 +2,7 @@
 #   without a sanitizer      the crash explorer on all of its workloads; `make check` tries half of them; sets of disks behind an I/O
 #                            agent that crash, have copies, are rebuilt, and of others there all but a share of the cases
 #                            (disks_every()): the same code is below the agent and above it
+#                            Sets of disks that rot, go, come and are replaced while two workers write, at random (fuse.torture_sets)
 #                            Suites and work through the interception library; those of others, which are named by PJDFSTEST, LTP and
 #                            FSX, or skipped
 #   ... of the cpu engine    what AddressSanitizer runs is not run a second time without it, where that takes more than three
@@ -52,7 +53,7 @@ if(G4_SANITIZE MATCHES address)
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
-	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot))")
+	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions))")
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out

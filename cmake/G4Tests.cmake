@@ -445,6 +445,13 @@ if(G4_TOOLS)
 			set_tests_properties(${name} PROPERTIES LABELS fuse TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
 				ENVIRONMENT "${test_environment};GPU4FS=$<TARGET_FILE:gpu4fs_tool>")
 		endforeach()
+		if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0) # sets of disks at random, ten of them; `make check-long`
+			add_test(NAME fuse.torture_sets COMMAND ${G4_WATCH} ${Python3_EXECUTABLE}
+				"${CMAKE_CURRENT_SOURCE_DIR}/tests/fuse/torture_sets.py" --seconds 120 --each 12 --seed 1 --work .
+				"$<TARGET_FILE:gpu4fs_tool>" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+			set_tests_properties(fuse.torture_sets PROPERTIES LABELS "fuse;long" TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+				PROCESSORS 2 ENVIRONMENT "${test_environment}")
+		endif()
 		# Each has an image, a mount and a folder of its own. Loop devices have one number for all, and sync(2) waits for all block
 		# devices, also for one whose server is stopped.
 		set_tests_properties(fuse.block fuse.same_bytes fuse.umount PROPERTIES RESOURCE_LOCK block_devices COST 100)

@@ -47,9 +47,23 @@ static void offer(const struct g4_image *image, struct choice *choice, uint8_t *
 		memcpy(chosen, page, G4_PAGE_BYTES);
 }
 
+static void take_newer(struct g4_image *image, struct choice *choice, uint8_t *chosen, const uint8_t *page,
+		       struct g4_address address)
+{
+	const int64_t age = age_of(image, page, address);
+
+	if (age <= choice->age)
+		return;
+	memcpy(chosen, page, G4_PAGE_BYTES);
+	choice->age = age;
+	choice->differs = true;
+	choice->fits = 0;
+}
+
 /*
- * Pages that are no metadata in their place, but that are if they are made from others of their rows with parity. Those that are data
- * are none either way, and the first version says that their rows fit: then no other one is asked for.
+ * Pages that are no metadata in their place, but that are if they are made from others of their rows with parity: the newest of those versions, for a
+ * parity that has missed a write makes an older one. Those that are data are none either way, and as many versions as there are parities say that
+ * their rows fit: then no other one is asked for.
  */
 static void take_remakes(struct g4_image *image, struct g4_address address, uint8_t *to, uint64_t bytes,
 			 struct choice *choices)
@@ -61,6 +75,8 @@ static void take_remakes(struct g4_image *image, struct g4_address address, uint
 	for (uint64_t p = 0; p < pages && versions > copies; p++) {
 		choices[p].open = choices[p].age != NONE &&
 				  age_of(image, to + p * G4_PAGE_BYTES, g4_address_after_pages(address, p)) < 0;
+		if (choices[p].open)
+			choices[p].age = NO_METADATA;
 		open += choices[p].open;
 	}
 	for (uint32_t version = copies; version < versions && open > 0; version++) {
@@ -76,10 +92,8 @@ static void take_remakes(struct g4_image *image, struct g4_address address, uint
 			if (memcmp(to + at, image->buffer + at, G4_PAGE_BYTES) == 0) {
 				choices[p].fits++;
 				choices[p].open = choices[p].fits + 1 < copies;
-			} else if (age_of(image, image->buffer + at, page) >= 0) {
-				memcpy(to + at, image->buffer + at, G4_PAGE_BYTES);
-				choices[p].differs = true;
-				choices[p].open = false;
+			} else {
+				take_newer(image, &choices[p], to + at, image->buffer + at, page);
 			}
 			open -= !choices[p].open;
 		}

@@ -14,7 +14,7 @@
 #define MAX_TIMEOUT_S 1e9
 #define MAX_THREADS 256
 #define MAX_COMMIT_S 3600
-#define WORD_BYTES 256
+#define WORD_BYTES 4200 /* the name of a device may be as long as a path */
 
 void g4_fuse_options_init(struct g4_fuse_options *options)
 {
@@ -118,6 +118,22 @@ static bool parse_seconds(const char *text, double *out)
 	return true;
 }
 
+/* Of a value with escapes. False: there is none, or no room. */
+static bool take_path(const char *value, char *to, size_t room)
+{
+	size_t bytes = 0;
+
+	for (const char *c = value; *c && bytes < room; c++) {
+		if (*c == '\\' && (c[1] == ',' || c[1] == '\\'))
+			c++;
+		to[bytes++] = *c;
+	}
+	if (bytes == 0 || bytes >= room)
+		return false;
+	to[bytes] = 0;
+	return true;
+}
+
 /* 1: set; 0: not a key of ours; -1: a key of ours with a wrong value, *expected says what it takes. */
 static int set_value(const char *key, const char *value, struct g4_fuse_options *options, const char **expected)
 {
@@ -150,10 +166,7 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 	}
 	if (!strcmp(key, "socket")) {
 		*expected = "the path of a socket";
-		if (*value == 0 || strlen(value) >= sizeof(options->socket))
-			return -1;
-		strcpy(options->socket, value);
-		return 1;
+		return take_path(value, options->socket, sizeof(options->socket)) ? 1 : -1;
 	}
 	if (!strcmp(key, "engine")) {
 		*expected = "cpu, cuda or auto";
@@ -245,12 +258,22 @@ static int parse_word(char *word, struct g4_fuse_options *options, char *message
 	return -G4_E_INVAL;
 }
 
+/* Up to a comma that has no backslash: with one it is part of a name, as mount(8) and libfuse have it, and so is a second backslash. */
+static size_t word_bytes(const char *text)
+{
+	size_t bytes = 0;
+
+	while (text[bytes] && text[bytes] != ',')
+		bytes += text[bytes] == '\\' && (text[bytes + 1] == ',' || text[bytes + 1] == '\\') ? 2 : 1;
+	return bytes;
+}
+
 int g4_fuse_parse_options(const char *text, struct g4_fuse_options *options, char *message, size_t message_bytes)
 {
 	char word[WORD_BYTES];
 
 	while (*text) {
-		size_t bytes = strcspn(text, ",");
+		const size_t bytes = word_bytes(text);
 
 		if (bytes >= sizeof(word)) {
 			if (strncmp(text, "x-", 2) != 0 && strncmp(text, "X-", 2) != 0) {

@@ -86,8 +86,21 @@ G4_FN static int take(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 	return rc;
 }
 
+/* A version of a page, into the line, and as it is on the device into `buffer`. */
+G4_FN G4_COLD static int take_version(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
+				      uint32_t line, uint32_t version, uint8_t *buffer)
+{
+	const int rc = g4_space_read_copy(wg, meta->space, version, address, buffer, G4_PAGE_BYTES);
+
+	if (rc < 0)
+		return rc;
+	g4_copy(wg, g4_line_data(meta->cache, line), buffer, G4_PAGE_BYTES);
+	return take(wg, meta, address, type, line);
+}
+
 /*
- * The copy that was read is damaged, with `rc`: another one takes its place, here and on the device. Nobody writes there meanwhile: a
+ * The copy that was read is damaged, with `rc`: another one takes its place, here and on the device. It is the newest, for a copy or a parity
+ * that has missed a write gives an older one, which is as whole. Nobody writes there meanwhile: a
  * page that is going to be written is in the cache, and what leads to this one is locked. Only of slabs that is not certain, for an
  * inode's number may be of long ago: copies of those are mended by a scrub, and when they change. What parity made needs no lock: it goes to
  * its place only if parity still makes the same (space/set_parity_host.c).
@@ -98,15 +111,21 @@ G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta,
 	const uint32_t copies = g4_space_copies(meta->space), versions = g4_space_versions(meta->space),
 		       mark = g4_scratch_mark(wg);
 	uint8_t *buffer = g4_scratch_take_page(wg);
-	uint32_t copy = 0;
+	uint32_t newest = versions;
+	uint64_t generation = 0;
 
-	for (; copy < versions && rc < 0; copy++) {
-		if (g4_space_read_copy(wg, meta->space, copy, address, buffer, G4_PAGE_BYTES) < 0)
+	for (uint32_t version = 0; version < versions; version++) {
+		if (take_version(wg, meta, address, type, line, version, buffer) < 0)
 			continue;
-		g4_copy(wg, g4_line_data(meta->cache, line), buffer, G4_PAGE_BYTES);
-		rc = take(wg, meta, address, type, line);
+		const uint64_t one = g4_block_generation(buffer, address, meta->fs_tag);
+		if (newest == versions || one > generation) {
+			newest = version;
+			generation = one;
+		}
 	}
-	if (rc == 0 && (type != G4_BLOCK_SLAB || copy > copies))
+	if (newest < versions)
+		rc = take_version(wg, meta, address, type, line, newest, buffer);
+	if (rc == 0 && (type != G4_BLOCK_SLAB || newest >= copies))
 		g4_space_mend(wg, meta->space, address, buffer, G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;

@@ -27,6 +27,39 @@ G4_FN static bool stays(uint32_t type)
 	       type != G4_BLOCK_BUFFERED;
 }
 
+/* A version of a page, checked in `page`, and as it is on the device in `buffer`. */
+G4_FN static int read_version(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type,
+			      uint32_t version, void *page, uint8_t *buffer)
+{
+	const int rc = g4_space_read_copy_as(wg, j->meta->space, version, address, buffer, G4_PAGE_BYTES,
+					     G4_IO_CLASS(G4_CLASS_BACKGROUND));
+
+	if (rc < 0)
+		return rc;
+	g4_copy(wg, page, buffer, G4_PAGE_BYTES);
+	return check(wg, j, address, type, page);
+}
+
+/* Of those that have no error: one that has missed a write is older. The number of versions: all have one. */
+G4_FN static uint32_t newest_version(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type,
+				     void *page, uint8_t *buffer)
+{
+	const uint32_t versions = g4_space_versions(j->meta->space);
+	uint32_t newest = versions;
+	uint64_t generation = 0;
+
+	for (uint32_t version = 0; version < versions; version++) {
+		if (read_version(wg, j, address, type, version, page, buffer) < 0)
+			continue;
+		const uint64_t one = g4_block_generation(buffer, address, j->meta->fs_tag);
+		if (newest == versions || one > generation) {
+			newest = version;
+			generation = one;
+		}
+	}
+	return newest;
+}
+
 /*
  * All copies; the error of the first that has one, and in `page` one that has none, if there is any. mend: such a one takes the place
  * of the others, and then there was no error.
@@ -53,18 +86,11 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 		mend = mend && (rc == 0 || stays(type));
 	}
 	if (first < 0 && good && mend) {
+		const uint32_t newest = newest_version(wg, j, address, type, page, buffer);
 		/* the check has taken it apart */
-		for (uint32_t copy = 0; copy < versions && first < 0; copy++) {
-			rc = g4_space_read_copy_as(wg, space, copy, address, buffer, G4_PAGE_BYTES,
-						   G4_IO_CLASS(G4_CLASS_BACKGROUND));
-			if (rc == 0) {
-				g4_copy(wg, page, buffer, G4_PAGE_BYTES);
-				rc = check(wg, j, address, type, page);
-			}
-			if (rc == 0) {
-				g4_space_mend(wg, space, address, buffer, G4_PAGE_BYTES);
-				first = 0;
-			}
+		if (newest < versions && read_version(wg, j, address, type, newest, page, buffer) == 0) {
+			g4_space_mend(wg, space, address, buffer, G4_PAGE_BYTES);
+			first = 0;
 		}
 	}
 	if (copies > 1)

@@ -728,12 +728,11 @@ bool g4_set_is(const struct g4_dev *dev)
 }
 
 /*
- * READ's versions beyond copies: a page by each parity alone; with several of them, by all, as if another column of its row had rotted, too. As many
- * as rows may have columns: disks come while others have these properties.
+ * READ's versions beyond copies (set_parity_host.c), of rows of as many columns as there may be: disks come while others have these properties.
  */
 static uint32_t remakes_with(uint32_t parity)
 {
-	return parity < 2 ? parity : G4_ROW_COLUMNS;
+	return parity ? g4_row_choices(G4_ROW_COLUMNS - 1, parity - 1) : 0;
 }
 
 void g4_set_begin(struct g4_set *set)

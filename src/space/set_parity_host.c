@@ -151,18 +151,15 @@ static int write_stripe(struct g4_wg *wg, struct g4_set *set, const struct g4_ch
 	return rc;
 }
 
-int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
-			const struct g4_iov *iovs, uint32_t parts, uint32_t flags)
+/* Lock held for writing. */
+static int write_locked(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
+			const struct g4_iov *iovs, uint32_t flags)
 {
 	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
 	const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
 	struct cursor at = {.iovs = iovs};
 	int rc = 0;
 
-	(void)parts;
-	if ((address | bytes) % G4_PAGE_BYTES != 0)
-		return -G4_E_DEV_ALIGN;
-	pthread_rwlock_wrlock(&set->parity->lock);
 	if (address < set->idle_to && set->idle_from < address + bytes)
 		set->idle_from = set->idle_to = 0;
 	g4_rows_untell(set, address, bytes);
@@ -177,6 +174,17 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	}
 	if (rc == 0 && (flags & G4_IO_FUA) && g4_set_held_any(set))
 		rc = g4_rows_drain(wg, set, false);
+	return rc;
+}
+
+int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
+			const struct g4_iov *iovs, uint32_t parts, uint32_t flags)
+{
+	(void)parts;
+	if ((address | bytes) % G4_PAGE_BYTES != 0)
+		return -G4_E_DEV_ALIGN;
+	pthread_rwlock_wrlock(&set->parity->lock);
+	const int rc = write_locked(wg, set, address, bytes, iovs, flags);
 	pthread_rwlock_unlock(&set->parity->lock);
 	return rc;
 }
@@ -232,21 +240,30 @@ static int read_column(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 }
 
 /*
- * What a version of a page is made without (G4_ANY_PARITY: nothing): itself, and all parities but one, or another column of data. The latter is
- * where that has rotted, or the parities have it as it was before: a page that rotted while it was nobody's and was written then, a disk that is
- * missing besides. A sum says which version is right. False: there is none of that number.
+ * What a version of a page is made without (G4_ANY_PARITY: nothing): itself, and of the others as many columns as there are parities but one, so that
+ * all that is left is needed. The first versions are by one parity alone. The others are where more columns have rotted, or the parities have them as
+ * they were before: a page that rotted while it was nobody's and was written then, a disk that is missing besides. A sum says which version is right.
+ * They are numbered as sets of numbers are, by the largest, then by the next (colexicographic), where parities come before data: so those of fewer columns are the
+ * first ones of more. False: there is none of that number.
  */
 static bool lost_to(const struct g4_row *row, uint32_t column, uint32_t version, uint64_t *lost)
 {
-	const uint32_t k = g4_chunk_data_columns(row->chunk), parity = row->chunk->parity, other = version - parity;
+	const uint32_t k = g4_chunk_data_columns(row->chunk), parity = row->chunk->parity, others = k + parity - 1;
 
 	*lost = UINT64_C(1) << column;
-	if (version < parity)
+	if (version < parity) {
 		*lost |= g4_row_mask(parity) << k & ~(UINT64_C(1) << (k + version));
-	else if (parity < 2 || other >= k || other == column)
+		return true;
+	}
+	if (parity < 2 || version >= g4_row_choices(others, parity - 1))
 		return false;
-	else
-		*lost |= UINT64_C(1) << other;
+	for (uint32_t wanted = parity - 1, other = others; wanted > 0; wanted--) {
+		do
+			other--;
+		while (g4_row_choices(other, wanted) > version);
+		version -= g4_row_choices(other, wanted);
+		*lost |= UINT64_C(1) << (other < parity ? k + other : other - parity + (other - parity >= column));
+	}
 	return true;
 }
 
@@ -295,14 +312,26 @@ static bool is_remade(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 
 	memcpy(memory, columns, row->chunk->columns * sizeof(memory[0]));
 	memory[column] = buffer;
-	for (uint32_t version = 0; version < row->chunk->columns; version++)
-		if (lost_to(row, column, version, &lost) &&
-		    g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
+	for (uint32_t version = 0; lost_to(row, column, version, &lost); version++)
+		if (g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
 		    memcmp(buffer, columns[column], row->bytes) == 0)
 			return true;
 	return false;
 }
 
+/* Whether the others make up for a column of data of this row. */
+static bool lacks_data(const struct g4_set *set, const struct g4_row *row)
+{
+	for (uint32_t c = 0; c < g4_chunk_data_columns(row->chunk); c++)
+		if (!g4_row_has(set, row, c))
+			return true;
+	return false;
+}
+
+/*
+ * What lies where the page is mended may be part of what parity has of a column that is missing: of one that was written since the page had rotted. So
+ * with such a column parity changes with the page, as for any write, and all that is made of the row stays as it was; else the page alone is wrong.
+ */
 int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts)
 {
@@ -322,7 +351,9 @@ int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	move(&at, columns[column], bytes, false);
 	g4_rows_lock(wg, set);
 	if (is_remade(wg, set, &row, column, columns, columns[row.chunk->columns]))
-		rc = g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns) ? -G4_E_IO : 0;
+		rc = lacks_data(set, &row) ? write_locked(wg, set, address, bytes, iovs, 0) :
+		     g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns) ? -G4_E_IO :
+												      0;
 	pthread_rwlock_unlock(&set->parity->lock);
 	free(memory);
 	if (rc == 0)

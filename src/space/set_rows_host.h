@@ -12,6 +12,16 @@ static inline uint64_t g4_row_mask(uint32_t count)
 	return (UINT64_C(1) << count) - 1;
 }
 
+/* How many sets of `chosen` of so many columns there are. */
+static inline uint32_t g4_row_choices(uint32_t columns, uint32_t chosen)
+{
+	uint32_t sets = 1;
+
+	for (uint32_t n = 0; n < chosen; n++)
+		sets = n < columns ? sets * (columns - n) / (n + 1) : 0;
+	return sets;
+}
+
 static inline bool g4_set_is_active(const struct g4_set *set, uint32_t disk)
 {
 	return g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;

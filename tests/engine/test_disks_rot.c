@@ -1092,6 +1092,75 @@ static void a_row_is_mended_by_what_is_told_of_it(void **state)
 	free_rows(&r);
 }
 
+/* A page that is verified goes where it lies, as readers have it done. */
+static int mend_page(struct rows *r, uint32_t number, uint32_t version)
+{
+	struct g4_iov iov = {r->page, G4_PAGE_BYTES};
+	struct g4_io io = {.op = G4_IO_WRITE,
+			   .flags = G4_IO_COPY(0),
+			   .offset_bytes = BASE + number * G4_PAGE_BYTES,
+			   .iov = &iov,
+			   .iov_count = 1};
+
+	rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+	g4_dev_submit(r->wg, r->dev, &io);
+	return g4_dev_wait(r->wg, r->dev, &io);
+}
+
+/* Whether one of the versions of a page is it. */
+static bool has_version(struct rows *r, uint32_t number, uint32_t version)
+{
+	const uint32_t versions = r->copies + g4_dev_props(r->dev)->remakes;
+
+	for (uint32_t n = 0; n < versions; n++) {
+		rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+		if (get_version(r, number, n) == 0 && memcmp(r->found, r->page, G4_PAGE_BYTES) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A page that rots beside a missing disk, and what is written to that disk then: parity has it by the page that has rotted. That is mended when it
+ * is read, and what was written is there all the same.
+ */
+static void mending_a_page_beside_a_missing_disk_loses_nothing_of_that(void **state)
+{
+	const uint32_t beside = ROWS_STRIPE / G4_PAGE_BYTES; /* the same row, the next column */
+
+	(void)state;
+	for (uint32_t l = 2; l < LEVELS; l++)
+		for (uint32_t written = 0; written < 2; written++) {
+			struct g4_fault faults[MOST_DISKS] = {{.cut_after_writes = 0}};
+			struct g4_dev *fault[MOST_DISKS];
+			struct rows r;
+			make_rows(&r, levels[l].disks, levels[l].parity);
+			for (uint32_t n = 0; n < PAGES; n++)
+				put_page(&r, n, 1);
+			flush_rows(&r);
+			uint32_t lost = 0;
+			const uint8_t *there = find_page(&r, 1 + beside, 1);
+			while (there < r.d.memory[lost] || there >= r.d.memory[lost] + r.d.bytes[lost])
+				lost++;
+			g4_dev_close(r.dev);
+			assert_int_equal(assemble_rows(&r, 1u << lost, fault, faults), 0);
+			rot_page(&r, 1, 1);
+			if (written) {
+				put_page(&r, 1 + beside, 2);
+				flush_rows(&r);
+			}
+			assert_true(has_version(&r, 1, 1));
+			assert_true(has_version(&r, 1 + beside, 1 + written));
+			assert_int_equal(mend_page(&r, 1, 1), 0);
+			g4_dev_close(r.dev); /* now it is in its place */
+			(void)find_page(&r, 1, 1);
+			assert_int_equal(assemble_rows(&r, 1u << lost, fault, faults), 0);
+			assert_true(has_version(&r, 1, 1));
+			assert_true(has_version(&r, 1 + beside, 1 + written));
+			free_rows(&r);
+		}
+}
+
 /* What all parities make of a page is no good version of it if it had rotted before it was written: who knows it is asked. */
 static void what_parities_make_of_a_page_is_not_believed_unasked(void **state)
 {
@@ -1461,6 +1530,7 @@ int main(void)
 		cmocka_unit_test(a_row_of_which_nobody_knows_is_told_and_kept),
 		cmocka_unit_test(a_row_is_mended_by_what_is_told_of_it),
 		cmocka_unit_test(what_parities_make_of_a_page_is_not_believed_unasked),
+		cmocka_unit_test(mending_a_page_beside_a_missing_disk_loses_nothing_of_that),
 		cmocka_unit_test(a_scrub_that_was_interrupted_mends_rows),
 		cmocka_unit_test(a_page_that_is_taken_while_it_is_told_as_free_is_kept),
 		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),

@@ -31,6 +31,22 @@ rm "$one.link"
 check "and mounted as fstab does it" "$gpu4fs" mount "$two" "$mnt" -o "device=$one"
 same "everything is there" "$written" "$(there)"
 check "unmounted" goes
+mv "$one" "$one,with a comma"
+check "and so if a name has a comma" "$gpu4fs" mount "$two" "$mnt" -o "device=$one\\,with a comma"
+same "everything is there" "$written" "$(there)"
+check "unmounted" goes
+mv "$one,with a comma" "$one"
+ln -s "$one" "$one.link"
+check "mounted by a link, as of /dev/disk/by-id" "$gpu4fs" mount "$one.link" "$two" "$mnt"
+mv "$one" "$one.again"
+check "a disk that is pulled is taken out by the name it had" "$gpu4fs" disk offline "$mnt" "$one"
+ln -sf "$one.again" "$one.link"
+check "... and comes back by the link, which leads elsewhere" "$gpu4fs" disk online --now --wait "$mnt" "$one.link"
+same "... by which status knows it" "$one.again" \
+	"$("$gpu4fs" status --json "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["disks"][0]["device"])')"
+check "unmounted" goes
+mv "$one.again" "$one"
+rm "$one.link"
 mv "$one" "$one.away"
 refuses "one alone is not mounted unasked" "degraded" "$gpu4fs" mount "$two" "$mnt"
 check "but when that was said" "$gpu4fs" mount -o degraded "$two" "$mnt"
