@@ -375,6 +375,26 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 	return 0;
 }
 
+/*
+ * From page `place` of the first empty region at or behind the goal on. Without one, as for a new file, behind where the shard had its last one:
+ * so files that several workgroups write begin apart, in groups of their own, and what is in use already is not looked through again.
+ */
+G4_FN static int claim_empty(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t pool, struct g4_address goal,
+			     uint32_t place, uint64_t want, struct g4_address *address, uint32_t *got)
+{
+	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
+	const bool begins = g4_address_is_none(goal), own = pool == G4_LEVEL_OWN;
+	const uint64_t start = !begins ? g4_address_page(goal) / G4_REGION_PAGES :
+			       own     ? g4_load32_rlx(&shard->region[G4_ALLOC_ALIGNED]) :
+					 g4_load32_rlx(&alloc->pool_region[pool]);
+	const int rc = claim_from(wg, alloc, pool, start, place, want, G4_REGION_PAGES, address, got);
+
+	if (rc == 0 && begins && own)
+		g4_store32_rlx(&shard->region[G4_ALLOC_ALIGNED],
+			       (uint32_t)(g4_address_page(*address) / G4_REGION_PAGES));
+	return rc;
+}
+
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
 			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got)
 {
@@ -395,8 +415,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 		return -G4_E_NOSPC;
 	if (class_ == G4_ALLOC_ALIGNED) {
 		class_ = G4_ALLOC_DATA;
-		rc = claim_from(wg, alloc, pool, g4_address_page(goal) / G4_REGION_PAGES, place, taken, G4_REGION_PAGES,
-				address, &n);
+		rc = claim_empty(wg, alloc, pool, goal, place, taken, address, &n);
 		if (rc == -G4_E_NOSPC)
 			rc = claim_near(wg, alloc, pool, goal, taken, address, &n);
 	} else {

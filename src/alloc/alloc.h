@@ -31,7 +31,7 @@
 #define G4_ALLOC_CREDITS 4u
 
 struct g4_alloc_shard {
-	uint32_t region[2];  /* where the last claim succeeded, by class */
+	uint32_t region[3];  /* where the last claim succeeded, by class; of ALIGNED ones those without a goal */
 	uint64_t slab[2];    /* address of the slab in use, as stored, by kind - 1; 0: none */
 	uint64_t row;	     /* page where the last row was found (row.h), or the next search begins */
 	struct g4_lock lock; /* of slab[] */

@@ -51,8 +51,8 @@ static uint32_t turn(uint32_t shard)
 }
 
 /*
- * Shards start apart from each other; metadata starts half a share away from data. Those of hundreds of workgroups, which would only get
- * into each other's way at a few places, start all over the device.
+ * Shards start apart from each other; metadata starts half a share away from data, and empty regions are looked for behind the latter. Those
+ * of hundreds of workgroups, which would only get into each other's way at a few places, start all over the device.
  */
 static void begin_shard(struct g4_alloc *alloc, uint32_t s)
 {
@@ -63,6 +63,7 @@ static void begin_shard(struct g4_alloc *alloc, uint32_t s)
 
 	shard->region[G4_ALLOC_METADATA] = (uint32_t)(first + span * place / places);
 	shard->region[G4_ALLOC_DATA] = (uint32_t)(first + span * (2 * place + 1) / (2 * places));
+	shard->region[G4_ALLOC_ALIGNED] = (uint32_t)(first + span * (4 * place + 3) / (4 * places));
 	shard->row = shard->region[G4_ALLOC_DATA] * (uint64_t)G4_REGION_PAGES;
 }
 

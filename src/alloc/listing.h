@@ -6,7 +6,7 @@
 #include "format/owners.h"
 #include "simt/simt.h"
 
-/* ---- leader; the lock of the page's group is held. `sums` lie in memory that all lanes reach ---- */
+/* ---- leader; the lock of the page's group is held, or nothing leads to the page yet. `sums` lie in memory that all lanes reach ---- */
 /* Pages from `at` on are listed with these sums, in a domain. */
 G4_FN void g4_listing_write(struct g4_wg *wg, struct g4_listing_page *page, uint32_t at, uint32_t count,
 			    const struct g4_sum_entry *sums, uint64_t domain);

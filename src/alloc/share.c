@@ -8,62 +8,9 @@
 #include "alloc/buffered.h"
 #include "alloc/listing.h"
 #include "alloc/share_lines.h"
+#include "alloc/share_make.h"
 
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
-
-/* A page of counts out of the *reserved pages, or of what is free. */
-G4_FN static int make_page(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t type,
-			   uint64_t *reserved, struct g4_address *address, uint32_t *line)
-{
-	const bool from_reserved = *reserved > 0;
-	int rc = from_reserved ? g4_alloc_reserved_metadata(wg, alloc, txn, address) :
-				 g4_alloc_metadata(wg, alloc, txn, address);
-
-	if (rc < 0)
-		return rc;
-	*reserved -= from_reserved;
-	rc = g4_meta_new(wg, alloc->meta, *address, type, line);
-	if (rc == 0)
-		g4_txn_dirty(txn, *line);
-	return rc;
-}
-
-/* Makes the page of the group, if there is none. */
-G4_FN static int make_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *reserved,
-			     struct g4_shares_lines *c)
-{
-	struct g4_address address;
-
-	if (c->shares != G4_NO_LINE)
-		return 0;
-	int rc = make_page(wg, alloc, txn, G4_BLOCK_SHARES, reserved, &address, &c->shares);
-	if (rc == 0) {
-		g4_shares_of(alloc, c)->group = c->group;
-		g4_txn_dirty(txn, c->map);
-		g4_shares_map(alloc, c)->shares = g4_address_stored(address);
-	}
-	return rc;
-}
-
-/*
- * Makes a page below the group's, and that, if there is none, which is dirty then: the caller has it lead to *address.
- * -G4_E_NOSPC: there is no room, and nothing has changed.
- */
-G4_FN static int make_below(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
-			    uint32_t type, struct g4_address *address, uint32_t *line)
-{
-	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
-
-	if (!g4_alloc_reserve(alloc, reserved))
-		return -G4_E_NOSPC;
-	int rc = make_shares(wg, alloc, txn, &reserved, c);
-	if (rc == 0)
-		rc = make_page(wg, alloc, txn, type, &reserved, address, line);
-	if (rc == 0)
-		g4_txn_dirty(txn, c->shares);
-	g4_alloc_unreserve(alloc, reserved);
-	return rc;
-}
 
 /* A page of counts that was made: the group's, which is dirty, leads to it. */
 G4_FN static void lead_to_counts(struct g4_alloc *alloc, struct g4_shares_lines *c, struct g4_address address)
@@ -76,7 +23,7 @@ G4_FN static void lead_to_counts(struct g4_alloc *alloc, struct g4_shares_lines 
 G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
 	struct g4_address address;
-	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_OWNERS, &address, &c->owners);
+	const int rc = g4_shares_make_below(wg, alloc, txn, c, G4_BLOCK_OWNERS, &address, &c->owners);
 
 	if (rc == 0)
 		lead_to_counts(alloc, c, address);
@@ -87,7 +34,7 @@ G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 G4_FN static int make_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
 	struct g4_address address;
-	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_BUFFERED, &address, &c->buffered);
+	const int rc = g4_shares_make_below(wg, alloc, txn, c, G4_BLOCK_BUFFERED, &address, &c->buffered);
 
 	if (rc == 0) {
 		g4_shares_buffered(alloc, c)->group = c->group;
@@ -260,22 +207,6 @@ G4_FN static int drop_unused(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return rc < 0 ? rc : drop_shares(wg, alloc, txn, c);
 }
 
-/* Makes what there is not of a quarter's page of sums; it is referenced. -G4_E_NOSPC: there is no room, and nothing has changed. */
-G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
-			      uint32_t quarter, uint32_t *line)
-{
-	struct g4_address address;
-	const int rc = make_below(wg, alloc, txn, c, G4_BLOCK_LISTING, &address, line);
-
-	if (rc == 0) {
-		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, *line);
-		page->region = c->group * G4_GROUP_REGIONS + c->region;
-		page->quarter = quarter;
-		g4_shares_of(alloc, c)->listings[c->region][quarter] = g4_address_stored(address);
-	}
-	return rc;
-}
-
 /* Where the counts of the region that an address lies in are, and their lock, which is held then unless there is an error. */
 G4_FN static int lock_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address,
 			     struct g4_shares_lines *c)
@@ -306,32 +237,80 @@ G4_FN static void set_listed(struct g4_shares_page *shares, uint32_t region, uin
 	}
 }
 
+/* Pages of a quarter that are to be listed. */
+struct to_list {
+	struct g4_address address;
+	uint32_t pages;
+	const struct g4_sum_entry *sums;
+	uint64_t domain;
+};
+
+/* Their quarter's page of sums, with those of these pages. */
+G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, const struct to_list *what,
+			      struct g4_shares_ahead *ahead)
+{
+	const uint64_t first = g4_address_page(what->address);
+	const int rc = g4_shares_make_ahead(wg, alloc, txn, G4_BLOCK_LISTING, ahead);
+
+	if (rc == 0) {
+		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, ahead->line);
+		page->region = first / G4_REGION_PAGES;
+		page->quarter = first % G4_REGION_PAGES / G4_LISTING_PAGES;
+		g4_listing_write(wg, page, first % G4_LISTING_PAGES, what->pages, what->sums, what->domain);
+	}
+	return rc;
+}
+
+/* Under the lock: 1; 0: what leads there can not be read; -G4_E_AGAIN: there is no page of sums, and none was made; or an error. */
+G4_FN static int list_locked(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, const struct to_list *what,
+			     struct g4_shares_lines *c, struct g4_shares_ahead *ahead)
+{
+	const uint32_t first = (uint32_t)(g4_address_page(what->address) % G4_REGION_PAGES);
+	const uint32_t quarter = first / G4_LISTING_PAGES;
+	uint32_t line;
+	int rc;
+
+	if (c->shares != G4_NO_LINE && g4_shares_of(alloc, c)->listings[c->region][quarter] != 0) {
+		rc = get_listing(wg, alloc, c, quarter, &line);
+		if (rc < 0)
+			return 0;
+		g4_txn_dirty(txn, line);
+		g4_txn_dirty(txn, c->shares);
+		g4_listing_write(wg, (struct g4_listing_page *)g4_line_data(alloc->meta->cache, line),
+				 first % G4_LISTING_PAGES, what->pages, what->sums, what->domain);
+		g4_cache_put(alloc->meta->cache, line);
+	} else {
+		rc = ahead->line == G4_NO_LINE ? -G4_E_AGAIN : g4_shares_make_leader(wg, alloc, txn, c);
+		if (rc < 0)
+			return rc;
+		g4_shares_of(alloc, c)->listings[c->region][quarter] = g4_address_stored(ahead->address);
+		g4_shares_put(alloc, &ahead->line);
+	}
+	set_listed(g4_shares_of(alloc, c), c->region, first, what->pages);
+	return 1;
+}
+
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain)
 {
-	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
-	const uint32_t quarter = first / G4_LISTING_PAGES;
+	const struct to_list what = {address, pages, sums, domain};
+	struct g4_shares_ahead ahead = {G4_NO_ADDRESS, G4_NO_LINE};
 	struct g4_shares_lines c;
-	uint32_t line;
-	int rc = lock_shares(wg, alloc, address, &c);
+	/* of a whole quarter that is new nothing is listed: it needs no look */
+	int rc = pages == G4_LISTING_PAGES ? -G4_E_AGAIN : 0;
 
-	if (rc < 0)
-		return 0;
-	const bool there = c.shares != G4_NO_LINE && g4_shares_of(alloc, &c)->listings[c.region][quarter] != 0;
-	rc = there ? get_listing(wg, alloc, &c, quarter, &line) : make_listing(wg, alloc, txn, &c, quarter, &line);
-	if (rc == 0) {
-		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
-		g4_txn_dirty(txn, line);
-		g4_txn_dirty(txn, c.shares);
-		g4_listing_write(wg, page, first % G4_LISTING_PAGES, pages, sums, domain);
-		set_listed(g4_shares_of(alloc, &c), c.region, first, pages);
-		g4_cache_put(alloc->meta->cache, line);
-		rc = 1;
-	} else if (there || rc == -G4_E_NOSPC) {
-		rc = 0;
-	}
-	unlock_shares(alloc, &c);
-	return rc;
+	do {
+		rc = rc == -G4_E_AGAIN ? make_listing(wg, alloc, txn, &what, &ahead) : 0;
+		if (rc < 0)
+			break;
+		if (lock_shares(wg, alloc, address, &c) < 0)
+			break;
+		rc = list_locked(wg, alloc, txn, &what, &c, &ahead);
+		unlock_shares(alloc, &c);
+	} while (rc == -G4_E_AGAIN);
+	const int dropped = g4_shares_drop_ahead(wg, alloc, txn, &ahead);
+	rc = rc == -G4_E_NOSPC ? 0 : rc;
+	return rc < 0 || dropped == 0 ? rc : dropped;
 }
 
 G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address)
@@ -555,16 +534,10 @@ G4_FN static int count_or_buffer(struct g4_wg *wg, struct g4_alloc *alloc, struc
 /* c's region has an owner more as a whole, in the group's page, which is made if there is none. */
 G4_FN static int count_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
-	uint64_t reserved = c->shares == G4_NO_LINE;
+	const int rc = g4_shares_make_leader(wg, alloc, txn, c);
 
-	if (!g4_alloc_reserve(alloc, reserved))
-		return -G4_E_NOSPC;
-	const int rc = make_shares(wg, alloc, txn, &reserved, c);
-	g4_alloc_unreserve(alloc, reserved);
-	if (rc == 0) {
-		g4_txn_dirty(txn, c->shares);
+	if (rc == 0)
 		g4_shares_of(alloc, c)->whole[c->region]++;
-	}
 	return rc;
 }
 
@@ -661,7 +634,7 @@ G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 		if (g4_shares_owners(alloc, &c)->more[k] == UINT32_MAX) /* of a hostile image: owners stay as many */
 			rc = -G4_E_CORRUPT_ALLOC;
 	if (rc == 0 && whole && c.owners == G4_NO_LINE) {
-		rc = make_page(wg, alloc, txn, G4_BLOCK_OWNERS, reserved, &made, &c.owners);
+		rc = g4_shares_make_page(wg, alloc, txn, G4_BLOCK_OWNERS, reserved, &made, &c.owners);
 		if (rc == 0)
 			lead_to_counts(alloc, &c, made);
 	}
