@@ -411,6 +411,50 @@ static void rows_move_under_requests(void **state)
 	disks_free(&d);
 }
 
+/* What the log had of rows that moved is not written to where they lay, whatever lies there when the power fails. */
+static void the_log_has_nothing_of_what_moved(void **state)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3), *found = rig_memory(G4_PAGE_BYTES, 4);
+	struct g4_wg *wg = g4_wg_create(0);
+	uint8_t *after[MOST_DISKS];
+	uint64_t ballast, copied;
+	struct disks d;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	struct g4_dev *dev = open_all(&d);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	const struct piece p = next(set);
+	const uint64_t stripe = 2 * ROWS_STRIPE, place = set->chunks[set->next.chunk].places[set->next.number],
+		       old = g4_place_address(place) + set->next.within;
+	/* of three stripes each disk has data or parity that is written */
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(g4_dev_write(wg, dev, p.address + k * stripe, page, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	assert_true(set->parity->row_count > 0);
+	assert_int_equal(moved(wg, set, false, G4_PAGE_BYTES, &copied), UNIT);
+	keep_disks(&d, after); /* the power fails */
+	g4_dev_close(dev);
+	restore_disks(&d, after);
+	uint8_t *there = d.memory[g4_place_disk(place)] + old, *expected = (uint8_t *)malloc(UNIT);
+	rig_pattern(there, 5, UNIT);
+	memcpy(expected, there, UNIT);
+	dev = open_all(&d);
+	for (uint32_t k = 0; k < 3; k++) {
+		assert_int_equal(g4_dev_read(wg, dev, p.address + k * stripe, found, G4_PAGE_BYTES), 0);
+		assert_memory_equal(found, page, G4_PAGE_BYTES);
+	}
+	g4_dev_close(dev);
+	assert_memory_equal(there, expected, UNIT);
+	for (uint32_t n = 0; n < d.count; n++)
+		free(after[n]);
+	g4_wg_destroy(wg);
+	free(expected);
+	free(page);
+	free(found);
+	disks_free(&d);
+}
+
 /* ---- interruptions ---- */
 
 static void it_goes_on_after_a_pause_and_an_unmount(void **state)
@@ -740,6 +784,7 @@ int main(void)
 		cmocka_unit_test(threads_write_while_rows_get_their_share),
 		cmocka_unit_test(rows_lie_where_they_lay_when_they_are_cut),
 		cmocka_unit_test(rows_move_under_requests),
+		cmocka_unit_test(the_log_has_nothing_of_what_moved),
 		cmocka_unit_test(it_goes_on_after_a_pause_and_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
 		cmocka_unit_test(what_follows_a_torn_switch_is_on_all_disks),
