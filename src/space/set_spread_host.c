@@ -403,12 +403,13 @@ static int move_shut(struct g4_wg *wg, struct spreading *s, bool idle, uint64_t 
 
 	if (rc == 0) /* an order that can not be right is not carried out */
 		rc = g4_chunk_validate(move->chunks, move->count, s->draft.super->disk_bytes, set->count);
+	/* in front of the copy, which goes to where rows lie that are lent */
+	if (rc == 0)
+		rc = g4_set_forget_lent(wg, set, move);
 	if (rc == 0 && !idle)
 		rc = copy(wg, set, piece, bytes);
 	else if (rc == 0 && chunk->parity) /* what lies at the new place is not what parity was made of */
 		rc = g4_rows_forget(wg, set, chunk, piece->within, piece->within + bytes);
-	if (rc == 0)
-		rc = g4_set_forget_lent(wg, set, move);
 	return rc < 0 ? rc : g4_set_draft_switch(wg, set, &s->draft);
 }
 

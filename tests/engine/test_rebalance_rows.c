@@ -50,18 +50,21 @@ static void format(struct disks *d, const struct shape *shape, uint64_t *ballast
 	for (uint64_t at = 0; at < shape->ballast; at += G4_MIB)
 		assert_int_equal(op_write(&d->rig, *ballast, 0, at, data, G4_MIB, &done), 0);
 	disks_unmount_fs(d, dev, true);
-	free(data);
 	for (uint32_t n = 0; n < shape->added; n++) { /* a disk that is added need not be empty */
 		rig_pattern(d->memory[d->count], 77 + n, d->bytes[d->count]);
 		add_next(d, true);
 	}
 	/* all of it was written to once: parity is right everywhere, as the map says, and what is free is not zeros */
+	rig_pattern(data, 6, G4_MIB); /* other bytes than what is moved, wherever that goes */
 	disks_mount_fs(d, all_of(d), &dev);
-	(void)disks_fill(d, &big);
+	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "big", G4_S_IFREG | 0644, &big), 0);
+	for (uint64_t at = 0; op_write(&d->rig, big, 0, at, data, G4_MIB, &done) == 0 && done == G4_MIB;)
+		at += G4_MIB;
 	disks_unmount_fs(d, dev, true);
 	disks_mount_fs(d, all_of(d), &dev);
 	assert_int_equal(op_unlink(&d->rig, G4_NODE_ROOT, "big"), 0);
 	disks_unmount_fs(d, dev, true);
+	free(data);
 }
 
 /* Bytes that are in use, of each disk, of parity as of data. */
@@ -455,6 +458,64 @@ static void the_log_has_nothing_of_what_moved(void **state)
 	disks_free(&d);
 }
 
+/*
+ * A copy goes to where rows lay that are lent. When the power fails before the switch those lie there still, free, and with contents that their
+ * parity was not made of: so the map says nothing of them from before the first write on.
+ */
+static void what_is_lent_is_not_believed(void **state)
+{
+	static struct disks_order requests;
+	struct g4_wg *wg = g4_wg_create(0);
+	uint8_t *before[MOST_DISKS];
+	uint64_t ballast, copied, random = 5;
+	struct disks d, crashed;
+	struct faulty f;
+	bool ready;
+
+	(void)state;
+	format(&d, &shapes[2], &ballast);
+	keep_disks(&d, before);
+	disks_open_faulty(&d, &f);
+	memset(&requests, 0, sizeof(requests));
+	disks_watch(&d, &f, &requests);
+	struct g4_set *set = (struct g4_set *)f.set->host;
+	const uint64_t lent = 64 * G4_MIB, from = g4_dev_props(f.set)->size_bytes - lent;
+	assert_int_equal(g4_set_lend(wg, set, from, lent, &ready), 0);
+	assert_int_equal(g4_set_lend(wg, set, 0, 0, &ready), 0);
+	assert_true(ready);
+	assert_true(is_made(set, from + lent / 2));
+	assert_true(next(set).bytes >= UNIT);
+	/* nothing else has room: it is a place of what is lent */
+	bool is_lent = false;
+	for (uint32_t n = 0; n < set->map.count; n++)
+		for (uint32_t k = 0; k < g4_table_places(&set->chunks[n]); k++)
+			is_lent = is_lent ||
+				  (g4_place_disk(set->chunks[n].places[k]) == g4_place_disk(set->next.to) &&
+				   set->chunks[n].parity &&
+				   g4_place_address(set->next.to) >= g4_place_address(set->chunks[n].places[k]) &&
+				   g4_place_address(set->next.to) <
+					   g4_place_address(set->chunks[n].places[k]) + set->chunks[n].place_bytes);
+	assert_true(is_lent);
+	assert_int_equal(moved(wg, set, false, G4_PAGE_BYTES, &copied), UNIT);
+	const uint32_t count = requests.count;
+	disks_make(&crashed, d.count, d.bytes);
+	for (uint32_t at = 0; at <= count; at += (uint32_t)rig_every(3)) {
+		struct g4_dev *dev;
+		disks_crash(&crashed, before, &f, &requests, at, &random);
+		if (disks_try_open(&crashed, all_of(&d), false, G4_DEV_READ_ONLY, &dev) < 0)
+			fail_msg("after %u requests: %s", at, crashed.message);
+		if (g4_set_parity_check(wg, (struct g4_set *)dev->host, from, lent) != 0)
+			fail_msg("after %u of %u requests parity of what is lent is believed, and wrong", at, count);
+		g4_dev_close(dev);
+	}
+	disks_free(&crashed);
+	g4_dev_close(f.set);
+	for (uint32_t n = 0; n < d.count; n++)
+		free(before[n]);
+	g4_wg_destroy(wg);
+	disks_free(&d);
+}
+
 /* ---- interruptions ---- */
 
 static void it_goes_on_after_a_pause_and_an_unmount(void **state)
@@ -785,6 +846,7 @@ int main(void)
 		cmocka_unit_test(rows_lie_where_they_lay_when_they_are_cut),
 		cmocka_unit_test(rows_move_under_requests),
 		cmocka_unit_test(the_log_has_nothing_of_what_moved),
+		cmocka_unit_test(what_is_lent_is_not_believed),
 		cmocka_unit_test(it_goes_on_after_a_pause_and_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
 		cmocka_unit_test(what_follows_a_torn_switch_is_on_all_disks),
