@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "simt/simt_host.h"
+#include "space/set_drain_host.h"
 
 void g4_set_draft_end(struct g4_set_draft *draft)
 {
@@ -19,8 +20,6 @@ void g4_set_draft_end(struct g4_set_draft *draft)
 int g4_set_draft_begin(struct g4_set_draft *draft, struct g4_set *set)
 {
 	memset(draft, 0, sizeof(*draft));
-	if (set->parity)
-		return -G4_E_NOTSUP;
 	draft->super = malloc(sizeof(*draft->super));
 	draft->spans = calloc(G4_CHUNKS_MAX * (size_t)G4_CHUNK_PLACES + 1, sizeof(*draft->spans));
 	draft->move.chunks = calloc(G4_CHUNKS_MAX, sizeof(*draft->move.chunks));
@@ -34,6 +33,25 @@ int g4_set_draft_begin(struct g4_set_draft *draft, struct g4_set *set)
 	memcpy(draft->move.chunks, set->chunks, set->map.count * sizeof(*draft->move.chunks));
 	draft->move.count = set->map.count;
 	return 0;
+}
+
+int g4_set_draft_lock(struct g4_wg *wg, struct g4_set *set)
+{
+	if (!set->parity)
+		return 0;
+	g4_rows_lock(wg, set);
+	int rc = g4_rows_empty(wg, set);
+	if (rc == 0) /* a disk may have failed at that */
+		rc = g4_set_check_whole(set, (struct g4_dev_message){.text = NULL});
+	if (rc < 0)
+		g4_set_draft_unlock(set);
+	return rc;
+}
+
+void g4_set_draft_unlock(struct g4_set *set)
+{
+	if (set->parity)
+		pthread_rwlock_unlock(&set->parity->lock);
 }
 
 int g4_set_draft_switch(struct g4_wg *wg, struct g4_set *set, const struct g4_set_draft *draft)

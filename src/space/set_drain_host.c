@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE 1
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "space/set_drain_host.h"
@@ -227,14 +228,17 @@ void g4_rows_lock(struct g4_wg *wg, struct g4_set *set)
 	(void)g4_rows_settle(wg, set); /* where a disk is lost that can not be done without, the set is stuck */
 }
 
-void g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows)
+struct g4_row g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
+				  uint32_t *column)
 {
-	pthread_rwlock_rdlock(&set->parity->lock);
-	while (is_behind(set, rows)) { /* what is read ahead only reads */
+	for (;;) { /* chunks may be others each time */
+		pthread_rwlock_rdlock(&set->parity->lock);
+		const struct g4_row row = g4_row_at(&set->map, address, bytes, column);
+		if (!is_behind(set, &row)) /* what is read ahead only reads */
+			return row;
 		pthread_rwlock_unlock(&set->parity->lock);
 		g4_rows_lock(wg, set);
 		pthread_rwlock_unlock(&set->parity->lock);
-		pthread_rwlock_rdlock(&set->parity->lock);
 	}
 }
 
@@ -354,6 +358,20 @@ int g4_rows_drain(struct g4_wg *wg, struct g4_set *set, bool flush)
 			rc = b->count <= G4_PARITY_BEHIND_ROWS ? write_behind(wg, set, b) : write_now(wg, set, b);
 	}
 	return rc;
+}
+
+int g4_rows_empty(struct g4_wg *wg, struct g4_set *set)
+{
+	int rc = g4_rows_drain(wg, set, false);
+
+	if (rc == 0)
+		rc = g4_set_log_empty(wg, set); /* which has all of them go to their places, and flushes */
+	if (rc < 0)
+		return rc;
+	assert(!g4_set_held_any(set) && !set->parity->drain->batch.taken && set->parity->row_count == 0 &&
+	       set->parity->mark_count == 0);
+	set->parity->next_chunk = NULL;
+	return 0;
 }
 
 int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set)

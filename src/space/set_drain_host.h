@@ -50,9 +50,15 @@ int g4_rows_settle_behind(struct g4_wg *wg, struct g4_set *set);
 int g4_rows_settle_for(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows);
 /*
  * The lock of rows, for whoever reads or changes them on disks, or changes what disks there are: nothing of rows is under way. And shared, to
- * read these: nothing of them is.
+ * read the one that it returns (g4_row_at()): nothing of it is.
  */
 void g4_rows_lock(struct g4_wg *wg, struct g4_set *set);
-void g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows);
+struct g4_row g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
+				  uint32_t *column);
+/*
+ * The lock is held. Nothing of rows is in memory, nor in the log, durably, when this returns 0, and no row is known by a chunk: those may be
+ * others then. All that was written is in place.
+ */
+int g4_rows_empty(struct g4_wg *wg, struct g4_set *set);
 
 #endif

@@ -27,9 +27,10 @@
 
 struct held_row { /* one page of each column */
 	struct g4_row row;
-	uint64_t given; /* columns of data; 0: the row is free */
-	bool logged;	/* and on its way to its places */
-	uint32_t next;	/* in its bucket, or of the free ones */
+	uint64_t address; /* of the row: whoever asks without the lock of rows may know its chunk by another table */
+	uint64_t given;	  /* columns of data; 0: the row is free */
+	bool logged;	  /* and on its way to its places */
+	uint32_t next;	  /* in its bucket, or of the free ones */
 };
 
 struct g4_set_held {
@@ -91,21 +92,26 @@ uint32_t g4_set_held_count(const struct g4_set *set)
 
 /* ---- finding ---- */
 
-static uint32_t bucket_of(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe, uint64_t within)
+static uint32_t bucket_of(uint64_t address)
 {
-	const uint64_t place = (stripe * chunk->stripe_bytes + within) / G4_PAGE_BYTES;
-
-	return (uint32_t)((place + ((uint64_t)(chunk - set->chunks) << 32)) * UINT64_C(0x9e3779b97f4a7c15) >> 40) %
-	       BUCKETS;
+	return (uint32_t)(address / G4_PAGE_BYTES * UINT64_C(0x9e3779b97f4a7c15) >> 40) % BUCKETS;
 }
 
-static struct held_row *find(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe, uint64_t within)
+/* Of the page `at` in each of its columns. */
+static uint64_t address_at(const struct g4_row *rows, uint64_t at)
 {
-	struct g4_set_held *h = set->parity->held;
-	uint32_t n = h->buckets[bucket_of(set, chunk, stripe, within)];
+	const struct g4_row row = {rows->chunk, rows->stripe, at, G4_PAGE_BYTES};
 
-	while (n != NONE &&
-	       (h->rows[n].row.chunk != chunk || h->rows[n].row.stripe != stripe || h->rows[n].row.within != within))
+	return g4_row_address(&row);
+}
+
+static struct held_row *find(const struct g4_set *set, const struct g4_row *rows, uint64_t within)
+{
+	const uint64_t address = address_at(rows, within);
+	struct g4_set_held *h = set->parity->held;
+	uint32_t n = h->buckets[bucket_of(address)];
+
+	while (n != NONE && h->rows[n].address != address)
 		n = h->rows[n].next;
 	return n == NONE ? NULL : &h->rows[n];
 }
@@ -125,7 +131,7 @@ bool g4_set_held_has(const struct g4_set *set, const struct g4_row *rows, uint32
 	pthread_mutex_lock(&h->lock);
 	for (uint64_t at = g4_align_down(rows->within, G4_PAGE_BYTES); at < rows->within + rows->bytes && !has;
 	     at += G4_PAGE_BYTES) {
-		const struct held_row *row = find(set, rows->chunk, rows->stripe, at);
+		const struct held_row *row = find(set, rows, at);
 		has = row && (row->given >> column & 1);
 	}
 	pthread_mutex_unlock(&h->lock);
@@ -137,7 +143,7 @@ void g4_set_held_patch(const struct g4_set *set, const struct g4_row *rows, uint
 	const uint64_t end = rows->within + rows->bytes;
 
 	for (uint64_t at = g4_align_down(rows->within, G4_PAGE_BYTES); at < end; at += G4_PAGE_BYTES) {
-		const struct held_row *row = find(set, rows->chunk, rows->stripe, at);
+		const struct held_row *row = find(set, rows, at);
 		const uint64_t from = g4_max64(at, rows->within), to = g4_min64(at + G4_PAGE_BYTES, end);
 		if (row && (row->given >> column & 1))
 			memcpy(memory + (from - rows->within), page_of(set->parity->held, row, column) + (from - at),
@@ -150,15 +156,16 @@ void g4_set_held_patch(const struct g4_set *set, const struct g4_row *rows, uint
 static struct held_row *find_or_make(struct g4_set *set, const struct g4_row *rows, uint64_t within)
 {
 	struct g4_set_held *h = set->parity->held;
-	struct held_row *row = find(set, rows->chunk, rows->stripe, within);
+	struct held_row *row = find(set, rows, within);
 	const uint32_t n = h->first_free;
 
 	if (row || n == NONE)
 		return row;
 	row = &h->rows[n];
 	h->first_free = row->next;
-	*row = (struct held_row){.row = {rows->chunk, rows->stripe, within, G4_PAGE_BYTES}};
-	uint32_t *bucket = &h->buckets[bucket_of(set, rows->chunk, rows->stripe, within)];
+	*row = (struct held_row){.row = {rows->chunk, rows->stripe, within, G4_PAGE_BYTES},
+				 .address = address_at(rows, within)};
+	uint32_t *bucket = &h->buckets[bucket_of(row->address)];
 	row->next = *bucket;
 	*bucket = n;
 	g4_add32(&h->count, 1);
@@ -171,7 +178,7 @@ static void let_go(struct g4_set *set, struct held_row *row)
 	const uint32_t n = (uint32_t)(row - h->rows);
 
 	pthread_mutex_lock(&h->lock);
-	uint32_t *at = &h->buckets[bucket_of(set, row->row.chunk, row->row.stripe, row->row.within)];
+	uint32_t *at = &h->buckets[bucket_of(row->address)];
 	while (*at != n)
 		at = &h->rows[*at].next;
 	*at = row->next;
@@ -208,7 +215,7 @@ uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_
 	uint64_t at = 0;
 
 	for (; at < rows->bytes; at += G4_PAGE_BYTES) {
-		struct held_row *row = find(set, rows->chunk, rows->stripe, rows->within + at);
+		struct held_row *row = find(set, rows, rows->within + at);
 		if (!row || row->given != all)
 			break;
 		for (uint32_t c = 0; all >> c & 1; c++)
@@ -220,7 +227,7 @@ uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_
 void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows)
 {
 	for (uint64_t at = 0; at < rows->bytes && g4_set_held_any(set); at += G4_PAGE_BYTES) {
-		struct held_row *row = find(set, rows->chunk, rows->stripe, rows->within + at);
+		struct held_row *row = find(set, rows, rows->within + at);
 		if (row)
 			let_go(set, row);
 	}
@@ -228,7 +235,7 @@ void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows)
 
 void g4_set_held_note_logged(struct g4_set *set, const struct g4_row *row, bool logged)
 {
-	struct held_row *held = find(set, row->chunk, row->stripe, row->within);
+	struct held_row *held = find(set, row, row->within);
 
 	if (held)
 		held->logged = logged;

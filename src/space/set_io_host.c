@@ -74,7 +74,8 @@ static uint64_t bytes_of(const struct g4_io *io)
 /* ---- cutting ---- */
 
 /* Whether a chunk with parity does it by itself, at once (set_parity_host.c). Reads of a disk that is there are children. */
-static bool is_by_rows(const struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece, uint64_t address)
+static bool is_by_rows(const struct g4_set *set, const struct g4_chunk_map *map, const struct g4_io *io,
+		       const struct g4_piece *piece, uint64_t address)
 {
 	const uint32_t wanted = io->flags & G4_IO_COPY_MASK;
 
@@ -82,7 +83,7 @@ static bool is_by_rows(const struct g4_set *set, const struct g4_io *io, const s
 		return false;
 	return io->op != G4_IO_READ || wanted > G4_IO_COPY(0) ||
 	       !g4_set_has(set, piece->disks[0], piece->offsets[0], piece->bytes) ||
-	       g4_set_parity_holds(set, address, piece->bytes);
+	       g4_set_parity_holds(set, map, address, piece->bytes);
 }
 
 static int do_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece,
@@ -328,12 +329,12 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 			parts = take(&at, piece.bytes, iovs);
 			work->parts += parts;
 		}
-		const bool by_rows = !super && is_by_rows(set, io, &piece, address);
+		const bool by_rows = !super && is_by_rows(set, map, io, &piece, address);
 		work->result = super	     ? do_super(wg, set, io, address, iovs, parts) :
 			       !piece.copies ? do_nothing(io, iovs, parts) :
 			       by_rows	     ? do_rows(wg, set, io, &piece, address, iovs, parts) :
 					       add_piece(set, work, io, &piece, address, number, iovs, parts);
-		if (work->result < 0 && !super && !by_rows && piece.parity && is_by_rows(set, io, &piece, address))
+		if (work->result < 0 && !super && !by_rows && piece.parity && is_by_rows(set, map, io, &piece, address))
 			work->result = do_rows(wg, set, io, &piece, address, iovs, parts); /* dropped meanwhile */
 		address += piece.bytes;
 		bytes -= piece.bytes;

@@ -52,7 +52,7 @@ static int begin(struct leaving *l, struct g4_set *set, const struct g4_dev_orde
 
 	memset(l->used, 0, sizeof(l->used));
 	l->set = set;
-	int rc = g4_set_draft_begin(&l->draft, set);
+	int rc = set->parity ? -G4_E_NOTSUP : g4_set_draft_begin(&l->draft, set);
 	if (rc < 0)
 		return rc;
 	l->disk = g4_set_number_of(l->draft.super, (const uint8_t *)uuid);
@@ -262,7 +262,7 @@ static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *or
 	int rc = g4_set_check_whole(set, (struct g4_dev_message){.text = NULL});
 	if (rc < 0 || !g4_set_view_is_alone(set))
 		return rc;
-	rc = g4_set_draft_begin(&draft, set);
+	rc = set->parity ? -G4_E_NOTSUP : g4_set_draft_begin(&draft, set);
 	if (rc < 0)
 		return rc;
 	uint32_t n = (uint32_t)(g4_chunk_find(&set->map, address) - set->chunks);

@@ -151,26 +151,39 @@ static int write_stripe(struct g4_wg *wg, struct g4_set *set, const struct g4_ch
 	return rc;
 }
 
+/* Lock held. Of one chunk. */
+static int write_chunk(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		       struct cursor *at, uint32_t flags)
+{
+	const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
+	int rc = prepare(wg, set, chunk, from, to);
+
+	for (uint64_t pos = from; pos < to && rc == 0;) {
+		const uint64_t stripe = pos / stripe_bytes, begin = stripe * stripe_bytes,
+			       end = g4_min64(to, begin + stripe_bytes);
+		rc = write_stripe(wg, set, chunk, stripe, pos - begin, end - begin, at, flags);
+		pos = end;
+	}
+	return rc;
+}
+
 /* Lock held for writing. */
 static int write_locked(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 			const struct g4_iov *iovs, uint32_t flags)
 {
-	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
-	const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
+	const uint64_t end = address + bytes;
 	struct cursor at = {.iovs = iovs};
 	int rc = 0;
 
-	if (address < set->idle_to && set->idle_from < address + bytes)
+	if (address < set->idle_to && set->idle_from < end)
 		set->idle_from = set->idle_to = 0;
 	g4_rows_untell(set, address, bytes);
-	if (bytes > 0)
-		rc = prepare(wg, set, chunk, address - chunk->address, address - chunk->address + bytes);
-	for (uint64_t pos = address - chunk->address, end = pos + bytes; pos < end && rc == 0;) {
-		const uint64_t stripe = pos / stripe_bytes, begin = stripe * stripe_bytes,
-			       to = g4_min64(end, begin + stripe_bytes);
-		rc = write_stripe(wg, set, chunk, stripe, pos - begin, to - begin, &at,
-				  flags & (G4_IO_FUA | G4_IO_CLASS_MASK));
-		pos = to;
+	while (address < end && rc == 0) {
+		const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
+		const uint64_t to = g4_min64(end, chunk->address + chunk->bytes);
+		rc = write_chunk(wg, set, chunk, address - chunk->address, to - chunk->address, &at,
+				 flags & (G4_IO_FUA | G4_IO_CLASS_MASK));
+		address = to;
 	}
 	if (rc == 0 && (flags & G4_IO_FUA) && g4_set_held_any(set))
 		rc = g4_rows_drain(wg, set, false);
@@ -190,16 +203,6 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 }
 
 /* ---- reading ---- */
-
-static struct g4_row row_at(const struct g4_set *set, uint64_t address, uint64_t bytes, uint32_t *column)
-{
-	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
-	const uint64_t index = (address - chunk->address) / chunk->stripe_bytes;
-	const uint32_t k = g4_chunk_data_columns(chunk);
-
-	*column = (uint32_t)(index % k);
-	return (struct g4_row){chunk, index / k, (address - chunk->address) % chunk->stripe_bytes, bytes};
-}
 
 static uint8_t *take_columns(uint32_t count, uint64_t bytes, uint8_t *to[G4_ROW_COLUMNS])
 {
@@ -270,20 +273,18 @@ static bool lost_to(const struct g4_row *row, uint32_t column, uint32_t version,
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only)
 {
-	uint8_t *columns[G4_ROW_COLUMNS];
+	uint8_t *columns[G4_ROW_COLUMNS], *memory = NULL;
 	struct cursor at = {.iovs = iovs};
+	int rc = -G4_E_NOENT;
 	uint64_t lost = 0;
 	uint32_t column;
-	const struct g4_row row = row_at(set, address, bytes, &column);
 
 	(void)parts;
-	if (only != G4_ANY_PARITY && !lost_to(&row, column, only, &lost))
-		return -G4_E_NOENT;
-	uint8_t *memory = take_columns(row.chunk->columns, bytes, columns);
-	if (!memory)
-		return -G4_E_NOMEM;
-	g4_rows_lock_shared(wg, set, &row);
-	const int rc = read_column(wg, set, &row, column, lost, columns);
+	const struct g4_row row = g4_rows_lock_shared(wg, set, address, bytes, &column);
+	if (only == G4_ANY_PARITY || lost_to(&row, column, only, &lost)) {
+		memory = take_columns(row.chunk->columns, bytes, columns);
+		rc = memory ? read_column(wg, set, &row, column, lost, columns) : -G4_E_NOMEM;
+	}
 	if (rc == 0 && only == G4_ANY_PARITY)
 		g4_set_held_patch(set, &row, column, columns[column]);
 	pthread_rwlock_unlock(&set->parity->lock);
@@ -293,10 +294,10 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	return rc;
 }
 
-bool g4_set_parity_holds(const struct g4_set *set, uint64_t address, uint64_t bytes)
+bool g4_set_parity_holds(const struct g4_set *set, const struct g4_chunk_map *map, uint64_t address, uint64_t bytes)
 {
 	uint32_t column;
-	const struct g4_row row = row_at(set, address, bytes, &column);
+	const struct g4_row row = g4_row_at(map, address, bytes, &column);
 
 	return g4_set_held_has(set, &row, column);
 }
@@ -329,33 +330,43 @@ static bool lacks_data(const struct g4_set *set, const struct g4_row *row)
 }
 
 /*
+ * Lock held. The page in memory goes to its place. *disk: which it lies on.
  * What lies where the page is mended may be part of what parity has of a column that is missing: of one that was written since the page had rotted. So
  * with such a column parity changes with the page, as for any write, and all that is made of the row stays as it was; else the page alone is wrong.
  */
-int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
-		       const struct g4_iov *iovs, uint32_t parts)
+static int mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes, const struct g4_iov *iovs,
+		uint32_t *disk)
 {
 	uint8_t *columns[G4_ROW_COLUMNS + 1];
 	struct cursor at = {.iovs = iovs};
 	uint32_t column;
-	const struct g4_row row = row_at(set, address, bytes, &column);
-	const uint32_t disk = g4_place_disk(g4_row_place(&row, column));
+	const struct g4_row row = g4_row_at(&set->map, address, bytes, &column);
 	int rc = -G4_E_NOENT;
 
-	(void)parts;
 	if (!g4_row_has(set, &row, column))
 		return -G4_E_NOENT;
+	*disk = g4_place_disk(g4_row_place(&row, column));
 	uint8_t *memory = take_columns(row.chunk->columns + 1, bytes, columns);
 	if (!memory)
 		return -G4_E_NOMEM;
 	move(&at, columns[column], bytes, false);
-	g4_rows_lock(wg, set);
 	if (is_remade(wg, set, &row, column, columns, columns[row.chunk->columns]))
 		rc = lacks_data(set, &row) ? write_locked(wg, set, address, bytes, iovs, 0) :
 		     g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns) ? -G4_E_IO :
 												      0;
-	pthread_rwlock_unlock(&set->parity->lock);
 	free(memory);
+	return rc;
+}
+
+int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
+		       const struct g4_iov *iovs, uint32_t parts)
+{
+	uint32_t disk = 0;
+
+	(void)parts;
+	g4_rows_lock(wg, set);
+	const int rc = mend(wg, set, address, bytes, iovs, &disk);
+	pthread_rwlock_unlock(&set->parity->lock);
 	if (rc == 0)
 		g4_set_count_mended(set, disk, bytes / G4_PAGE_BYTES);
 	return rc;

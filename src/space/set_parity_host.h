@@ -89,7 +89,7 @@ int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_c
 void g4_set_parity_extended(struct g4_set *set);
 /* Completes what a crash has interrupted, if the set can be written; else it is read through the log. */
 int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set);
-/* Contents of one chunk with parity, from start to end. */
+/* Contents of chunks with parity, from start to end: of one chunk when the request looked, and of several where it was cut since. */
 int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 			const struct g4_iov *iovs, uint32_t parts, uint32_t flags);
 /*
@@ -100,7 +100,7 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only);
 /* Whether a page there is held back: then it is to be read as above. */
-bool g4_set_parity_holds(const struct g4_set *set, uint64_t address, uint64_t bytes);
+bool g4_set_parity_holds(const struct g4_set *set, const struct g4_chunk_map *map, uint64_t address, uint64_t bytes);
 /* All that was written before is durable when this returns 0. Of set_drain_host.c. */
 int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set);
 /* A page that was verified goes where it lies, which parity has right. */

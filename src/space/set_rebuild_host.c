@@ -709,7 +709,7 @@ static int order_lent(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order 
 	if (order->op == G4_ORDER_SPREAD_LAY)
 		return g4_set_lay(wg, set);
 	if (order->op == G4_ORDER_SPREAD_LEND)
-		rc = g4_set_lend(set, order->done, bytes, &ready);
+		rc = g4_set_lend(wg, set, order->done, bytes, &ready);
 	else
 		ready = g4_set_take_back(set);
 	order->bytes = ready;

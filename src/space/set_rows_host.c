@@ -136,6 +136,16 @@ void g4_set_parity_end(struct g4_set *set)
 	set->parity = NULL;
 }
 
+struct g4_row g4_row_at(const struct g4_chunk_map *map, uint64_t address, uint64_t bytes, uint32_t *column)
+{
+	const struct g4_chunk *chunk = g4_chunk_find(map, address);
+	const uint64_t index = (address - chunk->address) / chunk->stripe_bytes;
+	const uint32_t k = g4_chunk_data_columns(chunk);
+
+	*column = (uint32_t)(index % k);
+	return (struct g4_row){chunk, index / k, (address - chunk->address) % chunk->stripe_bytes, bytes};
+}
+
 /* ---- computing ---- */
 
 struct computation {

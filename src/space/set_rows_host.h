@@ -27,6 +27,16 @@ static inline bool g4_set_is_active(const struct g4_set *set, uint32_t disk)
 	return g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;
 }
 
+/* Of the first column's page: the same whatever chunk of whichever table has the row. */
+static inline uint64_t g4_row_address(const struct g4_row *row)
+{
+	const struct g4_chunk *chunk = row->chunk;
+
+	return chunk->address + row->stripe * chunk->stripe_bytes * g4_chunk_data_columns(chunk) + row->within;
+}
+/* The row, and its column, that has these bytes of one stripe's column. */
+struct g4_row g4_row_at(const struct g4_chunk_map *map, uint64_t address, uint64_t bytes, uint32_t *column);
+
 /* Where a column lies: a disk, and the address on it. */
 static inline uint64_t g4_row_place(const struct g4_row *row, uint32_t column)
 {

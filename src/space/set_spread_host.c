@@ -6,7 +6,8 @@
  *
  *   1. choose    a piece of a place, and a gap of the disk that it goes to; who writes there from now on is noticed
  *   2. look      the owner says how much of that is in use (fs/rebalance.c)
- *   3. shut      nobody begins to write there, and nobody is left who does (set_window_host.c)
+ *   3. shut      nobody begins to write there, and nobody is left who does (set_window_host.c); of a set with parity nobody writes to any rows,
+ *                and none of them is in memory or in the log (set_draft_host.h)
  *   4. copy      what is in use, and flush; what is not gets its place without
  *   5. switch    the table, on all disks (g4_set_switch_table()), then for requests (set_epoch_host.c)
  *   6. open      writers go on, to the new place
@@ -21,7 +22,10 @@
  *
  * Free space that is lent (set_lend_host.c) is room while it is: the table of 5 has its addresses laid anew.
  *
- * Chunks of other levels stay; so do all of a set with parity, whose rows are known by their places.
+ * Rows with parity are cut at whole regions of their map, whose numbers stay, and moved as all else. Of those of which nothing is in use the new
+ * place has other bytes, so the map says nothing of them any more, durably, before the switch.
+ *
+ * Chunks of other levels stay; so does, where the own level has parity, the front in copies.
  */
 #define _GNU_SOURCE 1
 
@@ -31,8 +35,8 @@
 #include "space/set_draft_host.h"
 #include "space/set_epoch_host.h"
 #include "space/set_lend_host.h"
+#include "space/set_rows_host.h"
 #include "space/set_spread_host.h"
-#include "space/set_table_host.h"
 
 #define PARTS G4_USE_PARTS		/* of the address space: each may cut the table twice */
 #define COPY_BYTES (UINT64_C(16) << 20) /* of a place: writers wait for so much, where nobody is in the way */
@@ -69,18 +73,19 @@ static int begin(struct spreading *s, struct g4_set *set)
 /* ---- the table that follows ---- */
 
 /* In which `bytes` of the piece, of the chunks that the set has, have their new place. -G4_E_NOSPC: it would have too many chunks, or no room for what is lent. */
-static int replan(const struct g4_set *set, const struct g4_set_piece *piece, uint64_t bytes,
-		  const uint64_t *disk_bytes, struct g4_chunk *chunks, uint32_t *count)
+static int replan(const struct spreading *s, const struct g4_set_piece *piece, uint64_t bytes, struct g4_chunk *chunks,
+		  uint32_t *count)
 {
 	uint32_t n = piece->chunk;
+	const uint64_t place = chunks[n].places[piece->number] + piece->within;
 
 	if (!g4_table_cut(chunks, count, n, piece->within + bytes) || !g4_table_cut(chunks, count, n, piece->within))
 		return -G4_E_NOSPC;
 	n += piece->within > 0;
-	chunks[n].places[piece->number] = piece->to;
-	if (set->lent_count > 0)
-		return g4_set_lay_lent(set, disk_bytes, chunks, count);
-	g4_table_join(chunks, count);
+	chunks[n].places[g4_table_number_of(&chunks[n], 0, place)] = piece->to;
+	if (s->set->lent_count > 0)
+		return g4_set_lay_lent(s->set, s->draft.super, s->draft.spans, chunks, count);
+	g4_table_join_all(chunks, count);
 	return 0;
 }
 
@@ -92,19 +97,14 @@ static bool leaves_room(const struct spreading *s, const struct g4_set_piece *pi
 	if (s->set->lent_count == 0)
 		return true;
 	memcpy(s->trial, s->set->chunks, count * sizeof(*s->trial));
-	return replan(s->set, piece, piece->bytes, s->draft.super->disk_bytes, s->trial, &count) == 0;
+	return replan(s, piece, piece->bytes, s->trial, &count) == 0;
 }
 
 /* ---- which piece ---- */
 
-static bool may_move(const struct g4_chunk *chunk)
-{
-	return chunk->level == G4_LEVEL_OWN && !chunk->parity && !g4_chunk_is_gone(chunk);
-}
-
 static uint64_t room_of(const struct spreading *s, uint32_t disk)
 {
-	return g4_chunk_usable(s->draft.super->disk_bytes[disk]);
+	return g4_chunk_usable(s->draft.super->disk_bytes[disk]) - s->draft.super->parity_log_bytes;
 }
 
 /* Parts end at multiples of that in the address space, as near as places can be cut. */
@@ -118,17 +118,19 @@ static uint64_t part_bytes(const struct spreading *s)
 /* How much of a part of a chunk's places ends with a part of the address space. */
 static uint64_t slice_bytes(const struct spreading *s, const struct g4_chunk *chunk, uint64_t within)
 {
-	const uint64_t part = part_bytes(s), address = chunk->address + within * chunk->columns;
-	const uint64_t rest = (part - address % part + chunk->columns - 1) / chunk->columns;
+	const uint64_t columns = g4_max64(g4_chunk_data_columns(chunk), 1), part = part_bytes(s),
+		       address = chunk->address + within * columns;
+	const uint64_t rest = (part - address % part + columns - 1) / columns;
 
-	return g4_min64(g4_align_up(rest, G4_CHUNK_UNIT), chunk->place_bytes - within);
+	return g4_min64(g4_align_up(rest, g4_table_unit(chunk)), chunk->place_bytes - within);
 }
 
 /* How much of that is in use, of each place; all of it where nobody has told. */
 static double used_bytes(const struct spreading *s, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
 	const struct g4_set *set = s->set;
-	const uint64_t from = chunk->address + within * chunk->columns, to = from + bytes * chunk->columns;
+	const uint64_t columns = g4_chunk_data_columns(chunk), from = chunk->address + within * columns,
+		       to = from + bytes * columns;
 	double used = 0;
 
 	if (set->use_bytes == 0)
@@ -137,7 +139,7 @@ static double used_bytes(const struct spreading *s, const struct g4_chunk *chunk
 		const uint64_t begin = g4_max64(from, part * set->use_bytes);
 		used += set->use[part] * (double)(g4_min64(to, (part + 1) * set->use_bytes) - begin);
 	}
-	return used / chunk->columns;
+	return used / (double)columns;
 }
 
 /* How full all disks are together, each has as much as that of what chunks may have of it. */
@@ -201,33 +203,36 @@ static uint32_t find_target(const struct spreading *s, const struct g4_chunk *ch
 	return found;
 }
 
-/* As much of a slice as has `least` bytes in use, in whole units. */
-static uint64_t part_of(uint64_t bytes, double used, uint64_t least)
+/* As much of a slice as has `least` bytes in use, and as a gap has room for, in whole units. */
+static uint64_t part_of(const struct g4_chunk *chunk, uint64_t bytes, double used, uint64_t least, uint64_t gap)
 {
-	return used <= (double)least ? bytes :
-				       g4_align_down((uint64_t)((double)bytes / used * (double)least), G4_CHUNK_UNIT);
+	const uint64_t some = used <= (double)least ? bytes : (uint64_t)((double)bytes / used * (double)least);
+
+	return some >= bytes && gap >= bytes ? bytes : g4_align_down(g4_min64(some, gap), g4_table_unit(chunk));
 }
 
 /* The part of chunk n `within` it, to be moved: true, and it is in set->next, or its target has no room. */
 static bool take(struct spreading *s, uint32_t n, uint32_t number, uint64_t within, uint64_t bytes, double used,
 		 uint32_t to)
 {
-	const uint64_t place = s->draft.move.chunks[n].places[number];
+	const struct g4_chunk *part = &s->draft.move.chunks[n];
+	const uint64_t place = part->places[number];
 	struct g4_set_gap gap = {.bytes = 0};
 
 	g4_table_find_gap(&s->draft.move, s->draft.super, to, s->draft.spans, 0, bytes, &gap);
 	const uint64_t least = g4_min64(too_much(s, g4_place_disk(place)), too_little(s, to));
-	const uint64_t some = g4_min64(part_of(bytes, used, least), gap.bytes);
+	const uint64_t some = part_of(part, bytes, used, least, gap.bytes);
 	/* the chunk may be a part of one that the set has, for what is lent is cut out of it here */
-	const uint64_t address = s->draft.move.chunks[n].address + within * s->draft.move.chunks[n].columns;
+	const uint64_t columns = g4_chunk_data_columns(part), address = part->address + within * columns;
 	const struct g4_chunk *chunk = g4_chunk_find(&s->set->map, address);
+	const uint64_t in_place = (address - chunk->address) / columns;
 	const struct g4_set_piece piece = {.generation = s->draft.super->set_generation,
 					   .chunk = (uint32_t)(chunk - s->set->chunks),
-					   .number = number,
-					   .within = (address - chunk->address) / chunk->columns,
+					   .number = g4_table_number_of(chunk, in_place, place + within),
+					   .within = in_place,
 					   .bytes = some,
 					   .to = gap.from | to};
-	s->is_full[to] = gap.bytes == 0 || (some > 0 && !leaves_room(s, &piece));
+	s->is_full[to] = gap.bytes < g4_min64(bytes, g4_table_unit(part)) || (some > 0 && !leaves_room(s, &piece));
 	if (some == 0 || s->is_full[to])
 		return false;
 	s->set->next = piece;
@@ -271,7 +276,7 @@ static bool choose(struct spreading *s)
 				s->sum[g4_place_disk(chunk->places[k])] += used;
 				s->all += used;
 			}
-			if (may_move(chunk) && look_at(s, n, at, bytes))
+			if (g4_set_may_move(s->set, chunk) && look_at(s, n, at, bytes))
 				return true;
 			at += bytes;
 		}
@@ -300,10 +305,6 @@ int g4_set_spread_check(struct g4_set *set, uint64_t *left, struct g4_dev_messag
 
 	pthread_mutex_lock(&set->orders);
 	int rc = g4_set_check_whole(set, message);
-	if (rc == 0 && set->parity)
-		rc = g4_dev_fail(
-			message, -G4_E_NOTSUP,
-			"a file system with parity is rebalanced while it is not mounted, but for rows, which stay");
 	if (rc == 0) {
 		rc = begin(&s, set);
 		if (rc < 0)
@@ -323,7 +324,7 @@ static uint64_t address_of(const struct g4_set *set)
 {
 	const struct g4_chunk *chunk = &set->chunks[set->next.chunk];
 
-	return chunk->address + set->next.within * chunk->columns;
+	return chunk->address + set->next.within * g4_chunk_data_columns(chunk);
 }
 
 int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *left)
@@ -339,7 +340,7 @@ int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, u
 	}
 	if (rc == 0 && choose(&s)) {
 		*address = address_of(set);
-		*bytes = set->next.bytes * set->chunks[set->next.chunk].columns;
+		*bytes = set->next.bytes * g4_chunk_data_columns(&set->chunks[set->next.chunk]);
 		*left = left_to_move(&s);
 		g4_set_window_watch(&set->window, *address, *bytes);
 	}
@@ -391,27 +392,42 @@ static int copy(struct g4_wg *wg, struct g4_set *set, const struct g4_set_piece 
 	return rc;
 }
 
-/* Orders held, and the piece is shut. */
+/* Orders held, and the piece is shut, and locked. */
 static int move_shut(struct g4_wg *wg, struct spreading *s, bool idle, uint64_t bytes)
 {
-	const uint64_t *disk_bytes = s->draft.super->disk_bytes;
 	struct g4_set_move *move = &s->draft.move;
 	struct g4_set *set = s->set;
-	int rc = replan(set, &set->next, bytes, disk_bytes, move->chunks, &move->count);
+	const struct g4_set_piece *piece = &set->next;
+	const struct g4_chunk *chunk = &set->chunks[piece->chunk];
+	int rc = replan(s, piece, bytes, move->chunks, &move->count);
 
 	if (rc == 0) /* an order that can not be right is not carried out */
-		rc = g4_chunk_validate(move->chunks, move->count, disk_bytes, set->count);
+		rc = g4_chunk_validate(move->chunks, move->count, s->draft.super->disk_bytes, set->count);
+	/* in front of the copy, which goes to where rows lie that are lent */
+	if (rc == 0)
+		rc = g4_set_forget_lent(wg, set, move);
 	if (rc == 0 && !idle)
-		rc = copy(wg, set, &set->next, bytes);
-	if (rc < 0)
-		return rc;
-	return g4_set_draft_switch(wg, set, &s->draft);
+		rc = copy(wg, set, piece, bytes);
+	else if (rc == 0 && chunk->parity) /* what lies at the new place is not what parity was made of */
+		rc = g4_rows_forget(wg, set, chunk, piece->within, piece->within + bytes);
+	return rc < 0 ? rc : g4_set_draft_switch(wg, set, &s->draft);
 }
 
 /* Orders held. Whether the piece is what it was when it was chosen. */
 static bool still_is(const struct spreading *s)
 {
 	return s->set->next.generation != 0 && s->set->next.generation == s->draft.super->set_generation;
+}
+
+/* How much of the piece is moved at once, of its place, where so much of the address space is of one kind. Writers of any rows wait for those. */
+static uint64_t step_of(const struct g4_chunk *chunk, uint64_t piece, bool idle, uint64_t most)
+{
+	const uint64_t unit = g4_table_unit(chunk), columns = g4_chunk_data_columns(chunk);
+
+	if (idle)
+		return most / columns >= piece ? piece : g4_align_down(most / columns, unit);
+	const uint64_t bytes = g4_max64(g4_align_up((most + columns - 1) / columns, unit), unit);
+	return g4_min64(piece, chunk->parity ? unit : g4_min64(bytes, COPY_BYTES));
 }
 
 /* Orders held. `most` of the address space. */
@@ -424,13 +440,16 @@ static int move_some(struct g4_wg *wg, struct spreading *s, bool idle, uint64_t 
 		return rc;
 	if (!still_is(s) || !g4_set_view_is_alone(set) || (set->lent_count > 0 && !set->lent_ready))
 		return 0;
-	const uint64_t columns = set->chunks[set->next.chunk].columns;
-	uint64_t bytes = idle ? g4_align_down(most / columns, G4_CHUNK_UNIT) :
-				g4_min64(g4_align_up((most + columns - 1) / columns, G4_CHUNK_UNIT), COPY_BYTES);
-	bytes = g4_min64(g4_max64(bytes, idle ? 0 : G4_CHUNK_UNIT), set->next.bytes);
-	if (bytes == 0 || !shut(set, columns, idle, &bytes))
+	const struct g4_chunk *chunk = &set->chunks[set->next.chunk];
+	uint64_t bytes = step_of(chunk, set->next.bytes, idle, most);
+	/* of rows the lock keeps writers away */
+	if (bytes == 0 || ((idle || !chunk->parity) && !shut(set, g4_chunk_data_columns(chunk), idle, &bytes)))
 		return 0;
-	rc = move_shut(wg, s, idle, bytes);
+	rc = g4_set_draft_lock(wg, set);
+	if (rc == 0) {
+		rc = move_shut(wg, s, idle, bytes);
+		g4_set_draft_unlock(set);
+	}
 	g4_set_window_close(&set->window);
 	set->next.generation = 0;
 	*moved = rc == 0 ? bytes : 0;

@@ -25,6 +25,24 @@ uint32_t g4_table_place_on(const struct g4_chunk *chunk, uint32_t disk)
 	return G4_CHUNK_PLACES;
 }
 
+uint32_t g4_table_number_of(const struct g4_chunk *chunk, uint64_t within, uint64_t place)
+{
+	uint32_t number = 0;
+
+	while (number < g4_table_places(chunk) && chunk->places[number] + within != place)
+		number++;
+	return number < g4_table_places(chunk) ? number : G4_CHUNK_PLACES;
+}
+
+/*
+ * Column c of stripe s of rows lies in place (c + s) mod n (g4_chunk_place()): of a chunk that begins with stripe `within / stripe_bytes` of
+ * another one that is the same disk if its places are turned by as many.
+ */
+static uint32_t turn_of(const struct g4_chunk *chunk, uint64_t within)
+{
+	return chunk->parity ? (uint32_t)(within / chunk->stripe_bytes % chunk->columns) : 0;
+}
+
 bool g4_table_cut(struct g4_chunk *chunks, uint32_t *count, uint32_t n, uint64_t within)
 {
 	struct g4_chunk *chunk = &chunks[n];
@@ -36,38 +54,54 @@ bool g4_table_cut(struct g4_chunk *chunks, uint32_t *count, uint32_t n, uint64_t
 	memmove(chunk + 1, chunk, (*count - n) * sizeof(*chunk));
 	++*count;
 	chunk[0].place_bytes = within;
-	chunk[0].bytes = within * chunk->columns;
+	chunk[0].bytes = within * g4_chunk_data_columns(chunk);
 	chunk[1].address = chunk->address + chunk->bytes;
 	chunk[1].place_bytes -= within;
 	chunk[1].bytes -= chunk->bytes;
 	for (uint32_t k = 0; k < g4_table_places(chunk); k++)
-		chunk[1].places[k] += within;
+		chunk[1].places[k] = chunk->places[(k + turn_of(chunk, within)) % g4_table_places(chunk)] + within;
 	return true;
 }
 
-/* Stripes as well: a MiB of each place is whole stripes, so the first column of `next` begins where it would. */
+/*
+ * Stripes as well: a MiB of each place is whole stripes, so the first column of `next` begins where it would. Of rows that one may be turned, and
+ * none may begin in the middle of a region.
+ */
 static bool goes_on(const struct g4_chunk *chunk, const struct g4_chunk *next)
 {
 	bool same = chunk->columns == next->columns && chunk->copies == next->copies && chunk->level == next->level &&
-		    chunk->stripe_bytes == next->stripe_bytes && !chunk->parity && !next->parity;
+		    chunk->stripe_bytes == next->stripe_bytes && chunk->parity == next->parity &&
+		    chunk->place_bytes % g4_table_unit(chunk) == 0;
 
 	for (uint32_t k = 0; same && k < g4_table_places(chunk); k++)
-		same = next->places[k] == chunk->places[k] + chunk->place_bytes;
+		same = next->places[k] ==
+		       chunk->places[(k + turn_of(chunk, chunk->place_bytes)) % g4_table_places(chunk)] +
+			       chunk->place_bytes;
 	return same;
 }
 
-void g4_table_join(struct g4_chunk *chunks, uint32_t *count)
+static void join(struct g4_chunk *chunks, uint32_t *count, bool rows)
 {
 	uint32_t last = 0;
 
 	for (uint32_t n = 1; n < *count; n++)
-		if (goes_on(&chunks[last], &chunks[n])) {
+		if ((rows || !chunks[n].parity) && goes_on(&chunks[last], &chunks[n])) {
 			chunks[last].bytes += chunks[n].bytes;
 			chunks[last].place_bytes += chunks[n].place_bytes;
 		} else if (++last != n) {
 			chunks[last] = chunks[n];
 		}
 	*count = last + 1;
+}
+
+void g4_table_join(struct g4_chunk *chunks, uint32_t *count)
+{
+	join(chunks, count, false);
+}
+
+void g4_table_join_all(struct g4_chunk *chunks, uint32_t *count)
+{
+	join(chunks, count, true);
 }
 
 void g4_table_give_up(struct g4_chunk *chunk)

@@ -4,6 +4,7 @@
 #define G4_SET_TABLE_HOST_H
 
 #include "space/set_move_host.h"
+#include "space/set_parity_host.h"
 
 #define G4_TABLE_REGION (G4_REGION_PAGES * G4_PAGE_BYTES) /* bytes of which it is known whether they are in use */
 #define G4_TABLE_UNIT_MOST (UINT64_C(1) << 30)		  /* larger parts of places are not needed to cut a table */
@@ -22,15 +23,23 @@ static inline uint32_t g4_table_places(const struct g4_chunk *chunk)
 	return (uint32_t)chunk->columns * chunk->copies;
 }
 
+/* Places of a chunk are cut at multiples of that: the map knows regions of rows by number, which are the same as long as they are whole. */
+static inline uint64_t g4_table_unit(const struct g4_chunk *chunk)
+{
+	return chunk->parity ? G4_PARITY_REGION_BYTES : G4_CHUNK_UNIT;
+}
 /* The first place on a disk; G4_CHUNK_PLACES: it has none. */
 uint32_t g4_table_place_on(const struct g4_chunk *chunk, uint32_t disk);
+/* Which of its places has `place` so far behind its beginning; G4_CHUNK_PLACES: none. */
+uint32_t g4_table_number_of(const struct g4_chunk *chunk, uint64_t within, uint64_t place);
 /*
- * Chunk n of *count ends `within` its places, a multiple of G4_CHUNK_UNIT, and another one begins there; nothing where that is one of its ends. Not of
- * rows with parity: the map of regions knows them by number. False: there are G4_CHUNKS_MAX.
+ * Chunk n of *count ends `within` its places, a multiple of its unit, and another one begins there, whose first stripe may begin in another of its
+ * places; nothing where that is one of its ends. False: there are G4_CHUNKS_MAX.
  */
 bool g4_table_cut(struct g4_chunk *chunks, uint32_t *count, uint32_t n, uint64_t within);
-/* Neighbours that go on where the one before ends, on all disks, become one, but for rows with parity. */
+/* Neighbours that go on where the one before ends, on all disks, become one, but for rows with parity; and with those. */
 void g4_table_join(struct g4_chunk *chunks, uint32_t *count);
+void g4_table_join_all(struct g4_chunk *chunks, uint32_t *count);
 /* It has no places any more. */
 void g4_table_give_up(struct g4_chunk *chunk);
 /* Regions of which a part is gone: the file system loses all of each, whatever other chunks have of it. */

@@ -163,7 +163,7 @@ struct g4_set_growth {
 	uint32_t chunk_count, disk_count;
 	uint32_t removed; /* with one less: which; the last one gets its number, as the chunks have it */
 	bool moves;	  /* not with one more: all chunks are others; nobody else uses the set, or it is `live` */
-	bool live; /* others use the set: no parity, the other view is free, nobody writes to what moves, and nobody uses the disk that goes */
+	bool live; /* others use the set: rows are locked and empty, the other view is free, nobody writes to what moves, and nobody uses the disk that goes */
 	uint64_t disk_bytes; /* of the new disk */
 	uint8_t uuid[G4_UUID_BYTES];
 };

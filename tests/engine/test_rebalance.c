@@ -342,11 +342,11 @@ static void nothing_moves_under_a_request(void **state)
 	disks_free(&d);
 }
 
-static bool lent(struct g4_set *set, uint64_t address, uint64_t bytes)
+static bool lent(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes)
 {
 	bool ready = true;
 
-	assert_int_equal(g4_set_lend(set, address, bytes, &ready), 0);
+	assert_int_equal(g4_set_lend(wg, set, address, bytes, &ready), 0);
 	return ready;
 }
 
@@ -375,16 +375,16 @@ static void what_is_lent_waits_for_requests(void **state)
 	struct g4_set *set = (struct g4_set *)dev->host;
 	const uint64_t end = g4_dev_props(dev)->size_bytes;
 	assert_int_equal(next(set).bytes, 0); /* there is no room, and nothing is lent */
-	assert_false(lent(set, end - 8 * G4_MIB, 8 * G4_MIB));
+	assert_false(lent(wg, set, end - 8 * G4_MIB, 8 * G4_MIB));
 	assert_true(next(set).bytes > 0);
 	assert_int_equal(moved(wg, set, false, G4_PAGE_BYTES, &copied), 0); /* one may have begun before */
 	g4_set_view_enter(set, &epoch);
-	assert_false(lent(set, 0, 0));
+	assert_false(lent(wg, set, 0, 0));
 	assert_true(next(set).bytes > 0);
 	assert_int_equal(moved(wg, set, false, G4_PAGE_BYTES, &copied), 0);
 	assert_int_equal(g4_set_lay(wg, set), 0);
 	g4_set_view_leave(set, epoch);
-	assert_true(lent(set, 0, 0));
+	assert_true(lent(wg, set, 0, 0));
 	const struct piece p = next(set);
 	assert_true(p.bytes > 0 && p.address < end - 8 * G4_MIB);
 	const struct g4_chunk_map *map = g4_set_view_enter(set, &epoch);
@@ -401,9 +401,9 @@ static void what_is_lent_waits_for_requests(void **state)
 	assert_int_equal(set->lent_count, 0);
 	/* so many parts and no more */
 	for (uint32_t n = 0; n < G4_LEND_MOST; n++)
-		assert_false(lent(set, end - 8 * G4_MIB + n * G4_PAGE_BYTES, G4_PAGE_BYTES));
+		assert_false(lent(wg, set, end - 8 * G4_MIB + n * G4_PAGE_BYTES, G4_PAGE_BYTES));
 	bool ready;
-	assert_int_equal(g4_set_lend(set, 0, G4_PAGE_BYTES, &ready), -G4_E_NOSPC);
+	assert_int_equal(g4_set_lend(wg, set, 0, G4_PAGE_BYTES, &ready), -G4_E_NOSPC);
 	assert_true(g4_set_take_back(set));
 	g4_dev_close(dev);
 	g4_wg_destroy(wg);
@@ -735,23 +735,6 @@ static void what_can_not_be_done_is_told(void **state)
 	struct disks d;
 
 	(void)state;
-	disks_make(&d, 3, NULL);
-	disks_format_rows(&d, 1, G4_CHECKSUM_CRC32C);
-	disks_mount_fs(&d, 7, &dev);
-	assert_int_equal(order(&d, G4_DISK_REBALANCE, ""), -G4_E_NOTSUP);
-	assert_non_null(strstr(d.message, "with parity"));
-	assert_int_equal(job(&d).kind, G4_JOB_NONE);
-	/* nor does a record of a job that can not have begun there move anything: rows know chunks by where they are in memory */
-	uint64_t address, bytes, left;
-	bool ready;
-	struct g4_set *set = (struct g4_set *)dev->host;
-	assert_int_equal(g4_set_spread_next(set, &address, &bytes, &left), -G4_E_NOTSUP);
-	assert_int_equal(bytes, 0);
-	assert_int_equal(g4_set_lend(set, 0, 0, &ready), -G4_E_NOTSUP);
-	assert_false(ready);
-	disks_unmount_fs(&d, dev, true);
-	disks_free(&d);
-
 	format(&d, &shapes[0], &ballast);
 	disks_mount_fs(&d, all_of(&d), &dev);
 	begin(&d, G4_DISK_OFFLINE, 0);
