@@ -3,6 +3,7 @@
 #include "journal/block.h"
 #include "format/owners.h"
 
+#include "journal/newest.h"
 #include "journal/sealed_wide.h"
 #include "simt/scratch.h"
 
@@ -111,21 +112,16 @@ G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta,
 	const uint32_t copies = g4_space_copies(meta->space), versions = g4_space_versions(meta->space),
 		       mark = g4_scratch_mark(wg);
 	uint8_t *buffer = g4_scratch_take_page(wg);
-	uint32_t newest = versions;
-	uint64_t generation = 0;
+	struct g4_newest newest = g4_newest_none();
+	bool more = true;
 
-	for (uint32_t version = 0; version < versions; version++) {
-		if (take_version(wg, meta, address, type, line, version, buffer) < 0)
-			continue;
-		const uint64_t one = g4_block_generation(buffer, address, meta->fs_tag);
-		if (newest == versions || one > generation) {
-			newest = version;
-			generation = one;
-		}
-	}
-	if (newest < versions)
-		rc = take_version(wg, meta, address, type, line, newest, buffer);
-	if (rc == 0 && (type != G4_BLOCK_SLAB || newest >= copies))
+	for (uint32_t version = 0; version < versions && more; version++)
+		if (take_version(wg, meta, address, type, line, version, buffer) == 0)
+			more = g4_newest_take(&newest, version, version >= copies,
+					      g4_block_generation(buffer, address, meta->fs_tag));
+	if (newest.version != G4_NO_VERSION)
+		rc = take_version(wg, meta, address, type, line, newest.version, buffer);
+	if (rc == 0 && (type != G4_BLOCK_SLAB || newest.version >= copies))
 		g4_space_mend(wg, meta->space, address, buffer, G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;

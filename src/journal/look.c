@@ -5,6 +5,7 @@
  * whether its home is still to be written; one that is can not be dropped from the cache.
  */
 #include "journal/journal.h"
+#include "journal/newest.h"
 #include "journal/sealed_wide.h"
 #include "simt/scratch.h"
 
@@ -40,24 +41,19 @@ G4_FN static int read_version(struct g4_wg *wg, struct g4_journal *j, struct g4_
 	return check(wg, j, address, type, page);
 }
 
-/* Of those that have no error: one that has missed a write is older. The number of versions: all have one. */
+/* Of those that have no error. G4_NO_VERSION: all have one. */
 G4_FN static uint32_t newest_version(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type,
 				     void *page, uint8_t *buffer)
 {
-	const uint32_t versions = g4_space_versions(j->meta->space);
-	uint32_t newest = versions;
-	uint64_t generation = 0;
+	const uint32_t copies = g4_space_copies(j->meta->space), versions = g4_space_versions(j->meta->space);
+	struct g4_newest newest = g4_newest_none();
+	bool more = true;
 
-	for (uint32_t version = 0; version < versions; version++) {
-		if (read_version(wg, j, address, type, version, page, buffer) < 0)
-			continue;
-		const uint64_t one = g4_block_generation(buffer, address, j->meta->fs_tag);
-		if (newest == versions || one > generation) {
-			newest = version;
-			generation = one;
-		}
-	}
-	return newest;
+	for (uint32_t version = 0; version < versions && more; version++)
+		if (read_version(wg, j, address, type, version, page, buffer) == 0)
+			more = g4_newest_take(&newest, version, version >= copies,
+					      g4_block_generation(buffer, address, j->meta->fs_tag));
+	return newest.version;
 }
 
 /*
@@ -88,7 +84,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 	if (first < 0 && good && mend) {
 		const uint32_t newest = newest_version(wg, j, address, type, page, buffer);
 		/* the check has taken it apart */
-		if (newest < versions && read_version(wg, j, address, type, newest, page, buffer) == 0) {
+		if (newest != G4_NO_VERSION && read_version(wg, j, address, type, newest, page, buffer) == 0) {
 			g4_space_mend(wg, space, address, buffer, G4_PAGE_BYTES);
 			first = 0;
 		}
