@@ -440,17 +440,24 @@ class Torture:
         """So many more disks may become wrong or go away."""
         return self.bears - len(self.rotten | self.away)
 
-    def rot(self):
+    def rot(self, last=False):
         """
-        Pages of one disk. Of rows with parity once until a scrub: what is written to a page that has rotted leaves parity by which it is another
-        one (docs/roadmap.md), and if that rotted again nothing would have it.
+        Pages of some disks. Of rows with parity once until a scrub: what is written to a page that has rotted leaves parity by which it is another
+        one, and if that rotted again nothing would have it. And of one disk alone, but at the end: a scrub mends contents of several, and not what
+        is nobody's in their rows (docs/roadmap.md).
         """
-        if self.rotten and (self.parity or self.leveled):
+        rows = self.parity or self.leveled
+        if rows and self.rotten:
             return
-        disk = self.random.choice([d for d in self.disks if d not in self.away])
-        if disk not in self.rotten and self.may_lose() < 1:
-            return
-        self.rotten.add(disk)
+        more = [d for d in self.disks if d not in self.away | self.rotten]
+        self.random.shuffle(more)
+        most = 1 if rows and not last else self.may_lose()
+        some = more[:most if last else self.random.randint(1, most)] if self.may_lose() > 0 else []
+        for disk in some or sorted(self.rotten):
+            self.rot_disk(disk)
+            self.rotten.add(disk)
+
+    def rot_disk(self, disk):
         pages = os.path.getsize(disk) // PAGE - 1
         share = self.random.choice((0.001, 0.02, 0.5, 1))
         count = 0
@@ -651,6 +658,13 @@ class Torture:
         self.verify()
         self.unmount()
         self.run("fsck", "-n", "-f", "--data", *self.disks)
+        if self.can_rot():
+            self.rot(last=True)
+            if self.random.random() < 0.5:
+                self.run("fsck", "-y", *self.disks, may=(0, 1))
+            self.mount()
+            self.verify()
+            self.unmount()
         self.log_file.close()
 
     def close(self):
