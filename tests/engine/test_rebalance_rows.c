@@ -650,7 +650,7 @@ static void the_power_fails_at_any_request(void **state)
 	(void)state;
 	for (uint32_t s = 0; s < SHAPES; s++) {
 		uint64_t ballast, random = 1 + s;
-		const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", (s ? 53 : 17) * rig_every(4));
+		const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", (s ? 97 : 31) * rig_every(3));
 		const bool any = rig_setting("G4_CRASH_ALL", 0) != 0;
 		if (!(rig_setting("G4_CRASH_SHAPES", UINT32_MAX) >> s & 1))
 			continue;
@@ -811,7 +811,7 @@ static void disks_fail_meanwhile(void **state)
 		keep_disks(&d, before);
 		for (uint32_t which = 0; which < d.count; which++)
 			for (uint32_t at = 1 + which, over = 0; !over;
-			     at += (uint32_t)rig_setting("G4_FAULT_EVERY", 23 * rig_every(5))) {
+			     at += (uint32_t)rig_setting("G4_FAULT_EVERY", 41 * rig_every(3))) {
 				uint32_t files = 0;
 				struct faulty f;
 				restore_disks(&d, before);
