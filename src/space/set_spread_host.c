@@ -23,7 +23,7 @@
  * Free space that is lent (set_lend_host.c) is room while it is: the table of 5 has its addresses laid anew.
  *
  * Rows with parity are cut at whole regions of their map, whose numbers stay, and moved as all else. Of those of which nothing is in use the new
- * place has other bytes, so the map says nothing of them any more, durably, before the switch.
+ * place has other bytes, so the map says nothing of them any more, durably, before the switch; of what is lent before a copy goes to where that lies.
  *
  * Chunks of other levels stay; so does, where the own level has parity, the front in copies.
  */

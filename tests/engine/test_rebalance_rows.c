@@ -3,6 +3,7 @@
  * Rows with parity are spread over a disk that was added while users write: what was synced is there with any disks lost that the level bears,
  * whatever the power does and whichever disk fails meanwhile, and the order goes on after an unmount.
  */
+#include "leveled.h"
 #include "moving.h"
 #include "rebuilding.h"
 #include "removing.h"
@@ -516,6 +517,60 @@ static void what_is_lent_is_not_believed(void **state)
 	disks_free(&d);
 }
 
+/* Copies of a set that has a log, and rows of another level, move as those of any other: rows stay, and nothing is laid where the log is. */
+static void copies_move_beside_rows(void **state)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	struct g4_chunk chunk, rows = {.bytes = 0};
+	uint64_t ballast, in_rows, done = 0;
+	struct world w;
+
+	(void)state;
+	begin_sized(&w, G4_CHECKSUM_CRC32C, 16 * G4_MIB, 48 * G4_MIB);
+	assert_int_equal(op_mknod(&w.d.rig, G4_NODE_ROOT, "ballast", G4_S_IFREG | 0644, &ballast), 0);
+	assert_int_equal(op_mknod(&w.d.rig, w.dir, "rows", G4_S_IFREG | 0644, &in_rows), 0);
+	for (uint64_t at = 0; at < 24 * G4_MIB; at += G4_MIB)
+		assert_int_equal(op_write(&w.d.rig, ballast, 0, at, data, G4_MIB, &done), 0);
+	for (uint64_t at = 0; at < 8 * G4_MIB; at += G4_MIB)
+		assert_int_equal(op_write(&w.d.rig, in_rows, 0, at, data, G4_MIB, &done), 0);
+	disks_unmount_fs(&w.d, w.set, true);
+	add_next(&w.d, true);
+	mount_world(&w);
+	for (uint32_t n = 0; g4_set_chunk(w.set, n, &chunk); n++)
+		rows = chunk.parity ? chunk : rows;
+	assert_true(rows.bytes > 0);
+	start(&w.d, 0);
+	for (uint32_t k = 0; job(&w.d).state == G4_JOB_RUNNING; k++) {
+		if (k < MOST_SYNCED)
+			assert_int_equal(disks_put(&w.d, k % 10, 1), 0);
+		assert_int_equal(op_write(&w.d.rig, in_rows, 0, k % 8 * G4_MIB, data, 3 * G4_PAGE_BYTES, &done), 0);
+		step(&w.d); /* which is to find rows that are held */
+	}
+	assert_int_equal(job(&w.d).state, G4_JOB_DONE);
+	assert_true(job(&w.d).bytes >= 4 * G4_MIB);
+	uint32_t there = 0;
+	for (uint32_t n = 0; g4_set_chunk(w.set, n, &chunk); n++) {
+		there += memcmp(&chunk, &rows, sizeof(rows)) == 0;
+		for (uint32_t k = 0; k < g4_table_places(&chunk); k++)
+			assert_true(g4_place_address(chunk.places[k]) >=
+				    G4_CHUNK_UNIT + ((struct g4_set *)w.set->host)->parity->area * G4_PAGE_BYTES);
+	}
+	assert_int_equal(there, 1);
+	assert_int_equal(disks_scrub(&w.d), 0);
+	disks_unmount_fs(&w.d, w.set, true);
+	for (uint32_t lost = 0; lost < w.d.count; lost++) {
+		disks_expect_clean(&w.d, all(&w) & ~(1u << lost));
+		struct g4_dev *dev;
+		assert_int_equal(disks_try_open(&w.d, all(&w) & ~(1u << lost), true, G4_DEV_READ_ONLY, &dev), 0);
+		disks_begin_fs(&w.d, dev, G4_FS_READ_ONLY);
+		disks_expect_filled(&w.d, ballast, 24 * G4_MIB);
+		disks_expect_filled(&w.d, in_rows, 8 * G4_MIB);
+		disks_unmount_fs(&w.d, dev, false);
+	}
+	free(data);
+	free_world(&w);
+}
+
 /* ---- interruptions ---- */
 
 static void it_goes_on_after_a_pause_and_an_unmount(void **state)
@@ -595,8 +650,8 @@ static void the_power_fails_at_any_request(void **state)
 	(void)state;
 	for (uint32_t s = 0; s < SHAPES; s++) {
 		uint64_t ballast, random = 1 + s;
-		const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", (s ? 53 : 17) * rig_every(4));
-		const bool all = rig_setting("G4_CRASH_ALL", 0) != 0;
+		const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", (s ? 97 : 31) * rig_every(3));
+		const bool any = rig_setting("G4_CRASH_ALL", 0) != 0;
 		if (!(rig_setting("G4_CRASH_SHAPES", UINT32_MAX) >> s & 1))
 			continue;
 		struct synced synced = {0};
@@ -619,9 +674,9 @@ static void the_power_fails_at_any_request(void **state)
 		disks_make(&crashed, d.count, d.bytes);
 		const uint32_t sets = lost_sets(&d, &shapes[s]);
 		for (uint32_t at = s % every, turn = 0; at <= requests.count; at += every, turn++)
-			for (uint32_t k = 0; k < (all ? sets : 2); k++, states++) {
-				/* with all, and with one of the sets by turns */
-				const uint32_t lost = lost_of(&d, &shapes[s], all ? k : k ? 1 + turn % (sets - 1) : 0);
+			for (uint32_t k = 0; k < (any ? sets : 2); k++, states++) {
+				/* without none, and without one of the sets by turns; or without each */
+				const uint32_t lost = lost_of(&d, &shapes[s], any ? k : k ? 1 + turn % (sets - 1) : 0);
 				uint32_t files = 0;
 				while (files < synced.count && synced.at[files] <= at)
 					files++;
@@ -756,7 +811,7 @@ static void disks_fail_meanwhile(void **state)
 		keep_disks(&d, before);
 		for (uint32_t which = 0; which < d.count; which++)
 			for (uint32_t at = 1 + which, over = 0; !over;
-			     at += (uint32_t)rig_setting("G4_FAULT_EVERY", 23 * rig_every(5))) {
+			     at += (uint32_t)rig_setting("G4_FAULT_EVERY", 41 * rig_every(3))) {
 				uint32_t files = 0;
 				struct faulty f;
 				restore_disks(&d, before);
@@ -849,6 +904,7 @@ int main(void)
 		cmocka_unit_test(rows_move_under_requests),
 		cmocka_unit_test(the_log_has_nothing_of_what_moved),
 		cmocka_unit_test(what_is_lent_is_not_believed),
+		cmocka_unit_test(copies_move_beside_rows),
 		cmocka_unit_test(it_goes_on_after_a_pause_and_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
 		cmocka_unit_test(what_follows_a_torn_switch_is_on_all_disks),
