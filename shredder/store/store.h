@@ -259,6 +259,8 @@ struct store_time {
 };
 struct store_time store_now(void);
 void store_host(char host[65]);
+/* Which namespace's processes this one sees; 0: the machine's. Containers of one name have one each. */
+uint64_t store_process_space(void);
 void store_user(char user[65]);
 
 #endif
