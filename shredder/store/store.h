@@ -220,7 +220,7 @@ struct store_key_info {
 };
 int store_key_add(struct store *s, const struct store_secret *secret, struct store_id *name);
 int store_key_list(struct store *s, struct store_key_info **list, size_t *count);
-/* Another one instead of that which opened the repository: it is there before the old one goes, so a crash leaves both. */
+/* Another one instead of that which opened the repository: it is there before the old one goes, so a crash leaves both. PASSWORD: that is gone. */
 int store_key_replace(struct store *s, const struct store_secret *secret, struct store_id *name);
 /* Looks where the key is that opened the repository: a change of parity gives it another name. One that is gone keeps its old name. */
 int store_key_again(struct store *s);

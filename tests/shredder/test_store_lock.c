@@ -452,6 +452,27 @@ static void the_key_is_where_it_is_now(void **state)
 	store_close(open_with(&new_secret));
 }
 
+/* Of two who change one password, each behind the lock, the first has done so, and the other one has no key that he could change. */
+static void a_key_is_changed_once(void **state)
+{
+	static const uint8_t third_key[32] = {9};
+	struct store_secret third_secret = {.key = third_key, .key_bytes = sizeof(third_key)};
+	struct store_id name;
+
+	(void)state;
+	make(true);
+	struct store *waits = open_with(&old_secret), *changes = open_with(&old_secret);
+
+	assert_int_equal(store_lock(changes, true), 0);
+	assert_int_equal(store_key_replace(changes, &new_secret, &name), 0);
+	store_close(changes);
+	assert_int_equal(store_lock(waits, true), 0);
+	assert_int_equal(store_key_replace(waits, &third_secret, &name), STORE_E_PASSWORD);
+	store_close(waits);
+	assert_int_equal(try_open(&third_secret, &waits), STORE_E_PASSWORD);
+	store_close(open_with(&new_secret));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -467,6 +488,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_lock_is_known_with_its_file, begin, end),
 		cmocka_unit_test_setup_teardown(the_parity_is_that_of_now, begin, end),
 		cmocka_unit_test_setup_teardown(the_key_is_where_it_is_now, begin, end),
+		cmocka_unit_test_setup_teardown(a_key_is_changed_once, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
