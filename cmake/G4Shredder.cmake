@@ -128,7 +128,7 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 		endif()
 		if(name STREQUAL "store_lock") # on which host it is, and what that shows of processes
 			target_link_options(test_shredder_${name} PRIVATE
-				"LINKER:--wrap=store_host,--wrap=store_process_space,--wrap=fopen64")
+				"LINKER:--wrap=store_host,--wrap=store_process_space,--wrap=store_now,--wrap=fopen64")
 		endif()
 		if(name STREQUAL "store_gpu") # its files are settled
 			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=store_now")

@@ -48,6 +48,7 @@ struct body {
 	struct store_lock_info info;
 	uint64_t start;
 	char boot[BOOT_BYTES + 1];
+	bool known; /* whether its process is there can be told here: `dead` says it */
 };
 
 static void read_boot(char boot[BOOT_BYTES + 1])
@@ -169,7 +170,8 @@ static int read_lock(struct store *s, const struct store_id *name, struct body *
 	lock_host(host);
 	read_boot(boot);
 	/* the boot id is one machine's and one boot's: with it the process's number and start name one process */
-	if (rc == 0 && strcmp(host, body->info.host) == 0 && boot[0] != 0 && body->boot[0] != 0)
+	body->known = rc == 0 && strcmp(host, body->info.host) == 0 && boot[0] != 0 && body->boot[0] != 0;
+	if (body->known)
 		body->info.dead = strcmp(boot, body->boot) != 0 || is_gone(body->info.process, body->start);
 	return rc;
 }
@@ -216,6 +218,7 @@ static int read_empty(const struct store *s, const struct store_id *name, struct
 	body->info.process = store_in_u32(&in);
 	body->info.dead = booted || is_gone(body->info.process, body->start);
 	snprintf(body->info.user, sizeof(body->info.user), "somebody");
+	body->known = true;
 	return 0;
 }
 
@@ -459,15 +462,12 @@ int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *le
 	*removed = 0;
 	*left = 0;
 	for (size_t i = 0; i < count && rc == 0; i++) {
-		char host[65];
 		struct body body;
 		const bool readable = read_listed(s, &names[i], &body) == 0;
 		bool remove = all;
 
-		lock_host(host);
 		if (readable && !remove)
-			remove = body.info.dead ||
-				 (strcmp(host, body.info.host) != 0 && body.info.time < now - STALE_SECONDS);
+			remove = body.known ? body.info.dead : body.info.time < now - STALE_SECONDS;
 		if (remove)
 			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
 		*(remove ? removed : left) += 1;

@@ -25,11 +25,14 @@
 void __wrap_store_host(char host[65]);
 uint64_t __wrap_store_process_space(void);
 FILE *__wrap_fopen64(const char *path, const char *mode);
+struct store_time __wrap_store_now(void);
+struct store_time __real_store_now(void);
 FILE *__real_fopen64(const char *path, const char *mode);
 
 static const char *host = "here";
 static uint64_t process_space;
 static bool hides_processes, hides_boot;
+static int64_t later; /* seconds */
 static char folder[64], repository[96];
 static const uint8_t old_key[32] = {7}, new_key[32] = {8};
 static struct store_secret old_secret = {.key = old_key, .key_bytes = sizeof(old_key)};
@@ -43,6 +46,14 @@ void __wrap_store_host(char name[65])
 uint64_t __wrap_store_process_space(void)
 {
 	return process_space;
+}
+
+struct store_time __wrap_store_now(void)
+{
+	struct store_time now = __real_store_now();
+
+	now.seconds += later;
+	return now;
 }
 
 FILE *__wrap_fopen64(const char *path, const char *mode)
@@ -59,6 +70,7 @@ static int begin(void **state)
 	host = "here";
 	process_space = 0;
 	hides_processes = hides_boot = false;
+	later = 0;
 	if (test_folder(folder, sizeof(folder), "lock") < 0)
 		return -1;
 	snprintf(repository, sizeof(repository), "%s/repository", folder);
@@ -372,6 +384,16 @@ static void locks_without_a_boot_count(void **state)
 	s = open_with(&old_secret);
 	assert_int_equal(store_lock(s, false), STORE_E_LOCKED);
 	assert_cleared(s, 0, 1);
+	end_holder(&holder);
+	later = 29L * 60;
+	assert_cleared(s, 0, 1);
+	later = 31L * 60;
+	assert_cleared(s, 1, 0);
+	holder = hold_where(&old_secret, false); /* of one that is there that is known, however old it is */
+	later += 31L * 60;
+	assert_cleared(s, 0, 1);
+	hides_boot = true;
+	assert_cleared(s, 1, 0);
 	end_holder(&holder);
 	store_close(s);
 }
