@@ -126,8 +126,9 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 		if(name STREQUAL "store_clock") # its clock jumps
 			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=store_now,--wrap=store_host")
 		endif()
-		if(name STREQUAL "store_lock") # on which host it is
-			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=store_host")
+		if(name STREQUAL "store_lock") # on which host it is, and what that shows of processes
+			target_link_options(test_shredder_${name} PRIVATE
+				"LINKER:--wrap=store_host,--wrap=store_process_space,--wrap=store_now,--wrap=fopen64")
 		endif()
 		if(name STREQUAL "store_gpu") # its files are settled
 			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=store_now")

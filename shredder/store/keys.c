@@ -265,7 +265,14 @@ int store_key_remove(struct store *s, const struct store_id *name)
 int store_key_replace(struct store *s, const struct store_secret *secret, struct store_id *name)
 {
 	const struct store_id old = s->key_name;
-	const int rc = store_key_add(s, secret, name);
+	uint64_t bytes;
+	int rc = s->backend->ops->size(s->backend, STORE_KEY, &old, &bytes);
 
+	if (rc == STORE_E_ABSENT) /* who has waited behind another change would open with two what one was to close */
+		return store_fail(STORE_E_PASSWORD,
+				  "the key that opened %s has been removed or changed meanwhile; no other one is made",
+				  s->backend->path);
+	if (rc == 0)
+		rc = store_key_add(s, secret, name);
 	return rc == 0 ? store_key_remove(s, &old) : rc;
 }

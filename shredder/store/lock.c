@@ -7,7 +7,9 @@
  * A process that is told to end gives back what it has (store_locks_end()): otherwise other hosts would wait for it, who cannot know that it is gone.
  */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -46,6 +48,7 @@ struct body {
 	struct store_lock_info info;
 	uint64_t start;
 	char boot[BOOT_BYTES + 1];
+	bool known; /* whether its process is there can be told here: `dead` says it */
 };
 
 static void read_boot(char boot[BOOT_BYTES + 1])
@@ -81,6 +84,29 @@ static uint64_t process_start(uint64_t process)
 	return start;
 }
 
+/* Whether a process that can be known here is not there any more. One whose stat nobody shows (hidepid) may be there. */
+static bool is_gone(uint64_t process, uint64_t start)
+{
+	const uint64_t now = process_start(process);
+
+	if (now != 0 && start != 0)
+		return now != start;
+	return process == 0 || process > INT_MAX || (kill((pid_t)process, 0) != 0 && errno == ESRCH);
+}
+
+/* A process's number says something to those alone who see the same processes. */
+static void lock_host(char host[65])
+{
+	const uint64_t space = store_process_space();
+	char text[32];
+
+	store_host(host);
+	if (space == 0)
+		return;
+	const size_t bytes = (size_t)snprintf(text, sizeof(text), " pid:[%llu]", (unsigned long long)space);
+	memcpy(host + g4_min64(strlen(host), 64 - bytes), text, bytes + 1);
+}
+
 static void add_text(struct store_buf *body, const char *text)
 {
 	store_buf_string(body, text, strlen(text));
@@ -93,7 +119,7 @@ static int make_lock(struct store *s, bool exclusive, struct store_buf *file, st
 	char host[65], user[65], boot[BOOT_BYTES + 1];
 	int rc;
 
-	store_host(host);
+	lock_host(host);
 	store_user(user);
 	read_boot(boot);
 	store_buf_u8(&body, exclusive);
@@ -141,11 +167,12 @@ static int read_lock(struct store *s, const struct store_id *name, struct body *
 	if (!store_in_done(&in))
 		rc = store_fail(STORE_E_DAMAGED, "a lock is damaged: it is none");
 	store_buf_free(&bytes);
-	store_host(host);
+	lock_host(host);
 	read_boot(boot);
 	/* the boot id is one machine's and one boot's: with it the process's number and start name one process */
-	if (rc == 0 && strcmp(host, body->info.host) == 0 && boot[0] != 0)
-		body->info.dead = strcmp(boot, body->boot) != 0 || process_start(body->info.process) != body->start;
+	body->known = rc == 0 && strcmp(host, body->info.host) == 0 && boot[0] != 0 && body->boot[0] != 0;
+	if (body->known)
+		body->info.dead = strcmp(boot, body->boot) != 0 || is_gone(body->info.process, body->start);
 	return rc;
 }
 
@@ -155,7 +182,7 @@ static void name_empty(const struct store *s, struct store_id *name)
 	struct store_buf bytes = {0};
 	char host[65], boot[BOOT_BYTES + 1];
 
-	store_host(host);
+	lock_host(host);
 	read_boot(boot);
 	store_random(name, sizeof(*name));
 	if (boot[0] == 0) /* nobody could tell whether the process is there */
@@ -180,7 +207,7 @@ static int read_empty(const struct store *s, const struct store_id *name, struct
 	memset(body, 0, sizeof(*body));
 	body->info.name = *name;
 	body->info.exclusive = true;
-	store_host(body->info.host);
+	lock_host(body->info.host);
 	read_boot(boot);
 	store_mark_text(s, EMPTY_HOST, body->info.host, host_mark);
 	store_mark_text(s, EMPTY_BOOT, boot, boot_mark);
@@ -189,8 +216,9 @@ static int read_empty(const struct store *s, const struct store_id *name, struct
 	const bool booted = memcmp(store_in_bytes(&in, STORE_MARK_BYTES), boot_mark, STORE_MARK_BYTES) != 0;
 	body->start = store_in_u64(&in);
 	body->info.process = store_in_u32(&in);
-	body->info.dead = booted || process_start(body->info.process) != body->start;
+	body->info.dead = booted || is_gone(body->info.process, body->start);
 	snprintf(body->info.user, sizeof(body->info.user), "somebody");
+	body->known = true;
 	return 0;
 }
 
@@ -208,7 +236,7 @@ int store_lock_get(struct store *s, const struct store_id *name, struct store_lo
 	return rc;
 }
 
-/* LOCKED when another lock than `own` stands in the way. Dead ones are removed. */
+/* LOCKED when another lock than `own` stands in the way. Dead ones are removed, by who may. */
 static int look_around(struct store *s, bool exclusive, const struct store_id *own)
 {
 	struct store_listed *names;
@@ -231,8 +259,10 @@ static int look_around(struct store *s, bool exclusive, const struct store_id *o
 				"a lock cannot be read (%s), or was made where there was no room; if nobody else "
 				"works, 'shredder unlock --remove-all' removes it",
 				store_message());
-		} else if (body.info.dead) {
-			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
+		} else if (
+			body.info
+				.dead) { /* nobody works behind it, so it is in nobody's way where it may not be removed */
+			s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
 		} else if (exclusive || body.info.exclusive) {
 			rc = store_fail(
 				STORE_E_LOCKED,
@@ -432,15 +462,12 @@ int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *le
 	*removed = 0;
 	*left = 0;
 	for (size_t i = 0; i < count && rc == 0; i++) {
-		char host[65];
 		struct body body;
 		const bool readable = read_listed(s, &names[i], &body) == 0;
 		bool remove = all;
 
-		store_host(host);
 		if (readable && !remove)
-			remove = body.info.dead ||
-				 (strcmp(host, body.info.host) != 0 && body.info.time < now - STALE_SECONDS);
+			remove = body.known ? body.info.dead : body.info.time < now - STALE_SECONDS;
 		if (remove)
 			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
 		*(remove ? removed : left) += 1;

@@ -3,11 +3,15 @@
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "store/store.h"
+
+/* The kernel's number of the namespace of processes that it starts with. */
+#define FIRST_PROCESS_SPACE 0xeffffffcU
 
 static _Thread_local char message[STORE_TEXT_BYTES];
 
@@ -82,6 +86,13 @@ void store_host(char host[65])
 	struct utsname names;
 
 	snprintf(host, 65, "%.64s", uname(&names) == 0 ? names.nodename : "");
+}
+
+uint64_t store_process_space(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != FIRST_PROCESS_SPACE ? (uint64_t)st.st_ino : 0;
 }
 
 void store_user(char user[65])

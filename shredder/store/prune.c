@@ -292,7 +292,6 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 			continue;
 		} else if (options->max_repack_bytes > 0 &&
 			   result->repacked_bytes + use[i].used > options->max_repack_bytes) {
-			result->waiting_packs++;
 			if (result->waiting_least_bytes == 0 || use[i].used < result->waiting_least_bytes)
 				result->waiting_least_bytes = use[i].used;
 		} else {
@@ -303,6 +302,12 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 			result->removed_bytes += use[i].unused;
 		}
 	}
+	double left = (double)result->left_unused_bytes; /* less than when the first one that waits did not fit */
+	for (uint32_t i = 0; i < packs && left > allowed; i++)
+		if (keep[use[i].pack] && use[i].unused > 0) {
+			result->waiting_packs++;
+			left -= (double)use[i].unused;
+		}
 	free(use);
 	return rc;
 }

@@ -220,7 +220,7 @@ struct store_key_info {
 };
 int store_key_add(struct store *s, const struct store_secret *secret, struct store_id *name);
 int store_key_list(struct store *s, struct store_key_info **list, size_t *count);
-/* Another one instead of that which opened the repository: it is there before the old one goes, so a crash leaves both. */
+/* Another one instead of that which opened the repository: it is there before the old one goes, so a crash leaves both. PASSWORD: that is gone. */
 int store_key_replace(struct store *s, const struct store_secret *secret, struct store_id *name);
 /* Looks where the key is that opened the repository: a change of parity gives it another name. One that is gone keeps its old name. */
 int store_key_again(struct store *s);
@@ -249,7 +249,7 @@ void store_unlock(struct store *s);
  * end in 10 seconds. Others stop where they would change something.
  */
 void store_locks_end(void);
-/* Removes dead ones and those of other hosts older than 30 minutes, or all. */
+/* Removes dead ones and those older than 30 minutes of which nobody can tell here, as of other hosts, or all. */
 int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *left);
 
 /* Nanoseconds of wall-clock time. */
@@ -259,6 +259,8 @@ struct store_time {
 };
 struct store_time store_now(void);
 void store_host(char host[65]);
+/* Which namespace's processes this one sees; 0: the machine's. Containers of one name have one each. */
+uint64_t store_process_space(void);
 void store_user(char user[65]);
 
 #endif

@@ -286,6 +286,25 @@ equals "... counts what waits" 4 "$(json_value 'd["waiting_packs"]')"
 exits 0 "... the next one goes on" "$shredder" prune --max-repack-size 9M
 says "... and tells that there is more" '^2 packs wait for the next prune$'
 exits 0 "... it is whole" "$shredder" check --read-data
+# the pack that wastes most does not fit, and one that does makes moving it needless
+for i in "7 12000000 6000000" "8 5000000 3000000"; do
+	read -r tag goes stays <<<"$i"
+	rm -rf mixed
+	mkdir mixed
+	noise "$goes" "5$tag" >mixed/goes
+	noise "$stays" "6$tag" >mixed/stays
+	"$shredder" backup -q --tag all mixed
+	rm mixed/goes
+	"$shredder" backup -q --tag "part$tag" mixed
+done
+exits 0 "prune of what waited" "$shredder" prune -q
+read -ra ids <<<"$(snapshot_ids --tag all)"
+exits 0 "forget of what has all" "$shredder" forget -q "${ids[@]}"
+moved "0 True" "of both" --dry-run --max-unused 12M --max-repack-size 1M
+equals "... counts no more than it takes" 1 "$(json_value 'd["waiting_packs"]')"
+exits 0 "prune of the one that fits" "$shredder" prune --max-unused 12M --max-repack-size 4M
+says "... moves it" 'moved 2.9 MiB of 1 pack;'
+equals "... after which none waits" 0 "$(grep -c wait .out)"
 for options in "--max-unused none" "--max-unused 0M" "--max-unused 101%" "--max-repack-size 0" "--max-repack-size x"; do
 	# shellcheck disable=SC2086 # words
 	exits 2 "prune $options" "$shredder" prune $options

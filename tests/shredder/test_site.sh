@@ -170,6 +170,25 @@ wait "$feeding" 2>/dev/null
 equals "a backup of hers that a signal ends" 143 $?
 exec 9>&-
 equals "... gives back its lock" "" "$(find root/shared/files/locks root/.locks -type f)"
+# a dead lock of another client's, who has this host: it is in nobody's way
+"$shredder" backup --stdin fed --repo "rest:https://127.0.0.1:$port/shared/files" --identity ann.id --site-key "$site_key" <feed >/dev/null 2>&1 &
+feeding=$!
+exec 9>feed
+until [ -n "$(ls root/shared/files/locks)" ]; do
+	kill -0 "$feeding" || break
+	sleep 0.05
+done
+kill -9 "$feeding"
+wait "$feeding" 2>/dev/null
+exec 9>&-
+equals "one that is killed leaves a lock" 1 "$(find root/shared/files/locks -type f | wc -l)"
+exits 0 "backup by one who may not remove it" as bob shared/files backup tree
+exits 0 "check" as bob shared/files check
+exits 1 "unlock" as bob shared/files unlock
+says "... says why not" "this lock is another client's"
+equals "... and it is there" 1 "$(find root/shared/files/locks -type f | wc -l)"
+exits 0 "prune by one who may" as ann shared/files prune
+equals "... removes it" 0 "$(find root/shared/files/locks -type f | wc -l)"
 
 # ---- quota
 exits 0 "init" as bob small init

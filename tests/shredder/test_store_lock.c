@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks where a disk is full, where the process is told to end, and of those who waited while somebody changed what they had read. The host's name is the
- * test's (--wrap).
+ * Locks where a disk is full, where the process is told to end, of those who waited while somebody changed what they had read, and of processes that others
+ * do not see. The host's name and what it shows of processes are the test's (--wrap).
  * Of store/lock.c, store/config.c, store/keys.c.
  */
 #include <setjmp.h>
@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,16 @@
 #include "store/maintain.h"
 
 void __wrap_store_host(char host[65]);
+uint64_t __wrap_store_process_space(void);
+FILE *__wrap_fopen64(const char *path, const char *mode);
+struct store_time __wrap_store_now(void);
+struct store_time __real_store_now(void);
+FILE *__real_fopen64(const char *path, const char *mode);
 
 static const char *host = "here";
+static uint64_t process_space;
+static bool hides_processes, hides_boot;
+static int64_t later; /* seconds */
 static char folder[64], repository[96];
 static const uint8_t old_key[32] = {7}, new_key[32] = {8};
 static struct store_secret old_secret = {.key = old_key, .key_bytes = sizeof(old_key)};
@@ -34,10 +43,34 @@ void __wrap_store_host(char name[65])
 	snprintf(name, 65, "%s", host);
 }
 
+uint64_t __wrap_store_process_space(void)
+{
+	return process_space;
+}
+
+struct store_time __wrap_store_now(void)
+{
+	struct store_time now = __real_store_now();
+
+	now.seconds += later;
+	return now;
+}
+
+FILE *__wrap_fopen64(const char *path, const char *mode)
+{
+	if ((hides_processes && strncmp(path, "/proc/", 6) == 0 && strstr(path, "/stat") != NULL) ||
+	    (hides_boot && strstr(path, "boot_id") != NULL))
+		return NULL;
+	return __real_fopen64(path, mode);
+}
+
 static int begin(void **state)
 {
 	(void)state;
 	host = "here";
+	process_space = 0;
+	hides_processes = hides_boot = false;
+	later = 0;
 	if (test_folder(folder, sizeof(folder), "lock") < 0)
 		return -1;
 	snprintf(repository, sizeof(repository), "%s/repository", folder);
@@ -129,8 +162,8 @@ struct holder {
 	int to; /* closing it lets the process live on no longer */
 };
 
-/* A process that holds a lock of a full disk. */
-static struct holder hold(struct store_secret *secret)
+/* A process that holds a lock, of a full disk or not. */
+static struct holder hold_where(struct store_secret *secret, bool full)
 {
 	struct holder holder;
 	int ready[2], stay[2];
@@ -145,7 +178,8 @@ static struct holder hold(struct store_secret *secret)
 		close(stay[1]);
 		if (try_open(secret, &s) != 0)
 			_exit(1);
-		set_put(s, put_where_full);
+		if (full)
+			set_put(s, put_where_full);
 		if (store_lock(s, true) != 0 || write(ready[1], "r", 1) != 1)
 			_exit(1);
 		(void)!read(stay[0], &byte, 1);
@@ -158,6 +192,11 @@ static struct holder hold(struct store_secret *secret)
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	return holder;
+}
+
+static struct holder hold(struct store_secret *secret)
+{
+	return hold_where(secret, true);
 }
 
 static void end_holder(const struct holder *holder)
@@ -255,6 +294,110 @@ static void names_of_others_count(void **state)
 	store_close(s);
 }
 
+/* ------------------------------------------------------------------------------------------- what others do not see */
+
+/* Containers of the host's name have its boot id as well, and processes of their own. */
+static void check_other_space(bool full)
+{
+	struct holder holder;
+	struct store *s;
+
+	make(true);
+	process_space = 4026532000;
+	holder = hold_where(&old_secret, full);
+	process_space = 0;
+	s = open_with(&old_secret);
+	assert_int_equal(store_lock(s, false), STORE_E_LOCKED);
+	assert_cleared(s, 0, 1);
+	process_space = 4026532001;
+	assert_int_equal(store_lock(s, false), STORE_E_LOCKED);
+	assert_cleared(s, 0, 1);
+	end_holder(&holder);
+	assert_int_equal(store_lock(s, false), STORE_E_LOCKED);
+	process_space = 4026532000;
+	assert_int_equal(store_lock(s, false), 0);
+	assert_int_equal(count_locks(s, NULL), 1);
+	store_close(s);
+}
+
+static void locks_of_other_containers_count(void **state)
+{
+	(void)state;
+	check_other_space(false);
+}
+
+static void empty_locks_of_other_containers_count(void **state)
+{
+	(void)state;
+	check_other_space(true);
+}
+
+static void the_longest_name_of_a_host_has_room_for_that(void **state)
+{
+	(void)state;
+	host = "a-host-of-sixty-four-letters-which-is-the-longest-that-there-is.";
+	assert_int_equal(strlen(host), 64);
+	check_other_space(false);
+}
+
+/* /proc may show each user his own processes alone (hidepid). */
+static void check_hidden(bool full)
+{
+	struct holder holder;
+	struct store *s;
+
+	make(true);
+	holder = hold_where(&old_secret, full);
+	hides_processes = true;
+	s = open_with(&old_secret);
+	assert_int_equal(store_lock(s, false), STORE_E_LOCKED);
+	assert_cleared(s, 0, 1);
+	end_holder(&holder);
+	assert_int_equal(store_lock(s, false), 0);
+	assert_int_equal(count_locks(s, NULL), 1);
+	store_close(s);
+}
+
+static void locks_of_hidden_processes_count(void **state)
+{
+	(void)state;
+	check_hidden(false);
+}
+
+static void empty_locks_of_hidden_processes_count(void **state)
+{
+	(void)state;
+	check_hidden(true);
+}
+
+/* Who has no /proc does not know when his machine was started. */
+static void locks_without_a_boot_count(void **state)
+{
+	struct holder holder;
+	struct store *s;
+
+	(void)state;
+	make(true);
+	hides_boot = true;
+	holder = hold_where(&old_secret, false);
+	hides_boot = false;
+	s = open_with(&old_secret);
+	assert_int_equal(store_lock(s, false), STORE_E_LOCKED);
+	assert_cleared(s, 0, 1);
+	end_holder(&holder);
+	later = 29L * 60;
+	assert_cleared(s, 0, 1);
+	later = 31L * 60;
+	assert_cleared(s, 1, 0);
+	holder = hold_where(&old_secret, false); /* of one that is there that is known, however old it is */
+	later += 31L * 60;
+	assert_cleared(s, 0, 1);
+	hides_boot = true;
+	assert_cleared(s, 1, 0);
+	end_holder(&holder);
+	store_close(s);
+}
+
 /* --------------------------------------------------------------------------------------------------- told to end */
 
 /* Between a lock's file and everything that store_lock() does then. */
@@ -331,15 +474,43 @@ static void the_key_is_where_it_is_now(void **state)
 	store_close(open_with(&new_secret));
 }
 
+/* Of two who change one password, each behind the lock, the first has done so, and the other one has no key that he could change. */
+static void a_key_is_changed_once(void **state)
+{
+	static const uint8_t third_key[32] = {9};
+	struct store_secret third_secret = {.key = third_key, .key_bytes = sizeof(third_key)};
+	struct store_id name;
+
+	(void)state;
+	make(true);
+	struct store *waits = open_with(&old_secret), *changes = open_with(&old_secret);
+
+	assert_int_equal(store_lock(changes, true), 0);
+	assert_int_equal(store_key_replace(changes, &new_secret, &name), 0);
+	store_close(changes);
+	assert_int_equal(store_lock(waits, true), 0);
+	assert_int_equal(store_key_replace(waits, &third_secret, &name), STORE_E_PASSWORD);
+	store_close(waits);
+	assert_int_equal(try_open(&third_secret, &waits), STORE_E_PASSWORD);
+	store_close(open_with(&new_secret));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_dead_lock_without_a_byte_goes, begin, end),
 		cmocka_unit_test_setup_teardown(a_dead_lock_without_a_byte_goes_encrypted, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_others_count, begin, end),
+		cmocka_unit_test_setup_teardown(locks_of_other_containers_count, begin, end),
+		cmocka_unit_test_setup_teardown(empty_locks_of_other_containers_count, begin, end),
+		cmocka_unit_test_setup_teardown(the_longest_name_of_a_host_has_room_for_that, begin, end),
+		cmocka_unit_test_setup_teardown(locks_of_hidden_processes_count, begin, end),
+		cmocka_unit_test_setup_teardown(empty_locks_of_hidden_processes_count, begin, end),
+		cmocka_unit_test_setup_teardown(locks_without_a_boot_count, begin, end),
 		cmocka_unit_test_setup_teardown(a_lock_is_known_with_its_file, begin, end),
 		cmocka_unit_test_setup_teardown(the_parity_is_that_of_now, begin, end),
 		cmocka_unit_test_setup_teardown(the_key_is_where_it_is_now, begin, end),
+		cmocka_unit_test_setup_teardown(a_key_is_changed_once, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
