@@ -25,8 +25,8 @@ G4_FN G4_INLINE struct g4_newest g4_newest_none(void)
 }
 
 /*
- * A version that is whole, in their order. False: it is settled, and no other one has to be looked at, of which rows of many columns have
- * thousands. That is so when as many as there can be parities are of one age: those by one parity alone come first, so one of them that
+ * A version that is whole, in their order. False: it is settled, and no other one has to be looked at, of which rows of four parities have
+ * 120. That is so when as many as there can be parities are of one age: those by one parity alone come first, so one of them that
  * is newer was seen, and where it takes two or more to make one that is newer, no four others can make an older one.
  */
 G4_FN G4_INLINE bool g4_newest_take(struct g4_newest *newest, uint32_t version, bool is_made, uint64_t generation)
