@@ -229,10 +229,14 @@ static int read_listed(struct store *s, const struct store_listed *file, struct 
 
 int store_lock_get(struct store *s, const struct store_id *name, struct store_lock_info *info)
 {
+	struct store_listed file = {.name = *name};
 	struct body body;
-	const int rc = read_lock(s, name, &body);
+	int rc = s->backend->ops->size(s->backend, STORE_LOCK, name, &file.bytes);
 
-	*info = body.info;
+	if (rc == 0)
+		rc = read_listed(s, &file, &body);
+	if (rc == 0)
+		*info = body.info;
 	return rc;
 }
 
@@ -455,23 +459,29 @@ void store_locks_end(void)
 int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *left)
 {
 	const int64_t now = store_now().seconds;
+	char text[STORE_TEXT_BYTES] = "";
 	struct store_listed *names;
 	size_t count;
 	int rc = store_list_all(s->backend, STORE_LOCK, &names, &count);
 
 	*removed = 0;
 	*left = 0;
-	for (size_t i = 0; i < count && rc == 0; i++) {
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < count; i++) {
 		struct body body;
 		const bool readable = read_listed(s, &names[i], &body) == 0;
 		bool remove = all;
 
 		if (readable && !remove)
 			remove = body.known ? body.info.dead : body.info.time < now - STALE_SECONDS;
-		if (remove)
-			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
-		*(remove ? removed : left) += 1;
+		const int failed = remove ? s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name) : 0;
+		if (failed != 0 && rc == 0) {
+			rc = failed;
+			snprintf(text, sizeof(text), "%s", store_message());
+		}
+		*(remove && failed == 0 ? removed : left) += 1;
 	}
 	free(names);
-	return rc;
+	return text[0] != 0 ? store_fail(rc, "%s", text) : rc;
 }

@@ -249,7 +249,7 @@ void store_unlock(struct store *s);
  * end in 10 seconds. Others stop where they would change something.
  */
 void store_locks_end(void);
-/* Removes dead ones and those older than 30 minutes of which nobody can tell here, as of other hosts, or all. */
+/* Removes dead ones and those older than 30 minutes of which nobody can tell here, as of other hosts, or all. An error: of the first that stays for it. */
 int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *left);
 
 /* Nanoseconds of wall-clock time. */

@@ -294,6 +294,68 @@ static void names_of_others_count(void **state)
 	store_close(s);
 }
 
+/* It has no contents that could be printed, and its name says enough. */
+static void what_a_name_says_is_told(void **state)
+{
+	struct store_lock_info info;
+	struct store_listed file;
+	struct holder holder;
+	struct store *s;
+
+	(void)state;
+	make(true);
+	holder = hold(&old_secret);
+	s = open_with(&old_secret);
+	assert_int_equal(count_locks(s, &file), 1);
+	assert_int_equal(store_lock_get(s, &file.name, &info), 0);
+	assert_true(info.exclusive);
+	assert_false(info.dead);
+	assert_int_equal(info.process, (uint64_t)holder.process);
+	assert_string_equal(info.host, "here");
+	end_holder(&holder);
+	assert_int_equal(store_lock_get(s, &file.name, &info), 0);
+	assert_true(info.dead);
+	store_close(s);
+}
+
+static struct store_id refused;
+
+static int remove_but_one(struct store_backend *b, enum store_kind kind, const struct store_id *name)
+{
+	if (refused.bytes[0] == 0 && refused.bytes[1] == 0)
+		refused = *name;
+	return store_id_equal(name, &refused) ? store_fail(STORE_E_IO, "this one stays") : real->remove(b, kind, name);
+}
+
+static void one_that_can_not_be_removed_keeps_no_others(void **state)
+{
+	uint64_t removed, left;
+	struct store_listed file;
+	struct holder holder;
+	struct store_id name;
+	struct store *s;
+
+	(void)state;
+	make(false);
+	holder = hold(NULL);
+	end_holder(&holder);
+	s = open_with(NULL);
+	assert_int_equal(count_locks(s, &file), 1);
+	name = file.name;
+	name.bytes[30] ^= 1; /* another one of that process */
+	assert_int_equal(s->backend->ops->put(s->backend, STORE_LOCK, &name, "", 0), 0);
+	memset(&refused, 0, sizeof(refused));
+	real = s->backend->ops;
+	ops = *real;
+	ops.remove = remove_but_one;
+	s->backend->ops = &ops;
+	assert_int_equal(store_locks_clear(s, false, &removed, &left), STORE_E_IO);
+	assert_int_equal(removed, 1);
+	assert_int_equal(left, 1);
+	assert_int_equal(count_locks(s, NULL), 1);
+	store_close(s);
+}
+
 /* ------------------------------------------------------------------------------------------- what others do not see */
 
 /* Containers of the host's name have its boot id as well, and processes of their own. */
@@ -501,6 +563,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_dead_lock_without_a_byte_goes, begin, end),
 		cmocka_unit_test_setup_teardown(a_dead_lock_without_a_byte_goes_encrypted, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_others_count, begin, end),
+		cmocka_unit_test_setup_teardown(what_a_name_says_is_told, begin, end),
+		cmocka_unit_test_setup_teardown(one_that_can_not_be_removed_keeps_no_others, begin, end),
 		cmocka_unit_test_setup_teardown(locks_of_other_containers_count, begin, end),
 		cmocka_unit_test_setup_teardown(empty_locks_of_other_containers_count, begin, end),
 		cmocka_unit_test_setup_teardown(the_longest_name_of_a_host_has_room_for_that, begin, end),
