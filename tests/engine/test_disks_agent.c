@@ -177,8 +177,9 @@ static void nonsense_gets_a_code(void **state)
 	for (uint32_t op = 0; op < 64; op++) { /* none of them has a name or an address, nor is a disk being rebuilt */
 		message.order = (struct g4_remote_order){.op = op, .disk = UINT32_MAX, .bytes = UINT64_MAX};
 		assert_int_equal(g4_errand_do(p.wg, p.set, &errand), 0);
-		if (op != G4_ORDER_SPREAD_NEXT && op != G4_ORDER_SPREAD_MOVE && op != G4_ORDER_SPREAD_LAY &&
-		    op != G4_ORDER_SPREAD_BACK && op != G4_ORDER_ROWS_ASK) /* which need neither */
+		if (op != G4_ORDER_SPREAD && op != G4_ORDER_SPREAD_NEXT && op != G4_ORDER_SPREAD_MOVE &&
+		    op != G4_ORDER_SPREAD_LAY && op != G4_ORDER_SPREAD_BACK &&
+		    op != G4_ORDER_ROWS_ASK) /* which need neither */
 			assert_true(message.order.result < 0);
 	}
 	memset(message.bytes, 'x', sizeof(message.bytes)); /* a name without an end */
