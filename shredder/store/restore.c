@@ -208,6 +208,10 @@ static int make_other(struct restore_folder *folder, const struct store_node *no
 static bool restore_other(struct restore *op, struct restore_folder *folder, const struct store_node *node,
 			  const char *name)
 {
+	if (!folder->fresh && restore_other_is_set(op, folder, name, node)) {
+		atomic_fetch_add(&op->others, 1);
+		return true;
+	}
 	if (clear_way(folder, name, NULL) != 0) {
 		restore_note_errno(op, folder, name, "removing what is in the way");
 		return false;

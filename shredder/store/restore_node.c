@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -79,15 +80,50 @@ static bool attributes_set(const struct restore *op, int fd, const struct store_
 	return set;
 }
 
+static bool stat_is_set(const struct restore *op, const struct stat *st, const struct store_node *node)
+{
+	return (S_ISLNK(st->st_mode) || (st->st_mode & 07777) == node->mode) &&
+	       st->st_mtim.tv_sec == node->mtime.seconds && (uint32_t)st->st_mtim.tv_nsec == node->mtime.ns &&
+	       (!op->as_root || (st->st_uid == store_owner_here(op->owners, STORE_USER, node->uid) &&
+				 st->st_gid == store_owner_here(op->owners, STORE_GROUP, node->gid)));
+}
+
 bool restore_is_set(const struct restore *op, int fd, const struct store_node *node)
 {
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && (st.st_mode & 07777) == node->mode && st.st_mtim.tv_sec == node->mtime.seconds &&
-	       (uint32_t)st.st_mtim.tv_nsec == node->mtime.ns &&
-	       (!op->as_root || (st.st_uid == store_owner_here(op->owners, STORE_USER, node->uid) &&
-				 st.st_gid == store_owner_here(op->owners, STORE_GROUP, node->gid))) &&
-	       attributes_set(op, fd, node);
+	return fstat(fd, &st) == 0 && stat_is_set(op, &st, node) && attributes_set(op, fd, node);
+}
+
+static bool leads_there(const struct restore_folder *folder, const char *name, const struct store_node *node)
+{
+	char target[STORE_TARGET_MAX + 1];
+	const ssize_t bytes = readlinkat(folder->fd, name, target, sizeof(target));
+
+	return bytes == (ssize_t)node->target_bytes && memcmp(target, node->target, node->target_bytes) == 0;
+}
+
+bool restore_other_is_set(const struct restore *op, const struct restore_folder *folder, const char *name,
+			  const struct store_node *node)
+{
+	static const mode_t types[] = {[STORE_NODE_LINK] = S_IFLNK,
+				       [STORE_NODE_CHAR] = S_IFCHR,
+				       [STORE_NODE_BLOCK] = S_IFBLK,
+				       [STORE_NODE_FIFO] = S_IFIFO,
+				       [STORE_NODE_SOCKET] = S_IFSOCK};
+	char path[64 + STORE_NAME_MAX];
+	struct stat st;
+
+	if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || (st.st_mode & S_IFMT) != types[node->type] ||
+	    st.st_nlink != 1 || node->links > 1 || node->attributes_bytes > 0 || !stat_is_set(op, &st, node))
+		return false;
+	if (node->type == STORE_NODE_LINK && !leads_there(folder, name, node))
+		return false;
+	if ((node->type == STORE_NODE_CHAR || node->type == STORE_NODE_BLOCK) &&
+	    st.st_rdev != makedev(node->major, node->minor))
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", folder->fd, name);
+	return llistxattr(path, NULL, 0) <= 0;
 }
 
 /* Attributes by descriptor, or by path for what cannot be opened. */
@@ -142,6 +178,11 @@ void restore_set_open(struct restore *op, const struct restore_folder *folder, c
 {
 	struct timespec times[2];
 
+	if (restore_is_set(op, fd,
+			   node)) { /* and its time of change stays, by which a backup knows that it need not read it */
+		restore_set_atime(op, folder, name, fd, node);
+		return;
+	}
 	if (op->as_root && fchown(fd, store_owner_here(op->owners, STORE_USER, node->uid),
 				  store_owner_here(op->owners, STORE_GROUP, node->gid)) != 0)
 		restore_note_errno(op, folder, name, "owner");

@@ -86,6 +86,9 @@ void restore_set_open(struct restore *op, const struct restore_folder *folder, c
 		      const struct store_node *node);
 /* It has them already, but for the time of its last reading. */
 bool restore_is_set(const struct restore *op, int fd, const struct store_node *node);
+/* The same of what is neither file nor directory, by its name: it is this one, has one name, and no attributes on either side. */
+bool restore_other_is_set(const struct restore *op, const struct restore_folder *folder, const char *name,
+			  const struct store_node *node);
 /* That time, where the snapshot has it, of a file that has all else. */
 void restore_set_atime(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
 		       const struct store_node *node);

@@ -29,6 +29,23 @@ again() { # a restored tree with more in it
 	mkfifo out/a/fifo
 }
 
+# ---- what is right already: nothing of it changes, so that the next backup need not read it
+rm -rf out
+cp -a tree out
+changed() { find out ! -type l ! -path out/same -printf '%P %C@ %A@\n' | sort; }
+for when in always if-changed; do
+	changed >before
+	exits 0 "a restore of what is there, --overwrite $when" restore --overwrite "$when"
+	changed >after
+	equals "... changes no time of any inode" "" "$(diff <(sed 's/ [^ ]*$//' before) <(sed 's/ [^ ]*$//' after))"
+done
+chmod 600 out/a/two
+exits 0 "a restore of a file of another mode" restore
+equals "... which has the right one then" "$(stat -c %a tree/a/two)" "$(stat -c %a out/a/two)"
+touch -d '2001-02-03' out/a
+exits 0 "a restore of a directory of another time" restore
+equals "... which has the right one then" "$(stat -c %y tree/a)" "$(stat -c %y out/a)"
+
 # ---- what the snapshot does not have
 again
 exits 0 "a restore without --delete" restore
