@@ -111,8 +111,12 @@ static int dump(struct dump *d, char *const *words, int count)
 	else if (rc == 0 && node.type != STORE_NODE_DIR && node.type != STORE_NODE_FILE)
 		rc = store_fail(STORE_E_INVAL, "it is a %s: only files and directories have contents",
 				store_node_word(node.type));
-	else if (rc == 0)
+	if (rc == 0) {
+		/* a file of which bytes are lost is unsettled */
+		if (node.type == STORE_NODE_DIR || (node.flags & STORE_UNSETTLED) != 0)
+			cli_warn_repaired("dump", &snapshot);
 		rc = node.type == STORE_NODE_DIR ? put_directory(d, &node) : put_contents(d, &node);
+	}
 	if (rc != 0 && rc != STORE_E_STOPPED)
 		status = cli_repo_failed(&d->repo, rc);
 	store_buf_free(&hold);

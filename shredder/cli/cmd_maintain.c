@@ -155,6 +155,8 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 			       s->parity > 0 && !options->repair ?
 				       "'shredder check --repair' mends what has parity enough, then " :
 				       "");
+		else if (result.losses > 0 && result.unknown_packs == 0) /* else these may have it */
+			puts("snapshots have lost something: 'shredder repair packs' tells which");
 		const bool read = options->read_data || options->subset != NULL;
 		if (result.problems == 0)
 			puts(options->repair && !read && s->parity == 0 ?

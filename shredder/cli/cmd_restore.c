@@ -103,6 +103,7 @@ static int run(struct restore *r, struct store *s, const char *text)
 		store_snapshot_free(&snapshot);
 		return cli_repo_failed(&r->repo, rc);
 	}
+	cli_warn_repaired("restore", &snapshot);
 	r->total = snapshot.bytes;
 	cli_progress_start(&r->repo, &r->progress, "restoring");
 	rc = store_restore(s, &snapshot, &r->options, &stats);

@@ -18,8 +18,8 @@
 const char cli_help_rewrite[] =
 	"[OPTION]... [SNAPSHOT]...\n\n"
 	"Makes new snapshots of those that are named, or of all that match, without what is excluded, or of another host or time.\n"
-	"The old ones stay, and the new ones have the tag 'rewritten', unless --forget is given; 'shredder prune' removes what is in\n"
-	"none any more.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+	"The old ones stay, and the new ones have the tag 'rewritten'; with --forget the old ones go, and no tag is added. 'shredder\n"
+	"prune' removes what is in none any more.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
 	"  -e, --exclude PATTERN  leave out what matches, as for backup; \"/...\" from the root of the snapshot\n"
 	"      --iexclude PATTERN  the same, letters of either case alike\n"
 	"      --exclude-file FILE  patterns, one a line\n"
@@ -36,7 +36,7 @@ const char cli_help_repair[] =
 	"what has lost something. Packs that cannot be read at the moment stay, unless they are named. Needs the repository alone.\n\n"
 	"snapshots: makes new snapshots of those that are named, or of all that match, without what the repository has lost. A file\n"
 	"keeps its size, with zeros for lost chunks, and is read again by the next backup; of directories the names that are left\n"
-	"stay. The old snapshots stay, and the new ones have the tag 'repaired', unless --forget is given.\n\n" CLI_REPO_HELP
+	"stay. The new snapshots have the tag 'repaired', which a restore warns of; the old ones stay, unless --forget is given.\n\n" CLI_REPO_HELP
 		CLI_FILTER_HELP
 	"  -d, --read-data        snapshots: read every chunk: what is damaged in its pack is lost as well\n"
 	"  -t, --threads N        packs: [one a processor]\n" REWRITE_SHARED_HELP
@@ -45,7 +45,8 @@ const char cli_help_repair[] =
 const char cli_help_recover[] =
 	"[OPTION]...\n\n"
 	"Makes a snapshot, with the tag 'recovered', of all directories that no snapshot has: of snapshots that were forgotten, until\n"
-	"a prune, and of backups that were cut off. Each is below the name of its blob.\n\n" CLI_REPO_HELP
+	"a prune, and of backups that were cut off. Each is below the name of its blob. Where something of them is lost, it has the\n"
+	"tag 'repaired' as well.\n\n" CLI_REPO_HELP
 	"  -n, --dry-run          tell how many there are, and store nothing\n"
 	"      --help             show this\n";
 
@@ -54,6 +55,7 @@ enum { OPT_IEXCLUDE = CLI_OPT_REPO_FREE, OPT_EXCLUDE_FILE, OPT_NEW_HOST, OPT_NEW
 struct rewriting {
 	struct cli_repo repo;
 	const char *tag;
+	bool tag_always; /* the old snapshot is gone, and what the new one has lost must still be seen */
 	struct store_excludes excludes;
 	struct store_rewrite_options options;
 	struct store_looked looked;
@@ -131,7 +133,7 @@ static int rewrite(struct rewriting *w, struct store *s, struct store_snapshot *
 	}
 	if (!differs)
 		return 0;
-	if (!w->forget)
+	if (!w->forget || w->tag_always)
 		add_tag(snapshot, w->tag);
 	rc = store_snapshot_texts(snapshot->host, snapshot->paths, snapshot->paths_count, snapshot->tags,
 				  snapshot->tags_count);
@@ -425,7 +427,8 @@ int cli_repair(int argc, char **argv)
 	int option, status = G4_EXIT_OK;
 
 	begin(&w, "repair");
-	w.tag = "repaired";
+	w.tag = CLI_TAG_REPAIRED;
+	w.tag_always = true;
 	w.options.mend = true;
 	w.options.looked = &w.looked;
 	while (status == G4_EXIT_OK &&
@@ -468,6 +471,8 @@ static int recover(struct rewriting *w, struct store *s)
 	if (rc == 0)
 		rc = store_recover(s, &w->options, &snapshot, &found);
 	const bool stored = rc == 0 && found > 0 && !w->options.dry_run;
+	if (stored && w->told > 0)
+		add_tag(&snapshot, CLI_TAG_REPAIRED);
 	if (stored)
 		rc = store_snapshot_put(s, &snapshot);
 	if (rc == 0 && w->repo.json)

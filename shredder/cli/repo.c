@@ -749,6 +749,20 @@ void cli_warn(const char *command, const char *path, const char *sentence)
 	fprintf(stderr, ": %s\n", sentence);
 }
 
+void cli_warn_repaired(const char *command, const struct store_snapshot *snapshot)
+{
+	char hex[STORE_HEX_BYTES], what[32];
+
+	snprintf(what, sizeof(what), "snapshot %.16s", store_hex(&snapshot->name, hex));
+	for (size_t i = 0; i < snapshot->tags_count; i++)
+		if (strcmp(snapshot->tags[i], CLI_TAG_REPAIRED) == 0) {
+			cli_warn(command, what,
+				 "the tag '" CLI_TAG_REPAIRED "' says that some of it was lost: names may be missing, "
+				 "and files may have zeros for bytes");
+			return;
+		}
+}
+
 const char *cli_format_time(const struct store_time *time, char text[32])
 {
 	const time_t at = (time_t)time->seconds;

@@ -13,6 +13,8 @@ enum cli_exit { CLI_EXIT_UNREAD = 3, CLI_EXIT_NO_STORE = 10, CLI_EXIT_LOCKED = 1
 #define CLI_LIST_MAX 256
 /* zstd's, unless said otherwise. */
 #define CLI_LEVEL 3
+/* Of every snapshot that was made without something that the repository had lost. */
+#define CLI_TAG_REPAIRED "repaired"
 
 struct cli_repo {
 	const char *command;
@@ -177,6 +179,8 @@ void cli_progress_start(const struct cli_repo *repo, struct g4_progress *progres
 /* Names may be hostile: on a terminal, control characters become "?". */
 void cli_print_name(FILE *to, const char *name);
 void cli_warn(const char *command, const char *path, const char *sentence);
+/* Of a snapshot with CLI_TAG_REPAIRED: a file of which bytes are lost looks like one with holes that changed while it was read. */
+void cli_warn_repaired(const char *command, const struct store_snapshot *snapshot);
 /* "2026-01-31 12:00:00", local time. */
 const char *cli_format_time(const struct store_time *time, char text[32]);
 /* "2026-01-31T12:00:00.000000000Z" with its quotes. */

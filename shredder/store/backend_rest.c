@@ -507,6 +507,10 @@ static int rest_remove(struct store_backend *b, enum store_kind kind, const stru
 
 	path_of(kind, name, path);
 	const int rc = change((struct rest *)b, path, &r);
+	/* whatever the name: cli_may_remove() asks with one that is nobody's */
+	if (rc == STORE_E_IO && r.status == 403 && kind != STORE_LOCK)
+		return store_fail(rc, "%s refuses to remove or replace snapshots, keys and packs: status 403%s%s",
+				  b->path, r.answer[0] != 0 ? ", " : "", r.answer);
 	return rc == STORE_E_ABSENT ? 0 : rc;
 }
 

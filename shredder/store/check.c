@@ -25,7 +25,9 @@ struct check {
 	struct store_check_result *result;
 	pthread_mutex_t mutex;
 	atomic_uint next_pack;
-	atomic_ullong blobs, bytes, read_packs, bad_packs;
+	atomic_ullong blobs, bytes, read_packs;
+	struct store_id *bad; /* packs, some of them more than once: what mends and what reads may both find one */
+	size_t bad_count, bad_room;
 	const bool *chosen; /* packs that are read as a whole; NULL: all or none */
 };
 
@@ -50,6 +52,29 @@ __attribute__((format(printf, 2, 3))) static void problem_format(struct check *c
 	problem(c, text);
 }
 
+static void note_bad(struct check *c, const struct store_id *pack)
+{
+	pthread_mutex_lock(&c->mutex);
+	if (c->bad_count == c->bad_room) {
+		c->bad_room = c->bad_room == 0 ? 16 : 2 * c->bad_room;
+		c->bad = (struct store_id *)store_realloc(c->bad, c->bad_room * sizeof(*c->bad));
+	}
+	c->bad[c->bad_count++] = *pack;
+	pthread_mutex_unlock(&c->mutex);
+}
+
+/* Each once. */
+static uint64_t count_bad(struct check *c)
+{
+	uint64_t count = 0;
+
+	if (c->bad_count > 1)
+		qsort(c->bad, c->bad_count, sizeof(*c->bad), store_id_order);
+	for (size_t i = 0; i < c->bad_count; i++)
+		count += i == 0 || !store_id_equal(&c->bad[i - 1], &c->bad[i]);
+	return count;
+}
+
 /* Packs of the index against those that are there. */
 static int check_packs(struct check *c)
 {
@@ -71,7 +96,7 @@ static int check_packs(struct check *c)
 
 		known += found != NULL;
 		if (found == NULL) {
-			c->result->bad_packs++;
+			note_bad(c, &pack.name);
 			problem_format(c, "pack %.16s is missing", store_hex(&pack.name, hex));
 		}
 		if (found != NULL && found->bytes != pack.bytes)
@@ -137,7 +162,8 @@ static void check_pack(struct check *c, struct store_codec *codec, const struct 
 			check_blobs(c, codec, pack, header, NULL, out);
 		else if (rc != STORE_E_ABSENT) /* which was told before */
 			problem(c, store_message());
-		atomic_fetch_add(&c->bad_packs, store_pack_header_lost(c->s, rc));
+		if (store_pack_header_lost(c->s, rc))
+			note_bad(c, &pack->name);
 		return;
 	}
 	rc = store_raw_get(c->s->backend, STORE_PACK, &pack->name, whole);
@@ -156,7 +182,8 @@ static void check_pack(struct check *c, struct store_codec *codec, const struct 
 	} else if (whole->size > 0) {
 		good = check_blobs(c, codec, pack, header, whole, out) && good;
 	}
-	atomic_fetch_add(&c->bad_packs, !good);
+	if (!good)
+		note_bad(c, &pack->name);
 }
 
 static void *check_some(void *user)
@@ -264,9 +291,12 @@ static int mend_one(struct check *c, enum store_kind kind, const struct store_id
 		problem_format(c,
 			       "%s was damaged beyond its parity: what could be mended is, blobs in the rest are lost",
 			       store_describe(kind, name, what));
+		note_bad(c, name);
 		return 0;
 	}
 	if (mended != STORE_MENDED) {
+		if (kind == STORE_PACK)
+			note_bad(c, name);
 		if (kind == STORE_PACK && !c->options->read_data) /* which tells more; of others, their readers tell */
 			problem(c, text);
 		return 0;
@@ -473,13 +503,15 @@ int store_check(struct store *s, const struct store_check_options *options, stru
 		store_marks_snapshots(&marks, snapshots, snapshots_count);
 		result->snapshots = marks.snapshots;
 		result->trees = marks.trees;
+		result->losses = marks.losses;
 		store_marks_end(&marks);
 	}
 	free(snapshots);
 	result->blobs = atomic_load(&c.blobs);
 	result->read_bytes = atomic_load(&c.bytes);
 	result->read_packs = atomic_load(&c.read_packs);
-	result->bad_packs += atomic_load(&c.bad_packs);
+	result->bad_packs = count_bad(&c);
+	free(c.bad);
 	pthread_mutex_destroy(&c.mutex);
 	return rc;
 }

@@ -27,6 +27,7 @@ struct store_check_result {
 	uint64_t packs, blobs, snapshots, trees;
 	uint64_t read_packs;	/* as a whole */
 	uint64_t bad_packs;	/* missing or damaged, as far as they were looked at */
+	uint64_t losses;	/* blobs of snapshots that are not in the index, and damaged directories */
 	uint64_t unknown_packs; /* that no index file names: of a backup that did not finish */
 	uint64_t read_bytes;
 	uint64_t mended; /* packs */

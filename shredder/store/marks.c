@@ -47,6 +47,7 @@ static bool mark(struct store_marks *marks, const struct store_found *found, uin
 		snprintf(text, sizeof(text), "%s blob %.16s, of %s, is not in the index",
 			 type == STORE_TREE ? "directory" : "data", store_hex(&found->id, hex), of);
 		tell(marks, text);
+		marks->losses++;
 		return false;
 	}
 	const bool fresh = marks->used[found->number] == 0;
@@ -114,8 +115,10 @@ static void mark_piece(struct store_marks *marks, struct stack *stack, const str
 	struct store_node node;
 
 	marks->trees++;
-	if (store_blob_get(marks->s, &marks->codec, STORE_TREE, id, piece) != 0) {
+	const int rc = store_blob_get(marks->s, &marks->codec, STORE_TREE, id, piece);
+	if (rc != 0) {
 		tell(marks, store_message());
+		marks->losses += rc == STORE_E_DAMAGED;
 		return;
 	}
 	struct store_in in = store_in_of(piece->data, piece->size);

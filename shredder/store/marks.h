@@ -11,6 +11,7 @@ struct store_marks {
 	struct store_codec codec;
 	uint8_t *used; /* by the index's numbers */
 	uint64_t problems, snapshots, trees;
+	uint64_t losses; /* of the problems: blobs that are not in the index, and directories that are damaged */
 	void (*problem)(void *user, const char *sentence);
 	void *user;
 };

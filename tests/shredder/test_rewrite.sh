@@ -32,6 +32,9 @@ exits 0 "init" "$shredder" init
 exits 0 "backup" "$shredder" backup tree --tag mine
 id=$(snapshot_ids)
 count() { "$shredder" snapshots --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)))'; }
+json_of() { # json_of EXPRESSION: of the input, bound to d
+	python3 -c "import json, sys; d = json.load(sys.stdin); print($1)"
+}
 of() { # of ID EXPRESSION: of a snapshot
 	"$shredder" cat snapshot "$1" | python3 -c "import json, sys; d = json.load(sys.stdin); print($2)"
 }
@@ -80,6 +83,7 @@ is_json "rewrite --json" "$shredder" rewrite --json --exclude secret --exclude '
 new=$(json_value 'd["changed"][0]["snapshot"]')
 equals "... leaves the old one" "2 rewritten" "$(count) $(of "$new" 'd["tags"][1]')"
 exits 0 "restore of the new one" "$shredder" restore "$new:$work/tree" --target out --verify
+equals "... warns of nothing" "" "$(cat .err)"
 rm -rf reference && cp -a tree reference && rm -rf reference/secret reference/keep/deep/file.key
 touch -r tree reference && touch -r tree/keep/deep reference/keep/deep
 manifest reference >reference.list && manifest out >out.list
@@ -96,6 +100,8 @@ changed=$(snapshot_ids --host other)
 equals "... which has another host, time, and its tags" "2001-02-03T04:05:06.000000000Z mine" "$("$shredder" snapshots --json --host other | python3 -c '
 import json, sys
 d = json.load(sys.stdin)[0]; print(d["time"], *d["tags"])')"
+"$shredder" rewrite --help | grep -q "with --forget the old ones go, and no tag is added"
+report $? "... as the help says"
 exits 0 "forget of the other" "$shredder" forget "$new"
 exits 0 "prune" "$shredder" prune --max-unused 0
 exits 0 "check" "$shredder" check --read-data
@@ -145,19 +151,42 @@ says "... tells what is lost" 'tree/keep/large: [0-9]* of 3000001 bytes are lost
 equals "... and changes nothing" 2 "$(count)"
 exits 0 "repair snapshots" "$shredder" repair --forget snapshots
 says "... changes both" '^2 of 2 snapshots changed'
+equals "... which have the tag, and no others are left" "2 2" "$(count) $("$shredder" snapshots --tag repaired --json | json_of 'len(d)')"
 exits 0 "check --repair" "$shredder" check --repair
 exits 0 "... all can be restored" "$shredder" check --read-data
 rm -rf out
 exits 0 "restore" "$shredder" restore "latest:$work/tree" --target out
+one_sentence "... warns in one line"
+says "... by the tag" "^shredder restore: snapshot [0-9a-f]\{16\}: the tag 'repaired' says that some of it was lost"
+exits 0 "restore that is quiet" "$shredder" restore --quiet "latest:$work/tree" --target out-quiet
+one_sentence "... warns as well"
+exits 0 "dump of a file that has lost bytes" "$shredder" dump "latest:$work/tree/keep/large"
+one_sentence "... warns, too"
+exits 0 "dump of one that has not" "$shredder" dump "latest:$work/tree/secret/noise"
+equals "... does not" "" "$(cat .err)"
+exits 0 "dump of a directory" "$shredder" dump "latest:$work/tree"
+one_sentence "... does"
+exits 0 "rewrite of a snapshot that was repaired" "$shredder" rewrite --forget --exclude deep latest
+equals "... keeps the tag" 2 "$("$shredder" snapshots --tag repaired --json | json_of 'len(d)')"
 cmp tree/secret/noise out/secret/noise && cmp tree/many/0017-* out/many/0017-* && cmp tree/keep/holes out/keep/holes
 report $? "... gives what was not lost"
 equals "... and the size of what was" "3000001 1" "$(stat -c %s out/keep/large) $(tr -d '\0' <out/keep/large | head -c 1 | wc -c | sed 's/0/1/')"
 exits 0 "the next backup" "$shredder" backup tree
 rm -rf out
 exits 0 "its restore" "$shredder" restore "latest:$work/tree" --target out
+equals "... warns of nothing" "" "$(cat .err)"
 manifest tree >tree.list && manifest out >out.list
 same "... has read the file again" tree.list out.list
 exits 2 "repair index" "$shredder" repair index
+rm -rf repo && exits 0 "init" "$shredder" init
+exits 0 "backup" "$shredder" backup tree/keep
+for pack in $("$shredder" list packs); do
+	! "$shredder" cat pack "$pack" | grep -q '"type": "data"' || rm "repo/packs/${pack:0:2}/$pack"
+done
+exits 0 "forget of a snapshot that has lost something" "$shredder" forget latest
+exits 0 "recover" "$shredder" recover
+says "... tells what is lost" '/large: 3000001 of 3000001 bytes are lost and are zeros now'
+equals "... and it has both tags" "recovered repaired" "$(of latest '" ".join(d["tags"])')"
 
 # a directory of several pieces, of which one is damaged in its pack
 rm -rf repo && exits 0 "init" "$shredder" init --format 1
@@ -178,8 +207,11 @@ print(*[b['offset'] for b in json.load(sys.stdin)['blobs'] if b['id'] == '$piece
 	[ -n "$at" ] && poke "repo/packs/${pack:0:2}/$pack" $((at + 50)) 00112233445566778899
 done
 exits 1 "ls of what is damaged" "$shredder" ls "latest:$work/wide/many"
-exits 0 "repair snapshots" "$shredder" repair snapshots --forget
+id=$(snapshot_ids)
+exits 0 "repair snapshots" "$shredder" repair snapshots
 says "... tells the directory" 'wide/many: names in this directory are lost'
+equals "... and has the tag beside the old one" "2 1" "$(count) $("$shredder" snapshots --tag repaired --json | json_of 'len(d)')"
+exits 0 "forget of the old one" "$shredder" forget "$id"
 exits 0 "ls afterwards" "$shredder" ls "latest:$work/wide/many"
 left=$(wc -l <.out)
 [ "$left" -gt 200 ] && [ "$left" -lt 1400 ]

@@ -157,6 +157,9 @@ fresh
 pack_of large3
 rm "$file"
 exits 1 "check --repair" "$shredder" check --repair
+says "... names the way" "^snapshots have lost something: 'shredder repair packs' tells which"
+exits 1 "check" "$shredder" check
+says "... names it, too" "^snapshots have lost something: 'shredder repair packs' tells which"
 exits 0 "repair of a pack that is missing and forgotten" "$shredder" repair packs
 equals "... names all snapshots" 2 "$(grep -c '^snapshot .* has lost something of [1-9][0-9]* .*, first /.*/tree/' .out)"
 says "... and what to do" '^back up again what is still there'
@@ -241,6 +244,15 @@ says "... does" 'was damaged and is mended'
 exits 0 "repair packs" "$shredder" repair packs
 whole "all is whole"
 poke "$file" $((at + 50)) "$(printf '00%.0s' {1..600000})"
+cp -a repo kept
+exits 1 "check --repair of what is beyond parity" "$shredder" check --repair
+equals "... names the way" "1 pack is damaged or missing: 'shredder repair packs' keeps what can be read of them, and tells which snapshots have lost something" \
+	"$(grep 'repair packs' .out)"
+exits 1 "... once more with --read-data" "$shredder" check --repair --read-data
+says "... which counts it once" "^1 pack is damaged or missing: 'shredder repair packs'"
+is_json "... as JSON" "$shredder" check --repair --json
+equals "... counts it, too" 1 "$(json_value 'd["bad_packs"]')"
+rm -rf repo && mv kept repo
 exits 0 "repair of what is beyond parity" "$shredder" repair packs
 says "... loses what cannot be mended" '1 damaged and 0 missing ones are gone; [1-9][0-9]* [a-z]* [a-z]* in new packs, [1-9][0-9]* [a-z]* lost$' # one chunk or several: where they end is random
 stored_again

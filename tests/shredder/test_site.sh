@@ -126,8 +126,17 @@ exits 1 "forget of one as JSON" as bob bob forget latest --json
 equals "... has removed none, and two are there" "[] 2" "$(json_value 'd["removed"], d["kept"]' | tr -d "(,)")"
 exits 1 "prune" as bob bob forget --keep-last 1 --prune
 equals "... nothing is removed" 2 "$(find root/bob/snapshots -type f | wc -l)"
+may_not_remove() { # the last command was refused for what it is, without a request that nobody made
+	one_sentence "... is refused in one sentence"
+	says "... which says why" "/bob refuses to remove or replace snapshots, keys and packs: .*this client may append only"
+	equals "... and names nothing that never was" 0 "$(grep -c 'DELETE\|snapshots/' .err)"
+}
 exits 1 "tag" as bob bob tag --add one
-says "... is refused" "may append only"
+may_not_remove
+exits 1 "rewrite --forget" as bob bob rewrite --forget --new-host other
+may_not_remove
+exits 1 "repair snapshots --forget" as bob bob repair snapshots --forget
+may_not_remove
 equals "... before there is another snapshot" 2 "$(find root/bob/snapshots -type f | wc -l)"
 restored "... and all is there" bob bob
 for kind in data index keys snapshots; do
@@ -255,10 +264,12 @@ damage bob
 find root/bob -type f | sort >before
 head -c 64 /dev/urandom >other
 exits 1 "key passwd by who may only append" as bob bob key passwd --new-key-file other
+may_not_remove
+exits 1 "key remove" as bob bob key remove "$(find root/bob/keys -type f -printf %f)"
+may_not_remove
 equals "... leaves no key" 1 "$(find root/bob/keys -type f | wc -l)"
 exits 1 "repair packs by who may only append" as bob bob repair packs
-one_sentence "... is refused in one sentence"
-says "... which says why" "may append only"
+may_not_remove
 find root/bob -type f | sort | cmp -s before -
 report $? "... and nothing has changed"
 exits 0 "... but a dry run is not" as bob bob repair packs --dry-run
