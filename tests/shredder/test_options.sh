@@ -293,9 +293,9 @@ for i in "7 12000000 6000000" "8 5000000 3000000"; do
 	mkdir mixed
 	noise "$goes" "5$tag" >mixed/goes
 	noise "$stays" "6$tag" >mixed/stays
-	"$shredder" backup -q --tag all mixed
+	"$shredder" backup -q -t 1 --tag all mixed
 	rm mixed/goes
-	"$shredder" backup -q --tag "part$tag" mixed
+	"$shredder" backup -q -t 1 --tag "part$tag" mixed
 done
 exits 0 "prune of what waited" "$shredder" prune -q
 read -ra ids <<<"$(snapshot_ids --tag all)"
