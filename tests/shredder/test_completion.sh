@@ -19,7 +19,7 @@ completes() { # completes WANTED WORD...: what bash offers; it has cut the words
 	shift
 	equals "bash: $*" "$wanted" "$(bash complete.bash "$top/completions/shredder.bash" shredder "$@")"
 }
-touch file
+touch letters
 completes backup ba
 completes "--help" --he
 completes "--version" --ver
@@ -31,15 +31,15 @@ completes backup -jr /x -q --password-command 'pass show' ba
 completes backup -r/x --json ba
 completes "--retry-lock" -r /x --ret
 completes "" --repo /x --vers
-completes file --repo fi
-completes file -q -p fi
+completes letters --repo le
+completes letters -q -p le
 completes "" --retry-lock ba
 completes "--exclude --exclude-file --exclude-if-present --exclude-caches --exclude-larger-than" -r /x backup --exclude
 completes "--retry-lock" backup -r /x --retry
 completes "packs" -q list pa
 completes "if-changed if-newer" -r /x restore --overwrite if
 completes "" -r /x backup -e au
-completes file -r /x backup fi
+completes letters -r /x backup le
 completes backup -r /x -- ba
 
 if command -v zsh >/dev/null; then
@@ -63,7 +63,7 @@ ZSH
 	asks commands --repo /x ba
 	asks commands --repo=/x ba
 	asks commands -jr /x -q --password-command "pass show" ba
-	asks "arguments 3 shredder --repo fi" --repo fi
+	asks "arguments 3 shredder --repo le" --repo le
 	asks "arguments 4 shredder -r /x --ret" -r /x --ret
 	asks "arguments 2 backup --ex" backup --ex
 	asks "arguments 2 backup --ex" -r /x backup --ex
