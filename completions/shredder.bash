@@ -5,8 +5,29 @@ _shredder_words() {
 	mapfile -t COMPREPLY < <(compgen -W "$2" -- "$1")
 }
 
+# Sets place to the command's, behind options of the repository: COMP_CWORD when there is none yet, more when the current word is an option's value.
+_shredder_place() {
+	place=1
+	while ((place < COMP_CWORD)); do
+		case ${COMP_WORDS[place]} in
+		--no-encryption | --quiet | --json | --help | --version) ((place++)) ;;
+		--)
+			((place++))
+			break
+			;;
+		--* | -[rpk] | -[jq][rpk] | -[jq][jq][rpk]) # with a value, which bash cuts at "=" and ":"
+			[[ ${COMP_WORDS[place + 1]} == = ]] && ((place++))
+			((place += 2))
+			while [[ ${COMP_WORDS[place]} == [=:]* ]]; do ((place += 2)); done
+			;;
+		-*) ((place++)) ;;
+		*) break ;;
+		esac
+	done
+}
+
 _shredder() {
-	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
+	local place current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=
 	local shared="--algorithm --bits --min --max --polynomial --marker --normal --normalization --delimiter --record
 		--engine --gpus --threads --buffers --buffer-size --no-direct --help"
 	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --limit-upload --limit-download --retry-lock --json --quiet --help"
@@ -15,10 +36,15 @@ _shredder() {
 	local which="--host --tag --path"
 	local commands="init backup restore dump ls snapshots mount find diff check forget copy prune parity tag rewrite repair recover cat list stats key serve identity unlock chunk dedup-ratio bench"
 	COMPREPLY=()
-	if [[ $COMP_CWORD -eq 1 ]]; then
-		_shredder_words "$current" "$commands help version --help --version"
+	_shredder_place
+	if ((place == COMP_CWORD)); then
+		((place > 1)) || commands+=" help version --help --version"
+		[[ $current != -* ]] || commands=$repository
+		[[ $current != -* || $place -gt 1 ]] || commands+=" --version"
+		_shredder_words "$current" "$commands"
 		return
 	fi
+	((place > COMP_CWORD)) || command=${COMP_WORDS[place]}
 	case $previous in
 	-a | --algorithm) _shredder_words "$current" "rabin gear" ;;
 	-r | --repo | -p | --password-file | -k | --key-file | -T | --target | --exclude-file | --iexclude-file | --include-file | --files-from | --files-from0 | --new-password-file | \
@@ -37,6 +63,7 @@ _shredder() {
 		--buffer-size | --size | --rounds) ;;
 	*)
 		case $command:$current in
+		:*) ;;
 		chunk:-*) _shredder_words "$current" "$shared --json --null --no-digest --stats" ;;
 		dedup-ratio:-*) _shredder_words "$current" "$shared --json --plot --stats" ;;
 		bench:-*) _shredder_words "$current" "$shared --json --size --rounds" ;;

@@ -117,6 +117,67 @@ static void add_time(struct store_buf *records, const char *key, const struct st
 	add_record(records, key, text, strlen(text));
 }
 
+/* Of linux/posix_acl_xattr.h: entries of 8 bytes behind a version. */
+#define ACL_VERSION 2
+#define ACL_USER_OBJ 0x01
+#define ACL_USER 0x02
+#define ACL_GROUP_OBJ 0x04
+#define ACL_GROUP 0x08
+#define ACL_MASK 0x10
+#define ACL_OTHER 0x20
+
+/* An entry of an access control list in the long text form of acl(5), with its id as a number; false: there is no such entry. */
+static bool add_acl_entry(struct store_buf *text, unsigned tag, unsigned permissions, uint32_t id)
+{
+	const bool named = tag == ACL_USER || tag == ACL_GROUP;
+	const char *kind = tag == ACL_USER_OBJ || tag == ACL_USER   ? "user" :
+			   tag == ACL_GROUP_OBJ || tag == ACL_GROUP ? "group" :
+			   tag == ACL_MASK			    ? "mask" :
+			   tag == ACL_OTHER			    ? "other" :
+								      NULL;
+	char number[12] = "", entry[40];
+
+	if (kind == NULL || permissions > 7 || (named && id == UINT32_MAX))
+		return false;
+	if (named)
+		snprintf(number, sizeof(number), "%u", id);
+	const int bytes =
+		snprintf(entry, sizeof(entry), "%s%s:%s:%c%c%c", text->size > 0 ? "," : "", kind, number,
+			 permissions & 4 ? 'r' : '-', permissions & 2 ? 'w' : '-', permissions & 1 ? 'x' : '-');
+	store_buf_add(text, entry, (size_t)bytes);
+	return true;
+}
+
+/* What tar --acls reads: it makes a list of the mode where there is no such record, over what the attribute says. One that no kernel takes has none. */
+static void add_acl(struct store_buf *records, const char *key, const uint8_t *value, size_t bytes)
+{
+	struct store_in in = store_in_of(value, bytes);
+	struct store_buf text = {0};
+	bool right = bytes % 8 == 4 && store_in_u32(&in) == ACL_VERSION;
+	unsigned last = 0, seen = 0;
+
+	while (right && in.at != in.end) {
+		const uint32_t entry = store_in_u32(&in), id = store_in_u32(&in);
+		const unsigned tag = entry & 0xffff;
+
+		/* in the order of their tags, of which only those with an id stand there more than once */
+		right = (tag > last || (tag == last && (tag == ACL_USER || tag == ACL_GROUP))) &&
+			add_acl_entry(&text, tag, entry >> 16, id);
+		last = tag;
+		seen |= tag;
+	}
+	const unsigned needed =
+		ACL_USER_OBJ | ACL_GROUP_OBJ | ACL_OTHER | ((seen & (ACL_USER | ACL_GROUP)) != 0 ? ACL_MASK : 0);
+	if (right && (seen & needed) == needed)
+		add_record(records, key, text.data, text.size);
+	store_buf_free(&text);
+}
+
+static bool is_name(const uint8_t *name, size_t bytes, const char *text)
+{
+	return bytes == strlen(text) && memcmp(name, text, bytes) == 0;
+}
+
 static void add_attributes(struct store_buf *records, const struct store_node *node)
 {
 	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
@@ -131,6 +192,10 @@ static void add_attributes(struct store_buf *records, const struct store_node *n
 			bytes += snprintf(key + bytes, sizeof(key) - (size_t)bytes,
 					  name[i] == '=' || name[i] == '%' ? "%%%02X" : "%c", name[i]);
 		add_record(records, key, value, value_bytes);
+		if (is_name(name, name_bytes, "system.posix_acl_access"))
+			add_acl(records, "SCHILY.acl.access", value, value_bytes);
+		else if (is_name(name, name_bytes, "system.posix_acl_default"))
+			add_acl(records, "SCHILY.acl.default", value, value_bytes);
 	}
 }
 

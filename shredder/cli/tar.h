@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Entries of a snapshot as a tar archive on standard output: POSIX.1-2001 (pax), as pax(1) describes it, so names, sizes, owners and times have no
- * limits; extended attributes as star and GNU tar have them (SCHILY.xattr.*). An error of standard output is its reader's, ferror() tells.
+ * limits; extended attributes as star and GNU tar have them (SCHILY.xattr.*), access control lists also as text (SCHILY.acl.access, .default). An
+ * error of standard output is its reader's, ferror() tells.
  */
 #ifndef SHREDDER_CLI_TAR_H
 #define SHREDDER_CLI_TAR_H

@@ -86,6 +86,46 @@ report $? "... whose names begin at the directory"
 grep -q "${work#/}/tree/a/b/file" names
 report $? "dump of everything"
 
+# access control lists: what tar --acls would have written, but for the letters between the entries
+mkdir -p listed/sub
+echo text >listed/file
+echo text >listed/plain
+python3 -c '
+import os, struct
+def acl(*entries):
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+none = 2**32 - 1
+os.setxattr("listed/file", "system.posix_acl_access", acl((1, 6, none), (2, 4, 54321), (2, 7, 3000000000), (4, 4, none),
+                                                          (8, 2, 65432), (16, 6, none), (32, 0, none)))
+os.setxattr("listed/sub", "system.posix_acl_access", acl((1, 7, none), (4, 5, none), (8, 1, 65432), (16, 5, none), (32, 1, none)))
+os.setxattr("listed/sub", "system.posix_acl_default", acl((1, 7, none), (2, 0, 54321), (4, 5, none), (16, 7, none), (32, 5, none)))
+'
+exits 0 "backup of access control lists" "$shredder" backup --host listed listed
+"$shredder" dump --host listed "latest:$work/listed" >listed.tar
+equals "dump of them" 0 $?
+tar -c -C listed --format=pax --acls --xattrs --xattrs-include='*' . >gnu.tar
+cat >lists.py <<'PYTHON'
+import sys, tarfile
+
+for member in sorted(tarfile.open(sys.argv[1]), key=lambda member: member.name):
+    for key, value in sorted(member.pax_headers.items()):
+        if key.startswith("SCHILY.xattr.system.posix") or (key.startswith("SCHILY.acl.") and
+                                                           "SCHILY.xattr.system.posix_acl_" + key[11:] in member.pax_headers):
+            print(member.name.removeprefix("./"), key, ascii(value) if "xattr" in key else value.strip().replace("\n", ","))
+PYTHON
+python3 lists.py listed.tar >listed.records
+python3 lists.py gnu.tar >gnu.records
+equals "... has three of them" 3 "$(grep -c 'SCHILY.acl' listed.records)"
+same "... as GNU tar does" gnu.records listed.records
+mkdir unlisted
+tar -x -p -f listed.tar -C unlisted --xattrs --xattrs-include='*' --acls
+equals "... which tar --acls takes" 0 $?
+(cd listed && getfacl -R -n -p .) >listed.acl
+(cd unlisted && getfacl -R -n -p .) >unlisted.acl
+grep -q '^user:3000000000:rwx' listed.acl && same "... and brings back" listed.acl unlisted.acl
+report $? "... all of them"
+exits 0 "their snapshot goes" "$shredder" forget --host listed "$(snapshot_ids --host listed)"
+
 # ---- restore --verify
 exits 0 "restore --verify" "$shredder" restore "latest:$work/tree" --target out --verify
 says "... tells what it read" '^read again: 6 files, '
