@@ -9,7 +9,7 @@ declare -A packages=(
 		libzstd-dev make ninja-build pkg-config"
 	[demo]="diffutils fuse3 git python3 sqlite3"
 	[check]="acl attr busybox-static clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev lld openssl python3
-		qemu-system-x86 shellcheck sqlite3 util-linux"
+		qemu-system-x86 shellcheck sqlite3 util-linux zsh"
 	[bench]="borgbackup btrfs-progs casync duperemove e2fsprogs fuse3 gnuplot-nox libisal2 python3 restic time util-linux xfsprogs"
 	[nvme]="busybox-static fdisk fio qemu-system-x86 util-linux"
 	[plot]="gnuplot-nox"

@@ -68,5 +68,7 @@ ZSH
 	asks "arguments 2 backup --ex" backup --ex
 	asks "arguments 2 backup --ex" -r /x backup --ex
 	asks "arguments 3 restore latest /x" --json -r/x restore latest /x
+else
+	echo "# skipped: zsh is not installed"
 fi
 finish
