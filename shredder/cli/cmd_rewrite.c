@@ -55,7 +55,6 @@ enum { OPT_IEXCLUDE = CLI_OPT_REPO_FREE, OPT_EXCLUDE_FILE, OPT_NEW_HOST, OPT_NEW
 struct rewriting {
 	struct cli_repo repo;
 	const char *tag;
-	bool tag_always; /* the old snapshot is gone, and what the new one has lost must still be seen */
 	struct store_excludes excludes;
 	struct store_rewrite_options options;
 	struct store_looked looked;
@@ -133,7 +132,7 @@ static int rewrite(struct rewriting *w, struct store *s, struct store_snapshot *
 	}
 	if (!differs)
 		return 0;
-	if (!w->forget || w->tag_always)
+	if (!w->forget || w->options.mend) /* what a repair has lost must be seen, also when the old one is gone */
 		add_tag(snapshot, w->tag);
 	rc = store_snapshot_texts(snapshot->host, snapshot->paths, snapshot->paths_count, snapshot->tags,
 				  snapshot->tags_count);
@@ -428,7 +427,6 @@ int cli_repair(int argc, char **argv)
 
 	begin(&w, "repair");
 	w.tag = CLI_TAG_REPAIRED;
-	w.tag_always = true;
 	w.options.mend = true;
 	w.options.looked = &w.looked;
 	while (status == G4_EXIT_OK &&

@@ -127,19 +127,29 @@ static int look_at_chunk(struct rewriting *w, const struct store_part *part)
 	return lost;
 }
 
+/* What is known of a directory's piece; NULL: the index has none such. */
+static uint8_t *known_of(struct rewriting *w, const struct store_part *part)
+{
+	struct store_entry entry;
+	uint32_t number;
+
+	if (part->hole || store_index_find(w->s, &part->id, &number, &entry) != 0 || entry.type != STORE_TREE ||
+	    number >= w->looked->chunks_count)
+		return NULL;
+	return &w->looked->chunks[number];
+}
+
 /* All pieces of a directory, each of which a whole directory has: what they name is whole as well. */
 static bool is_whole(struct rewriting *w, const struct store_content *content)
 {
 	struct store_in in = store_content_in(content);
-	struct store_entry entry;
 	struct store_part part;
-	uint32_t number;
 
-	while (in.at != in.end)
-		if (!store_part_next(&in, &part) || part.hole ||
-		    store_index_find(w->s, &part.id, &number, &entry) != 0 || entry.type != STORE_TREE ||
-		    number >= w->looked->chunks_count || w->looked->chunks[number] != THERE)
+	while (in.at != in.end) {
+		const uint8_t *known = store_part_next(&in, &part) ? known_of(w, &part) : NULL;
+		if (known == NULL || *known != THERE)
 			return false;
+	}
 	return true;
 }
 
@@ -147,14 +157,13 @@ static bool is_whole(struct rewriting *w, const struct store_content *content)
 static void note_whole(struct rewriting *w, const struct store_content *content)
 {
 	struct store_in in = store_content_in(content);
-	struct store_entry entry;
 	struct store_part part;
-	uint32_t number;
 
-	while (in.at != in.end && store_part_next(&in, &part))
-		if (!part.hole && store_index_find(w->s, &part.id, &number, &entry) == 0 &&
-		    number < w->looked->chunks_count)
-			w->looked->chunks[number] = THERE;
+	while (in.at != in.end && store_part_next(&in, &part)) {
+		uint8_t *known = known_of(w, &part);
+		if (known != NULL)
+			*known = THERE;
+	}
 }
 
 /* -------------------------------------------------------------------------------------------------------------- reading */
