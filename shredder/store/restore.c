@@ -60,7 +60,7 @@ void restore_leave(struct restore *op, struct restore_folder *folder)
 			struct store_node node;
 
 			store_node_read(&in, &node);
-			restore_set_open(op, parent, folder->name, folder->fd, &node);
+			restore_set_open(op, parent, folder->name, folder->fd, &node, folder->fresh);
 		}
 		if (folder->fd >= 0)
 			close(folder->fd);

@@ -120,7 +120,7 @@ static void finish_file(struct restore *op, struct file *file)
 		if (stays)
 			restore_set_atime(op, file->folder, file->name, file->target.fd, &file->node);
 		else if (!on_device(file))
-			restore_set_open(op, file->folder, file->name, file->target.fd, &file->node);
+			restore_set_open(op, file->folder, file->name, file->target.fd, &file->node, made);
 		else if (fsync(file->target.fd) != 0)
 			restore_note_errno(op, file->folder, file->name, "writing");
 		if (close(file->target.fd) != 0)

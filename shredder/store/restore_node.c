@@ -174,12 +174,12 @@ void restore_set_atime(struct restore *op, const struct restore_folder *folder, 
 
 /* Owner first, since changing it clears mode bits; the access list before the mode, which is a part of it; times last. */
 void restore_set_open(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
-		      const struct store_node *node)
+		      const struct store_node *node, bool fresh)
 {
 	struct timespec times[2];
 
-	if (restore_is_set(op, fd,
-			   node)) { /* and its time of change stays, by which a backup knows that it need not read it */
+	/* its time of change stays as well, by which a backup knows that it need not read it */
+	if (!fresh && restore_is_set(op, fd, node)) {
 		restore_set_atime(op, folder, name, fd, node);
 		return;
 	}

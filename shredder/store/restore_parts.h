@@ -81,9 +81,9 @@ size_t restore_job_bytes(void);
 void restore_note(struct restore *op, const struct restore_folder *folder, const char *name, const char *sentence);
 /* "what: errno's words" */
 void restore_note_errno(struct restore *op, const struct restore_folder *folder, const char *name, const char *what);
-/* Owner, attributes, mode and times of a file or directory that is open. */
+/* Owner, attributes, mode and times of a file or directory that is open. fresh: this restore has made it; else what is right already is left alone. */
 void restore_set_open(struct restore *op, const struct restore_folder *folder, const char *name, int fd,
-		      const struct store_node *node);
+		      const struct store_node *node, bool fresh);
 /* It has them already, but for the time of its last reading. */
 bool restore_is_set(const struct restore *op, int fd, const struct store_node *node);
 /* The same of what is neither file nor directory, by its name: it is this one, has one name, and no attributes on either side. */
