@@ -77,6 +77,7 @@ void g4_show_header(struct g4_report *report, const struct g4_block_header *head
 	g4_report_text(report, "type", g4_block_type_name(header->type));
 	g4_report_hex(report, "address", header->address);
 	g4_report_count(report, "generation", header->generation);
+	g4_report_hex(report, "check", header->check);
 	g4_report_hex(report, "crc32c", header->crc32c);
 	g4_report_hex(report, "fs_tag", header->fs_tag);
 }

@@ -103,8 +103,8 @@ enum g4_block_type {
 
 struct g4_block_header {
 	g4_le32 magic;
-	g4_le16 type; /* enum g4_block_type */
-	g4_le16 reserved;
+	g4_le16 type;	    /* enum g4_block_type */
+	g4_le16 check;	    /* of address and generation (space/sealed.c); 0 in pages of versions before */
 	g4_le32 crc32c;	    /* of the whole 4 KiB page with this field zero */
 	g4_le32 fs_tag;	    /* first 4 bytes of the file system's UUID: an old file system's block is not ours */
 	g4_le64 address;    /* where this page belongs */

@@ -7,12 +7,25 @@
 
 G4_STATIC_ASSERT(offsetof(struct g4_block_header, crc32c) == G4_CRC32C_FIELD, "where the checksum stands");
 
+/*
+ * The one thing in a page that is not linear, so that a sum of pages, which parity may make, is no page: the CRC of a sum is right (FORMAT.md, "Block
+ * header"). The upper 16 bits of SplitMix64's mix (Steele, Lea and Flood, 2014).
+ */
+G4_FN static uint16_t check_of(struct g4_address address, uint64_t generation)
+{
+	uint64_t mixed = g4_address_stored(address) * UINT64_C(0x9e3779b97f4a7c15) + generation;
+
+	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (uint16_t)g4_max64(mixed >> 48, 1);
+}
+
 G4_FN void g4_block_fill(struct g4_block_header *header, uint32_t type, struct g4_address address, uint64_t generation,
 			 uint32_t fs_tag)
 {
 	header->magic = G4_BLOCK_MAGIC;
 	header->type = (uint16_t)type;
-	header->reserved = 0;
+	header->check = check_of(address, generation);
 	header->crc32c = 0;
 	header->fs_tag = fs_tag;
 	header->address = g4_address_stored(address);
@@ -34,7 +47,9 @@ G4_FN int g4_block_check(const struct g4_block_header *header, uint32_t type, st
 		return -G4_E_CHECKSUM;
 	if (header->type != type)
 		return -G4_E_TYPE;
-	return header->address == g4_address_stored(address) ? 0 : -G4_E_MISDIRECTED;
+	if (header->address != g4_address_stored(address))
+		return -G4_E_MISDIRECTED;
+	return header->check == 0 || header->check == check_of(address, header->generation) ? 0 : -G4_E_CHECKSUM;
 }
 
 G4_FN int g4_block_verify(const void *page, uint32_t type, struct g4_address address, uint32_t fs_tag)

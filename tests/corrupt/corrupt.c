@@ -59,7 +59,7 @@ static const struct field fields[] = {
 
 /* What may have any value, as far as fsck can know, once the checksum is right. */
 static const char *const says_nothing[] = {
-	"g4_block_header.reserved",
+	"g4_block_header.check", /* 0: as versions before wrote it */
 	"g4_block_header.generation",
 	/* superblock: differs between the copies, or is only a label */
 	"g4_superblock.state",
@@ -471,16 +471,26 @@ static void mutate(uint8_t *at, uint32_t bytes, enum mutation mutation, uint64_t
 		at[rig_random(seed) % bytes] ^= (uint8_t)(1u << rig_random(seed) % 8);
 }
 
+/* What follows from the other fields of a header; the CRC is 0. */
+static void seal_header(const struct damage *damage, struct g4_block_header *header)
+{
+	struct g4_block_header filled;
+
+	g4_block_fill(&filled, header->type, g4_address_from(header->address), header->generation, header->fs_tag);
+	if (strcmp(damage->field->member, "check") != 0)
+		header->check = filled.check;
+	header->crc32c = 0;
+}
+
 static void seal_page(const struct damage *damage, uint8_t *page)
 {
 	struct g4_block_header header;
 
 	memcpy(&header, page, sizeof(header));
-	header.crc32c = 0;
+	seal_header(damage, &header);
 	memcpy(page, &header, sizeof(header));
 	header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
 	memcpy(page, &header, sizeof(header));
-	(void)damage;
 }
 
 /* A field of the header that lies in the spare bits; when it is where sums are, which most images have not, mostly a pointer. */
@@ -500,7 +510,7 @@ static void damage_indirect(const struct damage *damage, uint8_t *page, uint64_t
 		mutate((uint8_t *)&header + field->offset, field->bytes, damage->mutation, seed);
 	g4_indirect_strip(slots);
 	if (damage->sealed)
-		header.header.crc32c = 0;
+		seal_header(damage, &header.header);
 	g4_indirect_embed(slots, &header);
 	if (!damage->sealed)
 		return;

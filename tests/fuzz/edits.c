@@ -19,6 +19,7 @@ void fuzz_add_place(struct fuzz_base *base, uint64_t address)
 	base->places[base->place_count++] = address;
 }
 
+/* A header as versions before wrote it, so that any address and generation gets by. */
 void fuzz_token(const struct fuzz_base *base, uint64_t address)
 {
 	uint8_t *page = base->work.image + address;
@@ -31,6 +32,7 @@ void fuzz_token(const struct fuzz_base *base, uint64_t address)
 	memcpy(&header, page, sizeof(header));
 	g4_sums_extract(sums, &sums_header);
 	if (header.magic != G4_BLOCK_MAGIC && sums_header.header.magic == G4_BLOCK_MAGIC) {
+		sums_header.header.check = 0;
 		sums_header.header.crc32c = 0;
 		g4_sums_embed(sums, &sums_header);
 		sums_header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
@@ -39,12 +41,14 @@ void fuzz_token(const struct fuzz_base *base, uint64_t address)
 	}
 	g4_indirect_extract(slots, &indirect);
 	if (header.magic != G4_BLOCK_MAGIC && indirect.header.magic == G4_BLOCK_MAGIC) {
+		indirect.header.check = 0;
 		indirect.header.crc32c = 0;
 		g4_indirect_embed(slots, &indirect);
 		indirect.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
 		g4_indirect_embed(slots, &indirect);
 		return;
 	}
+	header.check = 0;
 	header.crc32c = 0;
 	memcpy(page, &header, sizeof(header));
 	header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
