@@ -20,11 +20,15 @@ function(g4_fuzz_target name)
 			"${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 		set_tests_properties(${test} PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 		if(name MATCHES "image|journal")
-			# The same inputs, on an image whose pages have no sums (tests/engine/rig.c).
-			add_test(NAME ${test}.no_sums COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh"
-				$<TARGET_FILE:${name}> "${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-			set_tests_properties(${test}.no_sums PROPERTIES
-				TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
+			# The same inputs, on an image whose pages have no sums, and on one that lists them (tests/engine/rig.c).
+			foreach(way no_sums=G4_TEST_CHECKSUM=0 dedup=G4_TEST_DEDUP=1)
+				string(REGEX MATCH "^([^=]*)=(.*)$" _ "${way}")
+				set(of_way ${test}.${CMAKE_MATCH_1})
+				add_test(NAME ${of_way} COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh"
+					$<TARGET_FILE:${name}> "${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+				set_tests_properties(${of_way} PROPERTIES
+					TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment};${CMAKE_MATCH_2}")
+			endforeach()
 		endif()
 	endif()
 	add_dependencies(fuzz-programs ${name})
