@@ -756,9 +756,8 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 		return g4_dev_fail(message, -G4_E_INVAL, "there are at most %u copies of everything", G4_COPIES_MAX);
 	if (plan->raid == G4_RAID_PARITY && (plan->parity < 1 || plan->parity > G4_CHUNK_PARITY_MOST))
 		return g4_dev_fail(message, -G4_E_INVAL, "there are 1 to %u parities", G4_CHUNK_PARITY_MOST);
-	if (plan->raid == G4_RAID_PARITY && plan->parity + 2 > set->count)
-		return g4_dev_fail(message, -G4_E_INVAL, "%u parities need at least %u devices", plan->parity,
-				   plan->parity + 2);
+	if (plan->raid == G4_RAID_PARITY && g4_set_check_parity(set, plan->parity, message) < 0)
+		return -G4_E_INVAL;
 	if (copies > set->count)
 		return g4_dev_fail(message, -G4_E_INVAL, "%u copies of everything need as many devices", copies);
 	const uint64_t stripe = wish.stripe_bytes;

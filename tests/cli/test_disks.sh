@@ -182,6 +182,13 @@ says "... is refused" "bears the loss"
 one_sentence "... in one sentence"
 exits 1 "one that bears more" "$gpu4fs" disk assign --raid 6 m n o
 one_sentence "... is refused in one sentence"
+truncate -s 40M two1 two2
+exits 0 "a set of two disks with room for another level" "$gpu4fs" mkfs -q --raid 1 --unassigned 60% two1 two2
+exits 1 "... has too few for parity" "$gpu4fs" disk assign --raid 5 two1 two2
+says "... and that is what is told" "needs at least 3 devices; there are 2"
+one_sentence "... in one sentence"
+exits 1 "as mkfs does" "$gpu4fs" mkfs -q -f --raid 5 two1 two2
+says "... with the same words" "needs at least 3 devices; there are 2"
 exits 0 "another one" "$gpu4fs" disk assign --raid 5 --size 20M m n o
 exits 0 "... and more of it" "$gpu4fs" disk assign --raid 5 m n o
 exits 1 "... until there is none" "$gpu4fs" disk assign --raid 5 m n o
