@@ -2,6 +2,8 @@
 /* Claiming, publishing and freeing runs of pages. The two views are explained in alloc.h. */
 #include "alloc/alloc.h"
 
+#include "alloc/emptied.h"
+
 #define CLAIM_WAIT_NS                                                                                                  \
 	(UINT64_C(10) * 1000 * 1000 * 1000) /* for a workgroup that was stopped in the middle of a claim */
 
@@ -375,25 +377,6 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 	return 0;
 }
 
-/* Where a file begins: where a region became empty, which one file at a time is told, or behind where the shard had its last one. */
-G4_FN static uint64_t beginning(struct g4_alloc *alloc, const struct g4_alloc_shard *shard)
-{
-	const uint32_t emptied = g4_load32_rlx(&alloc->emptied) ? g4_xchg32(&alloc->emptied, 0) : 0;
-
-	return emptied ? emptied - 1 : g4_load32_rlx(&shard->region[G4_ALLOC_ALIGNED]);
-}
-
-/* A region from which pages were given back. */
-G4_FN static void note_emptied(struct g4_alloc *alloc, uint64_t region)
-{
-	uint32_t first = g4_load32_rlx(&alloc->emptied);
-
-	if (g4_load32_rlx(&alloc->region_free[region]) != G4_REGION_PAGES)
-		return;
-	while ((first == 0 || region + 1 < first) && !g4_cas32(&alloc->emptied, first, (uint32_t)region + 1))
-		first = g4_load32_rlx(&alloc->emptied);
-}
-
 /*
  * From page `place` of the first empty region at or behind the goal on. Without one, as for a new file, behind where the shard had its last one:
  * so files that several workgroups write begin apart, in groups of their own, and what is in use already is not looked through again.
@@ -404,7 +387,7 @@ G4_FN static int claim_empty(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t 
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
 	const bool begins = g4_address_is_none(goal), own = pool == G4_LEVEL_OWN;
 	const uint64_t start = !begins ? g4_address_page(goal) / G4_REGION_PAGES :
-			       own     ? beginning(alloc, shard) :
+			       own     ? g4_alloc_beginning(alloc, shard) :
 					 g4_load32_rlx(&alloc->pool_region[pool]);
 	const int rc = claim_from(wg, alloc, pool, start, place, want, G4_REGION_PAGES, address, got);
 
@@ -516,7 +499,7 @@ G4_FN static void mark_freed(struct g4_alloc *alloc, uint64_t page, uint64_t pag
 	for (uint64_t r = page / G4_REGION_PAGES; r * G4_REGION_PAGES < page + pages && pages > 0; r++) {
 		if (!(g4_load64_rlx(&alloc->freed[r / 64]) >> (r % 64) & 1))
 			g4_or64(&alloc->freed[r / 64], UINT64_C(1) << (r % 64));
-		note_emptied(alloc, r);
+		g4_alloc_note_emptied(alloc, r);
 	}
 }
 

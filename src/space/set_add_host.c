@@ -17,15 +17,8 @@
 #include "base/uuid_host.h"
 #include "space/set_drain_host.h"
 #include "space/set_epoch_host.h"
+#include "space/set_parity_host.h"
 #include "space/set_spare_host.h"
-
-int g4_set_check_parity(const struct g4_set *set, uint32_t parity, struct g4_dev_message message)
-{
-	if (set->count >= parity + 2)
-		return 0;
-	return g4_dev_fail(message, -G4_E_INVAL, "parity for the loss of %u needs at least %u devices; there are %u",
-			   parity, parity + 2, set->count);
-}
 
 int g4_set_check_whole(const struct g4_set *set, struct g4_dev_message message)
 {
@@ -240,7 +233,7 @@ static int wish_for(struct g4_set *set, uint32_t level, struct g4_chunk_wish *wi
 			"all of a file system bears the loss of the same number of disks: of %u here, and of %u at "
 			"level %s",
 			lost, bears, g4_level_name(level));
-	if (wish->raid == G4_RAID_PARITY && g4_set_check_parity(set, bears, message) < 0)
+	if (wish->raid == G4_RAID_PARITY && g4_set_parity_fits(set, bears, message) < 0)
 		return -G4_E_INVAL;
 	if (wish->raid == G4_RAID_PARITY && !set->parity)
 		return g4_dev_fail(

@@ -30,6 +30,7 @@
 #include "simt/simt_host.h"
 #include "space/sealed.h"
 #include "space/set_judge_host.h"
+#include "space/set_parity_host.h"
 #include "space/set_rows_host.h"
 #include "space/set_spare_host.h"
 
@@ -756,7 +757,7 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 		return g4_dev_fail(message, -G4_E_INVAL, "there are at most %u copies of everything", G4_COPIES_MAX);
 	if (plan->raid == G4_RAID_PARITY && (plan->parity < 1 || plan->parity > G4_CHUNK_PARITY_MOST))
 		return g4_dev_fail(message, -G4_E_INVAL, "there are 1 to %u parities", G4_CHUNK_PARITY_MOST);
-	if (plan->raid == G4_RAID_PARITY && g4_set_check_parity(set, plan->parity, message) < 0)
+	if (plan->raid == G4_RAID_PARITY && g4_set_parity_fits(set, plan->parity, message) < 0)
 		return -G4_E_INVAL;
 	if (copies > set->count)
 		return g4_dev_fail(message, -G4_E_INVAL, "%u copies of everything need as many devices", copies);

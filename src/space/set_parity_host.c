@@ -202,6 +202,14 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	return rc;
 }
 
+int g4_set_parity_fits(const struct g4_set *set, uint32_t parity, struct g4_dev_message message)
+{
+	if (set->count >= parity + 2)
+		return 0;
+	return g4_dev_fail(message, -G4_E_INVAL, "parity for the loss of %u needs at least %u devices; there are %u",
+			   parity, parity + 2, set->count);
+}
+
 /* ---- reading ---- */
 
 static uint8_t *take_columns(uint32_t count, uint64_t bytes, uint8_t *to[G4_ROW_COLUMNS])

@@ -80,6 +80,8 @@ struct g4_set_parity {
 /* ---- rows ---- */
 /* Memory for a set that has chunks with parity; 0 or -G4_E_NOMEM. Of set_rows_host.c. */
 int g4_set_parity_begin(struct g4_set *set);
+/* -G4_E_INVAL and a sentence: the set has too few disks for rows with so many parities. */
+int g4_set_parity_fits(const struct g4_set *set, uint32_t parity, struct g4_dev_message message);
 void g4_set_parity_end(struct g4_set *set);
 /*
  * The lock of rows is held, over both. Before the set has these chunks: the log is empty, and no map of regions says anything

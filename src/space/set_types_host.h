@@ -272,8 +272,6 @@ int g4_set_assign(struct g4_wg *wg, struct g4_set *set, uint32_t level, uint64_t
 
 /* Orders held. Whether disks and chunks can be changed: all are there, written and none is being rebuilt; else a sentence. */
 int g4_set_check_whole(const struct g4_set *set, struct g4_dev_message message);
-/* -G4_E_INVAL and a sentence: it has too few disks for rows with so many parities. */
-int g4_set_check_parity(const struct g4_set *set, uint32_t parity, struct g4_dev_message message);
 /*
  * Orders held, and nobody else uses the set. The set has what `growth` says from now on, which is no disk more, with an empty log; a disk less is closed. As
  * g4_set_switch_table(). (set_remove_host.c)
