@@ -2,8 +2,6 @@
 /* Claiming, publishing and freeing runs of pages. The two views are explained in alloc.h. */
 #include "alloc/alloc.h"
 
-#include "alloc/emptied.h"
-
 #define CLAIM_WAIT_NS                                                                                                  \
 	(UINT64_C(10) * 1000 * 1000 * 1000) /* for a workgroup that was stopped in the middle of a claim */
 
@@ -387,7 +385,7 @@ G4_FN static int claim_empty(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t 
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
 	const bool begins = g4_address_is_none(goal), own = pool == G4_LEVEL_OWN;
 	const uint64_t start = !begins ? g4_address_page(goal) / G4_REGION_PAGES :
-			       own     ? g4_alloc_beginning(alloc, shard) :
+			       own     ? g4_load32_rlx(&shard->region[G4_ALLOC_ALIGNED]) :
 					 g4_load32_rlx(&alloc->pool_region[pool]);
 	const int rc = claim_from(wg, alloc, pool, start, place, want, G4_REGION_PAGES, address, got);
 
@@ -496,11 +494,9 @@ G4_FN static void clear_pages(struct g4_alloc *alloc, uint64_t page, uint64_t pa
 /* Behind clear_pages(): a workgroup that takes the mark finds the pages. */
 G4_FN static void mark_freed(struct g4_alloc *alloc, uint64_t page, uint64_t pages)
 {
-	for (uint64_t r = page / G4_REGION_PAGES; r * G4_REGION_PAGES < page + pages && pages > 0; r++) {
+	for (uint64_t r = page / G4_REGION_PAGES; r * G4_REGION_PAGES < page + pages && pages > 0; r++)
 		if (!(g4_load64_rlx(&alloc->freed[r / 64]) >> (r % 64) & 1))
 			g4_or64(&alloc->freed[r / 64], UINT64_C(1) << (r % 64));
-		g4_alloc_note_emptied(alloc, r);
-	}
 }
 
 G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, uint64_t pages)

@@ -76,7 +76,6 @@ struct g4_alloc {
 	uint32_t counts_regions;		    /* the same of WHOLE */
 	uint32_t unlisted[G4_SHARE_MARKS]; /* by a hash of pages: how often one was taken from the list (share.h) */
 	uint32_t slab_cursor;		   /* the group where the next look for a slab begins */
-	uint32_t emptied;    /* the first of the regions that became empty since a file began in one, and 1; 0: none */
 	uint32_t slab_users; /* shards and kinds that ever filled a slab: so many known slabs may be theirs */
 };
 /* FORGOTTEN and more: unloaded, and so many pages more are free of it, which nobody gets, whether it is loaded later or not. */

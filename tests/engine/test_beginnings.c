@@ -138,38 +138,12 @@ static void files_of_one_workgroup_follow_each_other(void **state)
 	free(data);
 }
 
-/* Each file takes the place of the one before, which is removed then: an image that has holes does not become as long as the device. */
-static void files_that_come_and_go_stay_where_they_were(void **state)
-{
-	const uint64_t bytes = 8 * G4_MIB;
-	uint64_t first = UINT64_MAX, last = 0;
-	char name[32];
-
-	(void)state;
-	rig_begin_as(&rig, G4_CHECKSUM_NONE, 0, GROUPS * G4_GROUP_BYTES, 16 * G4_MIB, NULL);
-	data = rig_memory(bytes, 2);
-	for (uint32_t k = 0; k < 40; k++) {
-		const uint64_t file = rig_make(&rig, k);
-		assert_int_equal(op_write(&rig, file, 0, 0, data, bytes, NULL), 0);
-		assert_int_equal(op_sync(&rig), 0);
-		first = g4_min64(first, rig_place(&rig, file, 0));
-		last = g4_max64(last, rig_place(&rig, file, bytes / G4_PAGE_BYTES - 1));
-		snprintf(name, sizeof(name), "f%u", k - 1);
-		assert_int_equal(k == 0 ? 0 : op_unlink(&rig, G4_NODE_ROOT, name), 0);
-		assert_int_equal(op_sync(&rig), 0);
-	}
-	assert_true(last - first < 3 * bytes);
-	rig_end(&rig);
-	free(data);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_of_workgroups_begin_in_groups_of_their_own),
 		cmocka_unit_test(so_do_those_that_are_deduplicated),
 		cmocka_unit_test(files_of_one_workgroup_follow_each_other),
-		cmocka_unit_test(files_that_come_and_go_stay_where_they_were),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void seal_as(uint8_t *to, uint64_t number, uint64_t generation)
 }
 
 /*
- * What parity makes of a page beside one that has missed a write is the sum of three whole pages, and so is its CRC. One in 65 536 is
+ * What parity makes of a page beside one that has missed a write is the sum of three whole pages, and so is its CRC. One in 32 768 is
  * taken for a page; these are always the same, so the number of them never changes.
  */
 static void a_sum_of_three_pages_is_no_page(void **state)
