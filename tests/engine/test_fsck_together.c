@@ -120,7 +120,7 @@ static void restore(void)
 /* ------------------------------------------------------------------ what the checker says */
 
 /* All it says and counts; free it. */
-static char *examine(uint32_t threads, bool repair, uint64_t *problems)
+static char *examine(const char *what, uint32_t threads, bool repair, uint64_t *problems)
 {
 	static struct g4_fsck fsck;
 	const struct g4_fsck_repair_options options = {.dry_run = false};
@@ -144,8 +144,8 @@ static char *examine(uint32_t threads, bool repair, uint64_t *problems)
 	}
 	*problems = fsck.found;
 	/* Several threads have found it whole; else one would have walked the tree once more. */
-	if (threads > 1 && fsck.found == 0 && fsck.by_outcome[G4_FSCK_REPAIRED] == 0)
-		assert_int_equal(fsck.dir_count, 0);
+	if (threads > 1 && fsck.found == 0 && fsck.by_outcome[G4_FSCK_REPAIRED] == 0 && fsck.dir_count != 0)
+		fail_msg("%s%s: one thread has looked after %u had stopped", what, repair ? ", repaired" : "", threads);
 	fprintf(fsck.out,
 		"%" PRIu64 " %" PRIu64 " files %" PRIu64 " directories %" PRIu64 " links %" PRIu64 " others %" PRIu64
 		" orphans %" PRIu64 " pages %" PRIu64 " of %" PRIu64 " slabs %" PRIu64 "\n",
@@ -176,14 +176,14 @@ static uint64_t compare(const char *what)
 
 	assert_non_null(damaged);
 	rig_copy(damaged, rig.image, rig.bytes);
-	char *check = examine(1, false, &found);
-	char *repair = examine(1, true, &problems);
-	char *after = examine(1, false, &problems);
+	char *check = examine(what, 1, false, &found);
+	char *repair = examine(what, 1, true, &problems);
+	char *after = examine(what, 1, false, &problems);
 	for (uint32_t threads = rig_slow() ? 5 : 2; threads <= 5; threads += 3) {
 		rig_copy(rig.image, damaged, rig.bytes);
-		expect_same(check, examine(threads, false, &problems), what, threads);
-		expect_same(repair, examine(threads, true, &problems), what, threads);
-		expect_same(after, examine(threads, false, &problems), what, threads);
+		expect_same(check, examine(what, threads, false, &problems), what, threads);
+		expect_same(repair, examine(what, threads, true, &problems), what, threads);
+		expect_same(after, examine(what, threads, false, &problems), what, threads);
 		assert_int_equal(problems, 0);
 	}
 	free(check);
