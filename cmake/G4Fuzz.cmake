@@ -6,29 +6,27 @@ if(NOT TARGET g4_test_support OR G4_SANITIZE MATCHES thread OR G4_LANES GREATER 
 endif()
 add_custom_target(fuzz-programs)
 
+# g4_fuzz_regressions(TEST TARGET [ENVIRONMENT...])
+function(g4_fuzz_regressions test target)
+	add_test(NAME ${test} COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh" $<TARGET_FILE:${target}>
+		"${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions/${target}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+	set_tests_properties(${test} PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment};${ARGN}")
+endfunction()
+
 # g4_fuzz_target(NAME SOURCES... LIBRARIES...)
 function(g4_fuzz_target name)
 	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
-	set(folder "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions/${name}")
 	if(G4_SANITIZE MATCHES fuzzer)
 		add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
 		target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 	else()
 		add_executable(${name} ${arg_SOURCES} tests/fuzz/replay.c tests/fuzz/mutate.c)
 		string(REPLACE "fuzz_" "fuzz.regressions." test "${name}")
-		add_test(NAME ${test} COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh" $<TARGET_FILE:${name}>
-			"${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-		set_tests_properties(${test} PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+		g4_fuzz_regressions(${test} ${name})
 		if(name MATCHES "image|journal")
 			# The same inputs, on an image whose pages have no sums, and on one that lists them (tests/engine/rig.c).
-			foreach(way no_sums=G4_TEST_CHECKSUM=0 dedup=G4_TEST_DEDUP=1)
-				string(REGEX MATCH "^([^=]*)=(.*)$" _ "${way}")
-				set(of_way ${test}.${CMAKE_MATCH_1})
-				add_test(NAME ${of_way} COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh"
-					$<TARGET_FILE:${name}> "${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-				set_tests_properties(${of_way} PROPERTIES
-					TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment};${CMAKE_MATCH_2}")
-			endforeach()
+			g4_fuzz_regressions(${test}.no_sums ${name} G4_TEST_CHECKSUM=0)
+			g4_fuzz_regressions(${test}.dedup ${name} G4_TEST_DEDUP=1)
 		endif()
 	endif()
 	add_dependencies(fuzz-programs ${name})

@@ -258,32 +258,28 @@ static void as_many_disks_may_rot_as_there_are_parities(void **state)
 
 #define CHANGED 90u /* each of so many names: what else is in their rows stays as it is */
 
+/* Where a column of the row is that this address is in, beside it. */
+static uint64_t place_in_row(const struct g4_chunk *chunk, uint64_t address, uint32_t column)
+{
+	const uint64_t within = address - chunk->address;
+	const uint64_t stripe = within / chunk->stripe_bytes / g4_chunk_data_columns(chunk);
+
+	return g4_chunk_place(chunk, stripe, column) + stripe * chunk->stripe_bytes + within % chunk->stripe_bytes;
+}
+
 /* Where the first parity of a row is in which a disk has this page. */
 static uint64_t first_parity(const struct disks *d, uint32_t disk, uint64_t at)
 {
 	const uint64_t address = ((const struct g4_block_header *)(const void *)(d->memory[disk] + at))->address;
 	const struct g4_chunk_map map = map_of(d);
 	const struct g4_chunk *chunk = g4_chunk_find(&map, address);
-	const uint32_t k = g4_chunk_data_columns(chunk);
-	const uint64_t stripe = (address - chunk->address) / chunk->stripe_bytes / k;
 
-	return g4_chunk_place(chunk, stripe, k) + stripe * chunk->stripe_bytes +
-	       (address - chunk->address) % chunk->stripe_bytes;
-}
-
-/* Whether a page of this row has rotted already: another one, beside a parity that is of no use, is more than two parities bear. */
-static bool is_of_rotten_row(const uint64_t *rows, uint32_t count, uint64_t row)
-{
-	for (uint32_t n = 0; n < count; n++)
-		if (rows[n] == row)
-			return true;
-	return false;
+	return place_in_row(chunk, address, g4_chunk_data_columns(chunk));
 }
 
 /* Names that are made, and some of them changed, of which the first parity has not heard; and a changed page of each row rots. How many. */
 static uint32_t lose_writes_of_a_parity(struct disks *d)
 {
-	uint64_t rows[NAMES / CHANGED + 1]; /* where their first parities are */
 	uint32_t pages = 0;
 	char name[32];
 
@@ -306,13 +302,14 @@ static uint32_t lose_writes_of_a_parity(struct disks *d)
 			    memcmp(d->memory[n] + at, kept[n] + at, G4_PAGE_BYTES) == 0)
 				continue;
 			const uint64_t place = first_parity(d, n, at);
-			rig_copy(d->memory[g4_place_disk(place)] + g4_place_address(place),
-				 kept[g4_place_disk(place)] + g4_place_address(place), G4_PAGE_BYTES);
-			if (is_of_rotten_row(rows, pages, place))
+			uint8_t *parity = d->memory[g4_place_disk(place)] + g4_place_address(place);
+			const uint8_t *before = kept[g4_place_disk(place)] + g4_place_address(place);
+			/* another page of the row has rotted: with a parity of no use two are more than two parities bear */
+			if (memcmp(parity, before, G4_PAGE_BYTES) == 0)
 				continue;
-			assert_true(pages < sizeof(rows) / sizeof(rows[0]));
+			rig_copy(parity, before, G4_PAGE_BYTES);
 			d->memory[n][at + 1000] ^= 0x20;
-			rows[pages++] = place;
+			pages++;
 		}
 	forget(d);
 	return pages;
@@ -387,10 +384,8 @@ static uint32_t lose_writes_of_a_disk(struct disks *d, uint32_t disk, uint8_t *i
 			continue;
 		/* the other column of data of the row */
 		const struct g4_chunk *chunk = g4_chunk_find(&map, header->address);
-		const uint64_t within = header->address - chunk->address, stripe = within / chunk->stripe_bytes / 2;
 		for (uint32_t c = 0; c < 2; c++) {
-			const uint64_t place = g4_chunk_place(chunk, stripe, c) + stripe * chunk->stripe_bytes +
-					       within % chunk->stripe_bytes;
+			const uint64_t place = place_in_row(chunk, header->address, c);
 			const uint32_t other = g4_place_disk(place);
 			const uint64_t there = g4_place_address(place);
 			const struct g4_block_header *beside =
