@@ -130,7 +130,8 @@ static int find_buffer(struct g4_agent *agent, const struct g4_remote_request *r
 
 static int prepare(struct g4_agent *agent, const struct g4_remote_request *request, struct flight *flight)
 {
-	const bool asks = request->op == G4_REMOTE_ORDER || request->op == G4_REMOTE_WHERE;
+	const bool asks =
+		request->op == G4_REMOTE_ORDER || request->op == G4_REMOTE_WHERE || request->op == G4_REMOTE_LAYOUT;
 	const bool data = request->op == G4_IO_READ || request->op == G4_IO_WRITE || asks;
 	int code = asks && !agent->errands ? -G4_E_NOTSUP : 0;
 
@@ -447,6 +448,7 @@ static const struct g4_dev_ops remote_ops = {.submit = g4_remote_submit,
 					     .wait = g4_remote_wait,
 					     .disks_at = g4_remote_disks_at,
 					     .order = g4_remote_order,
+					     .layout = g4_remote_layout_of,
 					     .close = close_remote};
 
 void g4_agent_describe(const struct g4_agent *agent, void *memory, struct g4_remote *remote,

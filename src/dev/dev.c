@@ -123,6 +123,10 @@ G4_FN static int kind_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_
 {
 	return dev->remote ? g4_remote_order(wg, dev, order) : -G4_E_NOTSUP;
 }
+G4_FN static int kind_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
+{
+	return dev->remote ? g4_remote_layout_of(wg, dev, table, bytes) : -G4_E_NOTSUP;
+}
 #else
 static bool kind_is_usable(const struct g4_dev *dev)
 {
@@ -166,6 +170,10 @@ static uint64_t kind_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t off
 static int kind_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
 {
 	return dev->ops && dev->ops->order ? dev->ops->order(wg, dev, order) : -G4_E_NOTSUP;
+}
+static int kind_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
+{
+	return dev->ops && dev->ops->layout ? dev->ops->layout(wg, dev, table, bytes) : -G4_E_NOTSUP;
 }
 #endif
 
@@ -348,6 +356,11 @@ G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t of
 G4_FN int g4_dev_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
 {
 	return kind_order(wg, dev, order);
+}
+
+G4_FN int g4_dev_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
+{
+	return kind_layout(wg, dev, table, bytes);
 }
 
 G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev)

@@ -100,6 +100,12 @@ G4_FN bool g4_dev_may_overlap(const struct g4_dev *dev);
 /* Leader, without requests under way. Bit d: the page at `offset` lies on disk d of a set, or would; 1 of any other device. */
 G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 
+/*
+ * Leader, without requests under way. Where the disks of a set of mapped ones are, as the set's own table (space/direct.h). -G4_E_NOTSUP: it is none, or
+ * requests have to go through it now.
+ */
+G4_FN int g4_dev_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
+
 /* ---- disks of a set ---- */
 enum g4_dev_order_op {
 	G4_ORDER_REBUILD, /* name: a disk that missed something; it begins to be rebuilt */

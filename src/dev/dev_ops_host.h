@@ -13,7 +13,7 @@
 #include "dev/dev_types.h"
 
 /*
- * A kind of devices. None of it needs a workgroup but orders, and submit, poll, wait, execute and disks_at of sets and of devices behind an agent. A queued kind has submit,
+ * A kind of devices. None of it needs a workgroup but orders, layout, and submit, poll, wait, execute and disks_at of sets and of devices behind an agent. A queued kind has submit,
  * poll, wait; a mapped one flush, persist and discard.
  */
 struct g4_dev_ops {
@@ -33,6 +33,8 @@ struct g4_dev_ops {
 	uint64_t (*disks_at)(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 	/* g4_dev_order(); NULL: it is no set. */
 	int (*order)(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
+	/* g4_dev_layout(); NULL: it is no set. */
+	int (*layout)(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
 	void (*close)(struct g4_dev *dev);
 };
 

@@ -22,7 +22,8 @@ struct g4_errands {
 
 bool g4_errand_is(const struct g4_remote_request *request)
 {
-	return request->op == G4_REMOTE_ORDER || request->op == G4_REMOTE_WHERE || request->op == G4_IO_CHECK;
+	return request->op == G4_REMOTE_ORDER || request->op == G4_REMOTE_WHERE || request->op == G4_REMOTE_LAYOUT ||
+	       request->op == G4_IO_CHECK;
 }
 
 /* ---- doing one ---- */
@@ -65,8 +66,11 @@ int g4_errand_do(struct g4_wg *wg, struct g4_dev *dev, const struct g4_errand *e
 
 	if (errand->request.op == G4_IO_CHECK)
 		return check(wg, dev, &errand->request);
-	if (!errand->message || (uintptr_t)errand->message % sizeof(uint64_t) != 0 ||
-	    bytes < sizeof(*errand->message) || bytes > G4_REMOTE_ORDER_BYTES)
+	if (!errand->message || (uintptr_t)errand->message % sizeof(uint64_t) != 0)
+		return -G4_E_INVAL;
+	if (errand->request.op == G4_REMOTE_LAYOUT)
+		return g4_dev_layout(wg, dev, errand->message, bytes);
+	if (bytes < sizeof(*errand->message) || bytes > G4_REMOTE_ORDER_BYTES)
 		return -G4_E_INVAL;
 	if (errand->request.op == G4_REMOTE_ORDER) {
 		order(wg, dev, errand->message, bytes);

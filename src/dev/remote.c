@@ -425,7 +425,7 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 
 /* ---- what is asked about the disks of a set ---- */
 
-G4_FN static int ask(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, struct g4_remote_order *message, uint64_t bytes)
+G4_FN static int ask(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, void *message, uint64_t bytes)
 {
 	struct g4_iov iov = {message, bytes};
 	struct g4_io io;
@@ -486,6 +486,13 @@ G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_or
 	}
 	g4_scratch_release(wg, mark);
 	return rc;
+}
+
+G4_FN int g4_remote_layout_of(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
+{
+	if (dev->props.disks == 0 || bytes > dev->remote->chunk_bytes)
+		return -G4_E_NOTSUP;
+	return ask(wg, dev, G4_REMOTE_LAYOUT, table, bytes);
 }
 
 G4_FN uint64_t g4_remote_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)

@@ -54,11 +54,12 @@ struct g4_remote_request {
 G4_STATIC_ASSERT(sizeof(struct g4_remote_request) == 64, "a request is a cache line");
 
 /*
- * What else is asked of an agent with a set of disks: orders about them (dev.h), and on which of them a page lies. The slot's chunk has
+ * What else is asked of an agent with a set of disks: orders about them (dev.h), where they are, and on which of them a page lies. The slot's chunk has
  * the question, which ends with the order's name, and then the answer, which ends with its text.
  */
 #define G4_REMOTE_ORDER 0x100u
 #define G4_REMOTE_WHERE 0x101u
+#define G4_REMOTE_LAYOUT 0x102u /* g4_dev_layout(): the whole chunk, or as much as is asked for */
 struct g4_remote_order {
 	uint32_t op;	/* enum g4_dev_order_op */
 	uint32_t disk;	/* as in struct g4_dev_order, as are those below */
@@ -151,8 +152,9 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first);
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
-/* g4_dev_order() and g4_dev_disks_at() of a set behind an agent; the workgroup has no requests under way. */
+/* g4_dev_order(), g4_dev_layout() and g4_dev_disks_at() of a set behind an agent; the workgroup has no requests under way. */
 G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
+G4_FN int g4_remote_layout_of(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
 G4_FN uint64_t g4_remote_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 
 #endif

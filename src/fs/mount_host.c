@@ -530,11 +530,13 @@ static int try_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_super
 		return -G4_E_NOMEM;
 	fs->super_is_second = second;
 	int rc = bring_up(wg, fs, &plan, how, what);
-	if (rc < 0)
+	if (rc < 0) {
 		free_memory(fs);
-	else
-		*out = fs;
-	return rc;
+		return rc;
+	}
+	g4_space_open(wg, &fs->space);
+	*out = fs;
+	return 0;
 }
 
 static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "dev/dev_types.h"
+
 /* ---- by an agent ---- */
 
 static int open_agent(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *on_gpu)
@@ -97,19 +99,59 @@ static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *
 	return rc;
 }
 
+/* ---- past both: mapped disks of a set ---- */
+
+static void forget_disks(struct g4_gpu_io *io)
+{
+	while (io->disk_count > 0)
+		g4_gpu_unregister(io->gpu, (void *)(uintptr_t)io->disks[--io->disk_count]);
+}
+
+/* The kernel's lanes have them at the addresses that they have here, or not at all. */
+static void place_disks(struct g4_gpu_io *io, struct g4_direct *direct, struct g4_dev *on_gpu)
+{
+	const struct g4_direct_table *table = &direct->table;
+	const uint32_t count = g4_direct_is_open(direct) ? table->disk_count : 0;
+	bool placed = count > 0;
+
+	for (uint32_t d = 0; d < count && placed; d++) {
+		void *at = (void *)(uintptr_t)table->disks[d], *shared;
+		placed = g4_gpu_register(io->gpu, at, table->disk_bytes[d], &shared) == 0;
+		if (placed)
+			io->disks[io->disk_count++] = table->disks[d];
+		placed = placed && shared == at;
+	}
+	direct->fixed = true;
+	if (placed) { /* a GPU would go on with the memory that was there before a hole */
+		on_gpu->props.discard = false;
+		return;
+	}
+	forget_disks(io);
+	direct->finished = true;
+	direct->open = 0;
+}
+
 /* ---- either ---- */
 
-int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, struct g4_dev *on_gpu)
+int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, struct g4_direct *direct,
+		   struct g4_dev *on_gpu)
 {
 	io->gpu = gpu;
-	const int rc = open_keeper(io, dev, on_gpu);
-	return rc == -G4_E_NOTSUP ? open_agent(io, dev, on_gpu) : rc;
+	int rc = open_keeper(io, dev, on_gpu);
+
+	if (rc != -G4_E_NOTSUP)
+		return rc;
+	rc = open_agent(io, dev, on_gpu);
+	if (rc == 0)
+		place_disks(io, direct, on_gpu);
+	return rc;
 }
 
 void g4_gpu_io_close(struct g4_gpu_io *io)
 {
 	close_keeper(io);
 	close_agent(io);
+	forget_disks(io);
 	if (io->remote)
 		g4_gpu_free(io->gpu, io->remote);
 	io->remote = NULL;

@@ -9,6 +9,7 @@
 #include "dev/agent_host.h"
 #include "dev/nvme/lanes_host.h"
 #include "gpu/gpu.h"
+#include "space/direct.h"
 
 struct g4_gpu_io { /* zeroed: there is none */
 	struct g4_gpu *gpu;
@@ -18,10 +19,16 @@ struct g4_gpu_io { /* zeroed: there is none */
 	uint32_t keeper_registered; /* pieces of its memory */
 	uint8_t *remote;     /* on the device: struct g4_remote; a keeper's, one a queue, with its lanes behind them */
 	uint32_t area_count; /* as there */
+	uint64_t disks[G4_MAX_DISKS]; /* of a set, where the lanes reach them */
+	uint32_t disk_count;
 };
 
-/* *on_gpu: the device as the kernel sees it. What was made when it fails goes with g4_gpu_io_close(). */
-int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, struct g4_dev *on_gpu);
+/*
+ * *on_gpu: the device as the kernel sees it. `direct`, of the host's mount, is before it is moved what the kernel's lanes can do by themselves. What was
+ * made when it fails goes with g4_gpu_io_close().
+ */
+int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, struct g4_direct *direct,
+		   struct g4_dev *on_gpu);
 /* The kernel is not there, nor callers of the device API. Closing twice does nothing. */
 void g4_gpu_io_close(struct g4_gpu_io *io);
 /* Whether somebody may have requests; thread-safe. */

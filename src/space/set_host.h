@@ -187,6 +187,10 @@ struct g4_set_status {
 int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
 		   size_t message_bytes);
 
+/* ---- past the set ---- */
+/* A struct g4_direct_table (space/direct.h) of a device that is a set, as g4_dev_layout() gives it. Thread-safe; no order is carried out meanwhile. */
+int g4_set_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
+
 /* ---- names ---- */
 /* The names that `name` stands for, as g4_set_open() sees them; at most `room`. *out is to be freed in one piece. 0 or a code. */
 int g4_set_names(const char *name, char ***out, uint32_t *count);

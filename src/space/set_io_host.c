@@ -721,6 +721,7 @@ static const struct g4_dev_ops set_ops = {.submit = set_submit,
 					  .execute = set_execute,
 					  .disks_at = set_disks_at,
 					  .order = set_order,
+					  .layout = g4_set_layout,
 					  .close = set_close};
 
 bool g4_set_is(const struct g4_dev *dev)

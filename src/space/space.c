@@ -12,6 +12,11 @@ G4_FN void g4_space_init(struct g4_space *space, struct g4_dev *disk)
 	space->volatile_cache = g4_dev_props(disk)->volatile_cache;
 }
 
+G4_FN void g4_space_open(struct g4_wg *wg, struct g4_space *space)
+{
+	g4_direct_ask(wg, &space->direct, space->disks[0]);
+}
+
 G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk)
 {
 	space->disks[0] = disk;
@@ -95,12 +100,32 @@ G4_FN static uint64_t bytes_of(const struct g4_io *io)
 
 /* ---- at once ---- */
 
+/* A request on one buffer. */
+G4_FN static bool do_directly(struct g4_wg *wg, struct g4_space *space, uint32_t op, uint64_t offset, void *memory,
+			      uint64_t bytes, uint32_t flags)
+{
+	struct g4_iov iov = {memory, bytes};
+	struct g4_io io;
+
+	if (!g4_direct_is_open(&space->direct))
+		return false;
+	memset(&io, 0, sizeof(io));
+	io.op = op;
+	io.flags = flags;
+	io.offset_bytes = offset;
+	io.iov = &iov;
+	io.iov_count = 1;
+	return g4_direct_do(wg, &space->direct, &io);
+}
+
 G4_FN static int read_as(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes,
 			 uint32_t flags)
 {
 	uint64_t offset;
 	struct g4_dev *disk = disk_of(space, address, &offset);
 
+	if (do_directly(wg, space, G4_IO_READ, offset, to, bytes, flags))
+		return 0;
 	return g4_dev_read_as(wg, disk, offset, to, bytes, flags);
 }
 
@@ -116,8 +141,13 @@ G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_add
 	struct g4_dev *disk = disk_of(space, address, &offset);
 
 	write_begin(space, address, bytes);
-	const int rc = g4_dev_write(wg, disk, offset, from, bytes, flags);
+	const int rc = do_directly(wg, space, G4_IO_WRITE, offset, (void *)(uintptr_t)from, bytes, flags) ?
+			       0 :
+			       g4_dev_write(wg, disk, offset, from, bytes, flags);
 	write_end(space, address, bytes);
+	if (offset == G4_SUPERBLOCK_ADDRESS &&
+	    g4_direct_is_open(&space->direct)) /* the second one may be elsewhere now */
+		g4_space_open(wg, space);
 	return rc;
 }
 
@@ -215,6 +245,25 @@ G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g
 	return disks;
 }
 
+/* Whether it changes nothing that requests by lanes rely on, nor notes who writes from then on. */
+G4_FN static bool leaves_alone(const struct g4_dev_order *order)
+{
+	return order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
+	       order->op == G4_ORDER_SPREAD || order->op == G4_ORDER_SPREAD_USE || order->op == G4_ORDER_LEAVE_CHUNK ||
+	       order->op == G4_ORDER_ROWS_ASK || order->op == G4_ORDER_ROWS_NEXT || order->op == G4_ORDER_ROWS_TELL;
+}
+
+/* Nobody is on the way past the set meanwhile. */
+G4_FN static int order_alone(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
+{
+	if (leaves_alone(order))
+		return g4_dev_order(wg, space->disks[0], order);
+	g4_direct_begin_order(&space->direct);
+	const int rc = g4_dev_order(wg, space->disks[0], order);
+	g4_direct_end_order(wg, &space->direct, space->disks[0]);
+	return rc;
+}
+
 G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
 {
 	const bool asks = order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
@@ -226,10 +275,10 @@ G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev
 			  order->op == G4_ORDER_ROWS_NEXT || order->op == G4_ORDER_ROWS_TELL;
 
 	if (asks)
-		return g4_dev_order(wg, space->disks[0], order);
+		return order_alone(wg, space, order);
 	/* what is there stays the same, but from which disks it comes changes, and with which errors */
 	write_begin(space, G4_NO_ADDRESS, EVERYTHING);
-	const int rc = g4_dev_order(wg, space->disks[0], order);
+	const int rc = order_alone(wg, space, order);
 	write_end(space, G4_NO_ADDRESS, EVERYTHING);
 	return rc;
 }
@@ -271,15 +320,24 @@ G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_add
 G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count)
 {
 	struct g4_dev *disk = NULL;
+	struct g4_io *first = NULL, **link = &first;
 
 	for (uint32_t i = 0; i < count; i++) {
-		disk = disk_of(space, requests[i].address, &requests[i].io.offset_bytes);
-		requests[i].io.next = i + 1 < count ? &requests[i + 1].io : NULL;
-		if (requests[i].io.op == G4_IO_WRITE)
-			write_begin(space, requests[i].address, bytes_of(&requests[i].io));
+		struct g4_io *io = &requests[i].io;
+		disk = disk_of(space, requests[i].address, &io->offset_bytes);
+		io->next = NULL;
+		if (io->op == G4_IO_WRITE)
+			write_begin(space, requests[i].address, bytes_of(io));
+		if (g4_direct_do(wg, &space->direct, io)) {
+			io->result = 0;
+			g4_store32_rel(&io->done, 1);
+			continue;
+		}
+		*link = io;
+		link = &io->next;
 	}
-	if (disk)
-		g4_dev_submit(wg, disk, &requests[0].io);
+	if (first)
+		g4_dev_submit(wg, disk, first);
 }
 
 G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count)

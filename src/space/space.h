@@ -9,6 +9,7 @@
 #include "dev/dev.h"
 #include "format/format.h"
 #include "hash/siphash.h"
+#include "space/direct.h"
 #include "space/tier.h"
 
 struct g4_space { /* of the files of this folder; a mount has one in the engine's memory */
@@ -18,11 +19,17 @@ struct g4_space { /* of the files of this folder; a mount has one in the engine'
 	uint64_t mended;     /* pages of a copy, by g4_space_mend(); atomic */
 	/* atomic, by disk: pages that were met damaged, and no copy was right; begins with what the superblock says */
 	uint64_t damaged[G4_MAX_DISKS];
-	struct g4_tier tier; /* without one until g4_tier_init() */
+	struct g4_tier tier;	 /* without one until g4_tier_init() */
+	struct g4_direct direct; /* closed until g4_space_open() */
 };
 
 /* The space on one disk, which stays the caller's. */
 G4_FN void g4_space_init(struct g4_space *space, struct g4_dev *disk);
+/*
+ * Lanes do requests to mapped disks of a set by themselves from now on, where that is possible. Leader; nobody else uses the space yet, or it is told
+ * again.
+ */
+G4_FN void g4_space_open(struct g4_wg *wg, struct g4_space *space);
 /* The same disk is used as `disk` from now on; it is not looked at, for it may be an address on a GPU. */
 G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk);
 

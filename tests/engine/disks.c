@@ -13,7 +13,7 @@
 
 #define DEEP_BYTES (5 * G4_MIB)
 #define REMOTE_SLOTS 16u
-#define REMOTE_CHUNK_BYTES (16 * G4_KIB)
+#define REMOTE_CHUNK_BYTES (32 * G4_KIB) /* a set's own table fits (space/direct.h) */
 #define CACHE_BYTES (4 * G4_MIB)
 #define CUDA_CACHE_BYTES (64 * G4_MIB)
 #define CUDA_SMS 16u

@@ -3,6 +3,7 @@
  * Sets of disks by an engine as users have it, on whatever it runs: every level is written and found again, with disks missing, rotten,
  * failing while it is mounted, taken out and rebuilt. G4_TEST_ENGINE: disks.h; so it is what runs of sets on a GPU. A mount takes
  * seconds there: G4_TEST_LEVELS is a string with the numbers of levels to be tried (all without it), each with one choice of lost disks.
+ * With G4_TEST_MAPPED disks are memory, which lanes reach past the set where no parity is (space/direct.h).
  */
 #define _GNU_SOURCE 1
 #include <sched.h>
@@ -36,12 +37,18 @@ static bool is_asked_for(uint32_t l)
 	return !asked || strchr(asked, (int)('0' + l));
 }
 
+/* What a disk's file is called. */
+static void name_of(int fd, char *name, size_t bytes)
+{
+	snprintf(name, bytes, "%s/proc/self/fd/%d", getenv("G4_TEST_MAPPED") ? "dax:" : "", fd);
+}
+
 static uint32_t all_of(const struct level *level)
 {
 	return (1u << level->disks) - 1;
 }
 
-/* Files, of which requests take time. */
+/* Files, of which requests take time, but where they are mapped. */
 static void make(struct disks *d, const struct level *level)
 {
 	uint64_t bytes[MOST_DISKS];
@@ -50,7 +57,7 @@ static void make(struct disks *d, const struct level *level)
 		bytes[n] = BYTES;
 	disks_make(d, level->disks, bytes);
 	for (uint32_t n = 0; n < level->disks; n++)
-		memmove(d->names[n], d->names[n] + 4, strlen(d->names[n] + 4) + 1); /* without "dax:" */
+		name_of(d->fds[n], d->names[n], sizeof(d->names[n]));
 	disks_format_plan(d, &level->plan, G4_CHECKSUM_BLAKE3);
 	disks_mount(d, all_of(level));
 	disks_populate(d);
@@ -235,7 +242,7 @@ static void disks_are_taken_out_and_rebuilt(void **state)
 		/* another one in its place */
 		const int fd = memfd_create("gpu4fs-disk", MFD_CLOEXEC);
 		assert_return_code(ftruncate(fd, BYTES), 0);
-		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		name_of(fd, name, sizeof(name));
 		rebuild(&d, G4_DISK_REPLACE, name);
 		disks_expect_all(&d);
 		disks_unmount(&d);

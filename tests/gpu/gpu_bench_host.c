@@ -4,6 +4,7 @@
  * write slots by hand, so that the figures are the engine's and not a client library's.
  *
  * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-t TIER_MIB] [-f MIB of each of 64 files] [-k CHECKSUM] [-u] [-n NAMES] [-l BYTES]
+ *                  [-r RAID LEVEL of DEVICE,DEVICE...] [-g GIB of each device]
  *		   [-o FILE.json] [NAME]...
  *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's. -u: what is written is
  *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255)
@@ -32,6 +33,8 @@
 #include "gpu/gpu_bench.h"
 #include "ring/client_host.h"
 #include "ring/session_host.h"
+#include "space/set_host.h"
+#include "space/set_host.h"
 
 #define CLIENTS 8u
 #define ENTRIES 1024u
@@ -1299,11 +1302,54 @@ static const struct bench {
 	{"table", bench_table},	  {"dedup", bench_dedup}, {"tier", bench_tier},
 };
 
+#define DISKS 8
+static const char *raid; /* NULL: one device */
+static uint64_t disk_bytes = 72 * G4_GIB;
+
+static bool parse_raid(const char *text, struct g4_set_plan *plan)
+{
+	const char *levels[] = {"0", "1", "5", "6"};
+	uint32_t k = 0;
+
+	while (k < 4 && strcmp(text, levels[k]) != 0)
+		k++;
+	*plan = (struct g4_set_plan){.raid = k == 0 ? G4_RAID_0 :
+					     k == 1 ? G4_RAID_1 :
+						      G4_RAID_PARITY,
+				     .parity = k < 2 ? 0 : k - 1,
+				     .journal_bytes = 512 * G4_MIB};
+	return k < 4;
+}
+
+/* One device, or with -r those that have commas between them. False: the message says why. */
+static bool open_device(const char *names, struct g4_dev **dev, char *message, size_t bytes)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = disk_bytes};
+	char *all = strdup(names), *rest = all;
+	struct g4_dev *disks[DISKS];
+	const char *name[DISKS];
+	struct g4_set_plan plan;
+	uint32_t count = 0;
+	bool good = true;
+
+	if (!raid) {
+		free(all);
+		return g4_dev_open(names, &open, dev, message, bytes) == 0;
+	}
+	while (good && count < DISKS && (name[count] = strsep(&rest, ",")) != NULL) {
+		good = g4_dev_open(name[count], &open, &disks[count], message, bytes) == 0;
+		count += good;
+	}
+	must(parse_raid(raid, &plan) && !rest ? 0 : 1, "-r");
+	good = good && g4_set_make(disks, name, count, &plan, dev, message, bytes) == 0;
+	free(all);
+	return good;
+}
+
 static void mount(const char *device, uint32_t sms)
 {
 	const struct g4_mkfs_options format = {
 		.journal_bytes = 512 * G4_MIB, .checksum = checksum_policy, .dedup = deduplicates};
-	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = 72 * G4_GIB};
 	const struct g4_mount_options options = {
 		.cache_bytes = cache_bytes, .tier_bytes = tier_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
 	struct g4_superblock sb;
@@ -1311,7 +1357,7 @@ static void mount(const char *device, uint32_t sms)
 	struct g4_dev *dev;
 	uint64_t begin = g4_monotonic_ns();
 
-	if (g4_dev_open(device, &open, &dev, message, sizeof(message)) < 0 ||
+	if (!open_device(device, &dev, message, sizeof(message)) ||
 	    g4_mkfs(dev, &format, &sb, message, sizeof(message)) < 0 ||
 	    g4_engine_mount_device(dev, &options, &engine, message, sizeof(message)) < 0) {
 		fprintf(stderr, "gpu_bench: %s\n", message);
@@ -1327,7 +1373,7 @@ int main(int argc, char **argv)
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* one that is ended has said how far it came */
 
-	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:r:g:")) != -1;) {
 		if (option == 's')
 			sms = (uint32_t)atoi(optarg);
 		else if (option == 'd')
@@ -1342,6 +1388,10 @@ int main(int argc, char **argv)
 			checksum = optarg;
 		else if (option == 'u')
 			deduplicates = true;
+		else if (option == 'r')
+			raid = optarg;
+		else if (option == 'g')
+			disk_bytes = strtoull(optarg, NULL, 10) * G4_GIB;
 		else if (option == 'n') /* whole calls */
 			forest_names = (uint32_t)g4_align_up(g4_max64(strtoull(optarg, NULL, 10), 1), 32);
 		else if (option == 'l')

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests to a set of mapped disks by the lanes that make them, past the set's host code (docs/design/redundancy.md, Mapped
+ * disks). What is not a plain read or write of data in copies, or in stripes, is left to the set.
+ */
+#ifndef G4_SPACE_DIRECT_H
+#define G4_SPACE_DIRECT_H
+
+#include "dev/dev.h"
+#include "format/format.h"
+
+#define G4_DIRECT_CHUNKS 128u
+#define G4_DIRECT_SUPERS 3u
+#define G4_DIRECT_COUNTERS 16u
+
+/* What a set tells (g4_dev_layout()); all of it stays true until an order that changes something, or a first superblock is written. */
+struct g4_direct_table {
+	uint64_t supers[G4_DIRECT_SUPERS]; /* addresses of pages that are the set's to read and write */
+	uint64_t bytes;			   /* of the address space */
+	uint64_t disks[G4_MAX_DISKS];	   /* where their first bytes are, in the set's process */
+	uint64_t disk_bytes[G4_MAX_DISKS];
+	uint32_t disk_count, chunk_count;
+	uint32_t read_only; /* not 0: nothing is written */
+	uint32_t reserved;
+	struct g4_chunk chunks[G4_DIRECT_CHUNKS];
+};
+
+struct g4_direct { /* zeroed: closed */
+	struct g4_lock lock;
+	bool fixed;    /* what an order opens can not be reached: behind the first one it stays closed */
+	bool finished; /* it stays closed. The lock's */
+	uint32_t open; /* atomic */
+	struct {
+		uint32_t inside; /* atomic: requests on their way */
+		uint8_t padding[124];
+	} counters[G4_DIRECT_COUNTERS];
+	struct g4_direct_table table;
+};
+
+/*
+ * Asks the device for its table, and opens the gate if there is one. Leader, thread-safe, without requests under way. Of a device that is no
+ * such set nothing changes.
+ */
+G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
+/* Before and after an order that may change something: nobody is on the way in between. One order at a time. Leader. */
+G4_FN void g4_direct_begin_order(struct g4_direct *direct);
+G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
+/* A checked or unchecked request, which is not begun. True: it is done, without an error. False: the device is to be asked. Leader, thread-safe. */
+G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io);
+/* Whether requests are done so now. */
+G4_FN G4_INLINE bool g4_direct_is_open(const struct g4_direct *direct)
+{
+	return g4_load32_acq(&direct->open) != 0;
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lanes have to know to reach the disks of a set by themselves (direct.h), while nothing stands in their way. */
+#define _GNU_SOURCE 1
+
+#include <string.h>
+
+#include "space/direct.h"
+#include "space/set_types_host.h"
+
+/* Nothing is, or has to be, noted of requests. */
+static bool is_quiet(struct g4_set *set)
+{
+	bool quiet = !set->parity && !set->stuck && !set->torn && g4_load32_acq(&set->unrecorded) == 0 &&
+		     g4_load32_acq(&set->target) == G4_MAX_DISKS && g4_load32_acq(&set->leaving) == 0;
+
+	pthread_mutex_lock(&set->window.lock);
+	quiet = quiet && set->window.from == set->window.to && set->window.watch_from == set->window.watch_to;
+	pthread_mutex_unlock(&set->window.lock);
+	return quiet;
+}
+
+static bool add_disk(const struct g4_set *set, uint32_t disk, struct g4_direct_table *table)
+{
+	const struct g4_dev *dev = set->disks[disk].dev;
+
+	if (g4_load32_acq(&set->disks[disk].state) != G4_DISK_ACTIVE || !dev || !dev->map ||
+	    dev->persist != G4_DEV_PERSIST_NEVER)
+		return false;
+	table->disks[disk] = (uintptr_t)dev->map;
+	table->disk_bytes[disk] = dev->props.size_bytes;
+	return true;
+}
+
+static bool fill(const struct g4_set *set, struct g4_direct_table *table)
+{
+	const uint64_t supers[G4_DIRECT_SUPERS] = {G4_SUPERBLOCK_ADDRESS, g4_set_second_super(set),
+						   g4_set_bytes(set) - G4_PAGE_BYTES};
+
+	memset(table, 0, sizeof(*table));
+	memcpy(table->supers, supers, sizeof(supers));
+	table->bytes = g4_set_bytes(set);
+	table->read_only = set->dev.props.read_only;
+	table->disk_count = g4_load32_acq(&set->count);
+	table->chunk_count = set->map.count;
+	if (table->chunk_count > G4_DIRECT_CHUNKS)
+		return false;
+	memcpy(table->chunks, set->map.chunks, table->chunk_count * sizeof(*table->chunks));
+	for (uint32_t d = 0; d < table->disk_count; d++)
+		if (!add_disk(set, d, table))
+			return false;
+	return true;
+}
+
+int g4_set_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
+{
+	struct g4_set *set = (struct g4_set *)dev->host;
+
+	(void)wg;
+	if (bytes < sizeof(struct g4_direct_table))
+		return -G4_E_INVAL;
+	pthread_mutex_lock(&set->orders);
+	pthread_mutex_lock(&set->lock);
+	const bool filled = set->has_super && is_quiet(set) && fill(set, table);
+	pthread_mutex_unlock(&set->lock);
+	pthread_mutex_unlock(&set->orders);
+	return filled ? 0 : -G4_E_NOTSUP;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests to mapped disks by those who make them, past the set (space/direct.h): what is written so is found by way of the set and the other way
+ * around, nobody goes past a set in which something is special, and orders wait for those who are on the way.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "rebuilding.h"
+
+#include "space/space.h"
+
+#define STRIPE (16 * 1024u)
+
+struct level {
+	struct g4_set_plan plan;
+	uint32_t disks;
+};
+
+static const struct level levels[] = {
+	{{.raid = G4_RAID_NONE}, 2},
+	{{.raid = G4_RAID_0, .stripe_bytes = STRIPE}, 3},
+	{{.raid = G4_RAID_1, .copies = 2}, 3},
+	{{.raid = G4_RAID_1, .copies = 3}, 3},
+};
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+static void make(struct disks *d, const struct level *level)
+{
+	disks_make(d, level->disks, NULL);
+	disks_format_plan(d, &level->plan, G4_CHECKSUM_BLAKE3);
+}
+
+static uint32_t all_of(const struct disks *d)
+{
+	return (1u << d->count) - 1;
+}
+
+static bool is_open(const struct disks *d)
+{
+	return g4_direct_is_open(&d->rig.fs->space.direct);
+}
+
+/* These disks alone, of which nothing is written: whoever looks at others next finds them as they were. */
+static struct g4_dev *look_at(struct disks *d, uint32_t which)
+{
+	struct g4_dev *dev;
+
+	if (disks_try_open(d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
+		fail_msg("%s", d->message);
+	disks_begin_fs(d, dev, G4_FS_READ_ONLY);
+	assert_false(is_open(d));
+	return dev;
+}
+
+/* The disks are files, or memory. */
+static void be_mapped(struct disks *d, bool mapped)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		snprintf(d->names[n], sizeof(d->names[n]), "%s/proc/self/fd/%d", mapped ? "dax:" : "", d->fds[n]);
+}
+
+static void both_ways_lead_to_the_same(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct g4_dev *dev;
+		struct disks d;
+
+		make(&d, &levels[l]);
+		for (uint32_t turn = 0; turn < 4; turn++) {
+			be_mapped(&d, turn % 2 == 0);
+			disks_mount_fs(&d, all_of(&d), &dev);
+			assert_int_equal(is_open(&d), turn % 2 == 0);
+			if (turn > 0)
+				disks_expect_files(&d, 12, turn - 1);
+			for (uint32_t n = 0; n < 12; n++)
+				assert_int_equal(disks_put(&d, n, turn), 0);
+			disks_expect_files(&d, 12, turn);
+			disks_unmount_fs(&d, dev, true);
+			disks_expect_clean(&d, all_of(&d));
+		}
+		/* each copy has all of it */
+		for (uint32_t n = 0; n < d.count && levels[l].plan.copies == d.count; n++) {
+			dev = look_at(&d, 1u << n);
+			disks_expect_files(&d, 12, 3);
+			disks_unmount_fs(&d, dev, true);
+		}
+		disks_free(&d);
+	}
+}
+
+/* Requests of several parts that cross stripes, chunks and superblocks; the file system is not told, so it is made anew afterwards. */
+static void requests_are_cut_as_the_set_does(void **state)
+{
+	enum { PAGES = 40, TURNS = 300 };
+	uint8_t *data = rig_memory(PAGES * G4_PAGE_BYTES, 3), *found = rig_memory(PAGES * G4_PAGE_BYTES, 4);
+
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct g4_dev *dev;
+		struct disks d;
+		uint64_t seed = 77 + l;
+
+		make(&d, &levels[l]);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		assert_true(is_open(&d));
+		struct g4_space *space = &d.rig.fs->space;
+		const uint64_t pages = g4_space_bytes(space) / G4_PAGE_BYTES;
+		for (uint32_t turn = 0; turn < TURNS; turn++) {
+			struct g4_iov parts[4];
+			struct g4_space_io request;
+			uint64_t bytes = 0;
+
+			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+			/* the first and the last pages more often; superblocks are not written over */
+			uint64_t at =
+				turn % 4 == 0 ? pages - 1 - (seed >> 33) % (2 * PAGES) : (seed >> 33) % (pages - PAGES);
+			for (uint32_t k = 0; k < 4; k++) {
+				const uint64_t some = ((seed >> (8 * k)) % 10) * G4_PAGE_BYTES;
+				parts[k] = (struct g4_iov){data + bytes, some};
+				bytes += some;
+			}
+			bool super = at + bytes / G4_PAGE_BYTES >= pages;
+			for (uint32_t k = 0; k < G4_DIRECT_SUPERS; k++) {
+				const uint64_t page = space->direct.table.supers[k] / G4_PAGE_BYTES;
+				super = super || (page >= at && page < at + bytes / G4_PAGE_BYTES);
+			}
+			if (super || bytes == 0)
+				continue;
+			rig_pattern(data, (uint32_t)(l * TURNS + turn), bytes);
+			g4_space_io_init(&request, G4_IO_WRITE, g4_page_address(at), parts, 4);
+			if (turn % 2)
+				assert_int_equal(g4_space_transfer(d.rig.wg, space, &request, 1), 0);
+			else
+				assert_int_equal(g4_dev_write(d.rig.wg, dev, at * G4_PAGE_BYTES, data, bytes, 0), 0);
+			memset(found, 0, bytes);
+			if (turn % 2)
+				assert_int_equal(g4_dev_read(d.rig.wg, dev, at * G4_PAGE_BYTES, found, bytes), 0);
+			else
+				assert_int_equal(g4_space_read(d.rig.wg, space, g4_page_address(at), found, bytes), 0);
+			assert_memory_equal(found, data, bytes);
+			for (uint32_t c = 0; c < g4_space_copies(space); c++) {
+				memset(found, 0, bytes);
+				assert_int_equal(
+					g4_space_read_copy(d.rig.wg, space, c, g4_page_address(at), found, bytes), 0);
+				assert_memory_equal(found, data, bytes);
+			}
+		}
+		/* beyond the end */
+		assert_int_equal(g4_space_read(d.rig.wg, space, g4_page_address(pages), found, G4_PAGE_BYTES),
+				 -G4_E_DEV_RANGE);
+		assert_int_equal(g4_space_write(d.rig.wg, space, g4_page_address(pages - 1), found, 2 * G4_PAGE_BYTES,
+						0),
+				 -G4_E_DEV_RANGE);
+		disks_unmount_fs(&d, dev, false);
+		disks_free(&d);
+	}
+	free(data);
+	free(found);
+}
+
+/* A superblock by way of the lanes would be one of a disk of its own, and of no set. */
+static void superblocks_are_the_sets(void **state)
+{
+	uint8_t *page = rig_memory(2 * G4_PAGE_BYTES, 1), *before = rig_memory(2 * G4_PAGE_BYTES, 2);
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[1]);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	struct g4_space *space = &d.rig.fs->space;
+	for (uint32_t k = 0; k < G4_DIRECT_SUPERS; k++) {
+		const uint64_t at = space->direct.table.supers[k];
+		assert_int_equal(g4_dev_read(d.rig.wg, dev, at, before, G4_PAGE_BYTES), 0);
+		assert_int_equal(g4_space_read(d.rig.wg, space, g4_address_from(at), page, G4_PAGE_BYTES), 0);
+		assert_memory_equal(page, before, G4_PAGE_BYTES);
+		assert_int_equal(((struct g4_superblock *)page)->disk_count, 3);
+	}
+	/* in the middle of a request, too */
+	const uint64_t second = space->direct.table.supers[1];
+	assert_int_equal(
+		g4_space_read(d.rig.wg, space, g4_address_from(second - G4_PAGE_BYTES), page, 2 * G4_PAGE_BYTES), 0);
+	assert_memory_equal(page + G4_PAGE_BYTES, before, 16);
+	disks_unmount_fs(&d, dev, true);
+	disks_expect_clean(&d, all_of(&d));
+	disks_free(&d);
+	free(page);
+	free(before);
+}
+
+static void nobody_goes_past_what_is_special(void **state)
+{
+	static const struct g4_set_plan rows = {
+		.raid = G4_RAID_PARITY, .parity = 1, .stripe_bytes = STRIPE, .journal_bytes = JOURNAL_BYTES};
+	struct g4_dev *dev;
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[3]);
+	disks_open_faulty(&d, &f); /* no memory */
+	disks_begin_fs(&d, f.set, 0);
+	assert_false(is_open(&d));
+	disks_unmount_fs(&d, f.set, true);
+	assert_int_equal(disks_try_open(&d, all_of(&d), false, G4_DEV_READ_ONLY, &dev), 0);
+	disks_begin_fs(&d, dev, G4_FS_READ_ONLY);
+	assert_true(is_open(&d));
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
+	assert_int_equal(g4_space_write(d.rig.wg, &d.rig.fs->space, g4_page_address(2000), page, G4_PAGE_BYTES, 0),
+			 -G4_E_DEV_READONLY);
+	free(page);
+	disks_unmount_fs(&d, dev, true);
+
+	disks_mount_fs(&d, all_of(&d), &dev);
+	assert_int_equal(disks_put(&d, 1, 1), 0);
+	begin(&d, G4_DISK_OFFLINE, 1);
+	assert_false(is_open(&d));
+	assert_int_equal(disks_put(&d, 1, 2), 0);
+	begin(&d, G4_DISK_REBUILD, 1);
+	while (job_of(&d).state == G4_JOB_RUNNING) {
+		assert_false(is_open(&d));
+		step(&d);
+	}
+	assert_int_equal(job_of(&d).state, G4_JOB_DONE);
+	assert_true(is_open(&d));
+	assert_int_equal(disks_put(&d, 1, 3), 0);
+	disks_unmount_fs(&d, dev, true);
+	for (uint32_t n = 0; n < d.count; n++) {
+		dev = look_at(&d, 1u << n);
+		assert_int_equal(disks_has(&d, 1, 3), 1);
+		disks_unmount_fs(&d, dev, true);
+	}
+	disks_free(&d);
+
+	disks_make(&d, 3, NULL);
+	disks_format_plan(&d, &rows, G4_CHECKSUM_BLAKE3);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	assert_false(is_open(&d));
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+}
+
+/* Where what an order opens can not be reached, the set is used behind the first one. */
+static void a_gate_that_is_fixed_stays_closed(void **state)
+{
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[3]);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	d.rig.fs->space.direct.fixed = true;
+	g4_space_open(d.rig.wg, &d.rig.fs->space); /* as behind a superblock */
+	assert_true(is_open(&d));
+	begin(&d, G4_DISK_OFFLINE, 0);
+	begin(&d, G4_DISK_REBUILD, 0);
+	finish(&d);
+	assert_false(is_open(&d));
+	g4_space_open(d.rig.wg, &d.rig.fs->space);
+	assert_false(is_open(&d));
+	assert_int_equal(disks_put(&d, 1, 1), 0);
+	disks_unmount_fs(&d, dev, true);
+	disks_expect_clean(&d, all_of(&d));
+	disks_free(&d);
+}
+
+/* ---- orders beside those who are on the way ---- */
+
+#define WRITERS 2u
+#define FILES_EACH 4u
+
+struct writer {
+	pthread_t thread;
+	struct disks own; /* a way of its own to the same file system */
+	uint32_t first;
+	uint32_t rounds; /* atomic */
+	uint32_t *stop;
+};
+
+/* Each goes on for a round at least. */
+static void let_write(const struct writer *writers)
+{
+	for (uint32_t w = 0; w < WRITERS; w++) {
+		const uint32_t before = g4_load32_acq(&writers[w].rounds);
+		while (g4_load32_acq(&writers[w].rounds) < before + 2)
+			sched_yield();
+	}
+}
+
+static void *write_files(void *argument)
+{
+	struct writer *w = (struct writer *)argument;
+
+	bool good = true;
+
+	for (uint32_t round = 1; !g4_load32_acq(w->stop); round++) {
+		for (uint32_t n = 0; n < FILES_EACH && good; n++)
+			good = disks_put(&w->own, w->first + n, round) == 0 &&
+			       disks_has(&w->own, w->first + n, round) == 1;
+		g4_store32_rel(&w->rounds, round);
+	}
+	return good ? NULL : w; /* a file was not written, or is not as it was */
+}
+
+static void orders_wait_for_those_on_the_way(void **state)
+{
+	struct writer writers[WRITERS];
+	uint32_t stop = 0;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[2]);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	for (uint32_t w = 0; w < WRITERS; w++) {
+		memset(&writers[w], 0, sizeof(writers[w]));
+		writers[w].own.rig.fs = d.rig.fs;
+		writers[w].own.rig.wg = g4_wg_create(w + 1);
+		writers[w].first = w * FILES_EACH;
+		writers[w].stop = &stop;
+		assert_int_equal(pthread_create(&writers[w].thread, NULL, write_files, &writers[w]), 0);
+	}
+	for (uint32_t turn = 0; turn < 6; turn++) {
+		let_write(writers);
+		begin(&d, G4_DISK_OFFLINE, turn % 3);
+		assert_false(is_open(&d));
+		let_write(writers);
+		while (order(&d, G4_DISK_REBUILD, d.names[turn % 3]) < 0) /* requests to it as it was before */
+			assert_non_null(strstr(d.message, "under way"));
+		finish(&d);
+		assert_true(is_open(&d));
+	}
+	g4_store32_rel(&stop, 1);
+	for (uint32_t w = 0; w < WRITERS; w++) {
+		void *failed;
+		assert_int_equal(pthread_join(writers[w].thread, &failed), 0);
+		assert_null(failed);
+		g4_wg_destroy(writers[w].own.rig.wg);
+	}
+	disks_unmount_fs(&d, dev, true);
+	disks_expect_clean(&d, all_of(&d));
+	for (uint32_t without = 0; without < d.count; without++) {
+		dev = look_at(&d, all_of(&d) & ~(1u << without));
+		for (uint32_t w = 0; w < WRITERS; w++)
+			for (uint32_t n = 0; n < FILES_EACH; n++)
+				assert_int_equal(disks_has(&d, writers[w].first + n, writers[w].rounds), 1);
+		disks_unmount_fs(&d, dev, true);
+	}
+	disks_free(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_ways_lead_to_the_same),	     cmocka_unit_test(requests_are_cut_as_the_set_does),
+		cmocka_unit_test(superblocks_are_the_sets),	     cmocka_unit_test(nobody_goes_past_what_is_special),
+		cmocka_unit_test(a_gate_that_is_fixed_stays_closed), cmocka_unit_test(orders_wait_for_those_on_the_way),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
