@@ -245,12 +245,16 @@ G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g
 	return disks;
 }
 
-/* Whether it changes nothing that requests by lanes rely on, nor notes who writes from then on. */
+/*
+ * Whether it changes nothing that requests by lanes rely on, nor notes who writes from then on. A disk is relieved that has failed, and as long
+ * as one has they are not done by lanes.
+ */
 G4_FN static bool leaves_alone(const struct g4_dev_order *order)
 {
 	return order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
-	       order->op == G4_ORDER_SPREAD || order->op == G4_ORDER_SPREAD_USE || order->op == G4_ORDER_LEAVE_CHUNK ||
-	       order->op == G4_ORDER_ROWS_ASK || order->op == G4_ORDER_ROWS_NEXT || order->op == G4_ORDER_ROWS_TELL;
+	       order->op == G4_ORDER_RELIEVE || order->op == G4_ORDER_SPREAD || order->op == G4_ORDER_SPREAD_USE ||
+	       order->op == G4_ORDER_LEAVE_CHUNK || order->op == G4_ORDER_ROWS_ASK || order->op == G4_ORDER_ROWS_NEXT ||
+	       order->op == G4_ORDER_ROWS_TELL;
 }
 
 /* Nobody is on the way past the set meanwhile. */

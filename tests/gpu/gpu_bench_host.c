@@ -34,7 +34,6 @@
 #include "ring/client_host.h"
 #include "ring/session_host.h"
 #include "space/set_host.h"
-#include "space/set_host.h"
 
 #define CLIENTS 8u
 #define ENTRIES 1024u
