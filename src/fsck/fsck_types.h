@@ -95,7 +95,8 @@ struct g4_fsck_owners { /* of a region with pages that several files have */
 	uint32_t counted[G4_REGION_PAGES], met[G4_REGION_PAGES]; /* beyond the first */
 	uint32_t whole;						 /* so many of those are counted for the region */
 	uint32_t larges;					 /* pointers to all of it that were met; atomic */
-	uint64_t data[G4_FSCK_REGION_WORDS];			 /* bit i: page i was claimed as data */
+	uint64_t data[G4_FSCK_REGION_WORDS];			 /* bit i: page i was claimed as data; atomic */
+	uint64_t early[G4_FSCK_REGION_WORDS]; /* of a team: and again, before that was said; atomic */
 };
 
 struct g4_fsck_damage { /* a page of a file's contents */

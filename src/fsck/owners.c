@@ -39,16 +39,21 @@ uint64_t g4_fsck_meet_owners(struct g4_fsck *fsck, uint64_t word, uint64_t first
 		return again;
 	uint64_t *data = &owners->data[word % G4_FSCK_REGION_WORDS];
 	const uint64_t before = __atomic_fetch_or(data, first, __ATOMIC_RELAXED);
-	uint64_t wrong =
-		again & ~before; /* it is metadata, or somebody else has not come here yet: alone it is known */
-	for (uint64_t bits = again & before; bits != 0; bits &= bits - 1) {
+	uint64_t wrong = 0, early = 0;
+	for (uint64_t bits = again; bits != 0; bits &= bits - 1) {
 		const uint32_t bit = (uint32_t)__builtin_ctzll(bits);
 		const uint64_t page = word % G4_FSCK_REGION_WORDS * 64 + bit;
-		if (owners->counted[page] == 0 && !unknown)
+		const bool is_data = (before >> bit & 1) != 0;
+		if ((owners->counted[page] == 0 && !unknown) || (!is_data && fsck->team == NULL)) {
 			wrong |= UINT64_C(1) << bit;
-		else
-			__atomic_fetch_add(&owners->met[page], 1, __ATOMIC_RELAXED);
+			continue;
+		}
+		if (!is_data) /* it is metadata, or the member that met it first has not come here yet */
+			early |= UINT64_C(1) << bit;
+		__atomic_fetch_add(&owners->met[page], 1, __ATOMIC_RELAXED);
 	}
+	if (early != 0)
+		__atomic_fetch_or(&owners->early[word % G4_FSCK_REGION_WORDS], early, __ATOMIC_RELAXED);
 	return wrong;
 }
 

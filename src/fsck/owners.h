@@ -11,7 +11,8 @@ struct g4_fsck_owners *g4_fsck_add_owners(struct g4_fsck *fsck, uint64_t region)
 struct g4_fsck_owners *g4_fsck_find_owners(const struct g4_fsck *fsck, uint64_t region);
 /*
  * Pages of a word of the bitmaps are claimed as data: `first` for the first time, `again` once more. Returns those of
- * `again` that may have no further owner.
+ * `again` that may have no further owner. A member of a team does not wait for the one that has claimed a page first and not yet told
+ * here that it is data: g4_fsck_compare_owners() looks whether it has.
  */
 uint64_t g4_fsck_meet_owners(struct g4_fsck *fsck, uint64_t word, uint64_t first, uint64_t again);
 /* One pointer leads to pages as data, which were met: it may be to whole regions. */

@@ -203,6 +203,19 @@ static void compare_whole(struct g4_fsck *fsck, const struct g4_fsck_owners *own
 			owners->whole, owners->region * G4_REGION_BYTES, owners->larges);
 }
 
+/* Of a team: what is in use, and was claimed as data later, must have been claimed as data first. */
+static void compare_early(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
+{
+	for (uint32_t word = 0; word < G4_FSCK_REGION_WORDS; word++) {
+		const uint64_t twice = owners->early[word] & ~owners->data[word];
+		if (twice != 0)
+			g4_fsck_problem(fsck, G4_FSCK_SHARED, NULL,
+					"data at 0x%" PRIx64 " is in use for something else, too",
+					owners->region * G4_REGION_BYTES +
+						(word * 64 + (uint64_t)__builtin_ctzll(twice)) * G4_PAGE_BYTES);
+	}
+}
+
 void g4_fsck_compare_owners(struct g4_fsck *fsck)
 {
 	for (uint64_t i = 0; i < fsck->owner_count; i++) {
@@ -211,6 +224,7 @@ void g4_fsck_compare_owners(struct g4_fsck *fsck)
 		if (fsck->unknown_owners != NULL && g4_fsck_bit(fsck->unknown_owners, owners->region))
 			continue;
 		compare_whole(fsck, owners);
+		compare_early(fsck, owners);
 		for (uint32_t page = 0; page < G4_REGION_PAGES; page++) {
 			if (owners->counted[page] == owners->met[page])
 				continue;
