@@ -38,6 +38,11 @@ G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk);
 G4_FN uint64_t g4_space_bytes(const struct g4_space *space);
 /* Whether transfers are copies of memory, done by the lanes that ask for them. */
 G4_FN bool g4_space_is_mapped(const struct g4_space *space);
+/* Whether most transfers are that, though the space is not mapped; it may change. */
+G4_FN G4_INLINE bool g4_space_is_direct(const struct g4_space *space)
+{
+	return g4_direct_is_open(&space->direct);
+}
 /* Whether what was written is durable only after a flush. */
 G4_FN G4_INLINE bool g4_space_has_volatile_cache(const struct g4_space *space)
 {
