@@ -8,6 +8,7 @@
 
 #include "rebuilding.h"
 
+#include "dev/agent_host.h"
 #include "space/space.h"
 
 #define STRIPE (16 * 1024u)
@@ -242,6 +243,28 @@ static void nobody_goes_past_what_is_special(void **state)
 	disks_free(&d);
 }
 
+static void an_agent_is_asked_for_nothing(void **state)
+{
+	struct g4_dev *set, *remote;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[2]);
+	assert_int_equal(disks_try_open(&d, all_of(&d), false, 0, &set), 0);
+	assert_int_equal(g4_dev_remote_open(set, NULL, &remote), 0);
+	disks_begin_fs(&d, remote, 0);
+	assert_true(is_open(&d));
+	struct g4_agent *agent = g4_dev_remote_agent(remote);
+	const uint64_t before = g4_agent_counts(agent).requests;
+	for (uint32_t n = 0; n < 8; n++)
+		assert_int_equal(disks_put(&d, n, 1), 0);
+	disks_expect_files(&d, 8, 1);
+	assert_int_equal(g4_agent_counts(agent).requests, before);
+	disks_unmount_fs(&d, remote, true);
+	disks_expect_clean(&d, all_of(&d));
+	disks_free(&d);
+}
+
 /* Where what an order opens can not be reached, the set is used behind the first one. */
 static void a_gate_that_is_fixed_stays_closed(void **state)
 {
@@ -360,9 +383,10 @@ static void orders_wait_for_those_on_the_way(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_ways_lead_to_the_same),	     cmocka_unit_test(requests_are_cut_as_the_set_does),
-		cmocka_unit_test(superblocks_are_the_sets),	     cmocka_unit_test(nobody_goes_past_what_is_special),
-		cmocka_unit_test(a_gate_that_is_fixed_stays_closed), cmocka_unit_test(orders_wait_for_those_on_the_way),
+		cmocka_unit_test(both_ways_lead_to_the_same),	    cmocka_unit_test(requests_are_cut_as_the_set_does),
+		cmocka_unit_test(an_agent_is_asked_for_nothing),    cmocka_unit_test(superblocks_are_the_sets),
+		cmocka_unit_test(nobody_goes_past_what_is_special), cmocka_unit_test(a_gate_that_is_fixed_stays_closed),
+		cmocka_unit_test(orders_wait_for_those_on_the_way),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
