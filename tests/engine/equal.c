@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * assert_memory_equal() of all tests. cmocka compares byte by byte, without a sanitizer, and of tests that read back whole disks a third
- * was that. So words are compared first, and cmocka tells the differences where there are any (`--wrap` in G4Tests.cmake).
+ * assert_memory_equal() of all tests of the engine. cmocka compares byte by byte, without a sanitizer, which was a quarter of
+ * engine.rebalance_rows in release. So words are compared first, and cmocka tells the differences where there are any (`--wrap` in G4Tests.cmake).
  * AddressSanitizer, which does not see what cmocka reads, looks at all of it; ThreadSanitizer, which does not either, at none.
  */
 #include "rig.h"
