@@ -57,6 +57,7 @@ if(test_support)
 	target_link_libraries(g4_test_support PRIVATE g4_checker)
 	target_include_directories(g4_test_support PUBLIC tests tests/support)
 	target_link_libraries(g4_test_support PUBLIC gpu4fs_static PkgConfig::cmocka)
+	target_link_options(g4_test_support PUBLIC "LINKER:--wrap=_assert_memory_equal") # tests/engine/equal.c
 endif()
 
 # The program keeps the memory of a mount, and its mappings of devices, for the next one (tests/engine/recycled.c). A GPU's driver has

@@ -205,6 +205,8 @@ bool rig_one_thread_is_watched(void);
  * the work of a test, does not look.
  */
 void rig_copy(void *to, const void *from, uint64_t bytes);
+/* memcmp() of what tests compare, by words; as rig_copy() it is none that ThreadSanitizer looks at. assert_memory_equal() begins with it. */
+bool rig_equal(const void *a, const void *b, size_t bytes);
 /*
  * Of tests that go through many states of the disk, one case in so many: 1 in a plain build, `slow` in one with checks, and four
  * times that with ThreadSanitizer, which looks for races: the same threads make each state.
