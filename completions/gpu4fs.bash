@@ -58,7 +58,7 @@ _gpu4fs() {
 
 	case $command:$current in
 	mkfs:-*)
-		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --copies --unassigned --checksum --dedup --owner --mode -f --force -q --quiet
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --copies --unassigned --checksum --dedup --dedup-quota --owner --mode -f --force -q --quiet
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
@@ -94,7 +94,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"
 		;;
-	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --dedup --degraded --help --version" ;;
+	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --dedup --dedup-quota --degraded --help --version" ;;
 	nvme:-*) _gpu4fs_words "$current" "-f --force --destructive -j --json --help --version" ;;
 	trace:-*)
 		_gpu4fs_words "$current" "-d --directory -o --output --text --policy --size --ways --json --plot --help --version"
@@ -153,6 +153,7 @@ _gpu4fs() {
 		-U | --uuid) _gpu4fs_words "$current" random ;;
 		--checksum) _gpu4fs_words "$current" "none blake3 xxh3 crc32c" ;;
 		--dedup) _gpu4fs_words "$current" "on off" ;;
+		--dedup-quota) _gpu4fs_words "$current" none ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;

@@ -258,7 +258,7 @@ GPU4FS_API int gpu4fs_device_health(gpu4fs *fs, uint32_t device, struct gpu4fs_d
 /* Deduplication of what is written, since the mount. Pages are of 4 KiB. */
 struct gpu4fs_dedup_stats {
 	uint64_t hits;	 /* pages that were there already, and are shared */
-	uint64_t misses; /* that were stored, and can be found by others */
+	uint64_t misses; /* that were stored, and can be found by others as far as there is room */
 	uint64_t zeros;	 /* that were zeros, and became holes */
 	uint64_t saved_bytes;
 	uint64_t places, hints; /* the table in memory: what it has room for, and what is in it */
@@ -267,7 +267,10 @@ struct gpu4fs_dedup_stats {
 	uint64_t stale;		/* that led to what had just gone */
 	uint64_t groups;	/* of 62 MiB that the file system has */
 	uint64_t groups_loaded; /* of which the table has had what earlier mounts have written */
-	uint64_t reserved[5];	/* 0 */
+	uint64_t quota_bytes; /* that lists of pages may take on the device (gpu4fs tune --dedup-quota); 0: no limit */
+	uint64_t listing_bytes; /* that they take; a bound while not all groups were counted */
+	uint64_t groups_counted;
+	uint64_t reserved[2]; /* 0 */
 };
 /* Reads nothing from the device. out: filled. Thread-safe. Errors: -EPERM the file system is another process's. */
 GPU4FS_API int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out);

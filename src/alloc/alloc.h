@@ -48,18 +48,22 @@ struct g4_alloc {
 	struct g4_meta *meta;
 	uint64_t region_count; /* this and the next two grow with the file system */
 	uint64_t group_count;
-	uint64_t most_groups;  /* that there is memory for */
-	uint64_t *used;	       /* 8 words a region */
-	uint64_t *past_slabs;  /* the same of pages that were free since the mount, and are no slabs since */
-	uint64_t *freed;       /* a bit a region: pages were given back since it was last discarded */
-	uint32_t *region_free; /* pages that may be claimed */
-	uint32_t *group_state; /* enum below */
-	uint32_t *group_free;  /* sum of region_free; of an unloaded group: from its descriptor */
-	uint32_t *group_slabs; /* slabs with free slots */
+	uint64_t most_groups;	 /* that there is memory for */
+	uint64_t *used;		 /* 8 words a region */
+	uint64_t *past_slabs;	 /* the same of pages that were free since the mount, and are no slabs since */
+	uint64_t *freed;	 /* a bit a region: pages were given back since it was last discarded */
+	uint32_t *region_free;	 /* pages that may be claimed */
+	uint32_t *group_state;	 /* enum below */
+	uint32_t *group_free;	 /* sum of region_free; of an unloaded group: from its descriptor */
+	uint32_t *group_slabs;	 /* slabs with free slots */
+	uint8_t *group_listings; /* pages of sums of listed pages, or a bound (quota.h) */
+	uint64_t listing_quota;	 /* so many at most, of all groups; UINT64_MAX: no limit */
+	uint64_t counted_groups; /* of the groups before it the bytes are exact */
 	/* what all workgroups add to, apart from what they only read */
 	uint64_t free_pages G4_OWN_LINE;	  /* that may be claimed, of pool OWN */
 	uint64_t pending_pages;			  /* freed, not yet durable */
 	uint64_t reserved;			  /* reserved for delayed writes, of pool OWN */
+	uint64_t listing_pages;			  /* of all groups, and those that are being made */
 	uint64_t pool_free[G4_POOLS] G4_OWN_LINE; /* the same of the others */
 	uint64_t pool_reserved[G4_POOLS];
 	uint32_t pool_region[G4_POOLS]; /* where the last claim succeeded */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizing the allocator and setting it up over memory that the mount took. */
 #include "alloc/alloc.h"
+#include "alloc/quota.h"
 #include "base/move_host.h"
+#include "format/owners.h"
 
 uint64_t g4_alloc_memory(uint64_t most_groups)
 {
 	uint64_t regions = most_groups * G4_GROUP_REGIONS;
 
 	return g4_align_up(regions * (2 * 8 * sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint8_t)) +
-				   (regions + 63) / 64 * 8 + most_groups * 3 * sizeof(uint32_t),
+				   (regions + 63) / 64 * 8 + most_groups * (3 * sizeof(uint32_t) + sizeof(uint8_t)),
 			   G4_PAGE_BYTES);
 }
 
@@ -67,6 +69,18 @@ static void begin_shard(struct g4_alloc *alloc, uint32_t s)
 	shard->row = shard->region[G4_ALLOC_DATA] * (uint64_t)G4_REGION_PAGES;
 }
 
+/* How many pages of sums of listed pages groups may have: a quarter has one only if a page of it is in use. */
+static void bound_listings(struct g4_alloc *alloc)
+{
+	const uint64_t fixed = alloc->meta->layout.data_address / G4_PAGE_BYTES;
+
+	for (uint64_t group = fixed / G4_GROUP_PAGES; group < alloc->group_count; group++) {
+		const uint64_t used = G4_GROUP_PAGES - g4_min64(alloc->group_free[group], G4_GROUP_PAGES);
+		alloc->group_listings[group] = (uint8_t)g4_min64(used, G4_GROUP_REGIONS * G4_LISTING_QUARTERS);
+		alloc->listing_pages += alloc->group_listings[group];
+	}
+}
+
 int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory,
 		  uint64_t most_groups)
 {
@@ -96,9 +110,15 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 	alloc->group_slabs = (uint32_t *)at;
 	at += most_groups * sizeof(uint32_t);
 	alloc->region_pool = at;
+	at += most_regions * sizeof(uint8_t);
+	alloc->group_listings = at;
+	g4_quota_set(alloc, 0);
 	for (uint32_t s = 0; s < G4_ALLOC_SHARDS; s++)
 		begin_shard(alloc, s);
-	return read_descriptors(wg, alloc);
+	const int rc = read_descriptors(wg, alloc);
+	if (rc == 0)
+		bound_listings(alloc);
+	return rc;
 }
 
 void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by)
@@ -113,4 +133,5 @@ void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by)
 	G4_MOVE(alloc->group_free, by);
 	G4_MOVE(alloc->group_slabs, by);
 	G4_MOVE(alloc->region_pool, by);
+	G4_MOVE(alloc->group_listings, by);
 }

@@ -7,6 +7,7 @@
 
 #include "alloc/buffered.h"
 #include "alloc/listing.h"
+#include "alloc/quota.h"
 #include "alloc/share_lines.h"
 #include "alloc/share_make.h"
 
@@ -166,6 +167,7 @@ G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 	const struct g4_address address = g4_address_from(*place);
 
 	*place = 0;
+	g4_quota_freed(alloc, c->group);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
 
@@ -245,13 +247,17 @@ struct to_list {
 	uint64_t domain;
 };
 
-/* Their quarter's page of sums, with those of these pages. */
+/* Their quarter's page of sums, with those of these pages. -G4_E_NOSPC: there is no room, or no more may be made. */
 G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, const struct to_list *what,
 			      struct g4_shares_ahead *ahead)
 {
 	const uint64_t first = g4_address_page(what->address);
-	const int rc = g4_shares_make_ahead(wg, alloc, txn, G4_BLOCK_LISTING, ahead);
 
+	if (!g4_quota_take(alloc))
+		return -G4_E_NOSPC;
+	const int rc = g4_shares_make_ahead(wg, alloc, txn, G4_BLOCK_LISTING, ahead);
+	if (rc < 0)
+		g4_quota_give(alloc);
 	if (rc == 0) {
 		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, ahead->line);
 		page->region = first / G4_REGION_PAGES;
@@ -285,6 +291,7 @@ G4_FN static int list_locked(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 			return rc;
 		g4_shares_of(alloc, c)->listings[c->region][quarter] = g4_address_stored(ahead->address);
 		g4_shares_put(alloc, &ahead->line);
+		g4_quota_took(alloc, c->group);
 	}
 	set_listed(g4_shares_of(alloc, c), c->region, first, what->pages);
 	return 1;
@@ -308,6 +315,8 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 		rc = list_locked(wg, alloc, txn, &what, &c, &ahead);
 		unlock_shares(alloc, &c);
 	} while (rc == -G4_E_AGAIN);
+	if (ahead.line != G4_NO_LINE)
+		g4_quota_give(alloc);
 	const int dropped = g4_shares_drop_ahead(wg, alloc, txn, &ahead);
 	rc = rc == -G4_E_NOSPC ? 0 : rc;
 	return rc < 0 || dropped == 0 ? rc : dropped;
@@ -391,6 +400,26 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 	g4_shares_put_counts(alloc, &c);
 	g4_unlock(g4_shares_lock(alloc, group));
 	return rc;
+}
+
+G4_FN void g4_share_count_listings(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group)
+{
+	struct g4_shares_lines c;
+	uint32_t count = 0;
+	int rc = 0;
+
+	g4_lock(g4_shares_lock(alloc, group));
+	/* where nothing is in use nothing is listed: most groups of a device that is young */
+	if (g4_load32_rlx(&alloc->group_free[group]) < G4_GROUP_PAGES) {
+		rc = g4_shares_get(wg, alloc, group * G4_GROUP_REGIONS, &c);
+		for (uint32_t region = 0; rc == 0 && c.shares != G4_NO_LINE && region < G4_GROUP_REGIONS; region++)
+			for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
+				count += g4_shares_of(alloc, &c)->listings[region][quarter] != 0;
+		g4_shares_put_counts(alloc, &c);
+	}
+	if (rc == 0)
+		g4_quota_counted(alloc, group, count);
+	g4_unlock(g4_shares_lock(alloc, group));
 }
 
 G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,

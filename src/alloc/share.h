@@ -92,7 +92,7 @@ G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_a
 /* ---- listed pages. `sum`: a key (format/owners.h), which in no domain is G4_LISTING_SUM_BYTES of BLAKE3 ---- */
 /*
  * In a transaction with G4_LIST_CREDITS: pages of a quarter of a region, written and of the caller's file alone, are listed with these
- * sums, in a domain. 1; 0: there is no page for that, or what leads there can not be read, and nothing is listed; or an error. What has to be
+ * sums, in a domain. 1; 0: there is no page for that, by the quota either, or what leads there can not be read, and nothing is listed; or an error. What has to be
  * made for it is made before the group's lock is taken.
  */
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
@@ -138,6 +138,9 @@ G4_FN int g4_share_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t gro
 /* The same with the sums themselves, where there are any. */
 G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
 			       uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to);
+
+/* The group's pages of sums are counted (quota.h); what can not be read keeps its bound. No transaction. */
+G4_FN void g4_share_count_listings(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group);
 
 /* ---- for a scrub. No transaction ---- */
 /* Places of a group's pages: that of shares, then each region's page of owners, and of sums, then that of buffered owners. */

@@ -105,6 +105,12 @@ static void print_counts(struct g4_report *report, const struct g4_dedup_counts 
 	g4_report_count(report, "groups_loaded", counts->loaded);
 	g4_report_count(report, "groups", counts->groups);
 	g4_report_end(report);
+	g4_report_object(report, "on_device"); /* what pages are found by */
+	if (counts->quota_bytes != 0)
+		g4_report_size(report, "quota_bytes", counts->quota_bytes);
+	g4_report_size(report, "listing_bytes", counts->listing_bytes);
+	g4_report_count(report, "groups_counted", counts->counted);
+	g4_report_end(report);
 }
 
 static void print_chunks(struct g4_report *report, const struct g4_dedup *dedup)

@@ -16,6 +16,7 @@
 #include "fs/mkfs_host.h"
 #include "fs/policy.h"
 #include "fs/probe_host.h"
+#include "fs/tune_host.h"
 #include "fuse/fuse.h"
 #include "print/report.h"
 #include "space/set_host.h"
@@ -43,6 +44,9 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE... [SIZE]\n\n"
 			    "                           blake3, the default, xxh3, crc32c, or none\n"
 			    "      --dedup              pages that are there already are not stored again; with\n"
 			    "                           another checksum than blake3 they are compared\n"
+			    "      --dedup-quota SIZE   what is kept on the device to find them by takes no more\n"
+			    "                           than SIZE, 4K for up to 512K of contents; others are\n"
+			    "                           written as without --dedup. none, the default\n"
 			    "      --preallocate        reserve all blocks of an image file now, so that it never\n"
 			    "                           finds the file system full that it lies in\n"
 			    "      --owner UID[:GID]    owner of the root directory; 0:0 by default\n"
@@ -73,6 +77,7 @@ enum {
 	OPTION_PREALLOCATE,
 	OPTION_CHECKSUM,
 	OPTION_DEDUP,
+	OPTION_DEDUP_QUOTA,
 	OPTION_RAID,
 	OPTION_UNASSIGNED,
 	OPTION_STRIPE,
@@ -86,6 +91,7 @@ static const struct option long_options[] = {
 	{"preallocate", no_argument, NULL, OPTION_PREALLOCATE},
 	{"checksum", required_argument, NULL, OPTION_CHECKSUM},
 	{"dedup", no_argument, NULL, OPTION_DEDUP},
+	{"dedup-quota", required_argument, NULL, OPTION_DEDUP_QUOTA},
 	{"raid", required_argument, NULL, OPTION_RAID},
 	{"unassigned", required_argument, NULL, OPTION_UNASSIGNED},
 	{"stripe", required_argument, NULL, OPTION_STRIPE},
@@ -208,6 +214,10 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 	case OPTION_DEDUP:
 		options->format.dedup = true;
 		return 0;
+	case OPTION_DEDUP_QUOTA:
+		if (g4_tune_quota(optarg, &options->format.dedup_quota))
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no quota: none and sizes from 4K on are", optarg);
 	default:
 		return g4_cli_bad_option("mkfs", answer, argv);
 	}

@@ -15,7 +15,7 @@
 
 const char g4_help_tune[] =
 	"[-L LABEL] [-U UUID|random] [--checksum ALGORITHM]\n"
-	"            [--dedup on|off] [--degraded] DEVICE...\n\n"
+	"            [--dedup on|off] [--dedup-quota SIZE|none] [--degraded] DEVICE...\n\n"
 	"Changes the label, the UUID, the sums or the sharing of files of a file system that is not mounted.\n\n"
 	"  -L, --label LABEL  at most 63 bytes; \"\" for none\n"
 	"  -U, --uuid UUID    a UUID, or 'random'; versions before this one refuse an image\n"
@@ -27,21 +27,28 @@ const char g4_help_tune[] =
 	"      --dedup on|off whether pages that are written from now on, and are there already,\n"
 	"                     are not stored again, of files that say nothing else and have\n"
 	"                     checksums; with others than blake3 pages are compared\n"
+	"      --dedup-quota SIZE|none\n"
+	"                     what is kept on the device to find pages by takes no more than SIZE,\n"
+	"                     4K for up to 512K of contents; others are written as without --dedup\n"
 	"      --degraded     although a disk is missing, where the others have a copy of\n"
 	"                     everything; it is out of date from then on\n"
 	"      --help         show this\n";
 
 int g4_cli_tune(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"label", required_argument, NULL, 'L'},    {"uuid", required_argument, NULL, 'U'},
-		{"checksum", required_argument, NULL, 'c'}, {"dedup", required_argument, NULL, 'D'},
-		{"degraded", no_argument, NULL, 'd'},	    {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {{"label", required_argument, NULL, 'L'},
+						     {"uuid", required_argument, NULL, 'U'},
+						     {"checksum", required_argument, NULL, 'c'},
+						     {"dedup", required_argument, NULL, 'D'},
+						     {"dedup-quota", required_argument, NULL, 'q'},
+						     {"degraded", no_argument, NULL, 'd'},
+						     {NULL, 0, NULL, 0}};
 	struct g4_set_options open_options = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}};
 	const char *label = NULL;
 	char message[512] = "";
 	uint8_t uuid[16];
-	bool has_uuid = false;
+	bool has_uuid = false, has_quota = false;
+	uint64_t quota = 0;
 	uint32_t checksum = 0, dedup = 0;
 	struct g4_dev *dev;
 
@@ -60,6 +67,10 @@ int g4_cli_tune(int argc, char **argv)
 		} else if (answer == 'D') {
 			if (g4_policy_parse(G4_POLICY_FIELD_DEDUP, optarg, strlen(optarg), &dedup) < 0 || dedup == 0)
 				return g4_cli_usage("tune", "'%s' is neither on nor off", optarg);
+		} else if (answer == 'q') {
+			has_quota = true;
+			if (!g4_tune_quota(optarg, &quota))
+				return g4_cli_usage("tune", "'%s' is no quota: none and sizes from 4K on are", optarg);
 		} else if (answer == 'd') {
 			open_options.degraded = true;
 		} else {
@@ -68,8 +79,9 @@ int g4_cli_tune(int argc, char **argv)
 	}
 	if (label != NULL && strlen(label) >= G4_LABEL_BYTES)
 		return g4_cli_usage("tune", "a label has at most %u bytes", G4_LABEL_BYTES - 1);
-	if (label == NULL && !has_uuid && checksum == 0 && dedup == 0)
-		return g4_cli_usage("tune", "nothing to change: --label, --uuid, --checksum or --dedup is needed");
+	if (label == NULL && !has_uuid && checksum == 0 && dedup == 0 && !has_quota)
+		return g4_cli_usage("tune", "nothing to change: --label, --uuid, --checksum, --dedup or --dedup-quota "
+					    "is needed");
 	if (argc == optind)
 		return g4_cli_usage("tune", "a device is needed");
 	const char *device = g4_cli_disks(argv + optind, argc - optind);
@@ -80,7 +92,7 @@ int g4_cli_tune(int argc, char **argv)
 	}
 	int rc = g4_set_open(&device, 1, &open_options, &dev, message, sizeof(message));
 	if (rc == 0) {
-		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup);
+		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup, has_quota ? &quota : NULL);
 		if (rc < 0)
 			snprintf(message, sizeof(message), "%s: %s", device, g4_strerror(rc));
 		g4_dev_close(dev);

@@ -55,6 +55,8 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_count(report, "mount_count", sb->mount_count);
 	g4_report_text(report, "data_checksums", g4_checksum_name(g4_policy_checksum(0, sb->policy)));
 	g4_report_text(report, "deduplication", g4_policy_dedup(0, sb->policy) ? "on" : "off");
+	if (sb->dedup_quota != 0)
+		g4_report_size(report, "deduplication_quota_bytes", sb->dedup_quota);
 	g4_report_count(report, "inode_bytes", sb->inode_bytes);
 	g4_report_count(report, "small_block_bytes", sb->small_bytes);
 	g4_report_count(report, "disk_index", sb->disk_index);

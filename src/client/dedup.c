@@ -31,6 +31,9 @@ int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out)
 		.stale = counts.stale,
 		.groups = counts.groups,
 		.groups_loaded = counts.loaded,
+		.quota_bytes = counts.quota_bytes,
+		.listing_bytes = counts.listing_bytes,
+		.groups_counted = counts.counted,
 	};
 	return 0;
 }

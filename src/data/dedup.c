@@ -274,6 +274,18 @@ G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
 	return true;
 }
 
+/* Before hints are made: a page for 62 MiB, and a quota may wait for it. */
+G4_FN static bool count(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const uint64_t group = g4_load64_rlx(&fs->alloc.counted_groups);
+
+	if (group >= g4_load64_acq(&fs->alloc.group_count))
+		return false;
+	g4_share_count_listings(wg, &fs->alloc, group);
+	g4_store64_rel(&fs->alloc.counted_groups, group + 1);
+	return true;
+}
+
 G4_FN static bool lists(const struct g4_fs *fs)
 {
 	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) != 0;
@@ -281,7 +293,8 @@ G4_FN static bool lists(const struct g4_fs *fs)
 
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs)
 {
-	return g4_ddt_is_there(&fs->ddt) && lists(fs) && (unlist_damaged(wg, fs) || sweep(wg, fs) || load(wg, fs));
+	return g4_ddt_is_there(&fs->ddt) && lists(fs) &&
+	       (unlist_damaged(wg, fs) || sweep(wg, fs) || count(wg, fs) || load(wg, fs));
 }
 
 G4_FN void g4_dedup_finish(struct g4_wg *wg, struct g4_fs *fs)

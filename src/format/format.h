@@ -240,7 +240,7 @@ struct g4_superblock {
 	g4_le32 disk_count;
 	g4_le32 disk_index;
 	g4_le32 disk_index_bits;
-	g4_le64 reserved0;
+	g4_le64 dedup_quota;	  /* bytes that pages of sums of listed pages may take; 0: no limit */
 	g4_le64 chunk_tree_root;  /* 0 */
 	g4_le64 chunk_list_head;  /* with G4_FEATURE_INCOMPAT_DISKS: the first page of chunks, the same on each disk */
 	g4_le32 metadata_tag;	  /* with G4_FEATURE_INCOMPAT_TAG: fs_tag of all pages */

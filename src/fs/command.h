@@ -125,13 +125,15 @@ struct g4_health {
 enum g4_dedup_order { G4_DEDUP_STATS, G4_DEDUP_PRUNE, G4_DEDUP_ORDERS };
 struct g4_dedup_counts {
 	uint64_t hits;	 /* pages that were written and shared: so many were not stored */
-	uint64_t misses; /* that were stored and listed */
+	uint64_t misses; /* that were stored, and listed as far as the quota allows */
 	uint64_t zeros;	 /* that became holes */
 	/* the table in memory: hints that there is room for, and that there are; what came, was pushed out, and led to what had gone */
 	uint64_t places, hints, inserted, evicted, stale;
 	uint64_t groups, loaded; /* of 62 MiB: all; those whose listed pages of earlier mounts the table has had */
 	uint64_t next;		 /* PRUNE: the group to begin at; `groups`: there is nothing left */
 	uint64_t pruned;	 /* of this one */
+	/* the table on the device: bytes that its pages of sums may take (0: no limit), and take: a bound while not all groups were counted */
+	uint64_t quota_bytes, listing_bytes, counted;
 };
 
 #define G4_RESTRIPE_LOOK 1u /* nothing is moved; `moved` is what would be, as far as it can be read and finds space */

@@ -17,6 +17,9 @@ G4_FN static void count(const struct g4_fs *fs, struct g4_dedup_counts *counts)
 	counts->evicted = stats.evicted;
 	counts->stale = stats.stale;
 	counts->groups = g4_load64_acq(&fs->alloc.group_count);
+	counts->counted = g4_min64(g4_load64_acq(&fs->alloc.counted_groups), counts->groups);
+	counts->quota_bytes = g4_load64_acq(&fs->super.dedup_quota);
+	counts->listing_bytes = g4_load64_acq(&fs->alloc.listing_pages) * G4_PAGE_BYTES;
 	counts->loaded = g4_min64(g4_load64_acq(&fs->ddt.load_group), counts->groups);
 }
 

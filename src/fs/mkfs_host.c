@@ -187,6 +187,7 @@ static int fill_superblock(struct maker *m, const struct g4_mkfs_options *option
 		sb->policy |= G4_POLICY_DEDUP_ON;
 		sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP;
 	}
+	sb->dedup_quota = options->dedup_quota;
 	if (options->uuid) {
 		uint32_t tag;
 

@@ -14,6 +14,7 @@ struct g4_mkfs_options {
 	const uint8_t *uuid;			/* NULL: random */
 	uint32_t checksum;			/* of data: g4_policy_of(); 0: G4_MKFS_CHECKSUM */
 	bool dedup;				/* pages that are there already are shared; needs BLAKE3 */
+	uint64_t dedup_quota;			/* bytes that listings may take; 0: no limit */
 	uint64_t journal_bytes;			/* 0: chosen from the size */
 	uint32_t root_uid, root_gid, root_mode; /* mode 0: 0755 */
 	struct g4_progress *progress;		/* a started bar, which is told how far it is; NULL: none */

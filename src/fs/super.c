@@ -2,6 +2,8 @@
 /* Writing superblocks while the file system is mounted: one whole copy is there at any time, for they are written in turn. */
 #include "fs/super.h"
 
+#include "alloc/quota.h"
+
 /* With features more than are there in memory. */
 G4_FN static int write_with(struct g4_wg *wg, struct g4_fs *fs, uint64_t added, struct g4_address address)
 {
@@ -39,6 +41,7 @@ G4_FN void g4_super_apply_features(struct g4_fs *fs)
 
 	g4_store32_rel(&fs->alloc.buffers_owners, (features & G4_FEATURE_INCOMPAT_BUFFERED) != 0);
 	g4_store32_rel(&fs->alloc.counts_regions, (features & G4_FEATURE_INCOMPAT_WHOLE) != 0);
+	g4_quota_set(&fs->alloc, g4_load64_acq(&fs->super.dedup_quota));
 }
 
 G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feature)

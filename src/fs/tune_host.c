@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Label, UUID and the default policy stand in the superblocks. One copy is written after the other, the second first unless it was the one
+ * Label, UUID, the default policy and the quota for listed pages stand in the superblocks. One copy is written after the other, the second first unless it was the one
  * that could be read: a crash leaves the old name or the new one in the first that is whole. Pages keep the tag that they
  * have, which was the beginning of the first UUID: the superblock says it from then on.
  */
@@ -8,8 +8,15 @@
 
 #include <stdlib.h>
 
+#include "base/units_host.h"
 #include "base/uuid_host.h"
 #include "simt/simt_host.h"
+
+bool g4_tune_quota(const char *text, uint64_t *bytes)
+{
+	*bytes = 0;
+	return strcmp(text, "none") == 0 || (g4_parse_size(text, bytes) == 0 && *bytes >= G4_PAGE_BYTES);
+}
 
 static int write_copy(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *sb, uint64_t address)
 {
@@ -17,7 +24,7 @@ static int write_copy(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock
 	return g4_dev_write(wg, dev, address, sb, sizeof(*sb), G4_IO_FUA);
 }
 
-int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t policy)
+int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t policy, const uint64_t *dedup_quota)
 {
 	struct g4_superblock *sb = (struct g4_superblock *)aligned_alloc(G4_PAGE_BYTES, sizeof(*sb));
 	struct g4_wg *wg = g4_wg_create(0);
@@ -46,6 +53,8 @@ int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t
 			if (policy & G4_POLICY_DEDUP_ON)
 				sb->features_incompat |= G4_FEATURES_DEDUP;
 		}
+		if (dedup_quota)
+			sb->dedup_quota = *dedup_quota;
 		rc = write_copy(wg, dev, sb, second ? G4_SUPERBLOCK_ADDRESS : backup);
 		if (rc == 0)
 			rc = write_copy(wg, dev, sb, second ? backup : G4_SUPERBLOCK_ADDRESS);

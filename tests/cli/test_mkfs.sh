@@ -79,6 +79,12 @@ exits 0 "... is there" "$gpu4fs" info --json sums.img
 equals "... goes by BLAKE3" "blake3 on" "$(json_value 'd["data_checksums"] + " " + d["deduplication"]')"
 exits 0 "... or by what it is told" "$gpu4fs" mkfs -q -f --dedup --checksum=xxh3 --size 32M sums.img
 exits 2 "... but not by nothing" "$gpu4fs" mkfs -q -f --dedup --checksum=none --size 32M sums.img
+exits 0 "--dedup-quota" "$gpu4fs" mkfs -q -f --dedup --dedup-quota 1M --size 32M sums.img
+run "$gpu4fs" info --json sums.img
+equals "... is in the superblock" 1048576 "$(json_value 'd["deduplication_quota_bytes"]')"
+exits 0 "... and fsck is content" "$gpu4fs" fsck -f -n sums.img
+exits 2 "... of less than a page" "$gpu4fs" mkfs -q -f --dedup --dedup-quota 1K --size 32M sums.img
+says "... which is said" "'1K' is no quota: none and sizes from 4K on are"
 exits 2 "a checksum that there is not" "$gpu4fs" mkfs --checksum=md5 --size 32M sums.img
 
 foreign() { # foreign NAME IMAGE: mkfs refuses it and says what it is

@@ -38,6 +38,25 @@ equals "... and the checksums stay" "none on" "$("$gpu4fs" info --json sums.img 
 	python3 -c "import json, sys; d = json.load(sys.stdin); print(d['data_checksums'], d['deduplication'])")"
 exits 0 "... and fsck finds nothing" "$gpu4fs" fsck sums.img
 exits 2 "neither on nor off" "$gpu4fs" tune --dedup default sums.img
+quota() { # of info; none: it says nothing
+	"$gpu4fs" info --json "$1" | python3 -c "import json, sys; print(json.load(sys.stdin).get('deduplication_quota_bytes', 'none'))"
+}
+equals "there is no quota" none "$(quota sums.img)"
+exits 0 "a quota for what pages are found by" "$gpu4fs" tune --dedup-quota 64M sums.img
+equals "... is there" 67108864 "$(quota sums.img)"
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck sums.img
+exits 0 "another change" "$gpu4fs" tune --dedup off sums.img
+equals "... leaves it" 67108864 "$(quota sums.img)"
+for size in 0 4095 -1 64X "" nothing 99999999999T; do
+	exits 2 "no quota: '$size'" "$gpu4fs" tune --dedup-quota "$size" sums.img
+	says "... which is said" "'$size' is no quota: none and sizes from 4K on are"
+done
+equals "... and nothing has changed" 67108864 "$(quota sums.img)"
+exits 0 "more than any device has" "$gpu4fs" tune --dedup-quota 1000000T sums.img
+exits 0 "... can be used" "$gpu4fs" bench --size 1M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 sums.img
+exits 0 "none" "$gpu4fs" tune --dedup-quota none sums.img
+equals "... is none" none "$(quota sums.img)"
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck sums.img
 exits 2 "no algorithm" "$gpu4fs" tune --checksum md5 sums.img
 exits 2 "only one that starts adds sums" "$gpu4fs" scrub resume --add-sums sums.img
 exits 2 "... or is of one file" "$gpu4fs" scrub resume --only / sums.img

@@ -68,4 +68,31 @@ rm "$mnt/b"
 unmount_image
 same "what is removed is listed no more" 0 "$(listed)"
 fsck_image
+
+# With a quota of two pages of sums no more than 256 pages can be found; the others are stored again.
+check "a quota" "$gpu4fs" tune --dedup-quota 8K "$image"
+on_device() { # on_device KEY
+	"$gpu4fs" dedup stats --json --mount "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["on_device"].get(sys.argv[1]))' "$1"
+}
+is_counted() {
+	"$gpu4fs" dedup stats --json --mount "$mnt" | python3 -c 'import json, sys
+d = json.load(sys.stdin)
+sys.exit(d["on_device"]["groups_counted"] != d["since_mount"]["groups"])'
+}
+mount_image
+for ((try = 0; try < 2000; try++)); do
+	is_counted && break
+done
+check "soon after the mount it is known how much is listed" is_counted
+cp "$work/a" "$mnt/a"
+sync "$mnt/a"
+same "the quota is shown" 8192 "$(on_device quota_bytes)"
+same "... and is used up" 8192 "$(on_device listing_bytes)"
+check "... also as text" grep -q '^  quota  *8192 (8 KiB)$' <("$gpu4fs" dedup stats --mount "$mnt")
+cp "$work/a" "$mnt/b"
+check "what is not listed is stored" cmp "$work/a" "$mnt/b"
+unmount_image
+check "no more is listed than the quota says" test "$(listed)" -gt 0 -a "$(listed)" -le 256
+same "... and so many pages are shared" $((4000 - $(listed))) "$(stored)"
+fsck_image
 finish
