@@ -7,24 +7,32 @@
 #include "space/direct.h"
 #include "space/set_types_host.h"
 
-/* Nothing is, or has to be, noted of requests. */
+/* Locks held. Whether the piece that was chosen can be moved still: who writes there is noticed. */
+static bool is_watched(struct g4_set *set)
+{
+	return set->next.generation != 0 && set->next.generation == set->super->set_generation &&
+	       set->window.watch_from != set->window.watch_to;
+}
+
+/* Nothing is, or has to be, noted of requests. Locks of orders and superblocks held. */
 static bool is_quiet(struct g4_set *set)
 {
 	bool quiet = !set->parity && !set->stuck && !set->torn && g4_load32_acq(&set->unrecorded) == 0 &&
 		     g4_load32_acq(&set->target) == G4_MAX_DISKS && g4_load32_acq(&set->leaving) == 0;
 
 	pthread_mutex_lock(&set->window.lock);
-	quiet = quiet && set->window.from == set->window.to && set->window.watch_from == set->window.watch_to;
+	quiet = quiet && set->window.from == set->window.to && !is_watched(set);
 	pthread_mutex_unlock(&set->window.lock);
 	return quiet;
 }
 
+/* Where the set itself would refuse requests behind the end of a disk, which a table that is none of this disk's may have, lanes do not look. */
 static bool add_disk(const struct g4_set *set, uint32_t disk, struct g4_direct_table *table)
 {
 	const struct g4_dev *dev = set->disks[disk].dev;
 
 	if (g4_load32_acq(&set->disks[disk].state) != G4_DISK_ACTIVE || !dev || !dev->map ||
-	    dev->persist != G4_DEV_PERSIST_NEVER)
+	    dev->persist != G4_DEV_PERSIST_NEVER || set->super->disk_bytes[disk] > dev->props.size_bytes)
 		return false;
 	table->disks[disk] = (uintptr_t)dev->map;
 	table->disk_bytes[disk] = dev->props.size_bytes;

@@ -9,6 +9,8 @@
 #include "rebuilding.h"
 
 #include "dev/agent_host.h"
+#include "space/sealed.h"
+#include "space/set_types_host.h"
 #include "space/space.h"
 
 #define STRIPE (16 * 1024u)
@@ -265,6 +267,100 @@ static void an_agent_is_asked_for_nothing(void **state)
 	disks_free(&d);
 }
 
+/* Chunks of a table that is none of this set's disks: the set says so of each request, and nobody reads behind a mapping. */
+static void places_behind_a_disks_end_are_not_reached(void **state)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[1]);
+	for (uint32_t copy = 0; copy < 2;
+	     copy++) { /* disk 0 speaks, and says that the last one is longer than that says itself */
+		const uint64_t at = g4_set_label_address(d.bytes[0], copy == 1);
+		struct g4_superblock *sb = (struct g4_superblock *)(void *)(d.memory[0] + at);
+		sb->disk_bytes[2] += 2 * d.bytes[2];
+		sb->header.generation += 1;
+		g4_block_seal(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(at), sb->header.generation,
+			      g4_superblock_tag(sb));
+	}
+	for (uint32_t n = 0; n < d.count; n++) {
+		const struct g4_superblock *sb =
+			(const struct g4_superblock *)(const void *)(d.memory[n] + G4_SUPERBLOCK_ADDRESS);
+		const uint64_t at = sb->chunk_list_head;
+		struct g4_chunks_page *chunks = (struct g4_chunks_page *)(void *)(d.memory[n] + at);
+		for (uint32_t k = 0; k < chunks->count; k++)
+			for (uint32_t p = 0; p < (uint32_t)chunks->chunks[k].columns * chunks->chunks[k].copies; p++)
+				if (k == chunks->count - 1 && g4_place_disk(chunks->chunks[k].places[p]) == 2)
+					chunks->chunks[k].places[p] += d.bytes[2];
+		g4_block_seal(chunks, G4_BLOCK_CHUNKS, g4_address_from(at), 0, g4_superblock_tag(sb));
+	}
+	if (disks_try_open(&d, all_of(&d), false, G4_DEV_READ_ONLY, &dev) < 0)
+		fail_msg("%s", d.message);
+	struct g4_wg *wg = g4_wg_create(0);
+	uint32_t refused = 0;
+	for (uint32_t k = 2; k < 5; k++) { /* a stripe of each disk */
+		const uint64_t at = g4_dev_props(dev)->size_bytes - k * STRIPE;
+		refused += g4_dev_read(wg, dev, at, page, G4_PAGE_BYTES) == -G4_E_DEV_RANGE;
+	}
+	assert_int_equal(refused, 1);
+	struct g4_direct *direct = (struct g4_direct *)calloc(1, sizeof(*direct));
+	assert_non_null(direct);
+	g4_direct_ask(wg, direct, dev);
+	assert_false(g4_direct_is_open(direct));
+	free(direct);
+	g4_wg_destroy(wg);
+	g4_dev_close(dev);
+	disks_free(&d);
+	free(page);
+}
+
+/* What an order watched while it lasted keeps nobody out behind it. */
+static void the_gate_is_open_again_when_all_was_moved(void **state)
+{
+	(void)state;
+	for (uint32_t removes = 0; removes < 2; removes++) {
+		const uint32_t kind = removes ? G4_JOB_REMOVE : G4_JOB_REBALANCE;
+		uint64_t sizes[4], done = 0, ino;
+		struct g4_dev *dev;
+		struct disks d;
+
+		for (uint32_t n = 0; n < 4; n++)
+			sizes[n] = 24 * G4_MIB;
+		disks_make(&d, 4, sizes);
+		d.count = removes ? 4 : 3;
+		disks_format_plan(&d, &levels[2].plan, G4_CHECKSUM_CRC32C);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		assert_true(is_open(&d));
+		uint8_t *data = rig_memory(G4_MIB, 5);
+		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "some", G4_S_IFREG | 0644, &ino), 0);
+		for (uint64_t at = 0; at < 6 * G4_MIB; at += G4_MIB)
+			assert_int_equal(op_write(&d.rig, ino, 0, at, data, G4_MIB, &done), 0);
+		free(data);
+		if (!removes) {
+			disks_unmount_fs(&d, dev, true);
+			assert_int_equal(disks_try_open(&d, all_of(&d), false, 0, &dev), 0);
+			assert_int_equal(g4_set_add_to(dev, NULL, d.names[d.count++], d.message, sizeof(d.message)), 0);
+			disks_begin_fs(&d, dev, 0);
+			assert_true(is_open(&d));
+		}
+		if (order(&d, removes ? G4_DISK_REMOVE : G4_DISK_REBALANCE, removes ? d.names[1] : "") < 0)
+			fail_msg("%s", d.message);
+		for (uint32_t steps = 0; newest_of(&d, kind).state == G4_JOB_RUNNING; steps++) {
+			step(&d);
+			assert_true(steps < 2000);
+		}
+		assert_int_equal(newest_of(&d, kind).state, G4_JOB_DONE);
+		assert_true(is_open(&d));
+		assert_int_equal(disks_put(&d, 1, 1), 0);
+		disks_expect_filled(&d, ino, 6 * G4_MIB);
+		disks_unmount_fs(&d, dev, true);
+		disks_expect_clean(&d, removes ? all_of(&d) & ~2u : all_of(&d));
+		disks_free(&d);
+	}
+}
+
 /* Where what an order opens can not be reached, the set is used behind the first one. */
 static void a_gate_that_is_fixed_stays_closed(void **state)
 {
@@ -383,10 +479,15 @@ static void orders_wait_for_those_on_the_way(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_ways_lead_to_the_same),	    cmocka_unit_test(requests_are_cut_as_the_set_does),
-		cmocka_unit_test(an_agent_is_asked_for_nothing),    cmocka_unit_test(superblocks_are_the_sets),
-		cmocka_unit_test(nobody_goes_past_what_is_special), cmocka_unit_test(a_gate_that_is_fixed_stays_closed),
+		cmocka_unit_test(both_ways_lead_to_the_same),
+		cmocka_unit_test(requests_are_cut_as_the_set_does),
+		cmocka_unit_test(an_agent_is_asked_for_nothing),
+		cmocka_unit_test(superblocks_are_the_sets),
+		cmocka_unit_test(nobody_goes_past_what_is_special),
+		cmocka_unit_test(a_gate_that_is_fixed_stays_closed),
 		cmocka_unit_test(orders_wait_for_those_on_the_way),
+		cmocka_unit_test(places_behind_a_disks_end_are_not_reached),
+		cmocka_unit_test(the_gate_is_open_again_when_all_was_moved),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
