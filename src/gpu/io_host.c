@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's way to devices that are not mapped (io_host.h). */
 #ifdef G4_HAVE_CUDA
-
+#define _GNU_SOURCE 1
 #include "gpu/io_host.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "dev/dev_types.h"
 
@@ -103,24 +104,44 @@ static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *
 
 static void forget_disks(struct g4_gpu_io *io)
 {
-	while (io->disk_count > 0)
-		g4_gpu_unregister(io->gpu, (void *)(uintptr_t)io->disks[--io->disk_count]);
+	while (io->disk_count > 0) {
+		io->disk_count--;
+		g4_gpu_unregister(io->gpu, io->disks[io->disk_count].at);
+		munmap(io->disks[io->disk_count].at, io->disks[io->disk_count].bytes);
+	}
 }
 
-/* The kernel's lanes have them at the addresses that they have here, or not at all. */
+/*
+ * A disk for the kernel's lanes, in a mapping of its own: the set's goes with its disk, when an order takes that out, and what is registered has to
+ * stay until it is not. Private memory can not be mapped twice.
+ */
+static bool place_disk(struct g4_gpu_io *io, struct g4_direct *direct, uint32_t disk)
+{
+	uint64_t *place = &direct->table.disks[disk];
+	const uint64_t bytes = direct->table.disk_bytes[disk];
+	void *at = mremap((void *)(uintptr_t)*place, 0, bytes, MREMAP_MAYMOVE), *shared = NULL;
+
+	if (at == MAP_FAILED)
+		return false;
+	if (g4_gpu_register(io->gpu, at, bytes, &shared) < 0) {
+		munmap(at, bytes);
+		return false;
+	}
+	io->disks[io->disk_count].at = (uint8_t *)at;
+	io->disks[io->disk_count++].bytes = bytes;
+	direct->shift[disk] = (uintptr_t)at - *place;
+	*place = (uintptr_t)at;
+	return shared == at;
+}
+
+/* The kernel's lanes have all of them at the addresses that they have here, or none. */
 static void place_disks(struct g4_gpu_io *io, struct g4_direct *direct, struct g4_dev *on_gpu)
 {
-	const struct g4_direct_table *table = &direct->table;
-	const uint32_t count = g4_direct_is_open(direct) ? table->disk_count : 0;
+	const uint32_t count = g4_direct_is_open(direct) ? direct->table.disk_count : 0;
 	bool placed = count > 0;
 
-	for (uint32_t d = 0; d < count && placed; d++) {
-		void *at = (void *)(uintptr_t)table->disks[d], *shared;
-		placed = g4_gpu_register(io->gpu, at, table->disk_bytes[d], &shared) == 0;
-		if (placed)
-			io->disks[io->disk_count++] = table->disks[d];
-		placed = placed && shared == at;
-	}
+	for (uint32_t d = 0; d < count && placed; d++)
+		placed = place_disk(io, direct, d);
 	direct->fixed = true;
 	if (placed) { /* a GPU would go on with the memory that was there before a hole */
 		on_gpu->props.discard = false;

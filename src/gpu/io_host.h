@@ -19,7 +19,10 @@ struct g4_gpu_io { /* zeroed: there is none */
 	uint32_t keeper_registered; /* pieces of its memory */
 	uint8_t *remote;     /* on the device: struct g4_remote; a keeper's, one a queue, with its lanes behind them */
 	uint32_t area_count; /* as there */
-	uint64_t disks[G4_MAX_DISKS]; /* of a set, where the lanes reach them */
+	struct {	     /* of a set, where the lanes reach them: mappings of their own */
+		uint8_t *at;
+		uint64_t bytes;
+	} disks[G4_MAX_DISKS];
 	uint32_t disk_count;
 };
 

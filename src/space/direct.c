@@ -41,9 +41,12 @@ G4_FN static void shut(struct g4_direct *direct)
 /* The lock is held, and the gate is shut. */
 G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
-	if (!direct->finished && g4_dev_props(dev)->disks > 0 &&
-	    g4_dev_layout(wg, dev, &direct->table, sizeof(direct->table)) == 0)
-		g4_store32_rel(&direct->open, 1);
+	if (direct->finished || g4_dev_props(dev)->disks == 0 ||
+	    g4_dev_layout(wg, dev, &direct->table, sizeof(direct->table)) < 0)
+		return;
+	for (uint32_t d = 0; d < direct->table.disk_count; d++)
+		direct->table.disks[d] += direct->shift[d];
+	g4_store32_rel(&direct->open, 1);
 }
 
 G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)

@@ -29,7 +29,9 @@ struct g4_direct { /* zeroed: closed */
 	struct g4_lock lock;
 	bool fixed;    /* what an order opens can not be reached: behind the first one it stays closed */
 	bool finished; /* it stays closed. The lock's */
-	uint32_t open; /* atomic */
+	uint64_t shift
+		[G4_MAX_DISKS]; /* how far behind a disk's own mapping requests find it, in another one; the lock's */
+	uint32_t open;		/* atomic */
 	struct {
 		uint32_t inside; /* atomic: requests on their way */
 		uint8_t padding[124];

@@ -3,8 +3,10 @@
  * Requests to mapped disks by those who make them, past the set (space/direct.h): what is written so is found by way of the set and the other way
  * around, nobody goes past a set in which something is special, and orders wait for those who are on the way.
  */
+#define _GNU_SOURCE 1
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include "rebuilding.h"
 
@@ -370,9 +372,18 @@ static void a_gate_that_is_fixed_stays_closed(void **state)
 	(void)state;
 	make(&d, &levels[3]);
 	disks_mount_fs(&d, all_of(&d), &dev);
-	d.rig.fs->space.direct.fixed = true;
+	struct g4_direct *direct = &d.rig.fs->space.direct;
+	void *own[MOST_DISKS]; /* mappings of a GPU's */
+	for (uint32_t n = 0; n < d.count; n++) {
+		own[n] = mremap((void *)(uintptr_t)direct->table.disks[n], 0, d.bytes[n], MREMAP_MAYMOVE);
+		assert_true(own[n] != MAP_FAILED);
+		direct->shift[n] = (uintptr_t)own[n] - direct->table.disks[n];
+	}
+	direct->fixed = true;
 	g4_space_open(d.rig.wg, &d.rig.fs->space); /* as behind a superblock */
 	assert_true(is_open(&d));
+	for (uint32_t n = 0; n < d.count; n++)
+		assert_int_equal(direct->table.disks[n], (uintptr_t)own[n]);
 	for (uint32_t k = 0; k < 10; k++) { /* what an engine does on its own from time to time is no such order */
 		g4_jobs_look(d.rig.fs);
 		step(&d);
@@ -386,6 +397,9 @@ static void a_gate_that_is_fixed_stays_closed(void **state)
 	g4_space_open(d.rig.wg, &d.rig.fs->space);
 	assert_false(is_open(&d));
 	assert_int_equal(disks_put(&d, 1, 1), 0);
+	assert_int_equal(disks_has(&d, 2, 1), 1);
+	for (uint32_t n = 0; n < d.count; n++)
+		munmap(own[n], d.bytes[n]);
 	disks_unmount_fs(&d, dev, true);
 	disks_expect_clean(&d, all_of(&d));
 	disks_free(&d);
