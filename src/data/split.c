@@ -41,9 +41,9 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_
 		return G4_SPLIT_PIECE_NAMES;
 	if (work->kind == G4_SPLIT_STAGE)
 		return STAGE_PIECE_BYTES;
-	if (work->kind == G4_SPLIT_READ && g4_space_is_direct(&fs->space))
-		return COPY_PIECE_BYTES;
-	return g4_space_is_mapped(&fs->space) ? COPY_PIECE_BYTES : REQUEST_PIECE_BYTES;
+	return g4_space_is_mapped(&fs->space) || (work->kind == G4_SPLIT_READ && g4_space_is_direct(&fs->space)) ?
+		       COPY_PIECE_BYTES :
+		       REQUEST_PIECE_BYTES;
 }
 
 /* ------------------------------------------------------------------ pieces */

@@ -130,8 +130,7 @@ static int find_buffer(struct g4_agent *agent, const struct g4_remote_request *r
 
 static int prepare(struct g4_agent *agent, const struct g4_remote_request *request, struct flight *flight)
 {
-	const bool asks =
-		request->op == G4_REMOTE_ORDER || request->op == G4_REMOTE_WHERE || request->op == G4_REMOTE_LAYOUT;
+	const bool asks = g4_remote_asks(request->op);
 	const bool data = request->op == G4_IO_READ || request->op == G4_IO_WRITE || asks;
 	int code = asks && !agent->errands ? -G4_E_NOTSUP : 0;
 

@@ -68,6 +68,38 @@ struct g4_dev_props {
 	uint32_t remakes;
 };
 
+/* What a READ or WRITE moves. */
+G4_HD G4_INLINE uint64_t g4_io_bytes(const struct g4_io *io)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < io->iov_count; i++)
+		bytes += io->iov[i].bytes;
+	return bytes;
+}
+
+/* Leader. `bytes` of the request's memory, from `within` on, are copied to other memory that lies in one piece, or from there. */
+G4_FN G4_INLINE void g4_io_copy(struct g4_wg *wg, const struct g4_io *io, uint64_t within, uint64_t bytes,
+				uint8_t *other, bool to_other)
+{
+	for (uint32_t i = 0; i < io->iov_count && bytes > 0; i++) {
+		const struct g4_iov *part = &io->iov[i];
+		if (within >= part->bytes) {
+			within -= part->bytes;
+			continue;
+		}
+		uint8_t *memory = (uint8_t *)part->base + within;
+		const uint64_t n = g4_min64(bytes, part->bytes - within);
+		if (to_other)
+			g4_copy(wg, other, memory, n);
+		else
+			g4_copy(wg, memory, other, n);
+		other += n;
+		bytes -= n;
+		within = 0;
+	}
+}
+
 G4_HD G4_INLINE uint32_t g4_io_class(const struct g4_io *io)
 {
 	return (io->flags & G4_IO_CLASS_MASK) >> 1;

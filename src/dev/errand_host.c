@@ -22,8 +22,7 @@ struct g4_errands {
 
 bool g4_errand_is(const struct g4_remote_request *request)
 {
-	return request->op == G4_REMOTE_ORDER || request->op == G4_REMOTE_WHERE || request->op == G4_REMOTE_LAYOUT ||
-	       request->op == G4_IO_CHECK;
+	return g4_remote_asks(request->op) || request->op == G4_IO_CHECK;
 }
 
 /* ---- doing one ---- */

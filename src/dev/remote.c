@@ -98,21 +98,12 @@ G4_FN static uint32_t await_slot(const struct g4_wg *wg, const struct g4_dev *de
 /* Whether an operation takes what its memory has, and whether it changes that. */
 G4_FN static bool takes_data(uint32_t op)
 {
-	return op == G4_IO_WRITE || op >= G4_REMOTE_ORDER;
+	return op == G4_IO_WRITE || (g4_remote_asks(op) && op != G4_REMOTE_LAYOUT);
 }
 
 G4_FN static bool gives_data(uint32_t op)
 {
-	return op == G4_IO_READ || op >= G4_REMOTE_ORDER;
-}
-
-G4_FN static uint64_t data_bytes(const struct g4_io *io)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < io->iov_count; i++)
-		bytes += io->iov[i].bytes;
-	return bytes;
+	return op == G4_IO_READ || g4_remote_asks(op);
 }
 
 /* Whether memory lies in an area; if so, where in it. */
@@ -188,7 +179,7 @@ G4_FN static bool next_piece(const struct g4_remote *r, const struct g4_io *io, 
 			return false;
 		return io->cookie == 0;
 	}
-	uint64_t total = data_bytes(io);
+	uint64_t total = g4_io_bytes(io);
 	if (io->cookie < total) {
 		data_piece(r, io, total, piece);
 		return true;
@@ -198,28 +189,6 @@ G4_FN static bool next_piece(const struct g4_remote *r, const struct g4_io *io, 
 }
 
 /* ---- moving data ---- */
-
-/* Between a chunk and the piece's part of the request's buffers; in: to the chunk. */
-G4_FN static void move(struct g4_wg *wg, const struct g4_io *io, uint64_t within, uint64_t bytes, uint8_t *chunk,
-		       bool in)
-{
-	for (uint32_t i = 0; i < io->iov_count && bytes > 0; i++) {
-		const struct g4_iov *part = &io->iov[i];
-		if (within >= part->bytes) {
-			within -= part->bytes;
-			continue;
-		}
-		uint8_t *memory = (uint8_t *)part->base + within;
-		uint64_t n = g4_min64(bytes, part->bytes - within);
-		if (in)
-			g4_copy(wg, chunk, memory, n);
-		else
-			g4_copy(wg, memory, chunk, n);
-		chunk += n;
-		bytes -= n;
-		within = 0;
-	}
-}
 
 G4_FN static uint8_t *chunk_of(const struct g4_remote *r, uint32_t slot)
 {
@@ -246,9 +215,9 @@ G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io,
 	own->next = first_slot(io);
 	io->queue += slot + 1 - own->next;
 	/* started: all there is, where nothing has to follow */
-	io->cookie = data && piece->bytes < data_bytes(io) ? piece->within + piece->bytes : UINT64_MAX;
+	io->cookie = data && piece->bytes < g4_io_bytes(io) ? piece->within + piece->bytes : UINT64_MAX;
 	if (staged && takes_data(piece->op))
-		move(wg, io, piece->within, piece->bytes, chunk_of(r, slot), true);
+		g4_io_copy(wg, io, piece->within, piece->bytes, chunk_of(r, slot), true);
 	const struct g4_remote_request request = {
 		.op = piece->op,
 		.flags = piece->flags,
@@ -343,7 +312,7 @@ G4_FN static void collect(struct g4_wg *wg, struct g4_remote *r, struct g4_io *i
 			continue;
 		}
 		if (code == 0 && own->bytes > 0)
-			move(wg, io, own->at, own->bytes, chunk_of(r, slot), false);
+			g4_io_copy(wg, io, own->at, own->bytes, chunk_of(r, slot), false);
 		if (io->result == 0)
 			io->result = code;
 		*link += own->next - (slot + 1);

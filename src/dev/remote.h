@@ -60,6 +60,10 @@ G4_STATIC_ASSERT(sizeof(struct g4_remote_request) == 64, "a request is a cache l
 #define G4_REMOTE_ORDER 0x100u
 #define G4_REMOTE_WHERE 0x101u
 #define G4_REMOTE_LAYOUT 0x102u /* g4_dev_layout(): the whole chunk, or as much as is asked for */
+G4_HD G4_INLINE bool g4_remote_asks(uint32_t op)
+{
+	return op == G4_REMOTE_ORDER || op == G4_REMOTE_WHERE || op == G4_REMOTE_LAYOUT;
+}
 struct g4_remote_order {
 	uint32_t op;	/* enum g4_dev_order_op */
 	uint32_t disk;	/* as in struct g4_dev_order, as are those below */

@@ -94,6 +94,18 @@ G4_FN G4_INLINE uint64_t g4_chunk_place(const struct g4_chunk *chunk, uint64_t s
 {
 	return chunk->places[(column + stripe) % chunk->columns];
 }
+/* Which of several copies is read first: of neighbouring MiB different ones. */
+G4_FN G4_INLINE uint32_t g4_chunk_turn(uint64_t address, uint32_t copies)
+{
+	return (uint32_t)(address >> 20) % copies;
+}
+/* How many of `bytes` from an address on come before the next of those; 0: it is one. */
+G4_FN G4_INLINE uint64_t g4_chunk_until(const uint64_t *those, uint32_t count, uint64_t address, uint64_t bytes)
+{
+	for (uint32_t k = 0; k < count; k++)
+		bytes = address <= those[k] ? g4_min64(bytes, those[k] - address) : bytes;
+	return bytes;
+}
 /* The chunk of an address of the space. Per-lane. */
 G4_FN const struct g4_chunk *g4_chunk_find(const struct g4_chunk_map *map, uint64_t address);
 /* Where `bytes` from `address` on lie, as far as they lie together. The address is one of the space. Per-lane. */

@@ -22,8 +22,6 @@
 #include "space/set_epoch_host.h"
 #include "space/set_flush_host.h"
 
-#define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
-
 struct child {
 	struct g4_io io;
 	uint64_t address; /* of the piece */
@@ -62,13 +60,7 @@ static bool is_active(const struct g4_set *set, uint32_t disk)
 
 static uint64_t bytes_of(const struct g4_io *io)
 {
-	uint64_t bytes = 0;
-
-	if (io->op == G4_IO_DISCARD)
-		return io->discard_bytes;
-	for (uint32_t i = 0; i < io->iov_count; i++)
-		bytes += io->iov[i].bytes;
-	return bytes;
+	return io->op == G4_IO_DISCARD ? io->discard_bytes : g4_io_bytes(io);
 }
 
 /* ---- cutting ---- */
@@ -119,11 +111,9 @@ static uint64_t up_to_super(const struct g4_set *set, uint64_t address, uint64_t
 {
 	const uint64_t ends[] = {G4_SUPERBLOCK_ADDRESS, g4_set_second_super(set), g4_set_bytes(set) - G4_PAGE_BYTES};
 
-	if (g4_set_is_super(set, address))
-		return g4_min64(bytes, G4_PAGE_BYTES);
-	for (uint32_t k = 0; k < 3; k++)
-		bytes = address < ends[k] ? g4_min64(bytes, ends[k] - address) : bytes;
-	return bytes;
+	const uint64_t before = g4_chunk_until(ends, 3, address, bytes);
+
+	return before ? before : g4_min64(bytes, G4_PAGE_BYTES);
 }
 
 /* The next `bytes` of the request's memory, as parts at `to`. How many. */
@@ -207,7 +197,7 @@ static bool use_to_flush(struct g4_set *set, const struct g4_io *io, uint32_t di
 /* The copy that is read first: several threads keep several disks busy, and one thread alone goes round by MiB. */
 static uint32_t least_busy(const struct g4_set *set, const struct g4_piece *piece, uint64_t address)
 {
-	const uint32_t turn = (uint32_t)(address >> TURN_SHIFT) % piece->copies;
+	const uint32_t turn = g4_chunk_turn(address, piece->copies);
 	uint64_t least = UINT64_MAX;
 	uint32_t chosen = turn;
 

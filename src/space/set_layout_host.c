@@ -8,7 +8,7 @@
 #include "space/set_types_host.h"
 
 /* Locks held. Whether the piece that was chosen can be moved still: who writes there is noticed. */
-static bool is_watched(struct g4_set *set)
+static bool is_watched(const struct g4_set *set)
 {
 	return set->next.generation != 0 && set->next.generation == set->super->set_generation &&
 	       set->window.watch_from != set->window.watch_to;

@@ -89,44 +89,34 @@ G4_FN void g4_space_distrust(struct g4_space *space, struct g4_address address, 
 	write_end(space, address, bytes);
 }
 
-G4_FN static uint64_t bytes_of(const struct g4_io *io)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t part = 0; part < io->iov_count; part++)
-		bytes += io->iov[part].bytes;
-	return bytes;
-}
-
 /* ---- at once ---- */
 
-/* A request on one buffer. */
-G4_FN static bool do_directly(struct g4_wg *wg, struct g4_space *space, uint32_t op, uint64_t offset, void *memory,
-			      uint64_t bytes, uint32_t flags)
+/* A request that is not begun. True: it is done, without an error. */
+G4_FN static bool do_directly(struct g4_wg *wg, struct g4_space *space, const struct g4_io *io)
+{
+	return g4_direct_is_open(&space->direct) && g4_direct_do(wg, &space->direct, io);
+}
+
+/* One on one buffer, from start to end. */
+G4_FN static int execute(struct g4_wg *wg, struct g4_space *space, uint32_t op, struct g4_address address, void *memory,
+			 uint64_t bytes, uint32_t flags)
 {
 	struct g4_iov iov = {memory, bytes};
 	struct g4_io io;
 
-	if (!g4_direct_is_open(&space->direct))
-		return false;
 	memset(&io, 0, sizeof(io));
 	io.op = op;
 	io.flags = flags;
-	io.offset_bytes = offset;
 	io.iov = &iov;
 	io.iov_count = 1;
-	return g4_direct_do(wg, &space->direct, &io);
+	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
+	return do_directly(wg, space, &io) ? 0 : g4_dev_execute(wg, disk, &io);
 }
 
 G4_FN static int read_as(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes,
 			 uint32_t flags)
 {
-	uint64_t offset;
-	struct g4_dev *disk = disk_of(space, address, &offset);
-
-	if (do_directly(wg, space, G4_IO_READ, offset, to, bytes, flags))
-		return 0;
-	return g4_dev_read_as(wg, disk, offset, to, bytes, flags);
+	return execute(wg, space, G4_IO_READ, address, to, bytes, flags);
 }
 
 G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes)
@@ -137,15 +127,10 @@ G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_addr
 G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *from,
 			 uint64_t bytes, uint32_t flags)
 {
-	uint64_t offset;
-	struct g4_dev *disk = disk_of(space, address, &offset);
-
 	write_begin(space, address, bytes);
-	const int rc = do_directly(wg, space, G4_IO_WRITE, offset, (void *)(uintptr_t)from, bytes, flags) ?
-			       0 :
-			       g4_dev_write(wg, disk, offset, from, bytes, flags);
+	const int rc = execute(wg, space, G4_IO_WRITE, address, (void *)(uintptr_t)from, bytes, flags);
 	write_end(space, address, bytes);
-	if (offset == G4_SUPERBLOCK_ADDRESS &&
+	if (g4_address_stored(address) == G4_SUPERBLOCK_ADDRESS &&
 	    g4_direct_is_open(&space->direct)) /* the second one may be elsewhere now */
 		g4_space_open(wg, space);
 	return rc;
@@ -245,45 +230,50 @@ G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g
 	return disks;
 }
 
-/*
- * Whether it changes nothing that requests by lanes rely on, nor notes who writes from then on. A disk is relieved that has failed, and as long
- * as one has they are not done by lanes.
- */
-G4_FN static bool leaves_alone(const struct g4_dev_order *order)
-{
-	return order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
-	       order->op == G4_ORDER_RELIEVE || order->op == G4_ORDER_SPREAD || order->op == G4_ORDER_SPREAD_USE ||
-	       order->op == G4_ORDER_LEAVE_CHUNK || order->op == G4_ORDER_ROWS_ASK || order->op == G4_ORDER_ROWS_NEXT ||
-	       order->op == G4_ORDER_ROWS_TELL;
-}
+enum effect { EFFECT_NONE, EFFECT_NOTES, EFFECT_CHANGES };
 
-/* Nobody is on the way past the set meanwhile. */
-G4_FN static int order_alone(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
+/* What an order does to the disks: nothing; it notes who writes to them from then on; or which there are, or what lies where, is another. */
+G4_FN static enum effect effect_of(uint32_t op)
 {
-	if (leaves_alone(order))
-		return g4_dev_order(wg, space->disks[0], order);
-	g4_direct_begin_order(&space->direct);
-	const int rc = g4_dev_order(wg, space->disks[0], order);
-	g4_direct_end_order(wg, &space->direct, space->disks[0]);
-	return rc;
+	switch (op) {
+	case G4_ORDER_ASK:
+	case G4_ORDER_NAME:
+	case G4_ORDER_CHUNK:
+	case G4_ORDER_SPREAD:
+	case G4_ORDER_SPREAD_USE:
+	case G4_ORDER_LEAVE_CHUNK:
+	case G4_ORDER_ROWS_ASK:
+	case G4_ORDER_ROWS_NEXT:
+	case G4_ORDER_ROWS_TELL:
+		return EFFECT_NONE;
+	case G4_ORDER_NEXT:
+	case G4_ORDER_SPREAD_NEXT:
+	case G4_ORDER_SPREAD_LEND:
+	case G4_ORDER_SPREAD_BACK:
+	case G4_ORDER_LEAVE:
+	case G4_ORDER_LEAVE_NEXT:
+		return EFFECT_NOTES;
+	default:
+		return EFFECT_CHANGES;
+	}
 }
 
 G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
 {
-	const bool asks = order->op == G4_ORDER_ASK || order->op == G4_ORDER_NAME || order->op == G4_ORDER_CHUNK ||
-			  order->op == G4_ORDER_NEXT || order->op == G4_ORDER_SPREAD ||
-			  order->op == G4_ORDER_SPREAD_NEXT || order->op == G4_ORDER_SPREAD_USE ||
-			  order->op == G4_ORDER_SPREAD_LEND || order->op == G4_ORDER_SPREAD_BACK ||
-			  order->op == G4_ORDER_LEAVE || order->op == G4_ORDER_LEAVE_NEXT ||
-			  order->op == G4_ORDER_LEAVE_CHUNK || order->op == G4_ORDER_ROWS_ASK ||
-			  order->op == G4_ORDER_ROWS_NEXT || order->op == G4_ORDER_ROWS_TELL;
+	const enum effect effect = effect_of(order->op);
+	/* a disk is relieved that has failed, and as long as one has nobody is on the way past the set */
+	const bool alone = effect != EFFECT_NONE && order->op != G4_ORDER_RELIEVE;
 
-	if (asks)
-		return order_alone(wg, space, order);
-	/* what is there stays the same, but from which disks it comes changes, and with which errors */
-	write_begin(space, G4_NO_ADDRESS, EVERYTHING);
-	const int rc = order_alone(wg, space, order);
-	write_end(space, G4_NO_ADDRESS, EVERYTHING);
+	if (effect ==
+	    EFFECT_CHANGES) /* what is there stays the same, but from which disks it comes, and with which errors */
+		write_begin(space, G4_NO_ADDRESS, EVERYTHING);
+	if (alone)
+		g4_direct_begin_order(&space->direct);
+	const int rc = g4_dev_order(wg, space->disks[0], order);
+	if (alone)
+		g4_direct_end_order(wg, &space->direct, space->disks[0]);
+	if (effect == EFFECT_CHANGES)
+		write_end(space, G4_NO_ADDRESS, EVERYTHING);
 	return rc;
 }
 
@@ -331,8 +321,8 @@ G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_s
 		disk = disk_of(space, requests[i].address, &io->offset_bytes);
 		io->next = NULL;
 		if (io->op == G4_IO_WRITE)
-			write_begin(space, requests[i].address, bytes_of(io));
-		if (g4_direct_do(wg, &space->direct, io)) {
+			write_begin(space, requests[i].address, g4_io_bytes(io));
+		if (do_directly(wg, space, io)) {
 			io->result = 0;
 			g4_store32_rel(&io->done, 1);
 			continue;
@@ -353,7 +343,7 @@ G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_s
 		int rc = g4_dev_wait(wg, disk_of(space, requests[i].address, &offset), &requests[i].io);
 
 		if (requests[i].io.op == G4_IO_WRITE)
-			write_end(space, requests[i].address, bytes_of(&requests[i].io));
+			write_end(space, requests[i].address, g4_io_bytes(&requests[i].io));
 		if (rc < 0 && first == 0)
 			first = rc;
 	}

@@ -1305,43 +1305,27 @@ static const struct bench {
 static const char *raid; /* NULL: one device */
 static uint64_t disk_bytes = 72 * G4_GIB;
 
-static bool parse_raid(const char *text, struct g4_set_plan *plan)
-{
-	const char *levels[] = {"0", "1", "5", "6"};
-	uint32_t k = 0;
-
-	while (k < 4 && strcmp(text, levels[k]) != 0)
-		k++;
-	*plan = (struct g4_set_plan){.raid = k == 0 ? G4_RAID_0 :
-					     k == 1 ? G4_RAID_1 :
-						      G4_RAID_PARITY,
-				     .parity = k < 2 ? 0 : k - 1,
-				     .journal_bytes = 512 * G4_MIB};
-	return k < 4;
-}
-
 /* One device, or with -r those that have commas between them. False: the message says why. */
 static bool open_device(const char *names, struct g4_dev **dev, char *message, size_t bytes)
 {
 	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = disk_bytes};
-	char *all = strdup(names), *rest = all;
+	struct g4_set_plan plan = {.journal_bytes = 512 * G4_MIB};
 	struct g4_dev *disks[DISKS];
-	const char *name[DISKS];
-	struct g4_set_plan plan;
-	uint32_t count = 0;
-	bool good = true;
+	uint32_t count, opened = 0;
+	char **name;
 
-	if (!raid) {
-		free(all);
+	if (!raid)
 		return g4_dev_open(names, &open, dev, message, bytes) == 0;
-	}
-	while (good && count < DISKS && (name[count] = strsep(&rest, ",")) != NULL) {
-		good = g4_dev_open(name[count], &open, &disks[count], message, bytes) == 0;
-		count += good;
-	}
-	must(parse_raid(raid, &plan) && !rest ? 0 : 1, "-r");
-	good = good && g4_set_make(disks, name, count, &plan, dev, message, bytes) == 0;
-	free(all);
+	const uint32_t level = g4_level_of(raid);
+	must(level == G4_LEVELS ? 1 : 0, "-r");
+	plan.raid = g4_level_raid(level, &plan.parity);
+	must(g4_set_names(names, &name, &count), "-d");
+	must(count > DISKS ? 1 : 0, "-d: disks");
+	while (opened < count && g4_dev_open(name[opened], &open, &disks[opened], message, bytes) == 0)
+		opened++;
+	const bool good = opened == count &&
+			  g4_set_make(disks, (const char *const *)name, count, &plan, dev, message, bytes) == 0;
+	free(name);
 	return good;
 }
 

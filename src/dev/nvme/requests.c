@@ -75,13 +75,9 @@ G4_FN static bool is_data(const struct g4_io *io)
 
 G4_FN static uint64_t bytes_of(const struct g4_io *io)
 {
-	uint64_t bytes = 0;
-
 	if (!is_data(io))
 		return io->op == G4_IO_DISCARD ? io->discard_bytes : 1;
-	for (uint32_t i = 0; i < io->iov_count; i++)
-		bytes += io->iov[i].bytes;
-	return bytes;
+	return g4_io_bytes(io);
 }
 
 /* PRPs: all pages but the first begin at a page's start, all but the last end at a page's end. */
