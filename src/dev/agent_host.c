@@ -160,6 +160,23 @@ static bool is_done(const struct flight *flight)
 	return g4_load32_acq(flight->is_errand ? &flight->errand.done : &flight->io.done) != 0;
 }
 
+/* A lane that was given a grant ends it without the agent, so this may wait for those that others have. */
+static int grant(struct g4_agent *agent, const struct g4_errand *errand)
+{
+	const struct g4_remote_order *message = errand->message;
+	const uint64_t words_at = g4_remote_layout(agent->slots, agent->chunk_bytes).grants_at;
+
+	if (!message || (uintptr_t)message % sizeof(uint64_t) != 0 || errand->request.bytes < sizeof(*message) ||
+	    message->disk >= G4_DEV_GRANTS)
+		return -G4_E_INVAL;
+	const struct g4_dev_grant wanted = {
+		.address = message->address,
+		.bytes = message->bytes,
+		.word = message->op ? (uint32_t *)(agent->memory + words_at) + message->disk : NULL,
+	};
+	return g4_dev_grant(agent->wg, agent->inner, &wanted);
+}
+
 /* Gives it to the thread that does it. True: it is done already. */
 static bool start(struct g4_agent *agent, struct flight *flight)
 {
@@ -168,6 +185,9 @@ static bool start(struct g4_agent *agent, struct flight *flight)
 	} else if (flight->errand.request.op ==
 		   G4_REMOTE_WHERE) { /* a reader that met damage waits for no disk that is opened */
 		flight->errand.result = g4_errand_do(agent->wg, agent->inner, &flight->errand);
+		g4_store32_rel(&flight->errand.done, 1);
+	} else if (flight->errand.request.op == G4_REMOTE_GRANT) {
+		flight->errand.result = grant(agent, &flight->errand);
 		g4_store32_rel(&flight->errand.done, 1);
 	} else {
 		g4_errands_post(agent->errands, &flight->errand);
@@ -414,6 +434,8 @@ void g4_agent_close(struct g4_agent *agent)
 		pthread_join(agent->thread, NULL);
 	}
 	g4_errands_close(agent->errands);
+	if (agent->inner->ops && agent->inner->ops->end_grants) /* before the words are gone */
+		agent->inner->ops->end_grants(agent->inner);
 	g4_wg_destroy(agent->wg);
 	if (agent->memory)
 		munmap(agent->memory, agent->memory_bytes);
@@ -448,6 +470,7 @@ static const struct g4_dev_ops remote_ops = {.submit = g4_remote_submit,
 					     .disks_at = g4_remote_disks_at,
 					     .order = g4_remote_order,
 					     .layout = g4_remote_layout_of,
+					     .grant = g4_remote_grant,
 					     .close = close_remote};
 
 void g4_agent_describe(const struct g4_agent *agent, void *memory, struct g4_remote *remote,

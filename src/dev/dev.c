@@ -127,6 +127,14 @@ G4_FN static int kind_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, 
 {
 	return dev->remote ? g4_remote_layout_of(wg, dev, table, bytes) : -G4_E_NOTSUP;
 }
+G4_FN static int kind_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+{
+	return dev->remote ? g4_remote_grant(wg, dev, grant) : -G4_E_NOTSUP;
+}
+G4_FN static uint32_t *kind_grant_words(const struct g4_dev *dev)
+{
+	return dev->remote ? dev->remote->grants : NULL;
+}
 #else
 static bool kind_is_usable(const struct g4_dev *dev)
 {
@@ -174,6 +182,16 @@ static int kind_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order 
 static int kind_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
 {
 	return dev->ops && dev->ops->layout ? dev->ops->layout(wg, dev, table, bytes) : -G4_E_NOTSUP;
+}
+static int kind_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+{
+	return dev->ops && dev->ops->grant ? dev->ops->grant(wg, dev, grant) : -G4_E_NOTSUP;
+}
+static uint32_t *kind_grant_words(const struct g4_dev *dev)
+{
+	if (dev->remote)
+		return dev->remote->grants;
+	return dev->ops && dev->ops->grant_words ? dev->ops->grant_words(dev) : NULL;
 }
 #endif
 
@@ -361,6 +379,40 @@ G4_FN int g4_dev_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order
 G4_FN int g4_dev_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
 {
 	return kind_layout(wg, dev, table, bytes);
+}
+
+G4_FN int g4_dev_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+{
+	return kind_grant(wg, dev, grant);
+}
+
+G4_FN uint32_t *g4_dev_grant_words(const struct g4_dev *dev)
+{
+	return kind_grant_words(dev);
+}
+
+G4_FN void g4_io_narrow(const struct g4_io *io, uint64_t from, uint64_t bytes, struct g4_iov *parts,
+			struct g4_io *narrower)
+{
+	uint64_t at = 0;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < io->iov_count && at < from + bytes; i++) {
+		const struct g4_iov *part = &io->iov[i];
+		const uint64_t skip = from > at ? g4_min64(from - at, part->bytes) : 0,
+			       some = g4_min64(part->bytes, from + bytes - at) - skip;
+		at += part->bytes;
+		if (skip == part->bytes || some == 0)
+			continue;
+		parts[count].base = (uint8_t *)part->base + skip;
+		parts[count++].bytes = some;
+	}
+	memset(narrower, 0, sizeof(*narrower));
+	narrower->op = io->op;
+	narrower->flags = io->flags;
+	narrower->offset_bytes = io->offset_bytes + from;
+	narrower->iov = parts;
+	narrower->iov_count = count;
 }
 
 G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev)

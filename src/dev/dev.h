@@ -137,6 +137,28 @@ G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t of
  * requests have to go through it now.
  */
 G4_FN int g4_dev_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
+/*
+ * Leader, without requests under way, and without another grant. May the caller write whole stripes with parity of such a set by itself, all columns of
+ * them, or read from them what it was told to be there? -G4_E_BUSY: not of these, the device is to be asked; or another code. A grant to write lasts
+ * until *word is not 0: it is 0 when this returns 0, and the grant's owner sets it (g4_dev_end_grant()) without having waited for the device.
+ */
+#define G4_DEV_GRANTS 1024u /* at a time */
+struct g4_dev_grant {
+	uint64_t address, bytes;
+	uint32_t *word;	 /* one of the device's; NULL: to read */
+	uint32_t number; /* of that one, below G4_DEV_GRANTS */
+	uint32_t reserved;
+};
+G4_FN int g4_dev_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant);
+G4_FN G4_INLINE void g4_dev_end_grant(const struct g4_dev_grant *grant)
+{
+	g4_store32_rel_sys(grant->word, 1);
+}
+/* Those words, G4_DEV_GRANTS of them; NULL: the device gives no grants. */
+G4_FN uint32_t *g4_dev_grant_words(const struct g4_dev *dev);
+/* Bytes `from` on of a request's memory as a request of their own, with `parts` for room: as many as the request has. */
+G4_FN void g4_io_narrow(const struct g4_io *io, uint64_t from, uint64_t bytes, struct g4_iov *parts,
+			struct g4_io *narrower);
 
 /* ---- disks of a set ---- */
 enum g4_dev_order_op {

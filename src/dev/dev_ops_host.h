@@ -35,6 +35,12 @@ struct g4_dev_ops {
 	int (*order)(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
 	/* g4_dev_layout(); NULL: it is no set. */
 	int (*layout)(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
+	/* g4_dev_grant(); NULL: it is no set. */
+	int (*grant)(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant);
+	/* g4_dev_grant_words() of a set; an agent in front of it has others. */
+	uint32_t *(*grant_words)(const struct g4_dev *dev);
+	/* Words that were not the set's are going to be gone: grants that have one are waited for. */
+	void (*end_grants)(struct g4_dev *dev);
 	void (*close)(struct g4_dev *dev);
 };
 

@@ -42,6 +42,7 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 	remote->posted = (uint64_t *)memory;
 	remote->finished = (const uint64_t *)(base + layout.finished_at);
 	remote->requests = (struct g4_remote_request *)(base + layout.requests_at);
+	remote->grants = (uint32_t *)(base + layout.grants_at);
 	remote->staging = base + layout.staging_at;
 	remote->chunk_bytes = chunk_bytes;
 	remote->slots = slots;
@@ -103,7 +104,7 @@ G4_FN static bool takes_data(uint32_t op)
 
 G4_FN static bool gives_data(uint32_t op)
 {
-	return op == G4_IO_READ || g4_remote_asks(op);
+	return op == G4_IO_READ || (g4_remote_asks(op) && op != G4_REMOTE_GRANT);
 }
 
 /* Whether memory lies in an area; if so, where in it. */
@@ -462,6 +463,22 @@ G4_FN int g4_remote_layout_of(struct g4_wg *wg, struct g4_dev *dev, void *table,
 	if (dev->props.disks == 0 || bytes > dev->remote->chunk_bytes)
 		return -G4_E_NOTSUP;
 	return ask(wg, dev, G4_REMOTE_LAYOUT, table, bytes);
+}
+
+G4_FN int g4_remote_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+{
+	if (dev->props.disks == 0)
+		return -G4_E_NOTSUP;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_remote_order *message = (struct g4_remote_order *)g4_scratch_take(wg, sizeof(*message));
+	memset(message, 0, sizeof(*message));
+	message->op = grant->word != NULL;
+	message->disk = grant->number;
+	message->address = grant->address;
+	message->bytes = grant->bytes;
+	const int rc = ask(wg, dev, G4_REMOTE_GRANT, message, sizeof(*message));
+	g4_scratch_release(wg, mark);
+	return rc;
 }
 
 G4_FN uint64_t g4_remote_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)

@@ -8,6 +8,7 @@
  *      | posted    8 B a slot   engine > |                   the requests under way, and a lock for the one
  *      | finished  8 B a slot   agent >  |                   that looks at `finished`
  *      | requests 64 B a slot   engine > |
+ *      | grants    4 B each     engine > |
  *      +---------------------------------+ page
  *      | staging: a chunk for each slot  |
  *      +---------------------------------+
@@ -60,17 +61,18 @@ G4_STATIC_ASSERT(sizeof(struct g4_remote_request) == 64, "a request is a cache l
 #define G4_REMOTE_ORDER 0x100u
 #define G4_REMOTE_WHERE 0x101u
 #define G4_REMOTE_LAYOUT 0x102u /* g4_dev_layout(): the whole chunk, or as much as is asked for */
+#define G4_REMOTE_GRANT 0x103u	/* g4_dev_grant() */
 G4_HD G4_INLINE bool g4_remote_asks(uint32_t op)
 {
-	return op == G4_REMOTE_ORDER || op == G4_REMOTE_WHERE || op == G4_REMOTE_LAYOUT;
+	return op == G4_REMOTE_ORDER || op == G4_REMOTE_WHERE || op == G4_REMOTE_LAYOUT || op == G4_REMOTE_GRANT;
 }
 struct g4_remote_order {
-	uint32_t op;	/* enum g4_dev_order_op */
-	uint32_t disk;	/* as in struct g4_dev_order, as are those below */
+	uint32_t op;	/* enum g4_dev_order_op; GRANT: not 0: to write */
+	uint32_t disk;	/* as in struct g4_dev_order, as are those below; GRANT: the number of its word */
 	int32_t result; /* out */
 	uint32_t padding;
 	uint64_t bytes, done, all;
-	uint64_t address; /* WHERE: of the page */
+	uint64_t address; /* WHERE: of the page; GRANT */
 	uint64_t disks;	  /* WHERE, out */
 	uint8_t reserved[8];
 };
@@ -79,7 +81,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_remote_order) == 64, "an order is a cache line
 
 /* Where things lie in the shared memory. */
 struct g4_remote_layout {
-	uint64_t finished_at, requests_at, staging_at; /* `posted` is at 0 */
+	uint64_t finished_at, requests_at, grants_at, staging_at; /* `posted` is at 0 */
 	uint64_t bytes;
 };
 
@@ -89,7 +91,8 @@ G4_HD G4_INLINE struct g4_remote_layout g4_remote_layout(uint32_t slots, uint64_
 
 	layout.finished_at = g4_align_up(slots * sizeof(uint64_t), 128);
 	layout.requests_at = 2 * layout.finished_at;
-	layout.staging_at = g4_align_up(layout.requests_at + slots * sizeof(struct g4_remote_request), G4_PAGE_BYTES);
+	layout.grants_at = g4_align_up(layout.requests_at + slots * sizeof(struct g4_remote_request), 128);
+	layout.staging_at = g4_align_up(layout.grants_at + G4_DEV_GRANTS * sizeof(uint32_t), G4_PAGE_BYTES);
 	layout.bytes = layout.staging_at + slots * chunk_bytes;
 	return layout;
 }
@@ -128,11 +131,12 @@ struct g4_remote {
 	uint64_t *posted;	     /* as the engine addresses them */
 	const uint64_t *finished;
 	struct g4_remote_request *requests;
+	uint32_t *grants; /* words of grants (dev.h) */
 	uint8_t *staging;
 	uint64_t chunk_bytes;
 	uint32_t slots;
 	uint32_t area_count; /* areas from this on are unused */
-	uint8_t padding0[72];
+	uint8_t padding0[64];
 	uint32_t post_count;
 	uint8_t padding3[124];
 	uint32_t seen_count; /* entries of `finished` that were seen; the reaper's */
@@ -156,9 +160,10 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first);
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
-/* g4_dev_order(), g4_dev_layout() and g4_dev_disks_at() of a set behind an agent; the workgroup has no requests under way. */
+/* g4_dev_order(), g4_dev_layout(), g4_dev_grant() and g4_dev_disks_at() of a set behind an agent; the workgroup has no requests under way. */
 G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
 G4_FN int g4_remote_layout_of(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
+G4_FN int g4_remote_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant);
 G4_FN uint64_t g4_remote_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 
 #endif

@@ -9,6 +9,7 @@
 #include "hash/crc32c.h"
 #include "journal/sealed_wide.h"
 #include "journal/wide.h"
+#include "space/direct.h"
 
 G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 {
@@ -18,6 +19,9 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 		break;
 	case G4_REGION_CRC32C:
 		g4_crc32c_region(wg, region->args);
+		break;
+	case G4_REGION_DIRECT:
+		g4_direct_region(wg, region->args);
 		break;
 	case G4_REGION_CACHE_PROBE:
 		g4_cache_probe_region(wg, region->args);

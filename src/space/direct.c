@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "space/direct.h"
 
+#include "parity/parity.h"
 #include "space/chunk.h"
 
 /* ---- the gate ---- */
@@ -65,54 +66,215 @@ G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struc
 
 /* ---- requests ---- */
 
-/* A piece of a request, `within` its data. */
-G4_FN static bool do_piece(struct g4_wg *wg, const struct g4_direct_table *table, const struct g4_io *io,
-			   uint64_t within, const struct g4_piece *piece)
-{
-	const bool reads = io->op == G4_IO_READ;
+struct call {
+	struct g4_wg *wg;
+	struct g4_direct *direct;
+	struct g4_dev *dev;
+	const struct g4_io *io;
+	uint64_t bytes;
+};
 
-	if (piece->copies == 0 || piece->parity != 0)
+/* A part of the request by way of the set; never all of it, which its caller gives to the device. False: that, or it could not be done. */
+G4_FN static bool through(const struct call *call, uint64_t within, uint64_t bytes)
+{
+	struct g4_io part;
+
+	if (bytes == 0)
+		return true;
+	if (bytes == call->bytes)
 		return false;
-	const uint32_t first = reads ? g4_chunk_turn(io->offset_bytes + within, piece->copies) : 0;
+	const uint32_t mark = g4_scratch_mark(call->wg);
+	struct g4_iov *parts = (struct g4_iov *)g4_scratch_take(call->wg, call->io->iov_count * sizeof(*parts));
+	g4_io_narrow(call->io, within, bytes, parts, &part);
+	const int rc = g4_dev_execute(call->wg, call->dev, &part);
+	g4_scratch_release(call->wg, mark);
+	return rc == 0;
+}
+
+/* A piece of a request, `within` its data, from one copy or to all. */
+G4_FN static void do_piece(const struct call *call, uint64_t within, const struct g4_piece *piece)
+{
+	const bool reads = call->io->op == G4_IO_READ;
+	const uint32_t first = reads ? g4_chunk_turn(call->io->offset_bytes + within, piece->copies) : 0;
+
 	for (uint32_t c = first; c < (reads ? first + 1 : piece->copies); c++)
-		g4_io_copy(wg, io, within, piece->bytes,
-			   (uint8_t *)(uintptr_t)table->disks[piece->disks[c]] + piece->offsets[c], !reads);
+		g4_io_copy(call->wg, call->io, within, piece->bytes,
+			   (uint8_t *)(uintptr_t)call->direct->table.disks[piece->disks[c]] + piece->offsets[c],
+			   !reads);
+}
+
+/* ---- rows with parity ---- */
+
+G4_REGION_BODY void g4_direct_region(struct g4_wg *wg, void *args)
+{
+	const struct g4_direct_rows *rows = (const struct g4_direct_rows *)args;
+
+	g4_converge(wg);
+	for (uint32_t c = 0; c < rows->data; c++)
+		g4_copy_in_region(wg, rows->to[c], rows->from[c], rows->bytes);
+	g4_parity_encode(wg, rows->data, rows->parity, rows->from, rows->to + rows->data, rows->bytes);
+}
+
+struct cursor { /* of a request's data */
+	uint32_t part;
+	uint64_t within;
+};
+
+G4_FN static void advance(const struct g4_io *io, struct cursor *at, uint64_t bytes)
+{
+	at->within += bytes;
+	while (at->part < io->iov_count && at->within >= io->iov[at->part].bytes)
+		at->within -= io->iov[at->part++].bytes;
+}
+
+/* Its data begins at *at, which is behind it then. */
+G4_FN static void write_stripe(const struct call *call, const struct g4_chunk *chunk, uint64_t stripe,
+			       struct cursor *at, struct g4_direct_rows *rows)
+{
+	const struct g4_io *io = call->io;
+	struct cursor columns[G4_CHUNK_PLACES];
+
+	rows->data = g4_chunk_data_columns(chunk);
+	rows->parity = chunk->parity;
+	for (uint32_t c = 0; c < rows->data; c++) {
+		columns[c] = *at;
+		advance(io, at, chunk->stripe_bytes);
+	}
+	for (uint64_t done = 0; done < chunk->stripe_bytes; done += rows->bytes) {
+		rows->bytes = chunk->stripe_bytes - done;
+		for (uint32_t c = 0; c < rows->data; c++) {
+			const struct g4_iov *part = &io->iov[columns[c].part];
+			rows->from[c] = (const uint8_t *)part->base + columns[c].within;
+			rows->bytes = g4_min64(rows->bytes, part->bytes - columns[c].within);
+		}
+		for (uint32_t c = 0; c < chunk->columns; c++) {
+			const uint64_t place = g4_chunk_place(chunk, stripe, c);
+			rows->to[c] = (uint8_t *)(uintptr_t)call->direct->table.disks[g4_place_disk(place)] +
+				      g4_place_address(place) + stripe * chunk->stripe_bytes + done;
+		}
+		g4_region(call->wg, G4_REGION_DIRECT, g4_direct_region, rows);
+		for (uint32_t c = 0; c < rows->data; c++)
+			advance(io, &columns[c], rows->bytes);
+	}
+}
+
+/* A word for a grant; G4_DEV_GRANTS: all are in use. */
+G4_FN static uint32_t take_word(struct g4_direct *direct, uint32_t first)
+{
+	for (uint32_t n = 0; n < G4_DEV_GRANTS; n++) {
+		const uint32_t number = (first + n) % G4_DEV_GRANTS;
+		if (g4_load32_rlx(&direct->taken[number]) == 0 && g4_xchg32(&direct->taken[number], 1) == 0)
+			return number;
+	}
+	return G4_DEV_GRANTS;
+}
+
+/* Whole stripes. False: nothing was written. */
+G4_FN static bool write_stripes(const struct call *call, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
+{
+	struct g4_direct *direct = call->direct;
+	uint32_t *words = g4_dev_grant_words(call->dev);
+	const uint32_t number = words ? take_word(direct, g4_wg_index(call->wg)) : G4_DEV_GRANTS;
+	struct cursor at = {0, 0};
+
+	if (number == G4_DEV_GRANTS)
+		return false;
+	const struct g4_dev_grant grant = {
+		.address = call->io->offset_bytes + within,
+		.bytes = bytes,
+		.word = words + number,
+		.number = number,
+	};
+	const bool granted = g4_dev_grant(call->wg, call->dev, &grant) == 0;
+	if (granted) {
+		const uint32_t mark = g4_scratch_mark(call->wg);
+		struct g4_direct_rows *rows = (struct g4_direct_rows *)g4_scratch_take(call->wg, sizeof(*rows));
+		const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
+		uint64_t stripe = (grant.address - chunk->address) / stripe_bytes;
+		advance(call->io, &at, within);
+		for (uint64_t done = 0; done < bytes; done += stripe_bytes)
+			write_stripe(call, chunk, stripe++, &at, rows);
+		g4_scratch_release(call->wg, mark);
+		g4_dev_end_grant(&grant); /* nothing was asked of the device since it was given */
+	}
+	g4_store32_rel(&direct->taken[number], 0);
+	return granted;
+}
+
+/* A part of the request that lies in one chunk with parity. */
+G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
+{
+	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+		       skip = (call->io->offset_bytes + within - chunk->address) % stripe,
+		       head = skip ? g4_min64(bytes, stripe - skip) : 0, whole = (bytes - head) / stripe * stripe;
+
+	if (whole == 0 || !write_stripes(call, chunk, within + head, whole))
+		return through(call, within, bytes);
+	return through(call, within, head) && through(call, within + head + whole, bytes - head - whole);
+}
+
+/* Fewer bytes are read by the set as fast as it is asked whether it holds some of them. */
+#define LEAST_READ_BYTES (64 * G4_KIB)
+G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *map, uint64_t within, uint64_t bytes)
+{
+	const struct g4_dev_grant wanted = {.address = call->io->offset_bytes + within, .bytes = bytes};
+	struct g4_piece piece;
+
+	if (bytes < LEAST_READ_BYTES || g4_dev_grant(call->wg, call->dev, &wanted) < 0)
+		return through(call, within, bytes);
+	for (uint64_t done = 0; done < bytes; done += piece.bytes) {
+		g4_chunk_translate(map, wanted.address + done, bytes - done, &piece);
+		do_piece(call, within + done, &piece);
+	}
 	return true;
 }
 
+/* ---- all of a request ---- */
+
 /* What was done of one that is left to the device in its middle is done again there. */
-G4_FN static bool do_all(struct g4_wg *wg, const struct g4_direct_table *table, const struct g4_io *io, uint64_t bytes)
+G4_FN static bool do_all(const struct call *call)
 {
+	const struct g4_direct_table *table = &call->direct->table;
 	const struct g4_chunk_map map = {table->chunks, table->chunk_count};
+	const struct g4_io *io = call->io;
 	struct g4_piece piece;
 
-	if (io->offset_bytes > table->bytes || bytes > table->bytes - io->offset_bytes ||
+	if (io->offset_bytes > table->bytes || call->bytes > table->bytes - io->offset_bytes ||
 	    (table->read_only && io->op == G4_IO_WRITE))
 		return false;
-	for (uint64_t within = 0; within < bytes; within += piece.bytes) {
+	for (uint64_t within = 0; within < call->bytes; within += piece.bytes) {
 		const uint64_t address = io->offset_bytes + within;
-		const uint64_t most = g4_chunk_until(table->supers, G4_DIRECT_SUPERS, address, bytes - within);
+		const uint64_t most = g4_chunk_until(table->supers, G4_DIRECT_SUPERS, address, call->bytes - within);
 
 		if (most == 0)
 			return false;
 		g4_chunk_translate(&map, address, most, &piece);
-		if (!do_piece(wg, table, io, within, &piece))
+		if (piece.copies == 0)
+			return false;
+		if (piece.parity == 0) {
+			do_piece(call, within, &piece);
+			continue;
+		}
+		const struct g4_chunk *chunk = g4_chunk_find(&map, address);
+		piece.bytes = g4_min64(most, chunk->address + chunk->bytes - address);
+		if (!(io->op == G4_IO_READ ? read_rows(call, &map, within, piece.bytes) :
+					     write_rows(call, chunk, within, piece.bytes)))
 			return false;
 	}
 	return true;
 }
 
-G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io)
+G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, const struct g4_io *io)
 {
 	const uint32_t counter = g4_wg_index(wg) % G4_DIRECT_COUNTERS;
 
 	if (!g4_direct_is_open(direct) || (io->op != G4_IO_READ && io->op != G4_IO_WRITE) ||
 	    (io->flags & ~(G4_IO_FUA | G4_IO_CLASS_MASK)) != 0 || io->iov_count > G4_IO_MAX_IOV)
 		return false;
-	const uint64_t bytes = g4_io_bytes(io);
-	if ((io->offset_bytes | bytes) % G4_PAGE_BYTES != 0 || !enter(direct, counter))
+	const struct call call = {wg, direct, dev, io, g4_io_bytes(io)};
+	if ((io->offset_bytes | call.bytes) % G4_PAGE_BYTES != 0 || !enter(direct, counter))
 		return false;
-	const bool done = do_all(wg, &direct->table, io, bytes);
+	const bool done = do_all(&call);
 	g4_sub32(&direct->counters[counter].inside, 1);
 	return done;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests to a set of mapped disks by the lanes that make them, past the set's host code (docs/design/redundancy.md, Mapped
- * disks). What is not a plain read or write of data in copies, or in stripes, is left to the set.
+ * disks). What is not a plain read or write of data in copies, or in stripes, is left to the set; so are parts of stripes with parity, and of whole ones the set
+ * is asked before.
  */
 #ifndef G4_SPACE_DIRECT_H
 #define G4_SPACE_DIRECT_H
@@ -37,6 +38,7 @@ struct g4_direct { /* zeroed: closed */
 		uint8_t padding[124];
 	} counters[G4_DIRECT_COUNTERS];
 	struct g4_direct_table table;
+	uint32_t taken[G4_DEV_GRANTS]; /* atomic: 1: a grant has the word of this number */
 };
 
 /*
@@ -47,12 +49,24 @@ G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_d
 /* Before and after an order that may change something: nobody is on the way in between. One order at a time. Leader. */
 G4_FN void g4_direct_begin_order(struct g4_direct *direct);
 G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
-/* A checked or unchecked request, which is not begun. True: it is done, without an error. False: the device is to be asked. Leader, thread-safe. */
-G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io);
+/*
+ * A checked or unchecked request, which is not begun. True: it is done, without an error. False: the device is to be asked. Leader, thread-safe, without
+ * requests under way.
+ */
+G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, const struct g4_io *io);
 /* Whether requests are done so now. */
 G4_FN G4_INLINE bool g4_direct_is_open(const struct g4_direct *direct)
 {
 	return g4_load32_acq(&direct->open) != 0;
 }
+
+/* The region that it opens. Collective. */
+struct g4_direct_rows { /* in scratch memory: as many bytes of each column of a stripe, data first */
+	const void *from[G4_CHUNK_PLACES];
+	void *to[G4_CHUNK_PLACES];
+	uint64_t bytes;
+	uint32_t data, parity;
+};
+G4_FN void g4_direct_region(struct g4_wg *wg, void *args);
 
 #endif

@@ -21,6 +21,7 @@
 #include "space/set_drain_host.h"
 #include "space/set_epoch_host.h"
 #include "space/set_flush_host.h"
+#include "space/set_grant_host.h"
 
 struct child {
 	struct g4_io io;
@@ -712,6 +713,9 @@ static const struct g4_dev_ops set_ops = {.submit = set_submit,
 					  .disks_at = set_disks_at,
 					  .order = set_order,
 					  .layout = g4_set_layout,
+					  .grant = g4_set_grant,
+					  .grant_words = g4_set_grant_words,
+					  .end_grants = g4_set_end_grants,
 					  .close = set_close};
 
 bool g4_set_is(const struct g4_dev *dev)

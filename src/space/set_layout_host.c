@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "space/direct.h"
-#include "space/set_types_host.h"
+#include "space/set_parity_host.h"
 
 /* Locks held. Whether the piece that was chosen can be moved still: who writes there is noticed. */
 static bool is_watched(const struct g4_set *set)
@@ -17,8 +17,9 @@ static bool is_watched(const struct g4_set *set)
 /* Nothing is, or has to be, noted of requests. Locks of orders and superblocks held. */
 static bool is_quiet(struct g4_set *set)
 {
-	bool quiet = !set->parity && !set->stuck && !set->torn && g4_load32_acq(&set->unrecorded) == 0 &&
-		     g4_load32_acq(&set->target) == G4_MAX_DISKS && g4_load32_acq(&set->leaving) == 0;
+	bool quiet = (!set->parity || set->parity->old_end <= 1) && !set->stuck && !set->torn &&
+		     g4_load32_acq(&set->unrecorded) == 0 && g4_load32_acq(&set->target) == G4_MAX_DISKS &&
+		     g4_load32_acq(&set->leaving) == 0;
 
 	pthread_mutex_lock(&set->window.lock);
 	quiet = quiet && set->window.from == set->window.to && !is_watched(set);

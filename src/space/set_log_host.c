@@ -27,6 +27,7 @@
 #include "hash/crc32c.h"
 #include "space/sealed.h"
 #include "space/set_flush_host.h"
+#include "space/set_granted_host.h"
 #include "space/set_rows_host.h"
 
 #define LOG_ADDRESS G4_CHUNK_UNIT
@@ -232,6 +233,8 @@ int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
 	if (g4_load32_acq(&set->stuck))
 		return -G4_E_IO;
 	rc = p->settle ? p->settle(wg, set) : 0; /* what the log forgets has to be in place */
+	if (rc == 0)
+		rc = g4_set_grants_await(set); /* they are marked there */
 	if (rc < 0)
 		return rc;
 	do {

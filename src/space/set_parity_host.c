@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "space/set_drain_host.h"
+#include "space/set_granted_host.h"
 
 /* ---- writing ---- */
 
@@ -167,17 +168,21 @@ static int write_chunk(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 	return rc;
 }
 
+int g4_set_parity_touch(struct g4_set *set, uint64_t address, uint64_t bytes)
+{
+	if (address < set->idle_to && set->idle_from < address + bytes)
+		set->idle_from = set->idle_to = 0;
+	g4_rows_untell(set, address, bytes);
+	return g4_set_grants_await_some(set, address, bytes);
+}
+
 /* Lock held for writing. */
 static int write_locked(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 			const struct g4_iov *iovs, uint32_t flags)
 {
 	const uint64_t end = address + bytes;
 	struct cursor at = {.iovs = iovs};
-	int rc = 0;
-
-	if (address < set->idle_to && set->idle_from < end)
-		set->idle_from = set->idle_to = 0;
-	g4_rows_untell(set, address, bytes);
+	int rc = g4_set_parity_touch(set, address, bytes);
 	while (address < end && rc == 0) {
 		const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
 		const uint64_t to = g4_min64(end, chunk->address + chunk->bytes);
@@ -419,6 +424,7 @@ int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	if (bytes == 0 || !can_compare(set))
 		return 0;
 	g4_rows_lock(wg, set);
+	rc = g4_set_grants_await(set);
 	for (uint64_t at = address, end = address + bytes; at < end && rc >= 0;) {
 		const struct g4_chunk *chunk = g4_chunk_find(&set->map, at);
 		const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),

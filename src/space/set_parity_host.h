@@ -14,8 +14,9 @@ struct g4_row {
 
 struct g4_set_held;
 struct g4_set_drain;
+struct g4_set_grants;
 
-#define G4_PARITY_MARKS 32u
+#define G4_PARITY_MARKS 256u
 #define G4_PARITY_LOG_ROWS 4096u
 #define G4_PARITY_BEHIND_ROWS 16u
 /* So much of a chunk's places is a region: a mark has a bit for each unit of one, and the map one for all of it. */
@@ -56,6 +57,7 @@ struct g4_set_parity {
 	struct g4_row *rows;		   /* that the log has pages of */
 	struct g4_set_held *held;
 	struct g4_set_drain *drain;
+	struct g4_set_grants *grants;
 	int (*settle)(struct g4_wg *wg,
 		      struct g4_set *set); /* before the log is emptied; NULL: nothing was drained yet */
 	uint8_t *spare[G4_CHUNK_PLACES];   /* a page of each column */
@@ -91,6 +93,8 @@ int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_c
 void g4_set_parity_extended(struct g4_set *set);
 /* Completes what a crash has interrupted, if the set can be written; else it is read through the log. */
 int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set);
+/* The lock of rows is held: somebody begins to write there. -G4_E_IO: somebody else does, and does not end. */
+int g4_set_parity_touch(struct g4_set *set, uint64_t address, uint64_t bytes);
 /* Contents of chunks with parity, from start to end: of one chunk when the request looked, and of several where it was cut since. */
 int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 			const struct g4_iov *iovs, uint32_t parts, uint32_t flags);

@@ -10,6 +10,7 @@
 #include "base/memory_host.h"
 #include "space/set_drain_host.h"
 #include "space/set_flush_host.h"
+#include "space/set_granted_host.h"
 
 /* ---- memory ---- */
 
@@ -77,7 +78,7 @@ int g4_set_parity_begin(struct g4_set *set)
 		return -G4_E_NOMEM;
 	p->entry = p->memory;
 	p->kept = p->entry + entry;
-	if (g4_set_held_begin(set, columns) < 0)
+	if (g4_set_held_begin(set, columns) < 0 || g4_set_grants_begin(set) < 0)
 		return -G4_E_NOMEM;
 	for (uint32_t c = 0; c < 2 * columns; c++)
 		p->columns[c % columns + (c < columns ? 0 : G4_ROW_COLUMNS)] = p->kept + G4_PAGE_BYTES + c * stripe;
@@ -125,6 +126,7 @@ void g4_set_parity_end(struct g4_set *set)
 	if (!p)
 		return;
 	g4_set_held_end(set);
+	g4_set_grants_end(set);
 	pthread_rwlock_destroy(&p->lock);
 	g4_memory_unmap(p->memory, p->memory_bytes);
 	free(p->rows);

@@ -94,7 +94,7 @@ G4_FN void g4_space_distrust(struct g4_space *space, struct g4_address address, 
 /* A request that is not begun. True: it is done, without an error. */
 G4_FN static bool do_directly(struct g4_wg *wg, struct g4_space *space, const struct g4_io *io)
 {
-	return g4_direct_is_open(&space->direct) && g4_direct_do(wg, &space->direct, io);
+	return g4_direct_is_open(&space->direct) && g4_direct_do(wg, &space->direct, space->disks[0], io);
 }
 
 /* One on one buffer, from start to end. */
@@ -384,21 +384,10 @@ G4_FN static uint64_t pages_for_tier(const struct g4_space_io *request)
 G4_FN static void narrow(const struct g4_space_io *request, uint64_t from, uint64_t to, struct g4_iov *parts,
 			 struct g4_space_io *narrower)
 {
-	uint64_t at = 0, first = from * G4_PAGE_BYTES, end = to * G4_PAGE_BYTES;
-	uint32_t count = 0;
+	const uint64_t first = from * G4_PAGE_BYTES;
 
-	for (uint32_t part = 0; part < request->io.iov_count && at < end; part++) {
-		const struct g4_iov *iov = &request->io.iov[part];
-		const uint64_t skip = first > at ? g4_min64(first - at, iov->bytes) : 0;
-		const uint64_t bytes = g4_min64(iov->bytes, end - at) - skip;
-		at += iov->bytes;
-		if (bytes == 0 || skip == iov->bytes)
-			continue;
-		parts[count].base = (uint8_t *)iov->base + skip;
-		parts[count++].bytes = bytes;
-	}
-	g4_space_io_init(narrower, request->io.op, g4_address_after(request->address, first), parts, count);
-	narrower->io.flags = request->io.flags;
+	g4_io_narrow(&request->io, first, (to - from) * G4_PAGE_BYTES, parts, &narrower->io);
+	narrower->address = g4_address_after(request->address, first);
 }
 
 /* The request's pages with what lies beside them. False: it is not wanted, or could not be read. */

@@ -3,7 +3,7 @@
  * Sets of disks by an engine as users have it, on whatever it runs: every level is written and found again, with disks missing, rotten,
  * failing while it is mounted, taken out and rebuilt. G4_TEST_ENGINE: disks.h; so it is what runs of sets on a GPU. A mount takes
  * seconds there: G4_TEST_LEVELS is a string with the numbers of levels to be tried (all without it), each with one choice of lost disks.
- * With G4_TEST_MAPPED disks are memory, which lanes reach past the set where no parity is (space/direct.h).
+ * With G4_TEST_MAPPED disks are memory, which lanes reach past the set (space/direct.h).
  */
 #define _GNU_SOURCE 1
 #include <sched.h>
