@@ -164,17 +164,10 @@ static bool is_done(const struct flight *flight)
 static int grant(struct g4_agent *agent, const struct g4_errand *errand)
 {
 	const struct g4_remote_order *message = errand->message;
-	const uint64_t words_at = g4_remote_layout(agent->slots, agent->chunk_bytes).grants_at;
 
-	if (!message || (uintptr_t)message % sizeof(uint64_t) != 0 || errand->request.bytes < sizeof(*message) ||
-	    message->disk >= G4_DEV_GRANTS)
+	if (!message || (uintptr_t)message % sizeof(uint64_t) != 0 || errand->request.bytes < sizeof(*message))
 		return -G4_E_INVAL;
-	const struct g4_dev_grant wanted = {
-		.address = message->address,
-		.bytes = message->bytes,
-		.word = message->op ? (uint32_t *)(agent->memory + words_at) + message->disk : NULL,
-	};
-	return g4_dev_grant(agent->wg, agent->inner, &wanted);
+	return g4_dev_grant(agent->wg, agent->inner, message->address, message->bytes, message->disk);
 }
 
 /* Gives it to the thread that does it. True: it is done already. */
@@ -393,6 +386,15 @@ static bool map_memory(struct g4_agent *agent)
 	return true;
 }
 
+/* A set's words are where the engine sees them. */
+static void use_words(struct g4_agent *agent, uint32_t *words)
+{
+	struct g4_dev *inner = agent->inner;
+
+	if (inner->ops && inner->ops->use_words)
+		inner->ops->use_words(inner, words);
+}
+
 int g4_agent_open(struct g4_dev *inner, const struct g4_agent_options *options, struct g4_agent **out)
 {
 	struct g4_agent *agent = calloc(1, sizeof(*agent));
@@ -418,6 +420,7 @@ int g4_agent_open(struct g4_dev *inner, const struct g4_agent_options *options, 
 		g4_agent_close(agent);
 		return -G4_E_NOMEM;
 	}
+	use_words(agent, (uint32_t *)(agent->memory + g4_remote_layout(agent->slots, agent->chunk_bytes).words_at));
 	*out = agent;
 	return 0;
 }
@@ -434,8 +437,8 @@ void g4_agent_close(struct g4_agent *agent)
 		pthread_join(agent->thread, NULL);
 	}
 	g4_errands_close(agent->errands);
-	if (agent->inner->ops && agent->inner->ops->end_grants) /* before the words are gone */
-		agent->inner->ops->end_grants(agent->inner);
+	if (agent->memory)
+		use_words(agent, NULL);
 	g4_wg_destroy(agent->wg);
 	if (agent->memory)
 		munmap(agent->memory, agent->memory_bytes);

@@ -127,13 +127,13 @@ G4_FN static int kind_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, 
 {
 	return dev->remote ? g4_remote_layout_of(wg, dev, table, bytes) : -G4_E_NOTSUP;
 }
-G4_FN static int kind_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+G4_FN static int kind_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number)
 {
-	return dev->remote ? g4_remote_grant(wg, dev, grant) : -G4_E_NOTSUP;
+	return dev->remote ? g4_remote_grant(wg, dev, address, bytes, number) : -G4_E_NOTSUP;
 }
-G4_FN static uint32_t *kind_grant_words(const struct g4_dev *dev)
+G4_FN static uint32_t *kind_words(const struct g4_dev *dev)
 {
-	return dev->remote ? dev->remote->grants : NULL;
+	return dev->remote ? dev->remote->words : NULL;
 }
 #else
 static bool kind_is_usable(const struct g4_dev *dev)
@@ -183,15 +183,15 @@ static int kind_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64
 {
 	return dev->ops && dev->ops->layout ? dev->ops->layout(wg, dev, table, bytes) : -G4_E_NOTSUP;
 }
-static int kind_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+static int kind_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number)
 {
-	return dev->ops && dev->ops->grant ? dev->ops->grant(wg, dev, grant) : -G4_E_NOTSUP;
+	return dev->ops && dev->ops->grant ? dev->ops->grant(wg, dev, address, bytes, number) : -G4_E_NOTSUP;
 }
-static uint32_t *kind_grant_words(const struct g4_dev *dev)
+static uint32_t *kind_words(const struct g4_dev *dev)
 {
 	if (dev->remote)
-		return dev->remote->grants;
-	return dev->ops && dev->ops->grant_words ? dev->ops->grant_words(dev) : NULL;
+		return dev->remote->words;
+	return dev->ops && dev->ops->words ? dev->ops->words(dev) : NULL;
 }
 #endif
 
@@ -381,14 +381,19 @@ G4_FN int g4_dev_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint6
 	return kind_layout(wg, dev, table, bytes);
 }
 
-G4_FN int g4_dev_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+G4_FN int g4_dev_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number)
 {
-	return kind_grant(wg, dev, grant);
+	return kind_grant(wg, dev, address, bytes, number);
 }
 
-G4_FN uint32_t *g4_dev_grant_words(const struct g4_dev *dev)
+G4_FN uint32_t *g4_dev_words(const struct g4_dev *dev)
 {
-	return kind_grant_words(dev);
+	return kind_words(dev);
+}
+
+G4_FN void g4_dev_end_grant(const struct g4_dev *dev, uint32_t number)
+{
+	g4_store32_rel_sys(&kind_words(dev)[number], 1);
 }
 
 G4_FN void g4_io_narrow(const struct g4_io *io, uint64_t from, uint64_t bytes, struct g4_iov *parts,

@@ -138,24 +138,20 @@ G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t of
  */
 G4_FN int g4_dev_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
 /*
- * Leader, without requests under way, and without another grant. May the caller write whole stripes with parity of such a set by itself, all columns of
- * them, or read from them what it was told to be there? -G4_E_BUSY: not of these, the device is to be asked; or another code. A grant to write lasts
- * until *word is not 0: it is 0 when this returns 0, and the grant's owner sets it (g4_dev_end_grant()) without having waited for the device.
+ * Words in memory that both the device's process and the caller see; NULL: the device gives no grants. The first ones are grants', and then come, for stripes
+ * with parity that begin in MiB n of the address space, n + G4_DEV_HELD and so on, how many of their rows are held back: what is on disks is not all of these.
  */
 #define G4_DEV_GRANTS 1024u /* at a time */
-struct g4_dev_grant {
-	uint64_t address, bytes;
-	uint32_t *word;	 /* one of the device's; NULL: to read */
-	uint32_t number; /* of that one, below G4_DEV_GRANTS */
-	uint32_t reserved;
-};
-G4_FN int g4_dev_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant);
-G4_FN G4_INLINE void g4_dev_end_grant(const struct g4_dev_grant *grant)
-{
-	g4_store32_rel_sys(grant->word, 1);
-}
-/* Those words, G4_DEV_GRANTS of them; NULL: the device gives no grants. */
-G4_FN uint32_t *g4_dev_grant_words(const struct g4_dev *dev);
+#define G4_DEV_HELD 1024u
+#define G4_DEV_WORDS (G4_DEV_GRANTS + G4_DEV_HELD)
+G4_FN uint32_t *g4_dev_words(const struct g4_dev *dev);
+/*
+ * Leader, without requests under way, and without another grant. May the caller write `bytes` of whole stripes with parity of such a set by itself, all columns of
+ * them? -G4_E_BUSY: not of these, the device is to be asked; or another code. A grant lasts until its word is not 0: it is 0 when this returns 0, and the grant's
+ * owner sets it, without having waited for the device. `number`: of a word, below G4_DEV_GRANTS, which no other grant has.
+ */
+G4_FN int g4_dev_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number);
+G4_FN void g4_dev_end_grant(const struct g4_dev *dev, uint32_t number);
 /* Bytes `from` on of a request's memory as a request of their own, with `parts` for room: as many as the request has. */
 G4_FN void g4_io_narrow(const struct g4_io *io, uint64_t from, uint64_t bytes, struct g4_iov *parts,
 			struct g4_io *narrower);

@@ -36,11 +36,11 @@ struct g4_dev_ops {
 	/* g4_dev_layout(); NULL: it is no set. */
 	int (*layout)(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
 	/* g4_dev_grant(); NULL: it is no set. */
-	int (*grant)(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant);
-	/* g4_dev_grant_words() of a set; an agent in front of it has others. */
-	uint32_t *(*grant_words)(const struct g4_dev *dev);
-	/* Words that were not the set's are going to be gone: grants that have one are waited for. */
-	void (*end_grants)(struct g4_dev *dev);
+	int (*grant)(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number);
+	/* g4_dev_words() of a set. */
+	uint32_t *(*words)(const struct g4_dev *dev);
+	/* From now on these are its words, NULL: its own; grants that have the others are waited for. */
+	void (*use_words)(struct g4_dev *dev, uint32_t *words);
 	void (*close)(struct g4_dev *dev);
 };
 

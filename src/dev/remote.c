@@ -42,7 +42,7 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 	remote->posted = (uint64_t *)memory;
 	remote->finished = (const uint64_t *)(base + layout.finished_at);
 	remote->requests = (struct g4_remote_request *)(base + layout.requests_at);
-	remote->grants = (uint32_t *)(base + layout.grants_at);
+	remote->words = (uint32_t *)(base + layout.words_at);
 	remote->staging = base + layout.staging_at;
 	remote->chunk_bytes = chunk_bytes;
 	remote->slots = slots;
@@ -465,17 +465,16 @@ G4_FN int g4_remote_layout_of(struct g4_wg *wg, struct g4_dev *dev, void *table,
 	return ask(wg, dev, G4_REMOTE_LAYOUT, table, bytes);
 }
 
-G4_FN int g4_remote_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+G4_FN int g4_remote_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number)
 {
 	if (dev->props.disks == 0)
 		return -G4_E_NOTSUP;
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_remote_order *message = (struct g4_remote_order *)g4_scratch_take(wg, sizeof(*message));
 	memset(message, 0, sizeof(*message));
-	message->op = grant->word != NULL;
-	message->disk = grant->number;
-	message->address = grant->address;
-	message->bytes = grant->bytes;
+	message->disk = number;
+	message->address = address;
+	message->bytes = bytes;
 	const int rc = ask(wg, dev, G4_REMOTE_GRANT, message, sizeof(*message));
 	g4_scratch_release(wg, mark);
 	return rc;

@@ -8,7 +8,7 @@
  *      | posted    8 B a slot   engine > |                   the requests under way, and a lock for the one
  *      | finished  8 B a slot   agent >  |                   that looks at `finished`
  *      | requests 64 B a slot   engine > |
- *      | grants    4 B each     engine > |
+ *      | words     4 B each     both    |
  *      +---------------------------------+ page
  *      | staging: a chunk for each slot  |
  *      +---------------------------------+
@@ -67,7 +67,7 @@ G4_HD G4_INLINE bool g4_remote_asks(uint32_t op)
 	return op == G4_REMOTE_ORDER || op == G4_REMOTE_WHERE || op == G4_REMOTE_LAYOUT || op == G4_REMOTE_GRANT;
 }
 struct g4_remote_order {
-	uint32_t op;	/* enum g4_dev_order_op; GRANT: not 0: to write */
+	uint32_t op;	/* enum g4_dev_order_op */
 	uint32_t disk;	/* as in struct g4_dev_order, as are those below; GRANT: the number of its word */
 	int32_t result; /* out */
 	uint32_t padding;
@@ -81,7 +81,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_remote_order) == 64, "an order is a cache line
 
 /* Where things lie in the shared memory. */
 struct g4_remote_layout {
-	uint64_t finished_at, requests_at, grants_at, staging_at; /* `posted` is at 0 */
+	uint64_t finished_at, requests_at, words_at, staging_at; /* `posted` is at 0 */
 	uint64_t bytes;
 };
 
@@ -91,8 +91,8 @@ G4_HD G4_INLINE struct g4_remote_layout g4_remote_layout(uint32_t slots, uint64_
 
 	layout.finished_at = g4_align_up(slots * sizeof(uint64_t), 128);
 	layout.requests_at = 2 * layout.finished_at;
-	layout.grants_at = g4_align_up(layout.requests_at + slots * sizeof(struct g4_remote_request), 128);
-	layout.staging_at = g4_align_up(layout.grants_at + G4_DEV_GRANTS * sizeof(uint32_t), G4_PAGE_BYTES);
+	layout.words_at = g4_align_up(layout.requests_at + slots * sizeof(struct g4_remote_request), 128);
+	layout.staging_at = g4_align_up(layout.words_at + G4_DEV_WORDS * sizeof(uint32_t), G4_PAGE_BYTES);
 	layout.bytes = layout.staging_at + slots * chunk_bytes;
 	return layout;
 }
@@ -131,7 +131,7 @@ struct g4_remote {
 	uint64_t *posted;	     /* as the engine addresses them */
 	const uint64_t *finished;
 	struct g4_remote_request *requests;
-	uint32_t *grants; /* words of grants (dev.h) */
+	uint32_t *words; /* g4_dev_words() */
 	uint8_t *staging;
 	uint64_t chunk_bytes;
 	uint32_t slots;
@@ -163,7 +163,7 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 /* g4_dev_order(), g4_dev_layout(), g4_dev_grant() and g4_dev_disks_at() of a set behind an agent; the workgroup has no requests under way. */
 G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
 G4_FN int g4_remote_layout_of(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
-G4_FN int g4_remote_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant);
+G4_FN int g4_remote_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number);
 G4_FN uint64_t g4_remote_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 
 #endif

@@ -40,6 +40,9 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 		return;
 	for (uint32_t d = 0; d < direct->table.disk_count; d++)
 		direct->table.disks[d] += direct->shift[d];
+	direct->rows = false;
+	for (uint32_t n = 0; n < direct->table.chunk_count; n++)
+		direct->rows = direct->rows || direct->table.chunks[n].parity > 0;
 	g4_store32_rel(&direct->open, 1);
 }
 
@@ -74,19 +77,34 @@ struct call {
 	uint64_t bytes;
 };
 
-/* A part of the request by way of the set; never all of it, which its caller gives to the device. False: that, or it could not be done. */
-G4_FN static bool through(const struct call *call, uint64_t within, uint64_t bytes)
-{
-	struct g4_io part;
+struct part { /* of a request */
+	uint64_t within, bytes;
+};
 
-	if (bytes == 0)
-		return true;
-	if (bytes == call->bytes)
+/* Parts of the request by way of the set, side by side; never all of it, which its caller gives to the device. False: that, or one could not be done. */
+G4_FN static bool through(const struct call *call, struct part first, struct part second)
+{
+	const struct part parts[2] = {first, second};
+	struct g4_io ios[2], *list = NULL, **link = &list;
+	int rc = 0;
+
+	if (first.bytes == call->bytes)
 		return false;
 	const uint32_t mark = g4_scratch_mark(call->wg);
-	struct g4_iov *parts = (struct g4_iov *)g4_scratch_take(call->wg, call->io->iov_count * sizeof(*parts));
-	g4_io_narrow(call->io, within, bytes, parts, &part);
-	const int rc = g4_dev_execute(call->wg, call->dev, &part);
+	for (uint32_t p = 0; p < 2; p++) {
+		if (parts[p].bytes == 0)
+			continue;
+		struct g4_iov *iovs = (struct g4_iov *)g4_scratch_take(call->wg, call->io->iov_count * sizeof(*iovs));
+		g4_io_narrow(call->io, parts[p].within, parts[p].bytes, iovs, &ios[p]);
+		*link = &ios[p];
+		link = &ios[p].next;
+	}
+	if (list)
+		g4_dev_submit(call->wg, call->dev, list);
+	for (; list; list = list->next) {
+		const int one = g4_dev_wait(call->wg, call->dev, list);
+		rc = one < 0 ? one : rc;
+	}
 	g4_scratch_release(call->wg, mark);
 	return rc == 0;
 }
@@ -173,29 +191,23 @@ G4_FN static uint32_t take_word(struct g4_direct *direct, uint32_t first)
 G4_FN static bool write_stripes(const struct call *call, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
 	struct g4_direct *direct = call->direct;
-	uint32_t *words = g4_dev_grant_words(call->dev);
-	const uint32_t number = words ? take_word(direct, g4_wg_index(call->wg)) : G4_DEV_GRANTS;
+	const uint64_t address = call->io->offset_bytes + within;
+	const uint32_t number = take_word(direct, g4_wg_index(call->wg));
 	struct cursor at = {0, 0};
 
 	if (number == G4_DEV_GRANTS)
 		return false;
-	const struct g4_dev_grant grant = {
-		.address = call->io->offset_bytes + within,
-		.bytes = bytes,
-		.word = words + number,
-		.number = number,
-	};
-	const bool granted = g4_dev_grant(call->wg, call->dev, &grant) == 0;
+	const bool granted = g4_dev_grant(call->wg, call->dev, address, bytes, number) == 0;
 	if (granted) {
 		const uint32_t mark = g4_scratch_mark(call->wg);
 		struct g4_direct_rows *rows = (struct g4_direct_rows *)g4_scratch_take(call->wg, sizeof(*rows));
 		const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
-		uint64_t stripe = (grant.address - chunk->address) / stripe_bytes;
+		uint64_t stripe = (address - chunk->address) / stripe_bytes;
 		advance(call->io, &at, within);
 		for (uint64_t done = 0; done < bytes; done += stripe_bytes)
 			write_stripe(call, chunk, stripe++, &at, rows);
 		g4_scratch_release(call->wg, mark);
-		g4_dev_end_grant(&grant); /* nothing was asked of the device since it was given */
+		g4_dev_end_grant(call->dev, number); /* nothing was asked of the device since it was given */
 	}
 	g4_store32_rel(&direct->taken[number], 0);
 	return granted;
@@ -209,21 +221,34 @@ G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chu
 		       head = skip ? g4_min64(bytes, stripe - skip) : 0, whole = (bytes - head) / stripe * stripe;
 
 	if (whole == 0 || !write_stripes(call, chunk, within + head, whole))
-		return through(call, within, bytes);
-	return through(call, within, head) && through(call, within + head + whole, bytes - head - whole);
+		return through(call, (struct part){within, bytes}, (struct part){0, 0});
+	return through(call, (struct part){within, head}, (struct part){within + head + whole, bytes - head - whole});
 }
 
-/* Fewer bytes are read by the set as fast as it is asked whether it holds some of them. */
-#define LEAST_READ_BYTES (64 * G4_KIB)
-G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *map, uint64_t within, uint64_t bytes)
+/* Whether rows of stripes there are held back, or perhaps of others. */
+G4_FN static bool holds_some(const struct call *call, const struct g4_chunk *chunk, uint64_t address, uint64_t bytes)
 {
-	const struct g4_dev_grant wanted = {.address = call->io->offset_bytes + within, .bytes = bytes};
+	const uint32_t *held = g4_dev_words(call->dev) + G4_DEV_GRANTS;
+	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+		       first = (address - (address - chunk->address) % stripe) / G4_MIB,
+		       last = (address + bytes - 1) / G4_MIB;
+
+	for (uint64_t n = first; n <= last; n++)
+		if (g4_load32_acq_sys(&held[n % G4_DEV_HELD]) != 0)
+			return true;
+	return false;
+}
+
+G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
+			    uint64_t within, uint64_t bytes)
+{
+	const uint64_t address = call->io->offset_bytes + within;
 	struct g4_piece piece;
 
-	if (bytes < LEAST_READ_BYTES || g4_dev_grant(call->wg, call->dev, &wanted) < 0)
-		return through(call, within, bytes);
+	if (holds_some(call, chunk, address, bytes))
+		return through(call, (struct part){within, bytes}, (struct part){0, 0});
 	for (uint64_t done = 0; done < bytes; done += piece.bytes) {
-		g4_chunk_translate(map, wanted.address + done, bytes - done, &piece);
+		g4_chunk_translate(map, address + done, bytes - done, &piece);
 		do_piece(call, within + done, &piece);
 	}
 	return true;
@@ -257,7 +282,7 @@ G4_FN static bool do_all(const struct call *call)
 		}
 		const struct g4_chunk *chunk = g4_chunk_find(&map, address);
 		piece.bytes = g4_min64(most, chunk->address + chunk->bytes - address);
-		if (!(io->op == G4_IO_READ ? read_rows(call, &map, within, piece.bytes) :
+		if (!(io->op == G4_IO_READ ? read_rows(call, &map, chunk, within, piece.bytes) :
 					     write_rows(call, chunk, within, piece.bytes)))
 			return false;
 	}

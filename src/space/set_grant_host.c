@@ -10,22 +10,6 @@
 #include "space/set_drain_host.h"
 #include "space/set_granted_host.h"
 
-/* ---- new ones ---- */
-
-/* Whether anything there is held back: what is on disks is not all then. */
-static bool holds_some(const struct g4_set *set, uint64_t address, uint64_t bytes)
-{
-	const struct g4_chunk_map *map = &set->map;
-	struct g4_piece piece;
-
-	for (uint64_t end = address + bytes; address < end && g4_set_held_any(set); address += piece.bytes) {
-		g4_chunk_translate(map, address, end - address, &piece);
-		if (piece.parity && g4_set_parity_holds(set, map, address, piece.bytes))
-			return true;
-	}
-	return false;
-}
-
 /* The lock is held. Whole stripes of a chunk, between two of its places. */
 static int make_ready(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
@@ -43,56 +27,54 @@ static int make_ready(struct g4_wg *wg, struct g4_set *set, const struct g4_chun
 }
 
 /* The lock is held. */
-static int grant_locked(struct g4_wg *wg, struct g4_set *set, const struct g4_dev_grant *grant)
+static int grant_locked(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes, uint32_t number)
 {
-	const struct g4_chunk *chunk = g4_chunk_find(&set->map, grant->address);
+	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
 	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
-		       at = grant->address - chunk->address;
+		       at = address - chunk->address;
 
-	if (!chunk->parity || at % stripe != 0 || grant->bytes % stripe != 0 || grant->bytes > chunk->bytes - at)
+	if (!chunk->parity || at % stripe != 0 || bytes % stripe != 0 || bytes > chunk->bytes - at)
 		return -G4_E_INVAL;
 	if (!set->has_super || set->dev.props.read_only || g4_load32_acq(&set->stuck) || set->parity->old_end > 1)
 		return -G4_E_BUSY;
-	int rc = g4_set_parity_touch(set, grant->address, grant->bytes);
+	int rc = g4_set_parity_touch(set, address, bytes);
 	if (rc == 0)
 		rc = make_ready(wg, set, chunk, at / stripe * chunk->stripe_bytes,
-				(at + grant->bytes) / stripe * chunk->stripe_bytes);
+				(at + bytes) / stripe * chunk->stripe_bytes);
 	if (rc < 0)
 		return rc;
-	return g4_set_grants_note(set, grant->word, grant->address, grant->bytes) ? 0 : -G4_E_BUSY;
+	return g4_set_grants_note(set, number, address, bytes) ? 0 : -G4_E_BUSY;
 }
 
-int g4_set_grant(struct g4_wg *wg, struct g4_dev *dev, const struct g4_dev_grant *grant)
+int g4_set_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number)
 {
 	struct g4_set *set = (struct g4_set *)dev->host;
 
 	if (!set->parity)
 		return -G4_E_NOTSUP;
-	if ((grant->address | grant->bytes) % G4_PAGE_BYTES != 0 || grant->bytes == 0 ||
-	    grant->address > g4_set_bytes(set) || grant->bytes > g4_set_bytes(set) - grant->address)
+	if ((address | bytes) % G4_PAGE_BYTES != 0 || bytes == 0 || address > g4_set_bytes(set) ||
+	    bytes > g4_set_bytes(set) - address || number >= G4_DEV_GRANTS)
 		return -G4_E_INVAL;
-	if (!grant->word)
-		return holds_some(set, grant->address, grant->bytes) ? -G4_E_BUSY : 0;
 	pthread_rwlock_wrlock(&set->parity->lock);
-	const int rc = grant_locked(wg, set, grant);
+	const int rc = grant_locked(wg, set, address, bytes, number);
 	pthread_rwlock_unlock(&set->parity->lock);
 	return rc;
 }
 
-uint32_t *g4_set_grant_words(const struct g4_dev *dev)
+uint32_t *g4_set_words(const struct g4_dev *dev)
 {
 	const struct g4_set *set = (const struct g4_set *)dev->host;
 
 	return set->parity ? g4_set_grants_words(set) : NULL;
 }
 
-void g4_set_end_grants(struct g4_dev *dev)
+void g4_set_use_words(struct g4_dev *dev, uint32_t *words)
 {
 	struct g4_set *set = (struct g4_set *)dev->host;
 
 	if (!set->parity)
 		return;
 	pthread_rwlock_wrlock(&set->parity->lock);
-	g4_set_grants_forget(set);
+	g4_set_grants_move(set, words);
 	pthread_rwlock_unlock(&set->parity->lock);
 }

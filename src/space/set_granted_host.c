@@ -13,20 +13,26 @@
 #define LOOKS 1000u /* before others have the processor */
 
 struct granted {
-	const uint32_t *word;
+	uint32_t number;   /* of its word */
 	uint64_t from, to; /* addresses */
 };
 struct g4_set_grants {
+	uint32_t *words;
 	uint32_t count;
 	bool lost; /* somebody never ended */
-	uint32_t words[G4_DEV_GRANTS];
 	struct granted granted[G4_DEV_GRANTS];
+	uint32_t own[G4_DEV_WORDS];
 };
 
 int g4_set_grants_begin(struct g4_set *set)
 {
-	set->parity->grants = calloc(1, sizeof(*set->parity->grants));
-	return set->parity->grants ? 0 : -G4_E_NOMEM;
+	struct g4_set_grants *grants = calloc(1, sizeof(*grants));
+
+	if (!grants)
+		return -G4_E_NOMEM;
+	grants->words = grants->own;
+	set->parity->grants = grants;
+	return 0;
 }
 
 void g4_set_grants_end(struct g4_set *set)
@@ -39,19 +45,27 @@ uint32_t *g4_set_grants_words(const struct g4_set *set)
 	return set->parity->grants->words;
 }
 
-bool g4_set_grants_note(struct g4_set *set, uint32_t *word, uint64_t address, uint64_t bytes)
+void g4_set_grants_hold(struct g4_set *set, uint64_t stripe, bool more)
+{
+	uint32_t *word = &set->parity->grants->words[G4_DEV_GRANTS + stripe / G4_MIB % G4_DEV_HELD];
+
+	g4_store32_rel_sys(word, more ? *word + 1 : *word - 1); /* nobody else changes it */
+}
+
+bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, uint64_t bytes)
 {
 	struct g4_set_grants *grants = set->parity->grants;
 	uint32_t left = 0;
 
 	for (uint32_t n = 0; n < grants->count; n++)
-		if (g4_load32_acq_sys(grants->granted[n].word) == 0)
+		if (g4_load32_acq_sys(&grants->words[grants->granted[n].number]) == 0)
 			grants->granted[left++] = grants->granted[n];
 	grants->count = left;
-	if (left == G4_DEV_GRANTS)
-		return false;
-	g4_store32_rel_sys(word, 0);
-	grants->granted[grants->count++] = (struct granted){word, address, address + bytes};
+	for (uint32_t n = 0; n < left; n++)
+		if (grants->granted[n].number == number)
+			return false;
+	g4_store32_rel_sys(&grants->words[number], 0);
+	grants->granted[grants->count++] = (struct granted){number, address, address + bytes};
 	return true;
 }
 
@@ -80,7 +94,7 @@ int g4_set_grants_await_some(struct g4_set *set, uint64_t address, uint64_t byte
 		return -G4_E_IO;
 	for (uint32_t n = 0; n < grants->count; n++) {
 		const struct granted *one = &grants->granted[n];
-		if (one->from >= address + bytes || address >= one->to || await_one(one->word))
+		if (one->from >= address + bytes || address >= one->to || await_one(&grants->words[one->number]))
 			continue;
 		g4_log(G4_LOG_ERROR, "rows were given to be written, and nobody has written them for 30 seconds");
 		return -G4_E_IO;
@@ -97,8 +111,14 @@ int g4_set_grants_await(struct g4_set *set)
 	return rc;
 }
 
-void g4_set_grants_forget(struct g4_set *set)
+void g4_set_grants_move(struct g4_set *set, uint32_t *words)
 {
-	set->parity->grants->lost = g4_set_grants_await(set) < 0;
-	set->parity->grants->count = 0;
+	struct g4_set_grants *grants = set->parity->grants;
+
+	grants->lost = g4_set_grants_await(set) < 0;
+	grants->count = 0;
+	words = words ? words : grants->own;
+	if (words != grants->words)
+		memcpy(words, grants->words, G4_DEV_WORDS * sizeof(*words));
+	grants->words = words;
 }

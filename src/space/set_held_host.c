@@ -19,15 +19,17 @@
 #include <stdlib.h>
 
 #include "base/memory_host.h"
+#include "space/set_granted_host.h"
 #include "space/set_rows_host.h"
 
-#define ROWS 512u
-#define BUCKETS 1024u
+#define ROWS 2048u
+#define BUCKETS 4096u
 #define NONE UINT32_MAX
 
 struct held_row { /* one page of each column */
 	struct g4_row row;
 	uint64_t address; /* of the row: whoever asks without the lock of rows may know its chunk by another table */
+	uint64_t stripe;  /* the address where its stripe begins */
 	uint64_t given;	  /* columns of data; 0: the row is free */
 	bool logged;	  /* and on its way to its places */
 	uint32_t next;	  /* in its bucket, or of the free ones */
@@ -168,6 +170,9 @@ static struct held_row *find_or_make(struct g4_set *set, const struct g4_row *ro
 	uint32_t *bucket = &h->buckets[bucket_of(row->address)];
 	row->next = *bucket;
 	*bucket = n;
+	const struct g4_row stripe = {rows->chunk, rows->stripe, 0, G4_PAGE_BYTES};
+	row->stripe = g4_row_address(&stripe);
+	g4_set_grants_hold(set, row->stripe, true);
 	g4_add32(&h->count, 1);
 	return row;
 }
@@ -186,6 +191,7 @@ static void let_go(struct g4_set *set, struct held_row *row)
 	row->next = h->first_free;
 	h->first_free = n;
 	pthread_mutex_unlock(&h->lock);
+	g4_set_grants_hold(set, row->stripe, false); /* what was held is in place */
 	g4_sub32(&h->count, 1);
 }
 

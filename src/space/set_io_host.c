@@ -714,8 +714,8 @@ static const struct g4_dev_ops set_ops = {.submit = set_submit,
 					  .order = set_order,
 					  .layout = g4_set_layout,
 					  .grant = g4_set_grant,
-					  .grant_words = g4_set_grant_words,
-					  .end_grants = g4_set_end_grants,
+					  .words = g4_set_words,
+					  .use_words = g4_set_use_words,
 					  .close = set_close};
 
 bool g4_set_is(const struct g4_dev *dev)

@@ -738,11 +738,22 @@ static void plan_log(struct g4_set *set, struct g4_chunk_wish *wish, const uint6
 	set->super->features_incompat |= G4_FEATURE_INCOMPAT_PARITY;
 }
 
+/* Of memory short ones: who writes whole stripes does so past the set (direct.h), and seeks cost nothing. */
+static uint64_t usual_stripe(const struct g4_set *set, enum g4_raid raid)
+{
+	bool memory = raid == G4_RAID_PARITY;
+
+	for (uint32_t d = 0; d < set->count && memory; d++)
+		memory = set->disks[d].dev->map && set->disks[d].dev->persist == G4_DEV_PERSIST_NEVER;
+	return memory ? G4_STRIPE_IN_MEMORY : G4_STRIPE_DEFAULT;
+}
+
 static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struct g4_dev_message message)
 {
 	struct g4_chunk_wish wish = {.raid = plan->raid,
 				     .copies = 1,
-				     .stripe_bytes = plan->stripe_bytes ? plan->stripe_bytes : G4_STRIPE_DEFAULT};
+				     .stripe_bytes =
+					     plan->stripe_bytes ? plan->stripe_bytes : usual_stripe(set, plan->raid)};
 	uint64_t bytes[G4_MAX_DISKS];
 
 	if (plan->raid == G4_RAID_1)

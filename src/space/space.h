@@ -43,6 +43,11 @@ G4_FN G4_INLINE bool g4_space_is_direct(const struct g4_space *space)
 {
 	return g4_direct_is_open(&space->direct);
 }
+/* And large writes are faster, the larger: what is a part of a stripe with parity is no copy. */
+G4_FN G4_INLINE bool g4_space_has_rows(const struct g4_space *space)
+{
+	return g4_space_is_direct(space) && space->direct.rows;
+}
 /* Whether what was written is durable only after a flush. */
 G4_FN G4_INLINE bool g4_space_has_volatile_cache(const struct g4_space *space)
 {

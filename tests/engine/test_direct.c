@@ -469,10 +469,9 @@ static void who_is_killed_with_a_grant_leaves_rows_that_are_completed(void **sta
 		for (uint32_t n = 0; n < 8; n++)
 			assert_int_equal(disks_put(&d, n, 1), 0);
 		const uint64_t at = free_stripes(&d, 3, &bytes);
-		const struct g4_dev_grant grant = {.address = at, .bytes = 3 * bytes, .word = g4_dev_grant_words(dev)};
-		*grant.word = 7;
-		assert_int_equal(g4_dev_grant(d.rig.wg, dev, &grant), 0);
-		assert_int_equal(*grant.word, 0);
+		g4_dev_words(dev)[5] = 7;
+		assert_int_equal(g4_dev_grant(d.rig.wg, dev, at, 3 * bytes, 5), 0);
+		assert_int_equal(g4_dev_words(dev)[5], 0);
 		const struct g4_chunk *chunk = g4_chunk_find(&set_of(dev)->map, at);
 		for (uint32_t columns = 0; columns <= chunk->columns; columns++) { /* of each stripe are written */
 			for (uint64_t s = (at - chunk->address) / bytes, k = 0; k < 3 && columns > 0; k++) {
@@ -483,7 +482,7 @@ static void who_is_killed_with_a_grant_leaves_rows_that_are_completed(void **sta
 			}
 			expect_survived(&d, levels[l].plan.parity);
 		}
-		g4_dev_end_grant(&grant);
+		g4_dev_end_grant(dev, 5);
 		disks_unmount_fs(&d, dev, true);
 		disks_free(&d);
 	}
@@ -504,8 +503,6 @@ static void *wait_for_a_grant(void *argument)
 	struct g4_set *set = set_of(w->dev);
 	struct g4_wg *wg = g4_wg_create(2);
 	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
-	const struct g4_dev_grant same = {
-		.address = w->address, .bytes = w->bytes, .word = g4_dev_grant_words(w->dev) + 1};
 
 	switch (w->kind) {
 	case 0:
@@ -520,8 +517,8 @@ static void *wait_for_a_grant(void *argument)
 		w->rc = g4_dev_write(wg, w->dev, w->address, page, G4_PAGE_BYTES, 0);
 		break;
 	default:
-		w->rc = g4_dev_grant(wg, w->dev, &same);
-		g4_dev_end_grant(&same);
+		w->rc = g4_dev_grant(wg, w->dev, w->address, w->bytes, 1);
+		g4_dev_end_grant(w->dev, 1);
 	}
 	g4_store32_rel(&w->returned, 1);
 	free(page);
@@ -543,9 +540,7 @@ static void a_grant_is_waited_for(void **state)
 		assert_int_equal(disks_put(&d, 1, 1), 0);
 		w.address = free_stripes(&d, 2, &bytes);
 		w.bytes = 2 * bytes;
-		const struct g4_dev_grant grant = {
-			.address = w.address, .bytes = w.bytes, .word = g4_dev_grant_words(w.dev)};
-		assert_int_equal(g4_dev_grant(d.rig.wg, w.dev, &grant), 0);
+		assert_int_equal(g4_dev_grant(d.rig.wg, w.dev, w.address, w.bytes, 0), 0);
 		assert_int_equal(pthread_create(&thread, NULL, wait_for_a_grant, &w), 0);
 		while (pthread_rwlock_tryrdlock(&set_of(w.dev)->parity->lock) == 0) { /* until it has that */
 			assert_int_equal(g4_load32_acq(&w.returned), 0);
@@ -557,7 +552,7 @@ static void a_grant_is_waited_for(void **state)
 			assert_int_not_equal(pthread_rwlock_tryrdlock(&set_of(w.dev)->parity->lock), 0);
 			sched_yield();
 		}
-		g4_dev_end_grant(&grant);
+		g4_dev_end_grant(w.dev, 0);
 		pthread_join(thread, NULL);
 		assert_int_equal(w.rc, 0);
 		disks_unmount_fs(&d, w.dev, true);
@@ -571,34 +566,54 @@ static void what_is_no_grant_is_refused(void **state)
 	struct g4_dev *dev;
 	struct disks d;
 	uint64_t bytes;
-	uint32_t word = 5;
 
 	(void)state;
 	make(&d, &levels[5]);
 	disks_mount_fs(&d, all_of(&d), &dev);
 	const uint64_t at = free_stripes(&d, 2, &bytes), end = g4_dev_props(dev)->size_bytes;
-	const struct g4_dev_grant wrong[] = {
-		{.address = at + G4_PAGE_BYTES, .bytes = bytes, .word = &word},
-		{.address = at, .bytes = bytes - G4_PAGE_BYTES, .word = &word},
-		{.address = at, .bytes = 0, .word = &word},
-		{.address = at, .bytes = UINT64_MAX - G4_PAGE_BYTES + 1, .word = &word},
-		{.address = end, .bytes = bytes, .word = &word},
-		{.address = UINT64_MAX - G4_PAGE_BYTES + 1, .bytes = bytes, .word = &word},
-		{.address = at, .bytes = 1000 * bytes, .word = &word},
-		{.address = 0, .bytes = bytes, .word = &word}, /* copies */
-		{.address = at, .bytes = UINT64_MAX - G4_PAGE_BYTES + 1},
+	const struct {
+		uint64_t address, bytes;
+		uint32_t number;
+	} wrong[] = {
+		{at + G4_PAGE_BYTES, bytes, 0},
+		{at, bytes - G4_PAGE_BYTES, 0},
+		{at, 0, 0},
+		{at, UINT64_MAX - G4_PAGE_BYTES + 1, 0},
+		{end, bytes, 0},
+		{UINT64_MAX - G4_PAGE_BYTES + 1, bytes, 0},
+		{at, 1000 * bytes, 0},
+		{0, bytes, 0}, /* copies */
+		{at, bytes, G4_DEV_GRANTS},
 	};
+	g4_dev_words(dev)[0] = 5;
 	for (uint32_t n = 0; n < sizeof(wrong) / sizeof(wrong[0]); n++) {
-		assert_int_equal(g4_dev_grant(d.rig.wg, dev, &wrong[n]), -G4_E_INVAL);
-		assert_int_equal(word, 5);
+		assert_int_equal(g4_dev_grant(d.rig.wg, dev, wrong[n].address, wrong[n].bytes, wrong[n].number),
+				 -G4_E_INVAL);
+		assert_int_equal(g4_dev_words(dev)[0], 5);
 	}
+	assert_int_equal(g4_dev_grant(d.rig.wg, dev, at, bytes, 3), 0);
+	assert_int_equal(g4_dev_grant(d.rig.wg, dev, at + bytes, bytes, 3), -G4_E_BUSY); /* that has one */
+	g4_dev_end_grant(dev, 3);
+	assert_int_equal(g4_dev_grant(d.rig.wg, dev, at + bytes, bytes, 3), 0);
+	g4_dev_end_grant(dev, 3);
 	disks_unmount_fs(&d, dev, true);
 	disks_free(&d);
 	make(&d, &levels[2]);
 	disks_mount_fs(&d, all_of(&d), &dev);
-	assert_int_equal(g4_dev_grant(d.rig.wg, dev, &wrong[0]), -G4_E_NOTSUP);
+	assert_null(g4_dev_words(dev));
+	assert_int_equal(g4_dev_grant(d.rig.wg, dev, at, bytes, 0), -G4_E_NOTSUP);
 	disks_unmount_fs(&d, dev, true);
 	disks_free(&d);
+}
+
+/* By the words that whoever reads by himself looks at. */
+static uint32_t rows_held(const struct g4_dev *dev)
+{
+	uint32_t rows = 0;
+
+	for (uint32_t n = 0; n < G4_DEV_HELD; n++)
+		rows += g4_dev_words(dev)[G4_DEV_GRANTS + n];
+	return rows;
 }
 
 /* What is held back is in the set's memory alone: who reads is told so, and who writes over it has the last word. */
@@ -618,9 +633,8 @@ static void what_is_held_back_is_the_sets(void **state)
 		struct g4_space *space = &d.rig.fs->space;
 		const uint64_t at = free_stripes(&d, STRIPES, &bytes), all = STRIPES * bytes;
 		const struct g4_address address = g4_address_from(at);
-		assert_true(all >= 64 * G4_KIB);
 		assert_int_equal(g4_space_write(d.rig.wg, space, address, data, all, 0), 0);
-		assert_false(g4_set_held_any(set_of(dev)));
+		assert_int_equal(rows_held(dev), 0);
 		for (uint32_t n = 0; n < STRIPES; n++) { /* a page of each stripe */
 			const uint64_t page = n * bytes + n * G4_PAGE_BYTES;
 			rig_pattern(data + page, 50 + n, G4_PAGE_BYTES);
@@ -628,14 +642,13 @@ static void what_is_held_back_is_the_sets(void **state)
 							G4_PAGE_BYTES, 0),
 					 0);
 		}
-		assert_true(g4_set_held_any(set_of(dev)));
-		const struct g4_dev_grant reads = {.address = at, .bytes = all};
-		assert_int_equal(g4_dev_grant(d.rig.wg, dev, &reads), -G4_E_BUSY);
+		assert_int_equal(rows_held(dev), STRIPES);
+		assert_int_equal(g4_set_held_count(set_of(dev)), STRIPES);
 		assert_int_equal(g4_space_read(d.rig.wg, space, address, found, all), 0);
 		assert_memory_equal(found, data, all);
 		rig_pattern(data, 77, all);
 		assert_int_equal(g4_space_write(d.rig.wg, space, address, data, all, 0), 0);
-		assert_int_equal(g4_dev_grant(d.rig.wg, dev, &reads), 0);
+		assert_int_equal(rows_held(dev), 0);
 		assert_int_equal(g4_space_flush(d.rig.wg, space), 0);
 		assert_int_equal(g4_set_parity_check(d.rig.wg, set_of(dev), 0, g4_dev_props(dev)->size_bytes), 0);
 		for (uint32_t turn = 0; turn < 2; turn++) {

@@ -4,7 +4,7 @@
  * write slots by hand, so that the figures are the engine's and not a client library's.
  *
  * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-t TIER_MIB] [-f MIB of each of 64 files] [-k CHECKSUM] [-u] [-n NAMES] [-l BYTES]
- *                  [-r RAID LEVEL of DEVICE,DEVICE...] [-g GIB of each device]
+ *                  [-r RAID LEVEL of DEVICE,DEVICE...] [-g GIB of each device] [-p KIB of each stripe]
  *		   [-o FILE.json] [NAME]...
  *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's. -u: what is written is
  *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255)
@@ -1304,12 +1304,13 @@ static const struct bench {
 #define DISKS 8
 static const char *raid; /* NULL: one device */
 static uint64_t disk_bytes = 72 * G4_GIB;
+static uint64_t stripe_bytes; /* 0: what mkfs takes */
 
 /* One device, or with -r those that have commas between them. False: the message says why. */
 static bool open_device(const char *names, struct g4_dev **dev, char *message, size_t bytes)
 {
 	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = disk_bytes};
-	struct g4_set_plan plan = {.journal_bytes = 512 * G4_MIB};
+	struct g4_set_plan plan = {.stripe_bytes = stripe_bytes, .journal_bytes = 512 * G4_MIB};
 	struct g4_dev *disks[DISKS];
 	uint32_t count, opened = 0;
 	char **name;
@@ -1356,7 +1357,7 @@ int main(int argc, char **argv)
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* one that is ended has said how far it came */
 
-	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:r:g:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:r:g:p:")) != -1;) {
 		if (option == 's')
 			sms = (uint32_t)atoi(optarg);
 		else if (option == 'd')
@@ -1375,6 +1376,8 @@ int main(int argc, char **argv)
 			raid = optarg;
 		else if (option == 'g')
 			disk_bytes = strtoull(optarg, NULL, 10) * G4_GIB;
+		else if (option == 'p')
+			stripe_bytes = strtoull(optarg, NULL, 10) * G4_KIB;
 		else if (option == 'n') /* whole calls */
 			forest_names = (uint32_t)g4_align_up(g4_max64(strtoull(optarg, NULL, 10), 1), 32);
 		else if (option == 'l')
