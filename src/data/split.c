@@ -14,14 +14,13 @@
  */
 #include "data/split.h"
 
-#include "data/batch.h"
 #include "inode/chain.h"
 
 #define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
 #define REQUEST_PIECE_BYTES (256u * 1024)
-#define ROWS_PIECE_BYTES (2 * G4_MIB) /* of which parts of stripes are few */
+#define ROWS_PIECE_BYTES (2 * G4_MIB) /* of which parts of stripes are few; more than a batch of the cache has */
 #define STAGE_PIECE_BYTES                                                                                              \
 	(128u * 1024) /* of what is copied and hashed: as much as is hashed at a time, in one bounce buffer */
 G4_STATIC_ASSERT(REQUEST_PIECE_BYTES == G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES &&
@@ -43,7 +42,8 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_
 		return G4_SPLIT_PIECE_NAMES;
 	if (work->kind == G4_SPLIT_STAGE)
 		return STAGE_PIECE_BYTES;
-	if (work->kind == G4_SPLIT_WRITE && work->batch->direct && g4_space_has_rows(&fs->space))
+	const uint64_t stripe = work->kind == G4_SPLIT_WRITE ? g4_space_stripe_bytes(&fs->space) : 0;
+	if (stripe > 0 && REQUEST_PIECE_BYTES % stripe != 0)
 		return ROWS_PIECE_BYTES;
 	return g4_space_is_mapped(&fs->space) || (work->kind == G4_SPLIT_READ && g4_space_is_direct(&fs->space)) ?
 		       COPY_PIECE_BYTES :

@@ -33,7 +33,7 @@ struct g4_direct { /* zeroed: closed */
 	uint64_t shift
 		[G4_MAX_DISKS]; /* how far behind a disk's own mapping requests find it, in another one; the lock's */
 	uint32_t open;		/* atomic */
-	bool rows;		/* some chunk has parity; said while it is open */
+	uint64_t stripe_bytes;	/* the longest with parity, 0: no chunk has any; said while it is open */
 	struct {
 		uint32_t inside; /* atomic: requests on their way */
 		uint8_t padding[124];
