@@ -80,7 +80,8 @@ struct g4_alloc {
 	uint32_t counts_regions;		    /* the same of WHOLE */
 	uint32_t unlisted[G4_SHARE_MARKS]; /* by a hash of pages: how often one was taken from the list (share.h) */
 	uint32_t slab_cursor;		   /* the group where the next look for a slab begins */
-	uint32_t slab_users; /* shards and kinds that ever filled a slab: so many known slabs may be theirs */
+	uint32_t slab_users;	/* shards and kinds that ever filled a slab: so many known slabs may be theirs */
+	uint32_t slab_shard[2]; /* by kind - 1: the shard that a slot was taken in last by one who has a slab, a hint */
 };
 /* FORGOTTEN and more: unloaded, and so many pages more are free of it, which nobody gets, whether it is loaded later or not. */
 enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1, G4_GROUP_FORGOTTEN = 2 };

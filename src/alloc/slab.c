@@ -280,14 +280,34 @@ G4_FN G4_COLD static int take_elsewhere(struct g4_wg *wg, struct g4_alloc *alloc
 	return rc;
 }
 
+/*
+ * Locks the shard that the workgroup takes a slot in: its own, or, as long as that has no slab, the one that somebody took a slot in
+ * last and that nobody has now. A GPU has a thousand workgroups, and commands that come one after the other are done by one after the other: each
+ * would begin a slab of its own, in a group that nobody has looked at yet.
+ */
+G4_FN static struct g4_alloc_shard *lock_shard(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t kind)
+{
+	const uint32_t own = g4_wg_index(wg) % G4_ALLOC_SHARDS;
+	struct g4_alloc_shard *shard = &alloc->shards[own];
+
+	if (g4_wg_width(wg) > 1 && g4_load64_rlx(&shard->slab[kind - 1]) == 0) {
+		shard = &alloc->shards[g4_load32_rlx(&alloc->slab_shard[kind - 1])];
+		if (g4_load64_rlx(&shard->slab[kind - 1]) != 0 && g4_trylock(&shard->lock))
+			return shard;
+		shard = &alloc->shards[own];
+		g4_store32_rlx(&alloc->slab_shard[kind - 1], own);
+	}
+	g4_lock(&shard->lock);
+	return shard;
+}
+
 G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *reserved,
 			struct g4_address *address, uint32_t *near)
 {
-	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
+	struct g4_alloc_shard *shard = lock_shard(wg, alloc, kind);
 	int rc = 0;
 
 	*address = G4_NO_ADDRESS;
-	g4_lock(&shard->lock);
 	*near = g4_load32_rlx(&shard->near);
 	const uint64_t fills = g4_load64_rlx(&shard->slab[kind - 1]);
 	if (fills)
@@ -302,14 +322,26 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	return rc;
 }
 
-/* The stripe lock is held; what a shard is about to take, it finds empty or freed. Two thousand looks, which overlap on a GPU. */
-G4_FN static bool being_filled(struct g4_alloc *alloc, struct g4_address page)
+#define SHARDS_AT_ONCE 16u
+G4_STATIC_ASSERT(G4_ALLOC_SHARDS % SHARDS_AT_ONCE == 0, "no rest");
+
+/*
+ * Whether a shard fills a slab of this kind. The stripe lock is held; what a shard is about to take, it finds empty or freed. A thousand looks: on a GPU
+ * those overlap that no decision stands between.
+ */
+G4_FN static bool being_filled(const struct g4_alloc *alloc, uint32_t kind, struct g4_address page)
 {
-	for (uint32_t s = 0; s < G4_ALLOC_SHARDS; s++)
-		for (uint32_t kind = 0; kind < 2; kind++)
-			if (g4_load64_rlx(&alloc->shards[s].slab[kind]) == g4_address_stored(page))
-				return true;
-	return false;
+	bool found = false;
+
+	for (uint32_t s = 0; s < G4_ALLOC_SHARDS && !found; s += SHARDS_AT_ONCE) {
+		uint64_t fills[SHARDS_AT_ONCE];
+
+		for (uint32_t k = 0; k < SHARDS_AT_ONCE; k++)
+			fills[k] = g4_load64_rlx(&alloc->shards[s + k].slab[kind - 1]);
+		for (uint32_t k = 0; k < SHARDS_AT_ONCE; k++)
+			found |= fills[k] == g4_address_stored(page);
+	}
+	return found;
 }
 
 /* An empty slab becomes a free page. Its stripe lock is held. */
@@ -349,7 +381,7 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 		memset((uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, 0, slots * G4_SLAB_SLOT_BYTES);
 		if (was_full)
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, true);
-		if (rc == 0 && slab->used == empty_slab(slab->kind) && !being_filled(alloc, page))
+		if (rc == 0 && slab->used == empty_slab(slab->kind) && !being_filled(alloc, slab->kind, page))
 			rc = drop_slab(wg, alloc, txn, page, slab);
 		else if (rc == 0)
 			add_hint(alloc, page);

@@ -16,17 +16,17 @@
 
 #define TAG_PAGES 32u /* batches up to this size carry checksums instead of being flushed before the commit */
 
-/* The transaction publishes `pages` pages of a segment, from `from` on. */
-G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4_batch *batch,
+/* The transaction publishes `pages` pages of a segment, from `from` on. Without a volatile cache nobody would look at their checksums. */
+G4_FN static void tag_data(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_batch *batch,
 			   const struct g4_segment *segment, uint64_t from, uint64_t pages)
 {
-	if (batch->count > TAG_PAGES || batch->direct || batch->staged) {
+	if (batch->count > TAG_PAGES || batch->direct || batch->staged || !g4_space_has_volatile_cache(&fs->space)) {
 		g4_txn_data_untagged(txn);
 		return;
 	}
 	for (uint64_t p = from; p < from + pages; p++) {
 		const void *data = g4_line_data(&fs->cache, batch->lines[segment->first + p]);
-		g4_txn_data(txn, g4_address_after_pages(segment->address, p), g4_crc32c(0, data, G4_PAGE_BYTES));
+		g4_txn_data(txn, g4_address_after_pages(segment->address, p), g4_crc32c_wide(wg, data));
 	}
 }
 
@@ -181,7 +181,7 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	if (lists)
 		g4_ddt_count(&fs->ddt, page, 0, *done, 0);
 	if (*done > 0)
-		tag_data(fs, txn, batch, segment, from, *done);
+		tag_data(wg, fs, txn, batch, segment, from, *done);
 	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums, batch->domain, looks) :
 					       rc;
 }

@@ -42,7 +42,7 @@ G4_FN uint32_t g4_crc32c_append_pages(uint32_t first, uint32_t second, uint32_t 
 #define G4_CRC32C_FIELD 8u
 G4_FN uint32_t g4_crc32c_set_field(uint32_t crc, uint32_t value);
 
-/* Leader. The CRC-32C of a 4 KiB page in shared memory; each lane takes a part. */
+/* Leader. The CRC-32C of a 4 KiB page in shared memory, 16 B aligned; each lane takes a part. */
 G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page);
 /* Whether it is worth a region: one lane has a processor's instruction; more than 32 would have less than a unit each. */
 G4_FN bool g4_crc32c_is_wide(const struct g4_wg *wg);

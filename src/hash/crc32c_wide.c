@@ -57,6 +57,31 @@ G4_FN uint32_t g4_crc32c_append_pages(uint32_t first, uint32_t second, uint32_t 
 	return first ^ second;
 }
 
+#if G4_CUDA
+#define ZERO_PAGE UINT32_C(0x98f94189) /* the checksum of a page of zeros: what the first and the last inversion make */
+
+/* Of two pages: even lanes have the first one's checksum, odd ones the second's. */
+G4_FN static inline uint32_t two_pages(const void *first, const void *second, uint32_t lane)
+{
+	uint32_t crc = multiply(g4_crc32c_rows(first, second, lane), g4_crc32c_matrix.behind[lane / 4]);
+
+	for (int step = 4; step < G4_WARP_LANES; step *= 2)
+		crc ^= __shfl_xor_sync(G4_WARP_ALL, crc, step);
+	return crc ^ ZERO_PAGE;
+}
+
+/* The matrix units have room for two pages: the second one is the same. Three quarters of the time that tables take, which each lane looks up. */
+G4_REGION_BODY void g4_crc32c_region(struct g4_wg *wg, void *args)
+{
+	struct g4_crc32c_job *job = (struct g4_crc32c_job *)args;
+	const uint32_t lane = g4_wg_lane(wg);
+
+	g4_converge(wg);
+	const uint32_t crc = two_pages(job->data, job->data, lane);
+	job->part[lane] = lane == 0 ? crc : 0;
+	g4_sync(wg);
+}
+#else
 G4_REGION_BODY void g4_crc32c_region(struct g4_wg *wg, void *args)
 {
 	struct g4_crc32c_job *job = (struct g4_crc32c_job *)args;
@@ -67,6 +92,7 @@ G4_REGION_BODY void g4_crc32c_region(struct g4_wg *wg, void *args)
 	job->part[lane] = multiply(g4_crc32c(0, job->data + lane * bytes, bytes), power[behind]);
 	g4_sync(wg);
 }
+#endif
 
 G4_FN bool g4_crc32c_is_wide(const struct g4_wg *wg)
 {
@@ -93,18 +119,6 @@ G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page)
 }
 
 #if G4_CUDA
-#define ZERO_PAGE UINT32_C(0x98f94189) /* the checksum of a page of zeros: what the first and the last inversion make */
-
-/* Of two pages: even lanes have the first one's checksum, odd ones the second's. */
-G4_FN static inline uint32_t two_pages(const void *first, const void *second, uint32_t lane)
-{
-	uint32_t crc = multiply(g4_crc32c_rows(first, second, lane), g4_crc32c_matrix.behind[lane / 4]);
-
-	for (int step = 4; step < G4_WARP_LANES; step *= 2)
-		crc ^= __shfl_xor_sync(G4_WARP_ALL, crc, step);
-	return crc ^ ZERO_PAGE;
-}
-
 G4_FN void g4_crc32c_group(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages, uint64_t last,
 			   uint64_t (*out)[4])
 {

@@ -330,6 +330,15 @@ G4_FN static uint32_t usable_data_tags(const struct g4_journal *j, const struct 
 	return log->data_count;
 }
 
+/* Seals a page of the journal's own; its checksum. */
+G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, void *page, uint32_t type,
+			   struct g4_address address, uint64_t sequence)
+{
+	const struct g4_sealed_about about = {type, 0, 0, 0};
+
+	return g4_seal_wide(wg, page, &about, address, sequence, j->meta->fs_tag);
+}
+
 /* Makes the descriptors; their checksum. */
 G4_FN static uint32_t write_descriptors(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
 					uint64_t sequence)
@@ -347,9 +356,8 @@ G4_FN static uint32_t write_descriptors(struct g4_wg *wg, struct g4_journal *j, 
 		page->page_index = d;
 		page->page_count = j->record_descriptors;
 		g4_wide_tags(wg, j, log, d);
-		const struct g4_sealed_about about = {G4_BLOCK_JOURNAL_DESCRIPTOR, 0, 0, 0};
-		crc = g4_crc32c_append_page(crc, g4_seal_wide(wg, page, &about, g4_log_address(j, j->head_page + d),
-							      sequence, j->meta->fs_tag));
+		crc = g4_crc32c_append_page(crc, seal(wg, j, page, G4_BLOCK_JOURNAL_DESCRIPTOR,
+						      g4_log_address(j, j->head_page + d), sequence));
 	}
 	return crc;
 }
@@ -365,13 +373,12 @@ G4_FN static uint64_t build_record(struct g4_wg *wg, struct g4_journal *j, const
 	crc = write_descriptors(wg, j, log, sequence);
 	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_SEAL, sequence, log->line_count);
 	crc = g4_wide_crc(wg, j, log, crc);
-	memset(commit, 0, sizeof(*commit));
+	g4_zero(wg, commit, sizeof(*commit));
 	commit->sequence = sequence;
 	commit->record_pages = body + 1;
 	commit->record_crc32c = crc;
 	commit->time_ns = (uint64_t)g4_realtime_ns();
-	g4_block_seal(commit, G4_BLOCK_JOURNAL_COMMIT, g4_log_address(j, j->head_page + body), sequence,
-		      j->meta->fs_tag);
+	seal(wg, j, commit, G4_BLOCK_JOURNAL_COMMIT, g4_log_address(j, j->head_page + body), sequence);
 	return body + 1;
 }
 
@@ -555,10 +562,10 @@ G4_FN static int write_tail(struct g4_wg *wg, struct g4_journal *j)
 {
 	struct g4_journal_header *header = (struct g4_journal_header *)j->home_copies; /* free again */
 
-	memset(header, 0, sizeof(*header));
+	g4_zero(wg, header, sizeof(*header));
 	header->tail_sequence = j->durable + 1;
 	header->tail_page = j->head_page;
-	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, j->area, j->durable, j->meta->fs_tag);
+	seal(wg, j, header, G4_BLOCK_JOURNAL_HEADER, j->area, j->durable);
 	return g4_space_write(wg, j->meta->space, j->area, header, G4_PAGE_BYTES,
 			      G4_IO_FUA | G4_IO_CLASS(G4_CLASS_JOURNAL));
 }

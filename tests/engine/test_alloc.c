@@ -263,6 +263,39 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 	rig_close(&rig);
 }
 
+/* Of those whose commands come one after the other, where a workgroup has several lanes; beside somebody each begins its own. */
+static void one_after_the_other_they_fill_one_slab(void **state)
+{
+	enum { WORKGROUPS = 6 };
+	struct g4_address address[WORKGROUPS];
+	struct g4_txn txn;
+
+	(void)state;
+	rig_open(&rig, 12 * G4_MIB, 0);
+	struct g4_wg *wg = g4_wg_create(0);
+	fs = rig_mount_fs(&rig, wg, NULL);
+	for (uint32_t k = 0; k < WORKGROUPS; k++) {
+		struct g4_wg *one = g4_wg_create(1 + k);
+		uint32_t near;
+		if (k == WORKGROUPS - 1)
+			g4_lock(&fs->alloc.shards[fs->alloc.slab_shard[G4_SLAB_INODES - 1]].lock);
+		assert_int_equal(g4_begin(one, fs, 16, &txn), 0);
+		assert_int_equal(g4_slab_alloc(one, &fs->alloc, &txn, G4_SLAB_INODES, NULL, &address[k], &near), 0);
+		g4_txn_end(&txn);
+		g4_wg_destroy(one);
+	}
+	const bool together = g4_wg_width(wg) > 1;
+	for (uint32_t k = 1; k < WORKGROUPS; k++)
+		assert_int_equal(g4_address_is(g4_address_page_start(address[k]), g4_address_page_start(address[0])),
+				 together && k < WORKGROUPS - 1);
+	/* who had none until the lock was held has its own now, and the next one fills that */
+	assert_int_equal(fs->alloc.slab_shard[G4_SLAB_INODES - 1], together ? WORKGROUPS : 0);
+	g4_unlock(&fs->alloc.shards[together ? 1 : 0].lock);
+	rig_unmount_fs(&rig, wg, fs, true);
+	g4_wg_destroy(wg);
+	rig_close(&rig);
+}
+
 /* What keeps other files out of the device keeps nobody from the slots of slabs that others fill. */
 static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
 {
@@ -281,7 +314,10 @@ static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
 		assert_int_equal(g4_begin(other[k], fs, 16, &txn), 0);
 		assert_int_equal(g4_slab_alloc(other[k], &fs->alloc, &txn, G4_SLAB_SMALL, NULL, &address, &near), 0);
 		g4_txn_end(&txn);
+		g4_lock(&fs->alloc.shards[1 + k].lock); /* so that the next one begins a slab of its own */
 	}
+	for (uint32_t k = 0; k < OTHERS; k++)
+		g4_unlock(&fs->alloc.shards[1 + k].lock);
 	while (g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, G4_NO_ADDRESS, 512, false, &address, &got) == 0)
 		;
 	while (count < OTHERS * SLOTS) {
@@ -338,6 +374,7 @@ int main(void)
 		cmocka_unit_test(parallel_claims_on_a_full_device_fail_cleanly),
 		cmocka_unit_test(freed_space_waits_for_its_transaction),
 		cmocka_unit_test(slots_are_given_once_and_empty_slabs_go_back),
+		cmocka_unit_test(one_after_the_other_they_fill_one_slab),
 		cmocka_unit_test(a_full_device_gives_slots_of_slabs_that_others_fill),
 		cmocka_unit_test(hundreds_of_workgroups_begin_all_over_the_device),
 	};
