@@ -100,7 +100,7 @@ struct g4_batch_lists {
 	};
 	union {
 		struct g4_iov iovs[G4_BATCH_PAGES]; /* of what is stored at a time */
-		uint16_t
+		uint32_t
 			seen[G4_BATCH_SEEN]; /* before: a table by sum of indices, and 1, of pages that are the first */
 	};
 	union {

@@ -48,9 +48,9 @@ G4_FN static uint64_t find_same(struct g4_fs *fs, const struct g4_batch *batch, 
 	for (; lists->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
 		if (lists->placing.domains[lists->seen[at] - 1] == batch->domain &&
 		    g4_bytes_equal(lists->sums[lists->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)) &&
-		    is_same(fs, batch, lists->seen[at] - 1u, k))
-			return G4_KNOWN_SAME(lists->seen[at] - 1u);
-	lists->seen[at] = (uint16_t)(&batch->sums[k] - lists->sums + 1);
+		    is_same(fs, batch, lists->seen[at] - 1, k))
+			return G4_KNOWN_SAME(lists->seen[at] - 1);
+	lists->seen[at] = (uint32_t)(&batch->sums[k] - lists->sums + 1);
 	lists->placing.domains[lists->seen[at] - 1] = batch->domain;
 	return G4_KNOWN_NOT;
 }
@@ -185,9 +185,11 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	g4_hints_look(wg, fs, batch, from);
 	for (uint32_t k = from, next; k < batch->count; k = next) {
 		next = k + (is_hint(batch->known[k]) ? settle(wg, fs, batch, k, &brought) : 1);
-		if (batch->known[k] == G4_KNOWN_NOT)
+		if (batch->verifies && batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(fs, batch, k);
 	}
+	if (!batch->verifies)
+		g4_hints_same(wg, fs, batch, from);
 	if (brought)
 		look_again(wg, fs, batch, from);
 }
