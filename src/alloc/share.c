@@ -347,6 +347,30 @@ G4_FN int g4_share_listed_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 	return rc;
 }
 
+G4_FN void g4_share_listed_each(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address one, uint32_t count,
+				const uint64_t *places, const struct g4_sum_entry *sums, uint64_t domain,
+				struct g4_listing_each *each)
+{
+	const uint64_t quarter = g4_address_page(one) / G4_LISTING_PAGES;
+	const uint32_t part = (uint32_t)(quarter % G4_LISTING_QUARTERS);
+	const uint64_t none[G4_LISTING_WORDS] = {0};
+	struct g4_shares_lines c;
+	uint32_t line;
+
+	if (lock_shares(wg, alloc, one, &c) < 0) {
+		g4_listing_each(wg, NULL, quarter, none, count, places, sums, domain, each);
+		return;
+	}
+	const bool any = c.shares != G4_NO_LINE && g4_listed_any(g4_shares_of(alloc, &c), c.region, part) &&
+			 get_listing(wg, alloc, &c, part, &line) == 0;
+	g4_listing_each(wg, any ? (const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line) : NULL,
+			quarter, any ? &g4_shares_of(alloc, &c)->listed[c.region][part * G4_LISTING_WORDS] : none,
+			count, places, sums, domain, each);
+	if (any)
+		g4_cache_put(alloc->meta->cache, line);
+	unlock_shares(alloc, &c);
+}
+
 /* Of the group that is locked; *c is to be put, also after an error. */
 G4_FN static int get_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
 			    uint64_t bits[G4_LISTING_WORDS], struct g4_shares_lines *c)
@@ -391,7 +415,7 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 	if (rc == 0 && g4_listed_any(g4_shares_of(alloc, &c), c.region, part)) {
 		rc = get_listing(wg, alloc, &c, part, &line);
 		if (rc == 0) {
-			memcpy(to, g4_line_data(alloc->meta->cache, line), sizeof(*to));
+			g4_copy(wg, to, g4_line_data(alloc->meta->cache, line), sizeof(*to));
 			g4_cache_put(alloc->meta->cache, line);
 		} else {
 			memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));

@@ -129,6 +129,14 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 G4_FN int g4_share_listed_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint32_t pages,
 			      const struct g4_sum_entry *sums, uint64_t domain);
 /*
+ * The same of pages that may lie anywhere (alloc/listing.h): of each that lies in the quarter of one of them. Where that can not be told none is listed. No
+ * transaction.
+ */
+struct g4_listing_each;
+G4_FN void g4_share_listed_each(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address one, uint32_t count,
+				const uint64_t *places, const struct g4_sum_entry *sums, uint64_t domain,
+				struct g4_listing_each *each);
+/*
  * The listed pages of a quarter (4 a region, from the first of the group on): bits of those that are, and where their sums are, or none.
  * -G4_E_NOENT: the group has none. No transaction.
  */

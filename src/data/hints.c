@@ -13,13 +13,19 @@ G4_FN static bool is_zeros(const void *data)
 }
 
 /* Page k of a job: zeros, the address of a page like it, or nothing. */
-G4_FN static uint64_t find(const struct g4_hints_job *job, uint32_t k)
+G4_FN static uint64_t find(struct g4_hints_job *job, uint32_t k)
 {
 	const struct g4_listing_key key = g4_listing_key(&job->sums[k], job->domain);
 
-	if (job->batch && is_zeros(g4_batch_page(job->fs, job->batch, job->first + k)))
+	if (!job->batch)
+		return g4_address_stored(g4_ddt_find(&job->fs->ddt, key.bytes));
+	const uint32_t at = job->first + k;
+	if (is_zeros(g4_batch_page(job->fs, job->batch, at)))
 		return G4_KNOWN_ZEROS;
-	return g4_address_stored(g4_ddt_find(&job->fs->ddt, key.bytes));
+	const uint64_t known = g4_address_stored(g4_ddt_find(&job->fs->ddt, key.bytes));
+	g4_or64(known == G4_KNOWN_NOT ? &job->seen.unknown[at / 64] : &job->seen.hints[at / 64], UINT64_C(1)
+													 << at % 64);
+	return known;
 }
 
 /*
@@ -81,13 +87,26 @@ G4_FN static void see_all(struct g4_wg *wg, const struct g4_hints_job *job)
 	g4_sync(wg);
 }
 
+/* Collective. */
+G4_FN static void bring_all(struct g4_wg *wg, const struct g4_hints_job *job)
+{
+	for (uint32_t k = g4_wg_lane(wg); k < G4_LISTING_PAGES; k += g4_wg_width(wg))
+		if (job->bits[k / 64] >> k % 64 & 1)
+			g4_ddt_bring(&job->fs->ddt, job->listing->sums[k], g4_address_after_pages(job->address, k));
+	g4_sync(wg);
+}
+
 G4_REGION_BODY void g4_hints_region(struct g4_wg *wg, void *args)
 {
-	const struct g4_hints_job *job = (const struct g4_hints_job *)args;
+	struct g4_hints_job *job = (struct g4_hints_job *)args;
 
 	g4_converge(wg);
 	if (job->same) {
 		see_all(wg, job);
+		return;
+	}
+	if (job->listing) {
+		bring_all(wg, job);
 		return;
 	}
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
@@ -107,17 +126,20 @@ G4_REGION_BODY void g4_hints_region(struct g4_wg *wg, void *args)
 	g4_sync(wg);
 }
 
-G4_FN static void run(struct g4_wg *wg, const struct g4_hints_job *what)
+G4_FN static struct g4_hints_seen run(struct g4_wg *wg, const struct g4_hints_job *what)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_hints_job *job = (struct g4_hints_job *)g4_scratch_take(wg, sizeof(*job));
 
 	*job = *what;
 	g4_region(wg, G4_REGION_HINTS, g4_hints_region, job);
+	const struct g4_hints_seen seen = job->seen;
 	g4_scratch_release(wg, mark);
+	return seen;
 }
 
-G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first)
+G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first,
+			 struct g4_hints_seen *seen)
 {
 	const struct g4_hints_job job = {.fs = fs,
 					 .sums = &batch->sums[first],
@@ -127,7 +149,7 @@ G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 					 .batch = batch,
 					 .first = first};
 
-	run(wg, &job);
+	*seen = run(wg, &job);
 }
 
 G4_FN void g4_hints_same(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first)
@@ -151,5 +173,14 @@ G4_FN void g4_hints_insert(struct g4_wg *wg, struct g4_fs *fs, const struct g4_s
 {
 	const struct g4_hints_job job = {.fs = fs, .sums = sums, .domain = domain, .count = count, .address = address};
 
+	run(wg, &job);
+}
+
+G4_FN void g4_hints_bring(struct g4_wg *wg, struct g4_fs *fs, const uint64_t bits[G4_LISTING_PAGES / 64],
+			  const struct g4_listing_page *listing, struct g4_address address)
+{
+	struct g4_hints_job job = {.fs = fs, .address = address, .listing = listing};
+
+	memcpy(job.bits, bits, sizeof(job.bits));
 	run(wg, &job);
 }
