@@ -18,7 +18,7 @@ G4_FN uint32_t g4_listing_match(struct g4_wg *wg, const struct g4_listing_page *
  * Of pages that may lie anywhere, where `places` says (g4_address_stored()): `are` gets those that lie in one quarter, `listed` those of them that have
  * these sums in its page (NULL: none), and a bit in `bits`. Only what is in `which` is looked at. A bit each, of at most G4_LISTING_EACH.
  */
-#define G4_LISTING_EACH 256u
+#define G4_LISTING_EACH 512u
 struct g4_listing_each {
 	uint64_t which[G4_LISTING_EACH / 64];
 	uint64_t are[G4_LISTING_EACH / 64];

@@ -11,6 +11,7 @@
 #include "alloc/share_lines.h"
 #include "alloc/share_make.h"
 
+#define OWNERS_STEP 8u				    /* counts that a leader has under way at a time */
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
 
 /* A page of counts that was made: the group's, which is dirty, leads to it. */
@@ -480,14 +481,21 @@ G4_FN static int check_acquire(struct g4_alloc *alloc, const struct g4_shares_li
 	const g4_le32 *more = c->owners == G4_NO_LINE ? NULL : g4_shares_owners(alloc, c)->more;
 	const uint64_t whole = g4_shares_whole(alloc, c, c->region);
 
-	for (uint64_t i = first; i < first + pages; i++) {
-		if ((g4_load64_rlx(&bits->used[i / 64]) >> i % 64 & 1) == 0 ||
-		    (g4_load64_rlx(&bits->slab[i / 64]) >> i % 64 & 1) != 0)
+	for (uint64_t at = first, end = first + pages, n; at < end; at += n) { /* a word of bits at a time */
+		n = g4_min64(end - at, 64 - at % 64);
+		const uint64_t mask = (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) << at % 64;
+		if ((g4_load64_rlx(&bits->used[at / 64]) & mask) != mask ||
+		    (g4_load64_rlx(&bits->slab[at / 64]) & mask) != 0)
 			return -G4_E_CORRUPT_MAP;
-		if (whole + (more ? more[i] : 0) >= MOST_OWNERS)
+	}
+	for (uint64_t at = first, end = first + pages; at < end && more; at += OWNERS_STEP) { /* loaded together */
+		uint64_t most = 0;
+		for (uint64_t i = 0; i < OWNERS_STEP; i++)
+			most = g4_max64(most, at + i < end ? more[at + i] : 0);
+		if (whole + most >= MOST_OWNERS)
 			return -G4_E_MLINK;
 	}
-	return 0;
+	return whole >= MOST_OWNERS ? -G4_E_MLINK : 0;
 }
 
 /*
@@ -558,8 +566,17 @@ G4_FN static int count_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 		return rc;
 	struct g4_owners_page *owners = g4_shares_owners(alloc, c);
 	g4_txn_dirty(txn, c->owners);
-	for (uint64_t i = first; i < first + pages; i++)
-		owners->shared += owners->more[i]++ == 0;
+	uint32_t shared = 0;
+	for (uint64_t at = first, end = first + pages; at < end; at += OWNERS_STEP) { /* loaded together */
+		uint32_t more[OWNERS_STEP];
+		for (uint64_t i = 0; i < OWNERS_STEP; i++)
+			more[i] = at + i < end ? owners->more[at + i] : 0;
+		for (uint64_t i = 0; i < OWNERS_STEP && at + i < end; i++) {
+			shared += more[i] == 0;
+			owners->more[at + i] = more[i] + 1;
+		}
+	}
+	owners->shared += shared;
 	return 0;
 }
 

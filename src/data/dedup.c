@@ -139,7 +139,7 @@ G4_FN static bool is_hint(uint64_t known)
 	return known >= G4_PAGE_BYTES;
 }
 
-G4_STATIC_ASSERT(G4_LISTING_EACH >= G4_BATCH_PAGES, "all pages of a batch have their bits");
+G4_STATIC_ASSERT(G4_LISTING_EACH >= G4_BATCH_SUMS, "all pages of a batch have their bits");
 #define QUARTERS 16u /* of those that a batch was found in, whose neighbours are brought */
 
 /*
@@ -155,7 +155,7 @@ G4_FN static bool settle_all(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	struct g4_listing_each each;
 
 	memcpy(each.which, seen->hints, sizeof(seen->hints));
-	for (uint32_t w = 0; w < G4_BATCH_PAGES / 64; w++) {
+	for (uint32_t w = 0; w < G4_BATCH_SUMS / 64; w++) {
 		unknown = unknown || seen->unknown[w] != 0;
 		while (each.which[w] != 0) {
 			const uint32_t k = w * 64 + g4_lowest_bit(each.which[w]);
@@ -166,7 +166,7 @@ G4_FN static bool settle_all(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			memset(each.listed, 0, sizeof(each.listed));
 			g4_share_listed_each(wg, &fs->alloc, one, batch->count, batch->known, batch->sums,
 					     batch->domain, &each);
-			for (uint32_t v = w; v < G4_BATCH_PAGES / 64; v++) {
+			for (uint32_t v = w; v < G4_BATCH_SUMS / 64; v++) {
 				for (uint64_t gone = each.are[v] & ~each.listed[v]; gone != 0; gone &= gone - 1) {
 					const uint32_t g = v * 64 + g4_lowest_bit(gone);
 					const struct g4_listing_key key =
@@ -216,8 +216,9 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	}
 	if (!batch->dedup)
 		return;
-	memset(&batch->known[from], 0, (batch->count - from) * sizeof(*batch->known));
-	memset(&g4_batch_marks(batch)[from], 0, (batch->count - from) * sizeof(*g4_batch_marks(batch)));
+	g4_zero(wg, &batch->known[from], (batch->count - from) * sizeof(*batch->known));
+	if (batch->verifies)
+		g4_zero(wg, &g4_batch_marks(batch)[from], (batch->count - from) * sizeof(*g4_batch_marks(batch)));
 	if (!batch->looks)
 		return;
 	struct g4_hints_seen seen;

@@ -10,7 +10,7 @@
 
 /* Of a batch's pages, a bit each: those of which the table says where one like it lies, and those of which nothing is known. */
 struct g4_hints_seen {
-	uint64_t hints[G4_BATCH_PAGES / 64], unknown[G4_BATCH_PAGES / 64];
+	uint64_t hints[G4_BATCH_SUMS / 64], unknown[G4_BATCH_SUMS / 64];
 };
 
 struct g4_hints_job { /* in scratch memory */
