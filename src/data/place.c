@@ -11,16 +11,14 @@
 /* Pages in a row from a batch's page `first` on, at most a region of direct ones, so that the next ones can be aligned. */
 G4_FN static uint64_t row_of(const struct g4_batch *batch, uint32_t first, uint64_t *page)
 {
-	uint64_t n = 1;
-
 	if (batch->direct) {
 		*page = batch->direct_page + first;
 		return g4_min64(batch->count - first, G4_REGION_PAGES - *page % G4_REGION_PAGES);
 	}
 	*page = batch->pages[first];
-	while (first + n < batch->count && batch->pages[first + n] == *page + n)
-		n++;
-	return n;
+	if (batch->staged) /* all of it is a row */
+		return batch->count - first;
+	return g4_count_row(&batch->pages[first], batch->count - first, *page, 1);
 }
 
 G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t page, struct g4_address address,

@@ -10,6 +10,7 @@
 #include "data/batch.h"
 #include "data/hints.h"
 #include "data/map.h"
+#include "data/scatter.h"
 #include "hash/crc32c.h"
 #include "inode/inode.h"
 #include "inode/txn.h"
@@ -252,15 +253,14 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 			inode->disk.map_height = 0;
 		}
 		while (s < batch->segment_count && rc == 0) {
-			const struct g4_segment *segment = &batch->segments[s];
 			uint64_t done;
-			rc = publish_part(wg, fs, &txn, inode, batch, segment, inside, first, &done);
+			rc = replaced ? 0 : g4_scatter_publish(wg, fs, &txn, inode, batch, s, inside, &done);
+			if (replaced || (rc == 0 && done == 0))
+				rc = publish_part(wg, fs, &txn, inode, batch, &batch->segments[s], inside, first,
+						  &done);
 			first = false;
-			inside += done;
-			if (inside == segment->pages) {
-				s++;
-				inside = 0;
-			}
+			for (inside += done; s < batch->segment_count && inside >= batch->segments[s].pages; s++)
+				inside -= batch->segments[s].pages;
 			if (done == 0 || g4_txn_is_crowded(&txn))
 				break;
 		}
