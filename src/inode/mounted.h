@@ -32,7 +32,7 @@ struct g4_ahead {
 };
 
 /* ------------------------------------------------------------------ transfers by many workgroups (data/split.c) */
-#define G4_SPLIT_JOBS 32u	 /* at a time; further transfers are done by one workgroup each */
+#define G4_SPLIT_JOBS 64u	 /* at a time; further transfers are done by one workgroup each */
 #define G4_SPLIT_PIECE_PAGES 64u /* of a piece, at most */
 /* Entries of a batch: few of them wait for the slowest, and what they have in common is walked to once. */
 #define G4_SPLIT_PIECE_NAMES 4u
@@ -71,10 +71,11 @@ G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU")
 
 struct g4_split {
 	uint32_t helpers; /* workgroups that call g4_split_help() when idle; without any, nothing is split */
-	uint32_t used;	  /* bit i: jobs[i] has an owner */
-	uint8_t padding0[120];
-	uint32_t open; /* bit i: jobs[i] may have pieces to take; what idle workgroups look at */
-	uint8_t padding1[124];
+	uint32_t padding2;
+	uint64_t used; /* bit i: jobs[i] has an owner */
+	uint8_t padding0[112];
+	uint64_t open; /* bit i: jobs[i] may have pieces to take; what idle workgroups look at */
+	uint8_t padding1[120];
 	struct g4_split_job jobs[G4_SPLIT_JOBS];
 };
 
