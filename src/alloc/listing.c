@@ -15,11 +15,34 @@ G4_FN static uint32_t match(struct g4_wg *wg, const struct g4_listing_job *job)
 	return (uint32_t)g4_reduce_min(wg, differs);
 }
 
+/* Collective. */
+G4_FN static void look_at_each(struct g4_wg *wg, struct g4_listing_job *job)
+{
+	struct g4_listing_each *each = &job->each;
+
+	for (uint32_t k = g4_wg_lane(wg); k < job->count; k += g4_wg_width(wg)) {
+		const uint64_t bit = UINT64_C(1) << k % 64, page = job->places[k] / G4_PAGE_BYTES;
+		const uint32_t at = (uint32_t)(page % G4_LISTING_PAGES);
+		if (!(each->which[k / 64] & bit) || page / G4_LISTING_PAGES != job->quarter)
+			continue;
+		g4_or64(&each->are[k / 64], bit);
+		const struct g4_listing_key key = g4_listing_key(&job->sums[k], job->domain);
+		if (job->page && (job->bits[at / 64] >> at % 64 & 1) &&
+		    g4_bytes_equal(job->page->sums[at], key.bytes, G4_LISTING_SUM_BYTES))
+			g4_or64(&each->listed[k / 64], bit);
+	}
+	g4_sync(wg);
+}
+
 G4_REGION_BODY void g4_listing_region(struct g4_wg *wg, void *args)
 {
 	struct g4_listing_job *job = (struct g4_listing_job *)args;
 
 	g4_converge(wg);
+	if (job->places) {
+		look_at_each(wg, job);
+		return;
+	}
 	if (!job->writes) {
 		const uint32_t all = match(wg, job);
 		if (g4_wg_lane(wg) == 0)
@@ -64,4 +87,25 @@ G4_FN uint32_t g4_listing_match(struct g4_wg *wg, const struct g4_listing_page *
 					   .count = count};
 
 	return run(wg, &job);
+}
+
+G4_FN void g4_listing_each(struct g4_wg *wg, const struct g4_listing_page *page, uint64_t quarter,
+			   const uint64_t bits[G4_LISTING_PAGES / 64], uint32_t count, const uint64_t *places,
+			   const struct g4_sum_entry *sums, uint64_t domain, struct g4_listing_each *each)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_job *job = (struct g4_listing_job *)g4_scratch_take(wg, sizeof(*job));
+
+	memset(job, 0, sizeof(*job));
+	job->page = (struct g4_listing_page *)(uintptr_t)page;
+	job->sums = sums;
+	job->domain = domain;
+	job->count = count;
+	job->places = places;
+	job->quarter = quarter;
+	memcpy(job->bits, bits, sizeof(job->bits));
+	memcpy(job->each.which, each->which, sizeof(each->which));
+	g4_region(wg, G4_REGION_LISTING, g4_listing_region, job);
+	*each = job->each;
+	g4_scratch_release(wg, mark);
 }

@@ -14,6 +14,20 @@ G4_FN void g4_listing_write(struct g4_wg *wg, struct g4_listing_page *page, uint
 G4_FN uint32_t g4_listing_match(struct g4_wg *wg, const struct g4_listing_page *page, uint32_t at, uint32_t count,
 				const struct g4_sum_entry *sums, uint64_t domain);
 
+/*
+ * Of pages that may lie anywhere, where `places` says (g4_address_stored()): `are` gets those that lie in one quarter, `listed` those of them that have
+ * these sums in its page (NULL: none), and a bit in `bits`. Only what is in `which` is looked at. A bit each, of at most G4_LISTING_EACH.
+ */
+#define G4_LISTING_EACH 512u
+struct g4_listing_each {
+	uint64_t which[G4_LISTING_EACH / 64];
+	uint64_t are[G4_LISTING_EACH / 64];
+	uint64_t listed[G4_LISTING_EACH / 64];
+};
+G4_FN void g4_listing_each(struct g4_wg *wg, const struct g4_listing_page *page, uint64_t quarter,
+			   const uint64_t bits[G4_LISTING_PAGES / 64], uint32_t count, const uint64_t *places,
+			   const struct g4_sum_entry *sums, uint64_t domain, struct g4_listing_each *each);
+
 /* The region that they open. Collective. */
 struct g4_listing_job { /* in scratch memory */
 	struct g4_listing_page *page;
@@ -22,6 +36,10 @@ struct g4_listing_job { /* in scratch memory */
 	uint32_t at, count;
 	bool writes;
 	uint32_t match;
+	/* pages that may lie anywhere */
+	const uint64_t *places;
+	uint64_t quarter, bits[G4_LISTING_PAGES / 64];
+	struct g4_listing_each each;
 };
 G4_FN void g4_listing_region(struct g4_wg *wg, void *args);
 

@@ -8,41 +8,9 @@
 #include "alloc/buffered.h"
 #include "alloc/listing.h"
 #include "alloc/quota.h"
+#include "alloc/share_count.h"
 #include "alloc/share_lines.h"
 #include "alloc/share_make.h"
-
-#define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
-
-/* A page of counts that was made: the group's, which is dirty, leads to it. */
-G4_FN static void lead_to_counts(struct g4_alloc *alloc, struct g4_shares_lines *c, struct g4_address address)
-{
-	g4_shares_owners(alloc, c)->region = c->group * G4_GROUP_REGIONS + c->region;
-	g4_shares_of(alloc, c)->owners[c->region] = g4_address_stored(address);
-}
-
-/* Makes what g4_shares_get_counts() has not found: a page of counts. */
-G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
-{
-	struct g4_address address;
-	const int rc = g4_shares_make_below(wg, alloc, txn, c, G4_BLOCK_OWNERS, &address, &c->owners);
-
-	if (rc == 0)
-		lead_to_counts(alloc, c, address);
-	return rc;
-}
-
-/* The same of the group's page of buffered owners. */
-G4_FN static int make_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
-{
-	struct g4_address address;
-	const int rc = g4_shares_make_below(wg, alloc, txn, c, G4_BLOCK_BUFFERED, &address, &c->buffered);
-
-	if (rc == 0) {
-		g4_shares_buffered(alloc, c)->group = c->group;
-		g4_shares_of(alloc, c)->buffered = g4_address_stored(address);
-	}
-	return rc;
-}
 
 /* Frees the page of the group if it leads to nothing, and counts nothing. */
 G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
@@ -347,6 +315,30 @@ G4_FN int g4_share_listed_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 	return rc;
 }
 
+G4_FN void g4_share_listed_each(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address one, uint32_t count,
+				const uint64_t *places, const struct g4_sum_entry *sums, uint64_t domain,
+				struct g4_listing_each *each)
+{
+	const uint64_t quarter = g4_address_page(one) / G4_LISTING_PAGES;
+	const uint32_t part = (uint32_t)(quarter % G4_LISTING_QUARTERS);
+	const uint64_t none[G4_LISTING_WORDS] = {0};
+	struct g4_shares_lines c;
+	uint32_t line;
+
+	if (lock_shares(wg, alloc, one, &c) < 0) {
+		g4_listing_each(wg, NULL, quarter, none, count, places, sums, domain, each);
+		return;
+	}
+	const bool any = c.shares != G4_NO_LINE && g4_listed_any(g4_shares_of(alloc, &c), c.region, part) &&
+			 get_listing(wg, alloc, &c, part, &line) == 0;
+	g4_listing_each(wg, any ? (const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line) : NULL,
+			quarter, any ? &g4_shares_of(alloc, &c)->listed[c.region][part * G4_LISTING_WORDS] : none,
+			count, places, sums, domain, each);
+	if (any)
+		g4_cache_put(alloc->meta->cache, line);
+	unlock_shares(alloc, &c);
+}
+
 /* Of the group that is locked; *c is to be put, also after an error. */
 G4_FN static int get_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
 			    uint64_t bits[G4_LISTING_WORDS], struct g4_shares_lines *c)
@@ -391,7 +383,7 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 	if (rc == 0 && g4_listed_any(g4_shares_of(alloc, &c), c.region, part)) {
 		rc = get_listing(wg, alloc, &c, part, &line);
 		if (rc == 0) {
-			memcpy(to, g4_line_data(alloc->meta->cache, line), sizeof(*to));
+			g4_copy(wg, to, g4_line_data(alloc->meta->cache, line), sizeof(*to));
 			g4_cache_put(alloc->meta->cache, line);
 		} else {
 			memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
@@ -449,127 +441,6 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 
 /* ------------------------------------------------------------------ owners */
 
-/* Whether pages of c's region can have an owner more. */
-G4_FN static int check_acquire(struct g4_alloc *alloc, const struct g4_shares_lines *c, uint32_t first, uint64_t pages)
-{
-	const struct g4_region *bits = &g4_shares_map(alloc, c)->regions[c->region];
-	const g4_le32 *more = c->owners == G4_NO_LINE ? NULL : g4_shares_owners(alloc, c)->more;
-	const uint64_t whole = g4_shares_whole(alloc, c, c->region);
-
-	for (uint64_t i = first; i < first + pages; i++) {
-		if ((g4_load64_rlx(&bits->used[i / 64]) >> i % 64 & 1) == 0 ||
-		    (g4_load64_rlx(&bits->slab[i / 64]) >> i % 64 & 1) != 0)
-			return -G4_E_CORRUPT_MAP;
-		if (whole + (more ? more[i] : 0) >= MOST_OWNERS)
-			return -G4_E_MLINK;
-	}
-	return 0;
-}
-
-/*
- * Puts the buffered owners of the region that has most of them into its page of counts. 1; 0: that can not be had, or it takes none (of a
- * hostile image), and nothing has changed; or an error.
- */
-G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-			     const struct g4_shares_lines *c)
-{
-	struct g4_buffered_page *buffered = g4_shares_buffered(alloc, c);
-	struct g4_shares_lines of = *c;
-
-	of.region = g4_buffered_most(buffered);
-	of.owners = G4_NO_LINE;
-	if (g4_shares_get_owners(wg, alloc, &of) < 0)
-		return 0;
-	const int rc = of.owners == G4_NO_LINE ? make_counts(wg, alloc, txn, &of) : 0;
-	if (rc < 0)
-		return rc == -G4_E_NOSPC ? 0 : rc;
-	struct g4_owners_page *owners = g4_shares_owners(alloc, &of);
-	g4_txn_dirty(txn, of.owners);
-	g4_txn_dirty(txn, c->buffered);
-	for (uint32_t k = buffered->count; k-- > 0;) {
-		const uint32_t at = buffered->pages[k] - of.region * G4_REGION_PAGES;
-		if (at >= G4_REGION_PAGES || owners->more[at] == UINT32_MAX) /* the latter: a hostile image's */
-			continue;
-		owners->shared += owners->more[at]++ == 0;
-		g4_buffered_take(buffered, k);
-	}
-	g4_shares_put(alloc, &of.owners);
-	return buffered->count < G4_BUFFERED_MOST;
-}
-
-/*
- * One owner more of page `at` of c's region, in the group's page of buffered owners. 1; 0: it is to be counted in its page of counts, which
- * the transaction changes anyway, or there is no room; or an error, half done.
- */
-G4_FN static int buffer_owner(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
-			      uint32_t at)
-{
-	int rc = 1;
-
-	if (!g4_load32_acq(&alloc->buffers_owners) ||
-	    (c->owners != G4_NO_LINE &&
-	     g4_load64_rlx(&g4_meta_line(alloc->meta->cache, c->owners)->txn) == txn->sequence))
-		return 0;
-	if (c->buffered == G4_NO_LINE) {
-		rc = make_buffered(wg, alloc, txn, c);
-		rc = rc == -G4_E_NOSPC ? 0 : rc < 0 ? rc : 1;
-	} else if (g4_shares_buffered(alloc, c)->count == G4_BUFFERED_MOST) {
-		rc = settle_most(wg, alloc, txn, c);
-	}
-	if (rc <= 0)
-		return rc;
-	struct g4_buffered_page *buffered = g4_shares_buffered(alloc, c);
-	g4_txn_dirty(txn, c->buffered);
-	buffered->pages[buffered->count++] = (uint16_t)(c->region * G4_REGION_PAGES + at);
-	return 1;
-}
-
-/* Pages of c's region have an owner more, each in its page of counts. */
-G4_FN static int count_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
-			      uint32_t first, uint64_t pages)
-{
-	int rc = c->owners == G4_NO_LINE ? make_counts(wg, alloc, txn, c) : 0;
-
-	if (rc < 0)
-		return rc;
-	struct g4_owners_page *owners = g4_shares_owners(alloc, c);
-	g4_txn_dirty(txn, c->owners);
-	for (uint64_t i = first; i < first + pages; i++)
-		owners->shared += owners->more[i]++ == 0;
-	return 0;
-}
-
-/*
- * The same, or buffered ones, where they are fewer in a row than what a full buffer has of a region at least. How many pages, from the first
- * on: a buffer that gets full ends it, so that it is settled once at most.
- */
-#define BUFFERED_ROW (G4_BUFFERED_MOST / G4_GROUP_REGIONS)
-G4_FN static int count_or_buffer(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				 struct g4_shares_lines *c, uint32_t first, uint64_t pages)
-{
-	uint32_t done = 0;
-	int rc;
-
-	do {
-		rc = pages < BUFFERED_ROW ? buffer_owner(wg, alloc, txn, c, first + done) : 0;
-		done += rc > 0;
-	} while (rc > 0 && done < pages && g4_shares_buffered(alloc, c)->count < G4_BUFFERED_MOST);
-	if (rc < 0 || done > 0)
-		return rc < 0 ? rc : (int)done;
-	rc = count_owners(wg, alloc, txn, c, first, pages);
-	return rc < 0 ? rc : (int)pages;
-}
-
-/* c's region has an owner more as a whole, in the group's page, which is made if there is none. */
-G4_FN static int count_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
-{
-	const int rc = g4_shares_make_leader(wg, alloc, txn, c);
-
-	if (rc == 0)
-		g4_shares_of(alloc, c)->whole[c->region]++;
-	return rc;
-}
-
 /* What makes pages others' that are listed. */
 struct found {
 	const struct g4_sum_entry *sums; /* with these, */
@@ -604,16 +475,16 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 			rc = -G4_E_AGAIN;
 	}
 	if (rc == 0)
-		rc = check_acquire(alloc, &c, first, pages);
+		rc = g4_counts_check(alloc, &c, first, pages);
 	if (found && g4_alloc_is_unreadable(rc)) /* before anything has changed */
 		rc = -G4_E_AGAIN;
 	if (rc == 0 && whole && g4_load32_acq(&alloc->counts_regions)) {
-		rc = count_whole(wg, alloc, txn, &c);
+		rc = g4_counts_add_whole(wg, alloc, txn, &c);
 	} else if (rc == 0 && (found || pages == 1)) {
-		rc = count_or_buffer(wg, alloc, txn, &c, first, pages);
+		rc = g4_counts_add_or_buffer(wg, alloc, txn, &c, first, pages);
 		pages = rc > 0 ? (uint64_t)rc : pages;
 	} else if (rc == 0) {
-		rc = count_owners(wg, alloc, txn, &c, first, pages);
+		rc = g4_counts_add(wg, alloc, txn, &c, first, pages);
 	}
 	g4_shares_put_counts(alloc, &c);
 	g4_unlock(lock);
@@ -645,6 +516,47 @@ G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, stru
 	return acquire(wg, alloc, txn, address, pages, false, &found);
 }
 
+/* The first page of `which` that is not in `listed`; or `count`. */
+G4_FN static uint32_t first_missing(const struct g4_listing_each *each, uint32_t count)
+{
+	for (uint32_t w = 0; w < G4_LISTING_EACH / 64; w++)
+		if (each->which[w] & ~each->listed[w])
+			return w * 64 + g4_lowest_bit(each->which[w] & ~each->listed[w]);
+	return count;
+}
+
+G4_FN int g4_share_acquire_each(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address one,
+				uint32_t count, const uint64_t *places, const struct g4_sum_entry *sums,
+				uint64_t domain, struct g4_listing_each *each)
+{
+	const uint64_t quarter = g4_address_page(one) / G4_LISTING_PAGES;
+	const uint32_t part = (uint32_t)(quarter % G4_LISTING_QUARTERS);
+	struct g4_lock *lock = g4_shares_lock(alloc, quarter / G4_LISTING_QUARTERS / G4_GROUP_REGIONS);
+	struct g4_shares_lines c;
+	uint32_t line;
+
+	if (!g4_layout_holds(&alloc->meta->layout, one))
+		return -G4_E_CORRUPT_MAP;
+	g4_lock(lock);
+	int rc = g4_shares_get_counts(wg, alloc, quarter / G4_LISTING_QUARTERS, &c);
+	if (rc == 0 && (c.shares == G4_NO_LINE || !g4_listed_any(g4_shares_of(alloc, &c), c.region, part) ||
+			get_listing(wg, alloc, &c, part, &line) < 0))
+		rc = -G4_E_AGAIN;
+	if (rc == 0) {
+		g4_listing_each(wg, (const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line), quarter,
+				&g4_shares_of(alloc, &c)->listed[c.region][part * G4_LISTING_WORDS], count, places,
+				sums, domain, each);
+		g4_cache_put(alloc->meta->cache, line);
+		const uint32_t end = first_missing(each, count);
+		rc = end > 0 ? g4_counts_add_each(wg, alloc, txn, &c, places, each->listed, end) : -G4_E_AGAIN;
+	} else if (g4_alloc_is_unreadable(rc)) { /* before anything has changed */
+		rc = -G4_E_AGAIN;
+	}
+	g4_shares_put_counts(alloc, &c);
+	g4_unlock(lock);
+	return rc;
+}
+
 G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			  uint64_t *reserved)
 {
@@ -665,12 +577,12 @@ G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 	if (rc == 0 && whole && c.owners == G4_NO_LINE) {
 		rc = g4_shares_make_page(wg, alloc, txn, G4_BLOCK_OWNERS, reserved, &made, &c.owners);
 		if (rc == 0)
-			lead_to_counts(alloc, &c, made);
+			g4_counts_lead_to(alloc, &c, made);
 	}
 	if (rc == 0 && whole) {
 		g4_txn_dirty(txn, c.shares);
 		g4_shares_of(alloc, &c)->whole[c.region]--;
-		rc = count_owners(wg, alloc, txn, &c, 0, G4_REGION_PAGES);
+		rc = g4_counts_add(wg, alloc, txn, &c, 0, G4_REGION_PAGES);
 	}
 	unlock_shares(alloc, &c);
 	return rc;

@@ -72,6 +72,15 @@ G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, stru
 				  struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums,
 				  uint64_t domain, uint32_t mark);
 /*
+ * The same of pages that may lie anywhere (alloc/listing.h), those in the quarter of `one`: of the `count` ones as many, from the first on, as are listed
+ * so, all in one go; each->listed tells which of them. The end of what was looked at, which is `count` or one that is not listed; -G4_E_AGAIN: none can have an
+ * owner more, and nothing has changed.
+ */
+struct g4_listing_each;
+G4_FN int g4_share_acquire_each(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address one,
+				uint32_t count, const uint64_t *places, const struct g4_sum_entry *sums,
+				uint64_t domain, struct g4_listing_each *each);
+/*
  * Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. What is empty of the group, the
  * region and the quarters that they lie in is freed as well.
  */
@@ -128,6 +137,14 @@ G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
  */
 G4_FN int g4_share_listed_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint32_t pages,
 			      const struct g4_sum_entry *sums, uint64_t domain);
+/*
+ * The same of pages that may lie anywhere (alloc/listing.h): of each that lies in the quarter of one of them. Where that can not be told none is listed. No
+ * transaction.
+ */
+struct g4_listing_each;
+G4_FN void g4_share_listed_each(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address one, uint32_t count,
+				const uint64_t *places, const struct g4_sum_entry *sums, uint64_t domain,
+				struct g4_listing_each *each);
 /*
  * The listed pages of a quarter (4 a region, from the first of the group on): bits of those that are, and where their sums are, or none.
  * -G4_E_NOENT: the group has none. No transaction.

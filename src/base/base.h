@@ -115,6 +115,24 @@ G4_HD G4_INLINE uint64_t g4_min64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/*
+ * How many words, from the first on, are `first`, `first + step` and so on. Eight are loaded at a time: on a GPU each one would be waited for.
+ */
+G4_HD G4_INLINE uint64_t g4_count_row(const uint64_t *words, uint64_t count, uint64_t first, uint64_t step)
+{
+	uint64_t n = 0;
+
+	for (uint64_t differ = 0; n + 8 <= count; n += 8) {
+		for (uint64_t i = 0; i < 8; i++)
+			differ |= words[n + i] ^ (first + (n + i) * step);
+		if (differ)
+			break;
+	}
+	while (n < count && words[n] == first + n * step)
+		n++;
+	return n;
+}
+
 /* Number of the lowest set bit; value is not 0. */
 G4_HD G4_INLINE uint32_t g4_lowest_bit(uint64_t value)
 {

@@ -19,7 +19,8 @@
 #include "data/sums.h"
 
 #define G4_BATCH_PAGES 256u /* from the cache; as many segments */
-#define G4_BATCH_SUMS 512u  /* pages that have sums, from memory: a large page */
+#define G4_BATCH_SUMS                                                                                                  \
+	512u /* pages that have sums, from memory: a large page; also what is copied first (bounce_stage.h) */
 
 enum g4_segment_kind {
 	G4_SEGMENT_NEW,	     /* space that was claimed for it */
@@ -50,10 +51,11 @@ G4_FN G4_INLINE bool g4_segment_is_stored(const struct g4_segment *segment)
 #define G4_KNOWN_NOT UINT64_C(0)
 #define G4_KNOWN_ZEROS UINT64_C(1)
 #define G4_KNOWN_SAME(index) (((index) + UINT64_C(1)) * 2)
-G4_STATIC_ASSERT(G4_KNOWN_SAME(G4_BATCH_PAGES) <= G4_PAGE_BYTES, "there is no page at these addresses");
-#define G4_BATCH_SEEN (2 * G4_BATCH_PAGES)
+G4_STATIC_ASSERT(G4_KNOWN_SAME(G4_BATCH_SUMS) <= G4_PAGE_BYTES, "there is no page at these addresses");
+#define G4_BATCH_SEEN (2 * G4_BATCH_SUMS)
 
-#define G4_BOUNCE_FLIGHTS 4u /* buffers of one writer */
+#define G4_BOUNCE_FLIGHTS 4u /* buffers of one writer, */
+#define G4_STAGE_BUFFERS 8u  /* or of one whose pages are looked for, where there are many: a large page */
 #define G4_BOUNCE_PARTS 8u   /* of a buffer, which lie apart on the device */
 
 /* Pages of a bounce buffer on their way to the device. In scratch memory. */
@@ -64,11 +66,10 @@ struct g4_bounce_flight {
 };
 
 struct g4_batch_marks {
-	struct g4_sum_entry sums[G4_BATCH_PAGES];
-	uint32_t marks[G4_BATCH_PAGES];
-	struct g4_bounce_flight flights[G4_BOUNCE_FLIGHTS]; /* bounce_stage.c */
+	struct g4_sum_entry sums[G4_BATCH_SUMS];
+	uint32_t marks[G4_BATCH_SUMS];
+	struct g4_bounce_flight flights[G4_STAGE_BUFFERS]; /* bounce_stage.c */
 };
-G4_STATIC_ASSERT(sizeof(struct g4_batch_marks) <= G4_BATCH_SUMS * sizeof(struct g4_sum_entry), "beside the sums");
 
 /*
  * The row of free pages that files which are written as a whole are put into, one behind the other (docs/design/space.md). It is where
@@ -85,29 +86,29 @@ struct g4_free_row {
 
 /* Of batches that are not stored yet. */
 struct g4_batch_placing {
-	uint32_t domains[G4_BATCH_PAGES]; /* of the batch that a page is of, by its index in the lists */
+	uint32_t domains[G4_BATCH_SUMS]; /* of the batch that a page is of, by its index in the lists */
 	struct g4_free_row row;
 };
 
 /* What batches keep their lists in. One batch has all of it, or several share it. */
 struct g4_batch_lists {
-	uint32_t lines[G4_BATCH_PAGES];
-	uint64_t pages[G4_BATCH_PAGES];
+	uint32_t lines[G4_BATCH_SUMS];
+	uint64_t pages[G4_BATCH_SUMS];
 	struct g4_segment segments[G4_BATCH_PAGES];
 	union {
 		struct g4_sum_entry sums[G4_BATCH_SUMS] __attribute__((aligned(16)));
-		struct g4_batch_marks of_lines; /* which are fewer, and may be found */
+		struct g4_batch_marks of_lines; /* which may be found */
 	};
 	union {
-		struct g4_iov iovs[G4_BATCH_PAGES]; /* of what is stored at a time */
-		uint16_t
+		struct g4_iov iovs[G4_BATCH_SUMS]; /* of what is stored at a time */
+		uint32_t
 			seen[G4_BATCH_SEEN]; /* before: a table by sum of indices, and 1, of pages that are the first */
 	};
 	union {
 		struct g4_space_io requests[G4_BATCH_PAGES / 2];
 		struct g4_batch_placing placing; /* before */
 	};
-	uint64_t known[G4_BATCH_PAGES];
+	uint64_t known[G4_BATCH_SUMS];
 };
 
 struct g4_batch {
@@ -172,7 +173,7 @@ G4_FN G4_INLINE const void *g4_batch_page(const struct g4_fs *fs, const struct g
 	return g4_line_data(&fs->cache, batch->lines[k]);
 }
 
-/* Of its pages that were found elsewhere, and compared: g4_share_mark() from before; of others 0. */
+/* Where a sum proves nothing. Of its pages that were found elsewhere, and compared: g4_share_mark() from before; of others 0. */
 G4_FN G4_INLINE uint32_t *g4_batch_marks(const struct g4_batch *batch)
 {
 	return &batch->lists->of_lines.marks[batch->known - batch->lists->known];

@@ -9,7 +9,7 @@
  * ---- buffers: leader, thread-safe. A writer that has some never waits for what one that waits for them may hold, which is the lock of its
  * inode, and gives them back before it begins a transaction ----
  */
-/* Takes `most` buffers, up to G4_BOUNCE_FLIGHTS, or as many as are free, and waits for one if none is. Their numbers; how many. */
+/* Takes `most` buffers, or as many as are free, and waits for one if none is. Their numbers; how many. */
 G4_FN uint32_t g4_bounce_take(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers);
 G4_FN void g4_bounce_give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count);
 G4_FN uint8_t *g4_bounce_buffer(const struct g4_bounce *bounce, uint32_t number);

@@ -24,7 +24,8 @@
 
 #include "data/bounce.h"
 
-G4_STATIC_ASSERT(G4_BOUNCE_FLIGHTS *G4_BOUNCE_PAGES <= G4_BATCH_PAGES, "a writer's buffers are a batch");
+G4_STATIC_ASSERT(G4_STAGE_BUFFERS *G4_BOUNCE_PAGES <= G4_BATCH_SUMS, "a writer's buffers are a batch");
+#define STAGE_WRITERS 8u /* that have their buffers at a time, at least */
 
 /* Pages of the batch from `first` on, pages of the file from `page` on, are to lie in a buffer. */
 G4_FN static void lay(struct g4_batch *batch, uint32_t first, uint64_t page, uint32_t pages, uint32_t number)
@@ -158,7 +159,9 @@ G4_FN static int fill_and_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 	*stored = 0;
 	if (fill_shared(wg, fs, batch, from, page, pages, numbers))
 		return store_filled(wg, fs, inode, batch, stored);
-	for (uint32_t b = 0; batch->count < pages && rc == 0 && *stored == 0; b++) {
+	/* a batch that has no room for more segments ends before all of its buffers are full */
+	for (uint32_t b = 0; batch->count < pages && rc == 0 && *stored == 0 && batch->segment_count < batch->most;
+	     b++) {
 		const uint32_t first = batch->count, n = (uint32_t)g4_min64(pages - first, G4_BOUNCE_PAGES);
 
 		batch->coming = pages - first - n;
@@ -182,15 +185,16 @@ G4_FN static int fill_and_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 G4_FN int g4_stage_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 		       const uint8_t *from, uint64_t page, uint32_t pages, uint64_t size, uint32_t *published)
 {
-	uint32_t numbers[G4_BOUNCE_FLIGHTS];
+	uint32_t numbers[G4_STAGE_BUFFERS];
 	int stored;
 
 	*published = 0;
 	batch->staged = true;
 	batch->algorithm = g4_sums_algorithm(fs, inode->disk.policy);
-	memset(batch->lists->seen, 0, sizeof(batch->lists->seen));
+	g4_zero(wg, batch->lists->seen, sizeof(batch->lists->seen));
 	const uint32_t useful = (pages + G4_BOUNCE_PAGES - 1) / G4_BOUNCE_PAGES;
-	const uint32_t count = g4_bounce_take(&fs->bounce, (uint32_t)g4_min64(useful, G4_BOUNCE_FLIGHTS), numbers);
+	const uint32_t most = (uint32_t)g4_min64(fs->bounce.count / STAGE_WRITERS, G4_STAGE_BUFFERS);
+	const uint32_t count = g4_bounce_take(&fs->bounce, (uint32_t)g4_min64(useful, most), numbers);
 	pages = (uint32_t)g4_min64(pages, (uint64_t)count * G4_BOUNCE_PAGES);
 	const int rc = fill_and_store(wg, fs, inode, batch, from, page, pages, numbers, &stored);
 	g4_bounce_give_back(&fs->bounce, numbers, count);

@@ -6,6 +6,7 @@
  */
 #include "data/dedup.h"
 
+#include "alloc/listing.h"
 #include "alloc/share.h"
 #include "data/batch.h"
 #include "data/fetch.h"
@@ -48,26 +49,22 @@ G4_FN static uint64_t find_same(struct g4_fs *fs, const struct g4_batch *batch, 
 	for (; lists->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
 		if (lists->placing.domains[lists->seen[at] - 1] == batch->domain &&
 		    g4_bytes_equal(lists->sums[lists->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)) &&
-		    is_same(fs, batch, lists->seen[at] - 1u, k))
-			return G4_KNOWN_SAME(lists->seen[at] - 1u);
-	lists->seen[at] = (uint16_t)(&batch->sums[k] - lists->sums + 1);
+		    is_same(fs, batch, lists->seen[at] - 1, k))
+			return G4_KNOWN_SAME(lists->seen[at] - 1);
+	lists->seen[at] = (uint32_t)(&batch->sums[k] - lists->sums + 1);
 	lists->placing.domains[lists->seen[at] - 1] = batch->domain;
 	return G4_KNOWN_NOT;
 }
 
-/* The hints of a quarter, the how many'th of a group; `load`: only where there is room. */
+/* The hints of a quarter, the how many'th of a group, only where there is room. */
 G4_FN static void make_hints(struct g4_fs *fs, uint64_t group, uint32_t quarter, const uint64_t *bits,
-			     const struct g4_listing_page *page, bool load)
+			     const struct g4_listing_page *page)
 {
 	const uint64_t first = group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES;
 
 	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++) {
-		if (!(bits[k / 64] >> k % 64 & 1))
-			continue;
-		if (load)
+		if (bits[k / 64] >> k % 64 & 1)
 			g4_ddt_fill(&fs->ddt, page->sums[k], g4_page_address(first + k));
-		else
-			g4_ddt_bring(&fs->ddt, page->sums[k], g4_page_address(first + k));
 	}
 }
 
@@ -81,7 +78,8 @@ G4_FN static bool bring(struct g4_wg *wg, struct g4_fs *fs, struct g4_address fo
 
 	const bool there = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, sums) == 0;
 	if (there)
-		make_hints(fs, group, quarter, bits, sums, false);
+		g4_hints_bring(wg, fs, bits, sums,
+			       g4_page_address(group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES));
 	g4_scratch_release(wg, mark);
 	return there;
 }
@@ -104,33 +102,26 @@ G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 		if (rc > 0) /* it is newer in the cache */
 			rc = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, page);
 		if (rc == 0)
-			make_hints(fs, group, quarter, bits, page, true);
+			make_hints(fs, group, quarter, bits, page);
 	}
 	g4_scratch_release(wg, mark);
 	return any;
 }
 
 /*
- * The batch's pages from k on, of which `known` has hints that lead to pages in a row: those stay of which a listed page with these contents
- * lies there, in the file's domain. That is right until it is freed: publish looks again, and where a sum proves nothing whether that
- * happened since the mark was taken, which is before the page was read. How many pages were looked at: all that stay, or one that does not.
- * *brought: the table has others now that it had not.
+ * Page k of the batch, of which `known` has a hint: it stays if a listed page with these contents lies there, in the file's domain. That is right until
+ * it is freed: publish looks again, and where a sum proves nothing whether that happened since the mark was taken, which is before the page was
+ * read. *brought: the table has others now that it had not.
  */
-G4_FN static uint32_t settle(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t k,
-			     bool *brought)
+G4_FN static void settle(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t k, bool *brought)
 {
-	const uint64_t known = batch->known[k];
-	const struct g4_address address = g4_address_from(known);
-	const uint32_t most = batch->verifies ? 1 : (uint32_t)g4_share_list_part(address, batch->count - k);
+	const struct g4_address address = g4_address_from(batch->known[k]);
+	const struct g4_listing_key key = g4_listing_key(&batch->sums[k], batch->domain);
 	const uint32_t mark = g4_share_mark(&fs->alloc, address);
-	uint32_t row = 1;
+	const int listed = g4_share_listed_row(wg, &fs->alloc, address, 1, &batch->sums[k], batch->domain);
 
-	while (row < most && batch->known[k + row] == known + row * G4_PAGE_BYTES)
-		row++;
-	const int listed = g4_share_listed_row(wg, &fs->alloc, address, row, &batch->sums[k], batch->domain);
 	if (listed > 0 && g4_ddt_brings(&fs->ddt, address))
 		*brought = bring(wg, fs, address) || *brought;
-	const struct g4_listing_key key = g4_listing_key(&batch->sums[k], batch->domain);
 	if (listed > 0 && batch->verifies) {
 		if (g4_fetch_is(wg, fs, address, &key, batch->domain, mark, g4_batch_page(fs, batch, k)))
 			g4_batch_marks(batch)[k] = mark;
@@ -138,15 +129,63 @@ G4_FN static uint32_t settle(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			batch->known[k] = G4_KNOWN_NOT;
 	}
 	if (listed > 0)
-		return (uint32_t)listed;
+		return;
 	g4_ddt_remove(&fs->ddt, key.bytes, address, false);
 	batch->known[k] = G4_KNOWN_NOT;
-	return 1;
 }
 
 G4_FN static bool is_hint(uint64_t known)
 {
 	return known >= G4_PAGE_BYTES;
+}
+
+G4_STATIC_ASSERT(G4_LISTING_EACH >= G4_BATCH_SUMS, "all pages of a batch have their bits");
+#define QUARTERS 16u /* of those that a batch was found in, whose neighbours are brought */
+
+/*
+ * The same of all pages with hints, whose sums prove what they are: those in one quarter at a time, under one lock, for what was written together
+ * lies together. Neighbours are brought if there is a page of which nothing is known.
+ */
+G4_FN static bool settle_all(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch,
+			     const struct g4_hints_seen *seen)
+{
+	struct g4_address places[QUARTERS]; /* one of each quarter */
+	uint32_t found = 0;
+	bool unknown = false, brought = false;
+	struct g4_listing_each each;
+
+	memcpy(each.which, seen->hints, sizeof(seen->hints));
+	for (uint32_t w = 0; w < G4_BATCH_SUMS / 64; w++) {
+		unknown = unknown || seen->unknown[w] != 0;
+		while (each.which[w] != 0) {
+			const uint32_t k = w * 64 + g4_lowest_bit(each.which[w]);
+			const struct g4_address one = g4_address_from(batch->known[k]);
+			bool any = false;
+
+			memset(each.are, 0, sizeof(each.are));
+			memset(each.listed, 0, sizeof(each.listed));
+			g4_share_listed_each(wg, &fs->alloc, one, batch->count, batch->known, batch->sums,
+					     batch->domain, &each);
+			for (uint32_t v = w; v < G4_BATCH_SUMS / 64; v++) {
+				for (uint64_t gone = each.are[v] & ~each.listed[v]; gone != 0; gone &= gone - 1) {
+					const uint32_t g = v * 64 + g4_lowest_bit(gone);
+					const struct g4_listing_key key =
+						g4_listing_key(&batch->sums[g], batch->domain);
+					g4_ddt_remove(&fs->ddt, key.bytes, g4_address_from(batch->known[g]), false);
+					batch->known[g] = G4_KNOWN_NOT;
+					unknown = true;
+				}
+				any = any || each.listed[v] != 0;
+				each.which[v] &= ~each.are[v];
+			}
+			if (any && found < QUARTERS)
+				places[found++] = one;
+		}
+	}
+	for (uint32_t q = 0; q < found && unknown; q++)
+		if (g4_ddt_brings(&fs->ddt, places[q]))
+			brought = bring(wg, fs, places[q]) || brought;
+	return brought;
 }
 
 /* Those that the look has not found, when it has brought the neighbours of others. */
@@ -177,14 +216,21 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	}
 	if (!batch->dedup)
 		return;
-	memset(&batch->known[from], 0, (batch->count - from) * sizeof(*batch->known));
-	memset(&g4_batch_marks(batch)[from], 0, (batch->count - from) * sizeof(*g4_batch_marks(batch)));
+	g4_zero(wg, &batch->known[from], (batch->count - from) * sizeof(*batch->known));
+	if (batch->verifies)
+		g4_zero(wg, &g4_batch_marks(batch)[from], (batch->count - from) * sizeof(*g4_batch_marks(batch)));
 	if (!batch->looks)
 		return;
+	struct g4_hints_seen seen;
 	bool brought = false;
-	g4_hints_look(wg, fs, batch, from);
-	for (uint32_t k = from, next; k < batch->count; k = next) {
-		next = k + (is_hint(batch->known[k]) ? settle(wg, fs, batch, k, &brought) : 1);
+	g4_hints_look(wg, fs, batch, from, &seen);
+	if (!batch->verifies) {
+		brought = settle_all(wg, fs, batch, &seen);
+		g4_hints_same(wg, fs, batch, from);
+	}
+	for (uint32_t k = from; k < batch->count && batch->verifies; k++) {
+		if (is_hint(batch->known[k]))
+			settle(wg, fs, batch, k, &brought);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(fs, batch, k);
 	}

@@ -18,7 +18,7 @@ G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, ui
 
 	const bool sums = g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_NONE;
 	const bool staged = g4_dedup_wanted(fs, inode, wish) || (sums && g4_space_stripe_bytes(&fs->space) > 0);
-	const uint32_t row = staged ? G4_BATCH_PAGES : sums ? G4_BATCH_SUMS : DIRECT_PAGES;
+	const uint32_t row = staged || sums ? G4_BATCH_SUMS : DIRECT_PAGES;
 
 	for (*done = 0; *done < pages;) {
 		const uint64_t first = page + *done, most = sums ? row - first % row : row;

@@ -26,6 +26,10 @@ G4_FN static bool has_slot(const struct g4_inode_core *inode, uint64_t page)
 /* Extends a run over the slots that follow in the same array. */
 G4_FN static void extend_run(const g4_le64 *slots, uint32_t count, uint32_t at, uint64_t most, struct g4_run *run)
 {
+	if (run->kind == G4_HOLE) {
+		run->pages += g4_count_row(&slots[at + run->pages], g4_min64(most, count - at) - run->pages, 0, 0);
+		return;
+	}
 	while (run->pages < most && at + run->pages < count) {
 		g4_ptr next = slots[at + run->pages];
 		if ((next & G4_PTR_INDIRECT) || g4_map_kind(next) != run->kind ||
@@ -300,7 +304,7 @@ struct target {
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
 	const struct g4_sum_entry
 		*row;	       /* whole: that of the large page, whose pages of sums are to be shared; or NULL */
-	const uint32_t *marks; /* found: of each, g4_share_mark() */
+	const uint32_t *marks; /* found: of each, g4_share_mark(); NULL: of none */
 };
 
 G4_STATIC_ASSERT(
@@ -334,7 +338,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			if (rc < 0)
 				break;
 		}
-		const uint32_t mark = target->found ? target->marks[from + k] : 0;
+		const uint32_t mark = target->found && target->marks ? target->marks[from + k] : 0;
 		if (target->shared) /* what was compared is one page */
 			most = mark != 0 ? 1 : target->found ? g4_share_list_part(to, most) : g4_extent_part(to, most);
 		if (old.kind != G4_HOLE)
@@ -405,9 +409,8 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	if (g4_address_is_none(first) || !g4_address_starts_region(first) ||
 	    !g4_address_is(g4_ptr_address(slots[511]), g4_address_after_pages(first, 511)))
 		return 0;
-	for (uint64_t i = 0; i < G4_INDIRECT_SLOTS; i++)
-		if (slots[i] != g4_map_data_ptr(g4_address_after_pages(first, i), 0, true))
-			return 0;
+	if (g4_count_row(slots, G4_INDIRECT_SLOTS, g4_map_data_ptr(first, 0, true), G4_PAGE_BYTES) < G4_INDIRECT_SLOTS)
+		return 0;
 	/* the page's, the slot above it, and what stands beside that */
 	if (!g4_extent_credits(fs, txn, 3, 1, false, 0, 0))
 		return 0;
@@ -465,7 +468,7 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	rc = g4_path_read_entry(wg, fs, inode, path, &before);
 	if (rc == 0 && moves && old)
 		rc = g4_look_at_large(wg, fs, old, &before);
-	if (rc == 0 && moves && target->shared)
+	if (rc == 0 && moves && target->shared && !target->found)
 		rc = target->whole ? g4_extent_share_whole(wg, fs, txn, address) :
 				     g4_extent_share(wg, fs, txn, address, G4_INDIRECT_SLOTS);
 	if (rc < 0)
@@ -503,6 +506,37 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 }
 
 /*
+ * All pages of a large one that the table of contents has get an owner more, and the pointer leads there. *done 0, and nothing has changed: not all
+ * are listed, or not in this transaction.
+ */
+G4_FN static int set_large_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+				 const struct g4_path *path, const struct target *target, struct g4_address address,
+				 const struct g4_sum_entry *sums, uint64_t *done)
+{
+	uint64_t have = 0;
+	int rc = 0;
+
+	/* as set_large(); and so that all of it can be taken back */
+	if (*path->slot != 0 || !g4_extent_credits(fs, txn, 8, G4_INDIRECT_SLOTS, true, G4_INDIRECT_SLOTS, 0))
+		return 0;
+	while (rc >= 0 && have < G4_INDIRECT_SLOTS) {
+		rc = g4_extent_share_found(wg, fs, txn, g4_address_after_pages(address, have), G4_INDIRECT_SLOTS - have,
+					   &sums[have], g4_inode_domain(&inode->disk), 0);
+		have += rc > 0 ? (uint64_t)rc : 0;
+	}
+	if (have == G4_INDIRECT_SLOTS) {
+		rc = set_large(wg, fs, txn, inode, path, target, address, sums, done);
+		if (rc < 0 || *done > 0)
+			return rc;
+	}
+	if (have > 0 && (rc >= 0 || rc == -G4_E_AGAIN)) {
+		const int released = g4_extent_release(wg, fs, txn, address, have);
+		rc = released < 0 ? released : rc;
+	}
+	return rc == -G4_E_AGAIN ? 0 : rc;
+}
+
+/*
  * What a step came to that began when the transaction had changed so much. An error of a device or an image that it has met before it changed
  * anything would, behind what the transaction has already, stop the journal: it ends before the step, and the next one is told.
  */
@@ -517,7 +551,7 @@ G4_FN static int set_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 {
 	const struct g4_address to = g4_address_after_pages(target->address, from);
 	const struct g4_sum_entry *sums = target->sums ? &target->sums[from] : NULL;
-	bool large = !target->found && is_large(at, to, target->pages - from, target->written);
+	bool large = !(target->found && target->marks) && is_large(at, to, target->pages - from, target->written);
 	struct g4_path path;
 
 	*changed = 0;
@@ -529,8 +563,9 @@ G4_FN static int set_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		rc = g4_path_make(wg, fs, txn, inode, &path, at, 1);
 	large = large && rc == 0 && !(*path.slot & G4_PTR_INDIRECT);
 	if (large) {
-		rc = set_large(wg, fs, txn, inode, &path, target, to, sums, changed);
-		large = rc != -G4_E_NOSPC;
+		rc = target->found ? set_large_found(wg, fs, txn, inode, &path, target, to, sums, changed) :
+				     set_large(wg, fs, txn, inode, &path, target, to, sums, changed);
+		large = rc != -G4_E_NOSPC && !(target->found && rc == 0 && *changed == 0);
 		rc = large ? rc : 0;
 	}
 	if (rc == 0 && !large && target->row)

@@ -73,7 +73,7 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       uint64_t page, struct g4_address address, uint64_t pages, bool whole,
 		       const struct g4_sum_entry *sums, const struct g4_sum_entry *row, uint64_t *done);
-/* The same for pages that the table of contents has under these sums, and marks, of each. -G4_E_AGAIN: it has the next one no more. */
+/* The same for pages that the table of contents has under these sums, and marks (or NULL), of each. -G4_E_AGAIN: it has the next one no more. */
 G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 			     const uint32_t *marks, uint64_t *done);

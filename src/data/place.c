@@ -11,16 +11,14 @@
 /* Pages in a row from a batch's page `first` on, at most a region of direct ones, so that the next ones can be aligned. */
 G4_FN static uint64_t row_of(const struct g4_batch *batch, uint32_t first, uint64_t *page)
 {
-	uint64_t n = 1;
-
 	if (batch->direct) {
 		*page = batch->direct_page + first;
 		return g4_min64(batch->count - first, G4_REGION_PAGES - *page % G4_REGION_PAGES);
 	}
 	*page = batch->pages[first];
-	while (first + n < batch->count && batch->pages[first + n] == *page + n)
-		n++;
-	return n;
+	if (batch->staged) /* all of it is a row */
+		return batch->count - first;
+	return g4_count_row(&batch->pages[first], batch->count - first, *page, 1);
 }
 
 G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t page, struct g4_address address,
@@ -72,22 +70,19 @@ G4_FN static uint32_t mark_of(const struct g4_batch *batch, uint32_t k)
 /* The page `first` is to be stored, and so many of the `most` pages from there on, before what they are like has a place. */
 G4_FN static uint64_t unknown_row(const struct g4_batch *batch, uint32_t first, uint64_t most)
 {
-	uint64_t n = 1;
-
-	while (n < most && batch->known[first + n] == G4_KNOWN_NOT)
-		n++;
-	return n;
+	return 1 + g4_count_row(&batch->known[first + 1], most - 1, G4_KNOWN_NOT, 0);
 }
 
 /* The pages from `first` on, at most `most`, which get no space of their own: zeros, or what lies in a row from `known` on. */
 G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t page, uint64_t most, uint64_t known)
 {
 	const bool zeros = known == G4_KNOWN_ZEROS;
-	uint64_t n = 1;
+	uint64_t n = g4_count_row(&batch->known[first], most, known, zeros ? 0 : G4_PAGE_BYTES);
 
+	n = g4_max64(n, 1); /* what is like another page of the batch is known by that one's place */
 	while (n < most && known_of(batch, first + (uint32_t)n) == known + (zeros ? 0 : n * G4_PAGE_BYTES))
 		n++;
-	for (uint64_t k = 0; k < n; k++)
+	for (uint64_t k = 0; k < n && batch->verifies; k++)
 		g4_batch_marks(batch)[first + k] = mark_of(batch, first + (uint32_t)k);
 	add_segment(batch, first, page, zeros ? G4_NO_ADDRESS : g4_address_from(known), n,
 		    zeros ? G4_SEGMENT_ZEROS : G4_SEGMENT_FOUND);
@@ -269,7 +264,8 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 	add_segment(batch, first, page, address, got, in_place ? G4_SEGMENT_IN_PLACE : G4_SEGMENT_NEW);
 	for (uint32_t k = 0; batch->dedup && k < got; k++) { /* for those that are like it */
 		batch->known[first + k] = g4_address_stored(g4_address_after_pages(address, k));
-		g4_batch_marks(batch)[first + k] = 0;
+		if (batch->verifies)
+			g4_batch_marks(batch)[first + k] = 0;
 	}
 	inode->next_goal = g4_address_after_pages(address, got);
 	return 0;

@@ -10,6 +10,7 @@
 #include "data/batch.h"
 #include "data/hints.h"
 #include "data/map.h"
+#include "data/scatter.h"
 #include "hash/crc32c.h"
 #include "inode/inode.h"
 #include "inode/txn.h"
@@ -101,6 +102,7 @@ G4_FN static uint64_t yield_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 
 	*done = 0;
 	*rc = 0;
+	n = g4_count_row(hints, pages, 0, 0); /* nobody has */
 	while (n < pages &&
 	       g4_address_is_none(other = if_others(wg, fs, inode, page + n, g4_address_from(hints[n]), &sums[n])))
 		n++;
@@ -133,6 +135,12 @@ G4_FN static int publish_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
 	return rc;
 }
 
+/* Whether pages of a file in a row are, or begin with, a large page. */
+G4_FN static bool is_large(uint64_t page, struct g4_address address, uint64_t pages)
+{
+	return page % G4_REGION_PAGES == 0 && g4_address_starts_region(address) && pages >= G4_REGION_PAGES;
+}
+
 /*
  * As much as the transaction allows of a segment from its page `from` on becomes the file's; *done pages. `first`: the transaction has
  * begun with the credits for it.
@@ -147,13 +155,19 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	const struct g4_sum_entry *sums = batch->algorithm ? &batch->sums[segment->first + from] : NULL;
 	/* what was asked for by fallocate(2), or where its policy says, is kept */
 	const bool looks = lists && segment->kind == G4_SEGMENT_NEW && !batch->moves && !batch->verifies;
-	uint64_t pages = lists ? g4_share_list_part(address, segment->pages - from) : segment->pages - from;
+	/* a whole large page becomes one pointer, if the transaction has room for its four pages of sums that list it */
+	const bool large = lists && is_large(page, address, segment->pages - from) &&
+			   g4_txn_extend(txn, (G4_LISTING_QUARTERS - 1) * G4_LIST_CREDITS);
+	uint64_t pages = large ? G4_REGION_PAGES :
+			 lists ? g4_share_list_part(address, segment->pages - from) :
+				 segment->pages - from;
 	uint64_t next;
 	int rc = 0;
 
 	if (segment->kind == G4_SEGMENT_FOUND) {
 		rc = publish_found(wg, fs, txn, inode, page, address, pages, sums,
-				   &g4_batch_marks(batch)[segment->first + from], batch->verifies, done);
+				   batch->verifies ? &g4_batch_marks(batch)[segment->first + from] : NULL,
+				   batch->verifies, done);
 		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
 		return rc;
 	}
@@ -171,19 +185,24 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
 		return rc;
 	}
+	if (large && pages < G4_REGION_PAGES) /* others had one of the pages before */
+		pages = g4_share_list_part(address, pages);
 	if (lists && !first && !g4_txn_extend(txn, G4_LIST_CREDITS))
 		return 0; /* another transaction has them */
-	if (lists)	  /* they are not for the map */
-		txn->credits -= G4_LIST_CREDITS;
+	const uint32_t listing = lists ? (large ? G4_LISTING_QUARTERS : 1) * G4_LIST_CREDITS : 0;
+	txn->credits -= listing; /* they are not for the map */
 	rc = g4_map_set(wg, fs, txn, inode, page, address, pages, true, sums, done);
-	if (lists)
-		txn->credits += G4_LIST_CREDITS;
+	txn->credits += listing;
 	if (lists)
 		g4_ddt_count(&fs->ddt, page, 0, *done, 0);
 	if (*done > 0)
 		tag_data(wg, fs, txn, batch, segment, from, *done);
-	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums, batch->domain, looks) :
-					       rc;
+	for (uint64_t at = 0, part; rc == 0 && lists && at < *done; at += part) {
+		part = g4_share_list_part(g4_address_after_pages(address, at), *done - at);
+		rc = list(wg, fs, txn, g4_address_after_pages(address, at), (uint32_t)part, &sums[at], batch->domain,
+			  looks);
+	}
+	return rc;
 }
 
 /* Which of the batch's 2 MiB could not become one pointer beside what else its transactions changed may do so now, in one of their own. */
@@ -234,15 +253,14 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 			inode->disk.map_height = 0;
 		}
 		while (s < batch->segment_count && rc == 0) {
-			const struct g4_segment *segment = &batch->segments[s];
 			uint64_t done;
-			rc = publish_part(wg, fs, &txn, inode, batch, segment, inside, first, &done);
+			rc = replaced ? 0 : g4_scatter_publish(wg, fs, &txn, inode, batch, s, inside, &done);
+			if (replaced || (rc == 0 && done == 0))
+				rc = publish_part(wg, fs, &txn, inode, batch, &batch->segments[s], inside, first,
+						  &done);
 			first = false;
-			inside += done;
-			if (inside == segment->pages) {
-				s++;
-				inside = 0;
-			}
+			for (inside += done; s < batch->segment_count && inside >= batch->segments[s].pages; s++)
+				inside -= batch->segments[s].pages;
 			if (done == 0 || g4_txn_is_crowded(&txn))
 				break;
 		}

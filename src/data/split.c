@@ -97,7 +97,8 @@ G4_FN void g4_split_leave(struct g4_split_job *job)
 G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job **job, struct g4_split_piece *piece)
 {
 	struct g4_split *split = &fs->split;
-	uint32_t open = g4_load32_rlx(&split->open), first = g4_wg_index(wg);
+	const uint64_t open = g4_load64_rlx(&split->open);
+	const uint32_t first = g4_wg_index(wg);
 
 	if (open == 0)
 		return false;
@@ -116,12 +117,13 @@ G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job
 
 G4_FN static bool take_slot(struct g4_wg *wg, struct g4_split *split, uint32_t *slot)
 {
-	uint32_t used = g4_load32_rlx(&split->used), first = g4_wg_index(wg);
+	uint64_t used = g4_load64_rlx(&split->used);
+	const uint32_t first = g4_wg_index(wg);
 
 	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
 		*slot = (first + n) % G4_SPLIT_JOBS;
 		if (!(used >> *slot & 1)) {
-			used = g4_or32(&split->used, 1u << *slot);
+			used = g4_or64(&split->used, UINT64_C(1) << *slot);
 			if (!(used >> *slot & 1))
 				return true;
 		}
@@ -142,18 +144,18 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 	job->work = *work;
 	job->piece_bytes = piece;
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
-	g4_or32(&split->open, 1u << slot);
+	g4_or64(&split->open, UINT64_C(1) << slot);
 	return job;
 }
 
 G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *done)
 {
 	struct g4_split *split = &fs->split;
-	const uint32_t bit = 1u << (job - split->jobs);
+	const uint64_t bit = UINT64_C(1) << (job - split->jobs);
 
-	g4_and32(&split->open, ~bit);
+	g4_and64(&split->open, ~bit);
 	*done = job->work.bytes;
 	int rc = g4_task_wait(&job->task, done);
-	g4_and32(&split->used, ~bit);
+	g4_and64(&split->used, ~bit);
 	return rc;
 }

@@ -437,7 +437,7 @@ static __device__ bool help(const struct world *w, struct g4_wg *wg, bool helper
 	bool helped = false;
 
 	if (!__any_sync(G4_WARP_ALL,
-			(helper && (g4_load32_rlx(&fs->split.open) != 0 || g4_commit_workers_call(&fs->journal))) ||
+			(helper && (g4_load64_rlx(&fs->split.open) != 0 || g4_commit_workers_call(&fs->journal))) ||
 				(works && g4_scrub_calls(fs))))
 		return false;
 	if (lane == 0) {

@@ -32,7 +32,7 @@ struct g4_ahead {
 };
 
 /* ------------------------------------------------------------------ transfers by many workgroups (data/split.c) */
-#define G4_SPLIT_JOBS 32u	 /* at a time; further transfers are done by one workgroup each */
+#define G4_SPLIT_JOBS 64u	 /* at a time; further transfers are done by one workgroup each */
 #define G4_SPLIT_PIECE_PAGES 64u /* of a piece, at most */
 /* Entries of a batch: few of them wait for the slowest, and what they have in common is walked to once. */
 #define G4_SPLIT_PIECE_NAMES 4u
@@ -71,15 +71,16 @@ G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU")
 
 struct g4_split {
 	uint32_t helpers; /* workgroups that call g4_split_help() when idle; without any, nothing is split */
-	uint32_t used;	  /* bit i: jobs[i] has an owner */
-	uint8_t padding0[120];
-	uint32_t open; /* bit i: jobs[i] may have pieces to take; what idle workgroups look at */
-	uint8_t padding1[124];
+	uint32_t padding2;
+	uint64_t used; /* bit i: jobs[i] has an owner */
+	uint8_t padding0[112];
+	uint64_t open; /* bit i: jobs[i] may have pieces to take; what idle workgroups look at */
+	uint8_t padding1[120];
 	struct g4_split_job jobs[G4_SPLIT_JOBS];
 };
 
 /* ------------------------------------------------------------------ memory that nobody else changes (data/bounce.c) */
-#define G4_BOUNCE_BUFFERS 32u		     /* for a processor's threads */
+#define G4_BOUNCE_BUFFERS 64u		     /* for a processor's threads */
 #define G4_BOUNCE_BUFFERS_MOST 512u	     /* for the workgroups of a GPU, each of which fills one slowly */
 #define G4_BOUNCE_PAGES G4_SPLIT_PIECE_PAGES /* of a buffer: a piece of a transfer fits one */
 
@@ -256,7 +257,7 @@ G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
  * Scratch memory that may be taken at a time (simt/scratch.h), from the outside to the inside:
  *
  *     16 KiB  a caller that runs several operations in a row (COPY_RANGE's buffer, CLEAR, names of a device-API caller)
- *     48 KiB  the operation: a batch of the write pipeline and a page, or a path walk
+ *     68 KiB  the operation: a batch of the write pipeline and a page, or a path walk
  *     12 KiB  sums of that batch's pages, unless the mount can not have any
  *      8 KiB  a commit on the way into its transaction, or one step's regions
  *      8 KiB  pages that copies are compared with, where there are several
@@ -267,7 +268,7 @@ G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
  * have room for them.
  */
 #define G4_COPY_SCRATCH_BYTES (16u * 1024)
-#define G4_FS_SCRATCH_BYTES (48u * 1024)
+#define G4_FS_SCRATCH_BYTES (68u * 1024)
 #define G4_SUMS_SCRATCH_BYTES (12u * 1024)
 #define G4_COPIES_SCRATCH_BYTES (2 * G4_PAGE_BYTES)
 #define G4_TIER_SCRATCH_BYTES G4_PAGE_BYTES

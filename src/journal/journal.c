@@ -11,6 +11,7 @@
 #define GATE_STARVING (UINT64_C(1) << 62) /* somebody waits for credits */
 #define GATE_ONE (UINT64_C(1) << 32)
 #define GATE_CREDITS UINT64_C(0xffffffff)
+#define COMPACT_STEP 8u
 #define SHARED_PAGES 64u /* a shorter record is written in one piece, durable with it */
 #define GATE_INSIDE(gate) (((gate) & ~(GATE_CLOSED | GATE_STARVING)) >> 32)
 
@@ -258,51 +259,36 @@ G4_FN static void open_gate(struct g4_journal *j, uint64_t used)
 	g4_wake(&j->gate_word);
 }
 
-G4_FN static void compact_home(struct g4_journal *j)
+/* Takes those out that are G4_NO_LINE. How many are left. Several are loaded at a time: on a GPU each one would be waited for. */
+G4_FN static uint32_t compact(uint32_t *lines, uint32_t count)
 {
 	uint32_t kept = 0;
 
-	for (uint32_t k = 0; k < j->home_count; k++)
-		if (j->home_lines[k] != G4_NO_LINE)
-			j->home_lines[kept++] = j->home_lines[k];
-	j->home_count = kept;
+	for (uint32_t k = 0; k < count; k += COMPACT_STEP) {
+		uint32_t some[COMPACT_STEP];
+
+		for (uint32_t i = 0; i < COMPACT_STEP; i++)
+			some[i] = k + i < count ? lines[k + i] : G4_NO_LINE;
+		for (uint32_t i = 0; i < COMPACT_STEP; i++)
+			if (some[i] != G4_NO_LINE)
+				lines[kept++] = some[i];
+	}
+	return kept;
 }
 
 /* Gate closed: lets go of the lines whose pages were freed: they are revoked, never written again. */
-G4_FN static void drop_freed(struct g4_journal *j, struct g4_txn_log *log)
+G4_FN static void drop_freed(struct g4_wg *wg, struct g4_journal *j, struct g4_txn_log *log)
 {
-	struct g4_cache *cache = j->meta->cache;
-	uint32_t count = 0;
-
-	for (uint32_t k = 0; k < log->line_count; k++) {
-		uint32_t i = log->lines[k];
-		struct g4_meta_line *line = g4_meta_line(cache, i);
-
-		if (!line->freed) {
-			log->lines[count++] = i;
-			continue;
-		}
-		line->freed = 0;
-		g4_store64_rel(&line->txn, 0);
-		if (line->home != 0) {
-			for (uint32_t h = 0; h < j->home_count; h++)
-				if (j->home_lines[h] == i)
-					j->home_lines[h] = G4_NO_LINE;
-			g4_line_is_home(j, i);
-		}
-		uint64_t index = cache->lines[i].index;
-		g4_cache_put(cache, i);
-		g4_cache_drop(cache, 0, index);
-	}
-	g4_store32_rlx(&log->line_count, count); /* is_really_full() may look */
-	compact_home(j);
+	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_DROP_FREED, j->running, log->line_count); /* no device: no error */
+	g4_store32_rlx(&log->line_count, compact(log->lines, log->line_count)); /* is_really_full() may look */
+	j->home_count = compact(j->home_lines, j->home_count);
 }
 
 /* Gate closed: copies this transaction's blocks into the record, moves their lines to the home list. */
 G4_FN static void freeze_blocks(struct g4_wg *wg, struct g4_journal *j, struct g4_txn_log *log)
 {
 	if (log->revoke_count > 0) /* a freed page was revoked */
-		drop_freed(j, log);
+		drop_freed(wg, j, log);
 	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_FREEZE, j->running, log->line_count); /* no device: no error */
 }
 

@@ -4,7 +4,7 @@
  * while a thousand others wait for the gate: so these take pages, too. The committer (the holder of the commit lock)
  * opens one task after the other (task/task.h), and pages are taken in chunks.
  *
- * A helper holds no lock of the journal. Everything a task reads is constant while it is open.
+ * A helper holds no lock of the journal. Everything a task reads is constant while it is open, but for what its own pages change.
  */
 #include "journal/workers.h"
 #include "journal/sealed_wide.h"
@@ -65,6 +65,28 @@ G4_FN static uint8_t *record_image(const struct g4_journal *j, uint32_t k)
 	return j->record + (uint64_t)(j->record_descriptors + k) * G4_PAGE_BYTES;
 }
 
+G4_FN static void drop_freed(struct g4_journal *j, uint64_t sequence, uint32_t k)
+{
+	struct g4_cache *cache = j->meta->cache;
+	uint32_t *const lines = j->logs[sequence & 1].lines, i = lines[k];
+	struct g4_meta_line *line = g4_meta_line(cache, i);
+
+	if (!line->freed)
+		return;
+	lines[k] = G4_NO_LINE;
+	line->freed = 0;
+	g4_store64_rel(&line->txn, 0);
+	if (line->home != 0) {
+		for (uint32_t h = 0; h < j->home_count; h++) /* others take out theirs meanwhile */
+			if (g4_load32_rlx(&j->home_lines[h]) == i)
+				g4_store32_rlx(&j->home_lines[h], G4_NO_LINE);
+		g4_line_is_home(j, i);
+	}
+	const uint64_t index = cache->lines[i].index;
+	g4_cache_put(cache, i);
+	g4_cache_drop(cache, 0, index);
+}
+
 G4_FN static void freeze(struct g4_wg *wg, struct g4_journal *j, uint64_t sequence, uint32_t k)
 {
 	struct g4_cache *cache = j->meta->cache;
@@ -107,6 +129,9 @@ G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t line)
 G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, uint64_t sequence, uint32_t k)
 {
 	switch (kind) {
+	case G4_COMMIT_TASK_DROP_FREED:
+		drop_freed(j, sequence, k);
+		return 0;
 	case G4_COMMIT_TASK_FREEZE:
 		freeze(wg, j, sequence, k);
 		return 0;

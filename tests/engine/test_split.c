@@ -543,12 +543,12 @@ static void many_transfers_at_a_time(void **state)
 /* What finds no place is done by one workgroup. */
 static void more_transfers_than_places(void **state)
 {
-	static const uint32_t taken[] = {UINT32_MAX, ~(1u << 5)};
+	static const uint64_t taken[] = {UINT64_MAX, ~(UINT64_C(1) << 5)};
 
 	(void)state;
 	start_helpers(2);
 	for (uint32_t i = 0; i < 2; i++) {
-		g4_store32_rel(&fs->split.used, taken[i]);
+		g4_store64_rel(&fs->split.used, taken[i]);
 		run_owners(OWNERS, rig_slow() ? 2 : 10);
 		assert_int_equal(fs->split.used, taken[i]);
 		if (i == 0)

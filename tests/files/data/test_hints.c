@@ -41,6 +41,8 @@ static void rows_are_inserted_and_found(void **state)
 /* Of a batch's pages from one on: zeros are told without the table, whatever it says of them. */
 static void pages_of_a_batch_are_looked_at(void **state)
 {
+	struct g4_hints_seen seen;
+
 	(void)state;
 	memset(data + 7 * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
 	memset(data + 8 * G4_PAGE_BYTES, 0, G4_PAGE_BYTES - 1);
@@ -49,7 +51,10 @@ static void pages_of_a_batch_are_looked_at(void **state)
 	g4_gather_memory(data, 0, 20, 0, batch);
 	memcpy(batch->sums, sums, 20 * sizeof(sums[0]));
 	batch->known[4] = 77;
-	g4_hints_look(wg, fs, batch, 5);
+	g4_hints_look(wg, fs, batch, 5, &seen);
+	assert_int_equal(seen.hints[0], 1 << 5 | 1 << 6 | 1 << 8);
+	assert_int_equal(seen.unknown[0], (1 << 20) - (1 << 9));
+	assert_int_equal(seen.hints[1] | seen.unknown[1], 0);
 	assert_int_equal(batch->known[4], 77);
 	for (uint32_t k = 5; k < 20; k++)
 		assert_int_equal(batch->known[k], k == 7 ? G4_KNOWN_ZEROS :
@@ -57,4 +62,45 @@ static void pages_of_a_batch_are_looked_at(void **state)
 							   G4_KNOWN_NOT);
 }
 
-RUN_TESTS(stage_test(rows_are_inserted_and_found), stage_test(pages_of_a_batch_are_looked_at))
+/* Of several pages that are the same the first one is it, also where a batch before had it; in another domain it is another one. */
+static void the_same_pages_are_known_by_the_first(void **state)
+{
+	struct g4_batch other;
+
+	(void)state;
+	for (uint32_t k = 40; k < 100; k++)
+		memcpy(data + (uint64_t)k * G4_PAGE_BYTES, data + (uint64_t)(k % 10) * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	make_sums();
+	g4_gather_memory(data, 0, 100, 0, batch);
+	memset(batch->lists->seen, 0, sizeof(batch->lists->seen));
+	memcpy(batch->sums, sums, 100 * sizeof(sums[0]));
+	memset(batch->known, 0, 100 * sizeof(*batch->known));
+	batch->domain = 3;
+	batch->known[0] = G4_KNOWN_ZEROS; /* others are not asked for it */
+	batch->known[50] = 77 * G4_PAGE_BYTES;
+	g4_hints_same(wg, fs, batch, 0);
+	for (uint32_t k = 0; k < 100; k++)
+		assert_int_equal(batch->known[k], k == 0      ? G4_KNOWN_ZEROS :
+						  k == 50     ? 77 * G4_PAGE_BYTES :
+						  k < 41      ? G4_KNOWN_NOT :
+						  k % 10 == 0 ? G4_KNOWN_SAME(40) :
+								G4_KNOWN_SAME(k % 10));
+	for (uint32_t domain = 3; domain < 5; domain++) {
+		g4_batch_init(&other, batch->lists, 100, 20);
+		other.count = 20;
+		other.domain = domain;
+		memcpy(other.sums, sums + 30, 20 * sizeof(sums[0]));
+		memset(other.known, 0, 20 * sizeof(*other.known));
+		g4_hints_same(wg, fs, &other, 0);
+		for (uint32_t k = 0; k < 20; k++)
+			assert_int_equal(other.known[k], domain == 4 && k < 10	? G4_KNOWN_NOT :
+							 domain == 4 && k == 10 ? G4_KNOWN_NOT :
+							 k < 10			? G4_KNOWN_SAME(30 + k) :
+							 k == 10		? G4_KNOWN_SAME(40) :
+							 domain == 3		? G4_KNOWN_SAME(k - 10) :
+										  G4_KNOWN_NOT);
+	}
+}
+
+RUN_TESTS(stage_test(rows_are_inserted_and_found), stage_test(pages_of_a_batch_are_looked_at),
+	  stage_test(the_same_pages_are_known_by_the_first))
