@@ -26,9 +26,10 @@ G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t p
 {
 	struct g4_segment *last = batch->segment_count ? &batch->segments[batch->segment_count - 1] : NULL;
 
-	/* what was placed in parts goes into the map as one, up to the end of a region */
-	if (batch->staged && last && kind == G4_SEGMENT_NEW && last->kind == (uint32_t)kind &&
-	    last->page + last->pages == page && g4_address_page(address) % G4_REGION_PAGES != 0 &&
+	/* what was placed, or found, in parts goes into the map as one, up to the end of a region */
+	if (batch->staged && last && (kind == G4_SEGMENT_NEW || kind == G4_SEGMENT_FOUND) &&
+	    last->kind == (uint32_t)kind && last->page + last->pages == page &&
+	    g4_address_page(address) % G4_REGION_PAGES != 0 &&
 	    g4_address_is(g4_address_after_pages(last->address, last->pages), address)) {
 		last->pages += (uint32_t)pages;
 		return;

@@ -229,6 +229,30 @@ static void space_in_pieces(void **state)
 	judge(FILE_BYTES / 2);
 }
 
+/* New pages of 2 MiB become one pointer, and so do those that another file has; one of them that has gone is another page of it. */
+static void large_pages_are_found_as_a_whole(void **state)
+{
+	struct g4_run run;
+	uint64_t other;
+
+	(void)state;
+	rig_pattern(data, 13, FILE_BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, data, FILE_BYTES, NULL), 0);
+	rig_pattern(buffer, 14, G4_PAGE_BYTES);
+	memcpy(data + G4_REGION_BYTES, buffer, G4_PAGE_BYTES); /* one of the second 2 MiB is new */
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	for (uint64_t page = 0; page < FILE_BYTES / G4_PAGE_BYTES; page += G4_REGION_PAGES) {
+		rig_run_at(&rig, other, page, &run);
+		assert_int_equal(run.level, 1);
+		rig_run_at(&rig, ino, page, &run);
+		assert_int_equal(run.level, page != G4_REGION_PAGES);
+	}
+	for (uint64_t page = 0; page < FILE_BYTES / G4_PAGE_BYTES; page++)
+		assert_int_equal(rig_place(&rig, ino, page) == rig_place(&rig, other, page), page != G4_REGION_PAGES);
+	judge(FILE_BYTES);
+}
+
 /* Pages that another file has, pages of zeros, and pages that are like one of this write, each beside new ones: more parts than a buffer has. */
 static void pages_that_are_there_beside_new_ones(void **state)
 {
@@ -790,6 +814,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(any_part_can_be_written, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(any_part_can_be_written, setup_xxh3_dedup, teardown),
 		cmocka_unit_test_setup_teardown(space_in_pieces, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(large_pages_are_found_as_a_whole, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(pages_that_are_there_beside_new_ones, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(pages_that_are_there_beside_new_ones, setup_xxh3_dedup, teardown),
 		cmocka_unit_test_setup_teardown(a_caller_may_change_its_memory, setup_dedup, teardown),
