@@ -11,7 +11,7 @@
 enum g4_raid { G4_RAID_NONE, G4_RAID_0, G4_RAID_1, G4_RAID_PARITY };
 #define G4_CHUNK_PARITY_MOST 4u
 #define G4_STRIPE_DEFAULT (UINT64_C(128) << 10)
-#define G4_STRIPE_IN_MEMORY (UINT64_C(32) << 10)
+#define G4_STRIPE_IN_MEMORY (UINT64_C(16) << 10)
 
 struct g4_chunk_map {
 	const struct g4_chunk *chunks;
