@@ -203,8 +203,8 @@ static void measure(void)
 		row(NVME_DRIVER, controllers, 8, 1024 * controllers, 32, 1, 512);
 	for (uint32_t queues = 2; queues <= 8; queues *= 2)
 		row(NVME_LANES, 1, queues, 128 * queues, 1, 1, 512);
-	row(NVME_LANES, CONTROLLERS_MOST, 4, 4096, 1, 1, 512);
-	row(NVME_LANES, CONTROLLERS_MOST, 8, NVME_GPU_CALLERS, 1, 1, 512);
+	row(NVME_LANES, CONTROLLERS_MOST, 4, 2048, 1, 1, 512);
+	row(NVME_LANES, CONTROLLERS_MOST, 8, 2048, 1, 1, 512);
 	row(NVME_DRIVER, CONTROLLERS_MOST, 8, 1024, 1, 1, 512);
 }
 
