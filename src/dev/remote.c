@@ -389,7 +389,8 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 			continue;
 		}
 		look_for(dev, io, first_slot(io) - 1); /* NO_SLOT where there is none */
-		g4_slots_rest(&rests);
+		if (first_slot(io) == 0 || outcome_of(r, first_slot(io) - 1) > 0)
+			g4_slots_rest(&rests);
 	}
 }
 

@@ -70,18 +70,29 @@ G4_FN static bool has_free(const struct g4_slots *slots)
 	return (int32_t)(g4_load32_rlx(&slots->given) - g4_load32_rlx(&slots->taken)) > 0;
 }
 
-G4_FN static bool take_free(struct g4_slots *slots, uint32_t *slot)
+/* `ticket` and `given`: what the counters were. */
+G4_FN static bool take_free_from(struct g4_slots *slots, uint32_t ticket, uint32_t given, uint32_t *slot)
 {
-	uint32_t ticket, rests = 1;
+	uint32_t rests = 1;
 
-	do {
-		ticket = g4_load32_rlx(&slots->taken);
-		if ((int32_t)(g4_load32_rlx(&slots->given) - ticket) <= 0)
+	for (;;) {
+		if ((int32_t)(given - ticket) <= 0)
 			return false;
-	} while (!g4_cas32_acq(&slots->taken, ticket, ticket + 1));
+		if (g4_cas32_acq(&slots->taken, ticket, ticket + 1))
+			break;
+		ticket = g4_load32_rlx(&slots->taken);
+		given = g4_load32_rlx(&slots->given);
+	}
 	while (!pick(&slots->places[ticket % slots->count], ticket, slots->count, slot))
 		g4_slots_rest(&rests);
 	return true;
+}
+
+G4_FN static bool take_free(struct g4_slots *slots, uint32_t *slot)
+{
+	const uint32_t ticket = g4_load32_rlx(&slots->taken);
+
+	return take_free_from(slots, ticket, g4_load32_rlx(&slots->given), slot);
 }
 
 /* Room for one more slot of the class, which is reserved. */
@@ -176,9 +187,13 @@ G4_FN static void deal(struct g4_slots *slots)
 
 G4_FN bool g4_slots_take(struct g4_slots *slots, uint32_t io_class, uint32_t *slot)
 {
-	if (!has_free(slots) || owes(slots) || !reserve(slots, io_class))
+	/* all three are on their way together: on a GPU each is a way to its memory */
+	const uint32_t ticket = g4_load32_rlx(&slots->taken), given = g4_load32_rlx(&slots->given);
+	const uint32_t waiting = g4_load32_rlx(&slots->waiting);
+
+	if ((int32_t)(given - ticket) <= 0 || (waiting > 0 && owes(slots)) || !reserve(slots, io_class))
 		return false;
-	if (take_free(slots, slot))
+	if (take_free_from(slots, ticket, given, slot))
 		return true;
 	unreserve(slots, io_class);
 	return false;

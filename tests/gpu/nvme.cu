@@ -109,11 +109,11 @@ static __device__ uint32_t receive(const struct job *job, struct caller *c, stru
 	struct g4_nvme_pair *pair = &job->queues[0].flight.pair;
 	const uint64_t until = g4_monotonic_ns() + SILENCE_NS;
 	uint64_t end = 0;
-	uint32_t result, looks = 0;
+	uint32_t looks = 0;
 
 	for (;;) {
 		if (job->run.way == NVME_PAIR) {
-			if (g4_nvme_pair_next(pair, &end, &result)) {
+			if (g4_nvme_pair_next(pair, &end, NULL)) {
 				g4_nvme_pair_consumed(pair);
 				break;
 			}
@@ -249,7 +249,8 @@ static __device__ void run_lanes(const struct job *job, struct caller *c, uint32
 		g4_nvme_lanes_post(&side->lanes, slot, &request);
 		while (!g4_nvme_lanes_ended(&side->lanes, slot, &code)) {
 			pass_on(side, slot);
-			g4_slots_rest(&rests);
+			if (!g4_nvme_lanes_ended(&side->lanes, slot, &code))
+				g4_slots_rest(&rests);
 		}
 		g4_slots_give(&side->pool, G4_CLASS_FOREGROUND, slot);
 		ended(job, c, number, since);

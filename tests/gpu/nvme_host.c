@@ -73,8 +73,8 @@ static void print_row(const struct nvme_run *run, uint32_t controllers)
 	fprintf(json, "]}");
 }
 
-/* `lanes`: with a queue for lanes beside the others. */
-static void open_controller(struct g4_dev **dev, uint32_t queues, bool lanes)
+/* `lanes`: with so many queues for lanes beside the others. */
+static void open_controller(struct g4_dev **dev, uint32_t queues, uint32_t lanes)
 {
 	char text[256] = "", name[32];
 	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
@@ -114,20 +114,23 @@ static void share_keeper(const struct g4_nvme_keeper *keeper, bool share)
 		die(2, "the GPU failed");
 }
 
-static struct g4_nvme_keeper *put_lanes(struct g4_dev *dev, uint32_t index)
+/* Its queues become those of number `first`, `first` + `step` and so on. */
+static struct g4_nvme_keeper *put_lanes(struct g4_dev *dev, uint32_t first, uint32_t step, uint32_t count)
 {
-	static struct g4_nvme_lanes lanes;
-	static struct g4_remote remote;
+	static struct g4_nvme_lanes lanes[G4_MAPPER_QUEUES_MOST];
+	static struct g4_remote remote[G4_MAPPER_QUEUES_MOST];
+	const struct g4_nvme_lanes_options options = {.slots = G4_NVME_LANE_SLOTS, .chunk_bytes = G4_PAGE_BYTES};
 	struct g4_nvme_keeper *keeper;
 	struct g4_dev seen;
 
-	if (g4_nvme_keeper_open(dev, NULL, &keeper) < 0)
-		die(1, "the controller has no queue for lanes");
+	if (g4_nvme_keeper_open(dev, &options, &keeper) < 0 || g4_nvme_keeper_queues(keeper) != count)
+		die(1, "the controller has no such queues for lanes");
 	share_keeper(keeper, true);
-	g4_nvme_keeper_describe(keeper, &lanes, &lanes, &remote, &remote, &seen);
+	g4_nvme_keeper_describe(keeper, lanes, lanes, remote, remote, &seen);
 	g4_nvme_keeper_rest(keeper, false);
-	if (!nvme_gpu_put_lanes(index, &lanes, &remote.pool))
-		die(2, "the GPU failed");
+	for (uint32_t i = 0; i < count; i++)
+		if (!nvme_gpu_put_lanes(first + i * step, &lanes[i], &remote[i].pool))
+			die(2, "the GPU failed");
 	return keeper;
 }
 
@@ -149,9 +152,9 @@ static void row(enum nvme_way way, uint32_t controllers, uint32_t queues_each, u
 			       .samples = samples};
 
 	for (uint32_t i = 0; i < controllers; i++)
-		open_controller(&devs[i], queues_each, lanes);
+		open_controller(&devs[i], lanes ? 1 : queues_each, lanes ? queues_each : 0);
 	for (uint32_t i = 0; lanes && i < controllers; i++)
-		keepers[i] = put_lanes(devs[i], i);
+		keepers[i] = put_lanes(devs[i], i, controllers, queues_each);
 	for (uint32_t i = 0; !lanes && i < run.queues; i++) {
 		const struct g4_nvme *nvme = devs[i % controllers]->host;
 		if (!nvme_gpu_put_queue(i, &nvme->queues[i / controllers]))
@@ -198,6 +201,10 @@ static void measure(void)
 	}
 	for (uint32_t controllers = 1; controllers <= CONTROLLERS_MOST; controllers *= 2)
 		row(NVME_DRIVER, controllers, 8, 1024 * controllers, 32, 1, 512);
+	for (uint32_t queues = 2; queues <= 8; queues *= 2)
+		row(NVME_LANES, 1, queues, 128 * queues, 1, 1, 512);
+	row(NVME_LANES, CONTROLLERS_MOST, 4, 2048, 1, 1, 512);
+	row(NVME_LANES, CONTROLLERS_MOST, 8, 2048, 1, 1, 512);
 	row(NVME_DRIVER, CONTROLLERS_MOST, 8, 1024, 1, 1, 512);
 }
 

@@ -102,87 +102,105 @@ G4_FN bool g4_nvme_lanes_ended(const struct g4_nvme_lanes *lanes, uint32_t slot,
 	return (state & G4_NVME_ENDED) != 0;
 }
 
-/* One completion: what the slot's state was, and what it becomes; 0: nothing waits for it, or it is sent again. */
-struct completion {
-	uint64_t end, state;
-};
-
 G4_FN static uint32_t slot_of(uint64_t end)
 {
 	return g4_nvme_completion_id(end) % G4_NVME_LANE_SLOTS;
 }
 
-/* With errors, and of writes and flushes. */
-G4_FN static uint64_t end_with_care(struct g4_nvme_flight *flight, const struct completion *completion)
-{
-	int32_t code;
-
-	if (!g4_nvme_flight_ended(flight, slot_of(completion->end), g4_nvme_completion_status(completion->end), &code))
-		return 0;
-	return G4_NVME_ENDED | (uint32_t)-code;
-}
+/* Completions that were taken together: which of them end their slots, bit i that of end[i], and which of these need care. */
+struct judged {
+	uint32_t ends, care;
+};
 
 /*
- * What their slots become. A read that succeeded needs no look at its command. *cares: something was noted that others have to see
- * before the end.
+ * By what the slots' states were. A read that succeeded needs no look at its command. The same completion may be there twice. All of it
+ * is in registers on a GPU, so no loop here has an end that is not known.
  */
-G4_FN static void judge(struct g4_nvme_flight *flight, struct completion *taken, uint32_t count, bool *cares)
+G4_FN static struct judged judge(const uint64_t end[G4_NVME_TAKE_MOST], const uint64_t state[G4_NVME_TAKE_MOST],
+				 uint32_t count)
 {
 	uint64_t seen[G4_NVME_LANE_SLOTS / 64] = {0};
-	uint32_t plain = 0, stray = 0;
+	struct judged judged = {0, 0};
 
-	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t id = g4_nvme_completion_id(taken[i].end), slot = slot_of(taken[i].end);
-		uint64_t *const word = &seen[slot / 64], bit = UINT64_C(1) << slot % 64;
-
-		if ((id & 0xff) != slot || (*word & bit) || !g4_nvme_is_under_way(taken[i].state, id)) {
-			taken[i].state = 0; /* the same one may be there twice */
-			stray++;
+	G4_UNROLLED
+	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++) {
+		if (i >= count)
 			continue;
-		}
-		*word |= bit;
-		if (g4_nvme_completion_status(taken[i].end) == G4_NVME_OK &&
-		    !(taken[i].state & (G4_NVME_FLUSHES | G4_NVME_CACHED))) {
-			taken[i].state = G4_NVME_ENDED;
-			plain++;
-		} else {
-			taken[i].state = end_with_care(flight, &taken[i]);
-			*cares = true;
-		}
+		const uint32_t id = g4_nvme_completion_id(end[i]), slot = slot_of(end[i]);
+		const uint64_t bit = UINT64_C(1) << slot % 64;
+		bool twice = false;
+
+		for (uint32_t w = 0; w < G4_NVME_LANE_SLOTS / 64; w++)
+			twice = twice || (slot / 64 == w && (seen[w] & bit));
+		if (twice || (id & 0xff) != slot || !g4_nvme_is_under_way(state[i], id))
+			continue;
+		for (uint32_t w = 0; w < G4_NVME_LANE_SLOTS / 64; w++)
+			seen[w] |= slot / 64 == w ? bit : 0;
+		judged.ends |= 1u << i;
+		if (g4_nvme_completion_status(end[i]) != G4_NVME_OK || (state[i] & (G4_NVME_FLUSHES | G4_NVME_CACHED)))
+			judged.care |= 1u << i;
 	}
+	return judged;
+}
+
+G4_FN static void count_ends(struct g4_nvme_flight *flight, struct judged judged, uint32_t count)
+{
+	const uint32_t plain = g4_count_bits(judged.ends & ~judged.care), stray = count - g4_count_bits(judged.ends);
+
 	if (plain > 0)
 		g4_store64_rlx(&flight->counts.completed, flight->counts.completed + plain);
 	if (stray > 0)
 		g4_store64_rlx(&flight->counts.stray, flight->counts.stray + stray);
 }
 
-/* In loops of their own, so that loads do not wait for each other. */
+/* With errors, and of writes and flushes: what was noted about them has to be seen before their ends. How many have ended. */
+G4_FN static uint32_t end_with_care(struct g4_nvme_flight *flight, const uint64_t end[G4_NVME_TAKE_MOST],
+				    uint32_t which)
+{
+	uint64_t state[G4_NVME_TAKE_MOST];
+	uint32_t ended = 0;
+	int32_t code;
+
+	for (uint32_t i = 0; which >> i; i++) {
+		state[i] = 0; /* it is sent again */
+		if ((which >> i & 1) &&
+		    g4_nvme_flight_ended(flight, slot_of(end[i]), g4_nvme_completion_status(end[i]), &code))
+			state[i] = G4_NVME_ENDED | (uint32_t)-code;
+	}
+	g4_fence_rel();
+	for (uint32_t i = 0; which >> i; i++) {
+		if (state[i] == 0)
+			continue;
+		g4_store64_fenced(&flight->slots[slot_of(end[i])].state, state[i]);
+		ended++;
+	}
+	return ended;
+}
+
+/* Loads first, all on their way together, then what they say, then stores. */
 G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, uint32_t own)
 {
 	struct g4_nvme_flight *flight = &lanes->flight;
-	uint64_t end[G4_NVME_TAKE_MOST];
-	struct completion taken[G4_NVME_TAKE_MOST];
-	uint32_t ended = 0;
-	bool cares = false;
+	uint64_t end[G4_NVME_TAKE_MOST], state[G4_NVME_TAKE_MOST];
 	const uint32_t count = g4_nvme_pair_take(&flight->pair, end);
 
 	if (count == 0)
 		return 0;
 	g4_nvme_pair_consumed(&flight->pair);
-	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++) {
-		taken[i].end = end[i];
-		taken[i].state = i < count ? g4_load64_fenced(&flight->slots[slot_of(end[i])].state) : 0;
-	}
-	judge(flight, taken, count, &cares);
-	if (cares || (count == 1 && slot_of(end[0]) != own)) /* of several, taking them was followed by a fence */
+	G4_UNROLLED
+	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++)
+		if (i < count)
+			state[i] = g4_load64_fenced(&flight->slots[slot_of(end[i])].state);
+	const struct judged judged = judge(end, state, count);
+	count_ends(flight, judged, count);
+	if (count == 1 && slot_of(end[0]) != own) /* of several, taking them was followed by a fence */
 		g4_fence_rel();
-	for (uint32_t i = 0; i < count; i++) {
-		if (taken[i].state == 0)
-			continue;
-		g4_store64_fenced(&flight->slots[slot_of(taken[i].end)].state, taken[i].state);
-		ended++;
-	}
-	return ended;
+	G4_UNROLLED
+	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++)
+		if ((judged.ends & ~judged.care) >> i & 1)
+			g4_store64_fenced(&flight->slots[slot_of(end[i])].state, G4_NVME_ENDED);
+	const uint32_t careful = judged.care ? end_with_care(flight, end, judged.care) : 0;
+	return careful + g4_count_bits(judged.ends & ~judged.care);
 }
 
 /* ---- recovery ---- */

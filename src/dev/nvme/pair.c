@@ -7,6 +7,8 @@
 #define HELD 1u	  /* the tail, which is even, while a lane moves it, and while the pair is paused */
 #define STEP 2u	  /* from a ticket to the next one */
 #define MARKS_AT_ONCE 8u
+#define FIRST_LOOK                                                                                                     \
+	4u /* completions that are asked for at once; if they are all there, the others that are taken together */
 
 /* The first ticket. Relaxed: users of the pair learn of it through the tail and the count of tickets. */
 G4_FN static uint32_t begin(struct g4_nvme_pair *pair)
@@ -34,9 +36,25 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 }
 #endif
 
-G4_FN static uint32_t place_of(const struct g4_nvme_pair *pair, uint32_t ticket)
+/*
+ * What never changes, as a lane has it in registers: an acquire on a GPU empties its cache, and each look behind one would be a way to
+ * the GPU's memory.
+ */
+struct fixed {
+	uint32_t entries;
+	uint32_t *tail_doorbell;
+};
+
+G4_FN static struct fixed fixed_of(const struct g4_nvme_pair *pair)
 {
-	return ticket / STEP % pair->entries;
+	const struct fixed fixed = {pair->entries, pair->tail_doorbell};
+
+	return fixed;
+}
+
+G4_FN static uint32_t place_of(const struct fixed *fixed, uint32_t ticket)
+{
+	return ticket / STEP % fixed->entries;
 }
 
 /* I/O memory wants a store of its own kind from a GPU. */
@@ -54,27 +72,27 @@ G4_FN static void ring(uint32_t *doorbell, uint32_t value)
  * Do not reorder stores to queue memory with the doorbell: the controller reads the one when it sees the other. The fence orders what
  * this lane has seen of others' stores, too.
  */
-G4_FN static void ring_tail(struct g4_nvme_pair *pair, uint32_t tail)
+G4_FN static void ring_tail(const struct fixed *fixed, uint32_t tail)
 {
 #if defined(__CUDA_ARCH__)
 	g4_fence_acq_sys(); /* both halves; elsewhere the store releases */
 #endif
-	ring(pair->tail_doorbell, place_of(pair, tail));
+	ring(fixed->tail_doorbell, place_of(fixed, tail));
 }
 
-G4_FN static bool is_marked(const struct g4_nvme_pair *pair, uint32_t ticket)
+G4_FN static bool is_marked(const struct g4_nvme_pair *pair, const struct fixed *fixed, uint32_t ticket)
 {
-	return g4_load32_rlx(&pair->marks[place_of(pair, ticket)]) == ticket + STEP;
+	return g4_load32_rlx(&pair->marks[place_of(fixed, ticket)]) == ticket + STEP;
 }
 
 /* The end of the marks that are there in a row. Several are looked at together, as on a GPU each look is a way to its memory. */
-G4_FN static uint32_t marked_until(const struct g4_nvme_pair *pair, uint32_t from)
+G4_FN static uint32_t marked_until(const struct g4_nvme_pair *pair, const struct fixed *fixed, uint32_t from)
 {
 	uint32_t mark[MARKS_AT_ONCE], tail = from, count;
 
 	do {
 		for (uint32_t i = 0; i < MARKS_AT_ONCE; i++)
-			mark[i] = g4_load32_fenced(&pair->marks[place_of(pair, tail + STEP * i)]);
+			mark[i] = g4_load32_fenced(&pair->marks[place_of(fixed, tail + STEP * i)]);
 		for (count = 0; count < MARKS_AT_ONCE && mark[count] == tail + STEP * (count + 1); count++)
 			;
 		tail += STEP * count;
@@ -83,13 +101,13 @@ G4_FN static uint32_t marked_until(const struct g4_nvme_pair *pair, uint32_t fro
 }
 
 /* By the tail's holder, which has it no more then: what is marked behind `from` is the controller's. Returns the tail. */
-G4_FN static uint32_t pass_tail(struct g4_nvme_pair *pair, uint32_t before, uint32_t from)
+G4_FN static uint32_t pass_tail(struct g4_nvme_pair *pair, const struct fixed *fixed, uint32_t before, uint32_t from)
 {
-	const uint32_t tail = marked_until(pair, from);
+	const uint32_t tail = marked_until(pair, fixed, from);
 
 	if (tail != before) {
-		g4_store32_rlx(&pair->rings, g4_load32_rlx(&pair->rings) + 1);
-		ring_tail(pair, tail);
+		g4_add32_rlx(&pair->rings, 1); /* nobody else changes it: so that nobody waits for it */
+		ring_tail(fixed, tail);
 	}
 	g4_xchg32(&pair->tail, tail);
 	return tail;
@@ -99,11 +117,11 @@ G4_FN static uint32_t pass_tail(struct g4_nvme_pair *pair, uint32_t before, uint
  * For a lane that has set its mark. If it finds the tail held, the holder looks again behind its own exchange, which comes later; should
  * it not see the mark even then, a lane that waits does (g4_nvme_pair_help()).
  */
-G4_FN static void move_tail(struct g4_nvme_pair *pair)
+G4_FN static void move_tail(struct g4_nvme_pair *pair, const struct fixed *fixed)
 {
 	for (uint32_t rounds = 0; rounds < RING_ROUNDS; rounds++) {
 		const uint32_t tail = g4_xchg32_acq(&pair->tail, HELD);
-		if (tail == HELD || !is_marked(pair, pass_tail(pair, tail, tail)))
+		if (tail == HELD || !is_marked(pair, fixed, pass_tail(pair, fixed, tail, tail)))
 			return;
 	}
 }
@@ -128,8 +146,10 @@ G4_FN static uint32_t take_ticket(struct g4_nvme_pair *pair)
 G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint64_t *sent,
 			       uint64_t value, uint32_t *dirty)
 {
+	const struct fixed fixed = fixed_of(pair);
+	struct g4_nvme_command *const commands = pair->commands;
 	const uint32_t ticket = take_ticket(pair), tail = g4_xchg32_acq(&pair->tail, HELD);
-	const uint32_t place = place_of(pair, ticket);
+	const uint32_t place = place_of(&fixed, ticket);
 
 	if (ticket & PAUSED) {
 		if (tail != HELD)
@@ -140,20 +160,22 @@ G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_c
 		g4_store64_rlx(sent, value);
 	if (dirty)
 		g4_xchg32(dirty, 0);
-	g4_copy16(&pair->commands[place], command, sizeof(*command));
+	g4_copy16(&commands[place], command, sizeof(*command));
 	if (tail != ticket)
 		g4_store32_rel(&pair->marks[place], ticket + STEP);
-	if (tail == HELD || is_marked(pair, pass_tail(pair, tail, tail == ticket ? ticket + STEP : tail)))
-		move_tail(pair);
+	if (tail == HELD ||
+	    is_marked(pair, &fixed, pass_tail(pair, &fixed, tail, tail == ticket ? ticket + STEP : tail)))
+		move_tail(pair, &fixed);
 	return true;
 }
 
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair)
 {
+	const struct fixed fixed = fixed_of(pair);
 	const uint32_t tail = g4_load32_rlx(&pair->tail);
 
-	if (tail != HELD && is_marked(pair, tail))
-		move_tail(pair);
+	if (tail != HELD && is_marked(pair, &fixed, tail))
+		move_tail(pair, &fixed);
 }
 
 /* Of completions at a place of the endless queue: the controller turns it at each of its turns, from 0 to 1 first. */
@@ -191,25 +213,50 @@ G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t 
 	return true;
 }
 
+/* From place `from` on, how many of seen[] are completions of this turn, up to the first that is none. */
+G4_FN static uint32_t new_among(const struct fixed *fixed, uint32_t head, const uint64_t *seen, uint32_t from,
+				uint32_t until)
+{
+	uint32_t count = from;
+
+	G4_UNROLLED
+	for (uint32_t i = from; i < until; i++)
+		if (count == i && g4_nvme_completion_phase(seen[i]) == (~((head + i) / fixed->entries) & 1))
+			count++;
+	return count;
+}
+
 /*
- * Over PCIe a load is a round trip, so all are asked for at the same time. The next one comes last and acquires, which is all that a
- * single completion needs.
+ * Over PCIe a load is a round trip, so several are asked for at the same time, and looked at when all are on their way. The next one
+ * acquires, which is all that a single completion needs. Only where as many are there as were asked for, it is worth asking for more.
  */
 G4_FN uint32_t g4_nvme_pair_take(struct g4_nvme_pair *pair, uint64_t end[G4_NVME_TAKE_MOST])
 {
+	const struct g4_nvme_completion *const completions = pair->completions;
+	const struct fixed fixed = fixed_of(pair);
 	const uint32_t head = pair->head;
-	uint32_t count = 1;
+	uint64_t seen[G4_NVME_TAKE_MOST];
 
-	for (uint32_t i = G4_NVME_TAKE_MOST - 1; i > 0; i--)
-		end[i] = g4_load64_fenced_sys(&pair->completions[(head + i) % pair->entries].end);
-	end[0] = g4_load64_acq_sys(&next_entry(pair)->end);
-	if (!is_new(pair, end[0]))
+	G4_UNROLLED
+	for (uint32_t i = FIRST_LOOK - 1; i > 0; i--)
+		seen[i] = g4_load64_fenced_sys(&completions[(head + i) % fixed.entries].end);
+	seen[0] = g4_load64_acq_sys(&completions[head % fixed.entries].end);
+	uint32_t count = new_among(&fixed, head, seen, 0, FIRST_LOOK);
+	if (count == 0)
 		return 0;
-	while (count < G4_NVME_TAKE_MOST && g4_nvme_completion_phase(end[count]) == phase_at(pair, head + count))
-		count++;
+	if (count == FIRST_LOOK) {
+		G4_UNROLLED
+		for (uint32_t i = FIRST_LOOK; i < G4_NVME_TAKE_MOST; i++)
+			seen[i] = g4_load64_fenced_sys(&completions[(head + i) % fixed.entries].end);
+		count = new_among(&fixed, head, seen, FIRST_LOOK, G4_NVME_TAKE_MOST);
+	}
 	if (count > 1)
 		g4_fence_acq_sys();
 	pair->head = head + count;
+	G4_UNROLLED
+	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++)
+		if (i < count)
+			end[i] = seen[i];
 	return count;
 }
 
@@ -230,12 +277,13 @@ G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair)
  */
 G4_FN void g4_nvme_pair_pause(struct g4_nvme_pair *pair)
 {
+	const struct fixed fixed = fixed_of(pair);
 	const uint32_t end = g4_or32(&pair->tickets, PAUSED);
 	uint32_t tail;
 
 	while ((tail = g4_xchg32(&pair->tail, HELD)) == HELD)
 		g4_pause();
-	while (marked_until(pair, tail) != end)
+	while (marked_until(pair, &fixed, tail) != end)
 		g4_pause();
 	g4_fence_acq();
 }

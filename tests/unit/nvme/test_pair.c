@@ -80,6 +80,39 @@ static void completions_are_taken_together(void **state)
 	}
 }
 
+/*
+ * Of a queue that has room for more than are taken at once: any number at any place, in their order, over the queue's end; what is
+ * behind the most of one look is there in the next.
+ */
+static void any_number_is_taken_at_any_place(void **state)
+{
+	enum { LONG = 64 };
+	static struct g4_nvme_command commands[LONG] __attribute__((aligned(4096)));
+	static struct g4_nvme_completion completions[LONG];
+	uint64_t end[G4_NVME_TAKE_MOST];
+	uint32_t bells[2], answered = 0;
+
+	(void)state;
+	memset(completions, 0, sizeof(completions));
+	g4_nvme_pair_init(&pair, commands, completions, &bells[0], &bells[1], LONG);
+	for (uint32_t round = 0; round < 20 * LONG; round++) {
+		uint32_t left = round * 7 % (LONG / 2 + 1), taken = answered;
+
+		for (uint32_t i = 0; i < left; i++, answered++)
+			g4_store64_rel_sys(&completions[answered % LONG].end,
+					   (uint64_t)(answered & 0xffff) << 32 | (uint64_t)(answered / LONG % 2 == 0)
+											 << 48);
+		do {
+			const uint32_t count = g4_nvme_pair_take(&pair, end);
+			assert_int_equal(count, left < G4_NVME_TAKE_MOST ? left : G4_NVME_TAKE_MOST);
+			for (uint32_t i = 0; i < count; i++)
+				assert_int_equal(g4_nvme_completion_id(end[i]), taken++ & 0xffff);
+			left -= count;
+		} while (left > 0);
+		assert_int_equal(g4_nvme_pair_take(&pair, end), 0);
+	}
+}
+
 /* The controller learns what was taken when that is said and is a quarter of the queue, and not without need. */
 static void places_are_given_back_when_that_is_said(void **state)
 {
@@ -229,6 +262,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commands_arrive_in_order_and_completions_once),
 		cmocka_unit_test(completions_are_taken_together),
+		cmocka_unit_test(any_number_is_taken_at_any_place),
 		cmocka_unit_test(places_are_given_back_when_that_is_said),
 		cmocka_unit_test(many_submit_at_once),
 		cmocka_unit_test(who_submits_during_a_pause_knows_it),
