@@ -59,6 +59,7 @@ static void lines_are_tagged_and_memory_is_flushed(void **state)
 	const uint64_t pages[] = {0, 1, 2};
 
 	(void)state;
+	fs->space.volatile_cache = true; /* else there is nothing that a commit could miss */
 	stages_write(pages, 3);
 	g4_write_lock(&inode->lock);
 	g4_gather_dirty(fs, inode, batch);
@@ -73,6 +74,26 @@ static void lines_are_tagged_and_memory_is_flushed(void **state)
 	publish(5 * G4_PAGE_BYTES, 2);
 	assert_int_equal(running()->data_count, 3);
 	assert_int_equal(running()->data_untagged, 1);
+	g4_set_size(inode, inode->disk.size);
+	g4_write_unlock(&inode->lock);
+	fs->space.volatile_cache = false;
+}
+
+/* What was written stays written: no checksums are made that nobody looks at. */
+static void without_a_volatile_cache_nothing_is_tagged(void **state)
+{
+	const uint64_t pages[] = {0, 1};
+
+	(void)state;
+	assert_false(fs->space.volatile_cache);
+	stages_write(pages, 2);
+	g4_write_lock(&inode->lock);
+	g4_gather_dirty(fs, inode, batch);
+	store();
+	publish(2 * G4_PAGE_BYTES, 2);
+	assert_int_equal(running()->data_count, 0);
+	for (uint32_t k = 0; k < 2; k++)
+		g4_dirty_remove(fs, inode, batch->lines[k]);
 	g4_set_size(inode, inode->disk.size);
 	g4_write_unlock(&inode->lock);
 }
@@ -97,4 +118,4 @@ static void contents_go_into_the_inode_and_out(void **state)
 }
 
 RUN_TESTS(stage_test(what_is_published_is_the_files), stage_test(lines_are_tagged_and_memory_is_flushed),
-	  stage_test(contents_go_into_the_inode_and_out))
+	  stage_test(without_a_volatile_cache_nothing_is_tagged), stage_test(contents_go_into_the_inode_and_out))
