@@ -5,6 +5,7 @@
  */
 #include "rig.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "fs/fs.h"
@@ -16,7 +17,7 @@
 #define BYTES (FILE_PAGES * (uint64_t)G4_PAGE_BYTES)
 
 static struct rig rig;
-static uint8_t data[MOST * G4_PAGE_BYTES], found[BYTES], page_of[G4_PAGE_BYTES];
+static uint8_t data[MOST * G4_PAGE_BYTES], found[BYTES];
 static struct {
 	uint64_t ino;
 	uint32_t has[FILE_PAGES]; /* 0: zeros */
@@ -26,6 +27,8 @@ static uint32_t fresh; /* contents that nothing has yet */
 
 static const void *contents(uint32_t k)
 {
+	static _Thread_local uint8_t page_of[G4_PAGE_BYTES];
+
 	memset(page_of, 0, sizeof(page_of));
 	if (k > 0) {
 		rig_pattern(page_of, k % 64 + 1, G4_PAGE_BYTES);
@@ -286,11 +289,71 @@ static void through_power_cuts(void **state)
 	rig_close(&r);
 }
 
+/* ---------------------------------------------------------------------------------------------------- side by side */
+
+#define THREADS 4u
+#define POOL 3000u /* contents that all of them write, in rows */
+static uint8_t wrote[THREADS][512 * G4_PAGE_BYTES], read_back[THREADS][512 * G4_PAGE_BYTES];
+
+static void *write_and_cut(void *argument)
+{
+	const uint32_t number = (uint32_t)(uintptr_t)argument;
+	uint64_t seed = seed_of(200 + number), done;
+	struct rig own = rig; /* its workgroup */
+	uint64_t ino;
+	char name[16];
+
+	own.wg = g4_wg_create(1 + number);
+	snprintf(name, sizeof(name), "t%u", number);
+	assert_int_equal(op_mknod(&own, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
+	for (uint32_t round = 0; round < (rig_slow() ? 10u : 40u); round++) {
+		const uint64_t first = rig_random(&seed) % 4 * 512, row = 1 + rig_random(&seed) % 100;
+		uint32_t id = 0;
+		for (uint64_t k = 0; k < 512; k++) {
+			id = k % row == 0 ? 1 + (uint32_t)(rig_random(&seed) % POOL) : id % POOL + 1;
+			if (rig_random(&seed) % 10 == 0) /* nobody else's */
+				id = POOL + 1 + ((number * 64 + round) * 512 + (uint32_t)k);
+			memcpy(wrote[number] + k * G4_PAGE_BYTES, contents(id), G4_PAGE_BYTES);
+		}
+		assert_int_equal(
+			op_write(&own, ino, 0, first * G4_PAGE_BYTES, wrote[number], sizeof(wrote[number]), &done), 0);
+		assert_int_equal(done, sizeof(wrote[number]));
+		if (round % 4 == 0)
+			assert_int_equal(op_fsync(&own, ino), 0);
+		assert_int_equal(op_read(&own, ino, 0, first * G4_PAGE_BYTES, read_back[number], sizeof(wrote[number]),
+					 &done),
+				 0);
+		assert_true(rig_equal(read_back[number], wrote[number], sizeof(wrote[number])));
+		if (round % 2)
+			assert_int_equal(op_truncate(&own, ino, rig_random(&seed) % 2048 * G4_PAGE_BYTES), 0);
+	}
+	g4_wg_destroy(own.wg);
+	return NULL;
+}
+
+/* What one finds others release meanwhile. */
+static void side_by_side(void **state)
+{
+	pthread_t threads[THREADS];
+	struct g4_ddt_stats stats;
+
+	(void)state;
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, 1, 128 * G4_MIB, 0, NULL);
+	for (uintptr_t k = 0; k < THREADS; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, write_and_cut, (void *)k), 0);
+	for (uint32_t k = 0; k < THREADS; k++)
+		pthread_join(threads[k], NULL);
+	g4_ddt_stats(&rig.fs->ddt, &stats);
+	assert_true(stats.found > 0);
+	rig_end(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(where_there_is_room),
 		cmocka_unit_test(where_it_gets_full),
+		cmocka_unit_test(side_by_side),
 		cmocka_unit_test(through_power_cuts),
 	};
 
