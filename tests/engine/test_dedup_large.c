@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large writes whose pages are looked for, a batch of a large page at a time: new pages, found ones and zeros by turns, over holes and over what is
+ * there, on a device that gets full, and through power cuts. What is read is what was written, and the checker counts the same owners.
+ */
+#include "rig.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "fs/fs.h"
+#include "simt/simt_host.h"
+
+#define FILES 4u
+#define FILE_PAGES 1600u
+#define MOST 700u /* pages of a write */
+#define BYTES (FILE_PAGES * (uint64_t)G4_PAGE_BYTES)
+
+static struct rig rig;
+static uint8_t data[MOST * G4_PAGE_BYTES], found[BYTES];
+static struct {
+	uint64_t ino;
+	uint32_t has[FILE_PAGES]; /* 0: zeros */
+	uint64_t pages;
+} files[FILES];
+static uint32_t fresh; /* contents that nothing has yet */
+
+static const void *contents(uint32_t k)
+{
+	static _Thread_local uint8_t page_of[G4_PAGE_BYTES];
+
+	memset(page_of, 0, sizeof(page_of));
+	if (k > 0) {
+		rig_pattern(page_of, k % 64 + 1, G4_PAGE_BYTES);
+		memcpy(page_of, &k, sizeof(k));
+	}
+	return page_of;
+}
+
+/* Rows of what others have, of new ones and of zeros, in lengths from a page to hundreds. */
+static void choose(uint64_t *seed, uint32_t *ids, uint64_t pages)
+{
+	const uint64_t longest = UINT64_C(1) << rig_random(seed) % 9;
+	const uint64_t duplicates = rig_random(seed) % 11;
+
+	for (uint64_t k = 0; k < pages;) {
+		uint64_t row = g4_min64(1 + rig_random(seed) % longest, pages - k);
+		const uint64_t what = rig_random(seed) % 40, f = rig_random(seed) % FILES;
+		const bool dup = rig_random(seed) % 10 < duplicates && files[f].pages > 0;
+		const uint64_t at = dup ? rig_random(seed) % files[f].pages : 0;
+
+		for (; row > 0; row--, k++) {
+			if (what == 0)
+				ids[k] = 0;
+			else if (dup)
+				ids[k] = files[f].has[(at + k) % files[f].pages];
+			else
+				ids[k] = ++fresh;
+		}
+	}
+}
+
+static void check(uint32_t f)
+{
+	uint64_t done;
+
+	assert_int_equal(op_read(&rig, files[f].ino, 0, 0, found, BYTES, &done), 0);
+	assert_int_equal(done, files[f].pages * G4_PAGE_BYTES);
+	for (uint64_t page = 0; page < files[f].pages; page++)
+		assert_true(rig_equal(found + page * G4_PAGE_BYTES, contents(files[f].has[page]), G4_PAGE_BYTES));
+}
+
+/* Of a write that failed a part is there, from its beginning. */
+static void accept(uint32_t f, uint64_t first, const uint32_t *ids, uint64_t pages)
+{
+	struct g4_attr attr;
+	uint64_t done;
+
+	assert_int_equal(op_getattr(&rig, files[f].ino, &attr), 0);
+	assert_int_equal(op_read(&rig, files[f].ino, 0, 0, found, BYTES, &done), 0);
+	assert_int_equal(done, attr.size);
+	files[f].pages = done / G4_PAGE_BYTES;
+	for (uint64_t k = 0; k < pages && first + k < files[f].pages; k++)
+		if (rig_equal(found + (first + k) * G4_PAGE_BYTES, contents(ids[k]), G4_PAGE_BYTES))
+			files[f].has[first + k] = ids[k];
+}
+
+static uint64_t full;
+
+static void step(uint64_t *seed)
+{
+	static uint32_t ids[MOST];
+	const uint32_t f = (uint32_t)(rig_random(seed) % FILES);
+	uint64_t page = rig_random(seed) % FILE_PAGES;
+	const uint64_t what = rig_random(seed) % 16;
+	uint64_t pages = g4_min64(1 + rig_random(seed) % MOST, FILE_PAGES - page);
+	uint64_t done = 0;
+	int rc;
+
+	if (what < 11) {
+		if (what < 4)
+			page = page / 512 * 512;
+		pages = g4_min64(1 + rig_random(seed) % MOST, FILE_PAGES - page);
+		choose(seed, ids, pages);
+		for (uint64_t k = 0; k < pages; k++)
+			memcpy(data + k * G4_PAGE_BYTES, contents(ids[k]), G4_PAGE_BYTES);
+		rc = op_write(&rig, files[f].ino, 0, page * G4_PAGE_BYTES, data, pages * G4_PAGE_BYTES, &done);
+		if (rc == 0 && done == pages * G4_PAGE_BYTES) {
+			memcpy(&files[f].has[page], ids, pages * sizeof(*ids));
+			files[f].pages = g4_max64(files[f].pages, page + pages);
+		} else {
+			assert_true(rc == 0 || rc == -G4_E_NOSPC);
+			full++;
+			accept(f, page, ids, pages);
+		}
+	} else if (what < 13) {
+		rc = op_truncate(&rig, files[f].ino, page * G4_PAGE_BYTES);
+		assert_int_equal(rc, 0);
+		memset(&files[f].has[page], 0, (FILE_PAGES - page) * sizeof(files[f].has[0]));
+		files[f].pages = page;
+	} else if (what < 14) {
+		rc = op_fallocate(&rig, files[f].ino, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, page * G4_PAGE_BYTES,
+				  pages * G4_PAGE_BYTES);
+		assert_int_equal(rc, 0);
+		memset(&files[f].has[page], 0, pages * sizeof(files[f].has[0]));
+	} else {
+		rc = op_fsync(&rig, files[f].ino);
+		assert_true(rc == 0 || rc == -G4_E_NOSPC);
+	}
+}
+
+static void steps(uint64_t seed, uint32_t count)
+{
+	memset(files, 0, sizeof(files));
+	full = 0;
+	for (uint32_t f = 0; f < FILES; f++)
+		files[f].ino = rig_make(&rig, f);
+	for (uint32_t i = 0; i < count; i++) {
+		step(&seed);
+		if (i % 10 == 9)
+			for (uint32_t f = 0; f < FILES; f++)
+				check(f);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t f = 0; f < FILES; f++)
+		check(f);
+}
+
+static void run_on(uint64_t bytes, uint32_t checksum, uint64_t seed, uint32_t count, bool gets_full)
+{
+	rig_begin_as(&rig, checksum, 1, bytes, 0, NULL);
+	const uint64_t before = rig_free_pages(&rig);
+	steps(seed, count);
+	struct g4_ddt_stats stats;
+	g4_ddt_stats(&rig.fs->ddt, &stats);
+	assert_true(stats.found > 0 && (!gets_full || full > 0));
+	for (uint32_t f = 0; f < FILES; f++)
+		assert_int_equal(op_truncate(&rig, files[f].ino, 0), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(g4_load64_rlx(&rig.fs->alloc.reserved), 0);
+	assert_true(rig_free_pages(&rig) + 4 >= before); /* names and inodes */
+	rig_end(&rig);
+}
+
+static uint64_t seed_of(uint64_t n)
+{
+	return rig_setting("G4_TEST_SEED", 1) * 1000 + n;
+}
+
+static void where_there_is_room(void **state)
+{
+	(void)state;
+	run_on(128 * G4_MIB, G4_CHECKSUM_BLAKE3, seed_of(1), rig_slow() ? 30 : 100, false);
+	run_on(128 * G4_MIB, G4_CHECKSUM_CRC32C, seed_of(2), rig_slow() ? 20 : 50, false);
+}
+
+static void where_it_gets_full(void **state)
+{
+	(void)state;
+	for (uint64_t mib = 8; mib < (rig_slow() ? 9 : 16); mib += 2)
+		run_on(mib * G4_MIB, G4_CHECKSUM_BLAKE3, seed_of(mib), 80, mib == 8);
+}
+
+/* ---------------------------------------------------------------------------------------------------- power cuts */
+
+#define CUT_FILES 3u
+#define CUT_PAGES 1024u
+#define WRITES 6u
+static uint32_t ever[CUT_FILES][CUT_PAGES][WRITES]; /* what was written there */
+
+static uint64_t node_of(struct rig *r, uint32_t f)
+{
+	struct g4_attr attr = {0};
+	char name[8];
+
+	snprintf(name, sizeof(name), "f%u", f);
+	return op_lookup(r, G4_NODE_ROOT, name, &attr) == 0 ? attr.ino : 0;
+}
+
+/* Writes of a large page each, whose pages are found by turns in files before; the last ones are written over and deleted. */
+static bool write_all(struct rig *r, uint64_t seed)
+{
+	static uint32_t ids[512];
+	uint64_t ino, done;
+
+	fresh = 0;
+	for (uint32_t w = 0; w < WRITES; w++) {
+		const uint32_t f = w % CUT_FILES, first = w / CUT_FILES * 512;
+		for (uint32_t k = 0; k < 512; k++) {
+			ids[k] = w > 0 && rig_random(&seed) % 5 > 0 ? 1 + (uint32_t)(rig_random(&seed) % fresh) :
+								      ++fresh;
+			if (k > 0 && rig_random(&seed) % 3 > 0)
+				ids[k] = ids[k - 1] < fresh ? ids[k - 1] + 1 : ++fresh;
+			memcpy(data + k * G4_PAGE_BYTES, contents(ids[k]), G4_PAGE_BYTES);
+			ever[f][first + k][w] = ids[k];
+		}
+		char name[8];
+		snprintf(name, sizeof(name), "f%u", f);
+		if ((first == 0 && op_mknod(r, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino) < 0) ||
+		    (ino = node_of(r, f)) == 0 ||
+		    op_write(r, ino, 0, first * G4_PAGE_BYTES, data, sizeof(ids) / 4 * G4_PAGE_BYTES, &done) < 0 ||
+		    (w % 2 && op_fsync(r, ino) < 0))
+			return false;
+		if (w == 3 && op_truncate(r, node_of(r, 0), 300 * G4_PAGE_BYTES) < 0)
+			return false;
+	}
+	return op_sync(r) == 0;
+}
+
+static void check_cut(struct rig *r)
+{
+	for (uint32_t f = 0; f < CUT_FILES; f++) {
+		const uint64_t ino = node_of(r, f);
+		uint64_t done;
+		if (ino == 0)
+			continue;
+		assert_int_equal(op_read(r, ino, 0, 0, found, BYTES, &done), 0);
+		for (uint64_t page = 0; page < done / G4_PAGE_BYTES; page++) {
+			uint32_t id;
+			bool known = false;
+			memcpy(&id, found + page * G4_PAGE_BYTES, sizeof(id));
+			for (uint32_t w = 0; w < WRITES; w++)
+				known |= ever[f][page][w] == id;
+			assert_true(known || id == 0);
+			assert_true(rig_equal(found + page * G4_PAGE_BYTES, contents(id), G4_PAGE_BYTES));
+		}
+	}
+}
+
+static void through_power_cuts(void **state)
+{
+	const uint64_t every = rig_every(11);
+	uint64_t reads, flushes, last = 0, seed = seed_of(100);
+	struct g4_statfs statfs;
+	struct rig r;
+
+	(void)state;
+	rig_open_as(&r, G4_CHECKSUM_BLAKE3, 1, 24 * G4_MIB, 2 * G4_MIB);
+	uint8_t *base = malloc(r.bytes);
+	assert_non_null(base);
+	rig_copy(base, r.image, r.bytes);
+	const struct g4_fault none = {0};
+	for (uint64_t cut = 0; cut == 0 || cut <= last; cut += cut == 0 ? 1 : every) {
+		const struct g4_fault fault = {.cut_after_writes = cut,
+					       .seed = cut % 3 == 1 ? rig_random(&seed) | 1 : 0,
+					       .keep_unflushed = cut % 3 == 2,
+					       .cut_inside = cut % 2 == 1};
+		bool synced = false;
+
+		rig_copy(r.image, base, r.bytes);
+		memset(ever, 0, sizeof(ever));
+		if (rig_try_mount(&r, 0, cut == 0 ? &none : &fault) == 0) {
+			synced = write_all(&r, seed_of(7));
+			if (cut == 0) {
+				g4_dev_fault_counts(r.fault, &reads, &last, &flushes);
+				print_message("%lu writes to the device\n", (unsigned long)last);
+			}
+			g4_dev_fault_cut(r.fault);
+			rig_abandon(&r);
+		}
+		assert_true(cut > 0 || (synced && last > 4));
+		assert_int_equal(rig_try_mount(&r, 0, NULL), 0);
+		check_cut(&r);
+		assert_int_equal(op_statfs(&r, &statfs), 0);
+		assert_int_equal(rig_unmount(&r), 0);
+		rig_expect_clean(&r, statfs.blocks_free, "after a crash in a large write");
+	}
+	free(base);
+	rig_close(&r);
+}
+
+/* ---------------------------------------------------------------------------------------------------- side by side */
+
+#define THREADS 4u
+#define POOL 3000u /* contents that all of them write, in rows */
+static uint8_t wrote[THREADS][512 * G4_PAGE_BYTES], read_back[THREADS][512 * G4_PAGE_BYTES];
+
+static void *write_and_cut(void *argument)
+{
+	const uint32_t number = (uint32_t)(uintptr_t)argument;
+	uint64_t seed = seed_of(200 + number), done;
+	struct rig own = rig; /* its workgroup */
+	uint64_t ino;
+	char name[16];
+
+	own.wg = g4_wg_create(1 + number);
+	snprintf(name, sizeof(name), "t%u", number);
+	assert_int_equal(op_mknod(&own, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
+	for (uint32_t round = 0; round < (rig_slow() ? 10u : 40u); round++) {
+		const uint64_t first = rig_random(&seed) % 4 * 512, row = 1 + rig_random(&seed) % 100;
+		uint32_t id = 0;
+		for (uint64_t k = 0; k < 512; k++) {
+			id = k % row == 0 ? 1 + (uint32_t)(rig_random(&seed) % POOL) : id % POOL + 1;
+			if (rig_random(&seed) % 10 == 0) /* nobody else's */
+				id = POOL + 1 + ((number * 64 + round) * 512 + (uint32_t)k);
+			memcpy(wrote[number] + k * G4_PAGE_BYTES, contents(id), G4_PAGE_BYTES);
+		}
+		assert_int_equal(
+			op_write(&own, ino, 0, first * G4_PAGE_BYTES, wrote[number], sizeof(wrote[number]), &done), 0);
+		assert_int_equal(done, sizeof(wrote[number]));
+		if (round % 4 == 0)
+			assert_int_equal(op_fsync(&own, ino), 0);
+		assert_int_equal(op_read(&own, ino, 0, first * G4_PAGE_BYTES, read_back[number], sizeof(wrote[number]),
+					 &done),
+				 0);
+		assert_true(rig_equal(read_back[number], wrote[number], sizeof(wrote[number])));
+		if (round % 2)
+			assert_int_equal(op_truncate(&own, ino, rig_random(&seed) % 2048 * G4_PAGE_BYTES), 0);
+	}
+	g4_wg_destroy(own.wg);
+	return NULL;
+}
+
+/* What one finds others release meanwhile. */
+static void side_by_side(void **state)
+{
+	pthread_t threads[THREADS];
+	struct g4_ddt_stats stats;
+
+	(void)state;
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, 1, 128 * G4_MIB, 0, NULL);
+	for (uintptr_t k = 0; k < THREADS; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, write_and_cut, (void *)k), 0);
+	for (uint32_t k = 0; k < THREADS; k++)
+		pthread_join(threads[k], NULL);
+	g4_ddt_stats(&rig.fs->ddt, &stats);
+	assert_true(stats.found > 0);
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(where_there_is_room),
+		cmocka_unit_test(where_it_gets_full),
+		cmocka_unit_test(side_by_side),
+		cmocka_unit_test(through_power_cuts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
