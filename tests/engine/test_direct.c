@@ -489,6 +489,53 @@ static void who_is_killed_with_a_grant_leaves_rows_that_are_completed(void **sta
 	free(data);
 }
 
+/*
+ * The log has room for one more mark, and a grant needs two, of two regions: the log is emptied for the second one. Both are there when it is given.
+ */
+static void a_grant_over_two_regions_is_marked_as_a_whole(void **state)
+{
+	const uint64_t sizes[4] = {40 * G4_MIB, 40 * G4_MIB, 40 * G4_MIB, 40 * G4_MIB};
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 9);
+	struct g4_dev *dev;
+	uint64_t bytes;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 4, sizes);
+	disks_format_plan(&d, &levels[4].plan, G4_CHECKSUM_BLAKE3);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	for (uint32_t n = 0; n < 8; n++)
+		assert_int_equal(disks_put(&d, n, 1), 0);
+	const uint64_t last = free_stripes(&d, 1, &bytes);
+	const struct g4_chunk *chunk = g4_chunk_find(&set_of(dev)->map, last);
+	const struct g4_set_parity *p = set_of(dev)->parity;
+	const uint64_t regions = (chunk->place_bytes - 1) / G4_PARITY_REGION_BYTES, /* without the last one */
+		each = G4_PARITY_REGION_BYTES / chunk->stripe_bytes * bytes, border = chunk->address + regions * each;
+	assert_true(regions >= 2);
+	while (p->pages - p->head > 3) {
+		assert_int_equal(g4_dev_write(d.rig.wg, dev, last, page, G4_PAGE_BYTES, 0), 0);
+		assert_int_equal(g4_dev_flush(d.rig.wg, dev), 0);
+	}
+	for (uint32_t n = 1; p->pages - p->head > 1; n++) { /* a unit each, from the end to the beginning */
+		assert_int_equal(g4_dev_grant(d.rig.wg, dev, border + each / 2 - n * each / 16, bytes, 0), 0);
+		g4_dev_end_grant(dev, 0);
+	}
+	const uint64_t epoch = p->epoch;
+	assert_int_equal(g4_dev_grant(d.rig.wg, dev, border - bytes, 2 * bytes, 0), 0);
+	assert_true(p->epoch > epoch);	   /* it was emptied for that */
+	for (uint32_t n = 0; n < 2; n++) { /* a column of each stripe is written, and the process is killed */
+		const uint64_t stripe = (border - chunk->address) / bytes - 1 + n,
+			       place = g4_chunk_place(chunk, stripe, 1);
+		memcpy(d.memory[g4_place_disk(place)] + g4_place_address(place) + stripe * chunk->stripe_bytes, page,
+		       G4_PAGE_BYTES);
+	}
+	expect_survived(&d, 1);
+	g4_dev_end_grant(dev, 0);
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+	free(page);
+}
+
 struct waiter {
 	struct g4_dev *dev;
 	uint64_t address, bytes;
@@ -804,6 +851,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_grant_is_refused),
 		cmocka_unit_test(a_grant_is_waited_for),
 		cmocka_unit_test(who_is_killed_with_a_grant_leaves_rows_that_are_completed),
+		cmocka_unit_test(a_grant_over_two_regions_is_marked_as_a_whole),
 		cmocka_unit_test(an_agent_is_asked_for_nothing),
 		cmocka_unit_test(superblocks_are_the_sets),
 		cmocka_unit_test(nobody_goes_past_what_is_special),
