@@ -7,6 +7,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "rebuilding.h"
 
@@ -536,6 +539,22 @@ static void a_grant_over_two_regions_is_marked_as_a_whole(void **state)
 	free(page);
 }
 
+/* A clock that jumps for the one who waits, as it does for a process that was stopped. */
+static __thread bool is_waiter;
+static uint64_t waiter_jumped_ns;
+static uint32_t waiter_looks; /* atomic, at the clock */
+
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+	const int rc = (int)syscall(SYS_clock_gettime, id, now);
+
+	if (is_waiter) {
+		now->tv_sec += (time_t)(g4_load64_acq(&waiter_jumped_ns) / UINT64_C(1000000000));
+		g4_add32(&waiter_looks, 1);
+	}
+	return rc;
+}
+
 struct waiter {
 	struct g4_dev *dev;
 	uint64_t address, bytes;
@@ -551,6 +570,7 @@ static void *wait_for_a_grant(void *argument)
 	struct g4_wg *wg = g4_wg_create(2);
 	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
 
+	is_waiter = true;
 	switch (w->kind) {
 	case 0:
 		pthread_rwlock_wrlock(&set->parity->lock);
@@ -605,6 +625,37 @@ static void a_grant_is_waited_for(void **state)
 		disks_unmount_fs(&d, w.dev, true);
 		disks_free(&d);
 	}
+}
+
+/* Who was stopped for long has waited no longer for that, and who has the grant goes on as well. */
+static void time_in_which_nobody_runs_is_no_waiting(void **state)
+{
+	struct waiter w = {.kind = 2};
+	uint64_t bytes;
+	pthread_t thread;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[4]);
+	disks_mount_fs(&d, all_of(&d), &w.dev);
+	w.address = free_stripes(&d, 2, &bytes);
+	assert_int_equal(g4_dev_grant(d.rig.wg, w.dev, w.address, 2 * bytes, 0), 0);
+	g4_store32_rel(&waiter_looks, 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_a_grant, &w), 0);
+	for (uint32_t turn = 1; turn <= 3; turn++) {
+		const uint32_t before = g4_load32_acq(&waiter_looks);
+		while (g4_load32_acq(&waiter_looks) < before + 10) { /* it has begun, and goes on */
+			assert_int_equal(g4_load32_acq(&w.returned), 0);
+			sched_yield();
+		}
+		g4_store64_rel(&waiter_jumped_ns, turn * UINT64_C(3600000000000));
+	}
+	g4_dev_end_grant(w.dev, 0);
+	pthread_join(thread, NULL);
+	g4_store64_rel(&waiter_jumped_ns, 0);
+	assert_int_equal(w.rc, 0);
+	disks_unmount_fs(&d, w.dev, true);
+	disks_free(&d);
 }
 
 /* Grants are of whole stripes of one chunk with parity, and of a set that can be written. */
@@ -850,6 +901,7 @@ int main(void)
 		cmocka_unit_test(what_is_held_back_is_the_sets),
 		cmocka_unit_test(what_is_no_grant_is_refused),
 		cmocka_unit_test(a_grant_is_waited_for),
+		cmocka_unit_test(time_in_which_nobody_runs_is_no_waiting),
 		cmocka_unit_test(who_is_killed_with_a_grant_leaves_rows_that_are_completed),
 		cmocka_unit_test(a_grant_over_two_regions_is_marked_as_a_whole),
 		cmocka_unit_test(an_agent_is_asked_for_nothing),
