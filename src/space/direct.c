@@ -134,7 +134,9 @@ G4_REGION_BODY void g4_direct_region(struct g4_wg *wg, void *args)
 	g4_converge(wg);
 	for (uint32_t c = 0; c < rows->data; c++)
 		g4_copy_in_region(wg, rows->to[c], rows->from[c], rows->bytes);
-	g4_parity_encode(wg, rows->data, rows->parity, rows->from, rows->to + rows->data, rows->bytes);
+	/* of what is stored: the caller's memory may be changed meanwhile, and parity that is of no data outlives the data */
+	g4_parity_encode(wg, rows->data, rows->parity, (const void *const *)rows->to, rows->to + rows->data,
+			 rows->bytes);
 }
 
 struct cursor { /* of a request's data */

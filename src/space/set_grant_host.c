@@ -10,13 +10,24 @@
 #include "space/set_drain_host.h"
 #include "space/set_granted_host.h"
 
+/* All of these places, though the log may have to be emptied in the middle. -G4_E_BUSY: they are more regions than it has room for. */
+static int mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	for (uint32_t turn = 0; turn < 2; turn++) {
+		const int rc = g4_set_log_mark(wg, set, chunk, from, to);
+		if (rc < 0 || g4_set_log_is_marked(set, chunk, from, to))
+			return rc;
+	}
+	return -G4_E_BUSY;
+}
+
 /* The lock is held. Whole stripes of a chunk, between two of its places. */
 static int make_ready(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
 	int rc = g4_rows_make(wg, set, chunk, from, to);
 
 	if (rc == 0)
-		rc = g4_set_log_mark(wg, set, chunk, from, to);
+		rc = mark(wg, set, chunk, from, to);
 	for (uint64_t at = from; at < to && rc == 0; at += chunk->stripe_bytes) {
 		const struct g4_row row = {chunk, at / chunk->stripe_bytes, 0, chunk->stripe_bytes};
 		rc = g4_rows_settle_for(wg, set, &row);

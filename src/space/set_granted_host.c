@@ -11,6 +11,8 @@
 
 #define MOST_NS (UINT64_C(30) * 1000 * 1000 * 1000)
 #define LOOKS 1000u /* before others have the processor */
+/* Of the time between two of them no more counts: who was stopped did not look, and those that have grants were stopped as well. */
+#define STEP_NS (UINT64_C(100) * 1000 * 1000)
 
 struct granted {
 	uint32_t number;   /* of its word */
@@ -71,7 +73,7 @@ bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, u
 
 static bool await_one(const uint32_t *word)
 {
-	uint64_t until = 0;
+	uint64_t waited = 0, before = 0;
 
 	for (uint32_t looks = 1; g4_load32_acq_sys(word) == 0; looks++) {
 		if (looks % LOOKS != 0) {
@@ -79,8 +81,10 @@ static bool await_one(const uint32_t *word)
 			continue;
 		}
 		sched_yield();
-		until = until ? until : g4_monotonic_ns() + MOST_NS;
-		if (g4_monotonic_ns() > until)
+		const uint64_t now = g4_monotonic_ns();
+		waited += before ? g4_min64(now - before, STEP_NS) : 0;
+		before = now;
+		if (waited > MOST_NS)
 			return false;
 	}
 	return true;

@@ -445,8 +445,7 @@ static int mark_region(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 	return add_mark(wg, set, region, units_of(begin, from, g4_min64(most, begin + G4_PARITY_REGION_BYTES)));
 }
 
-/* Whether all of these places are marked, in an epoch that goes on. */
-static bool is_marked(struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
 	bool marked = set->parity->holders && holders_are_there(set);
 
@@ -467,7 +466,7 @@ int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 	struct g4_set_parity *p = set->parity;
 	int rc = has_rows(p, chunk, from, to) ? g4_set_log_empty(wg, set) : 0;
 
-	if (rc < 0 || is_marked(set, chunk, from, to))
+	if (rc < 0 || g4_set_log_is_marked(set, chunk, from, to))
 		return rc;
 	/* a stripe in between may be in two requests, and be held until the second */
 	if (p->next_chunk == chunk && from <= p->next_from + chunk->stripe_bytes && p->next_from < to)

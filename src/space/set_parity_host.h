@@ -154,8 +154,13 @@ int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 int g4_set_log_settle(struct g4_wg *wg, struct g4_set *set);
 /* Whether it has pages of these rows. */
 bool g4_set_log_has(const struct g4_set *set, const struct g4_row *rows);
-/* Before rows are written as a whole: all those between two of a chunk's places. */
+/*
+ * Before rows are written as a whole: all those between two of a chunk's places. Of several regions some may have no mark then: the log was
+ * emptied for one behind them.
+ */
 int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+/* Whether all of these places are marked, in an epoch that goes on. */
+bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /* Which bit of the map is that of a region. */
 uint64_t g4_set_log_region(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t region);
 /* What was read from a disk becomes what the log has of it. */

@@ -7,6 +7,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "rebuilding.h"
 
@@ -489,6 +492,69 @@ static void who_is_killed_with_a_grant_leaves_rows_that_are_completed(void **sta
 	free(data);
 }
 
+/*
+ * The log has room for one more mark, and a grant needs two, of two regions: the log is emptied for the second one. Both are there when it is given.
+ */
+static void a_grant_over_two_regions_is_marked_as_a_whole(void **state)
+{
+	const uint64_t sizes[4] = {40 * G4_MIB, 40 * G4_MIB, 40 * G4_MIB, 40 * G4_MIB};
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 9);
+	struct g4_dev *dev;
+	uint64_t bytes;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 4, sizes);
+	disks_format_plan(&d, &levels[4].plan, G4_CHECKSUM_BLAKE3);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	for (uint32_t n = 0; n < 8; n++)
+		assert_int_equal(disks_put(&d, n, 1), 0);
+	const uint64_t last = free_stripes(&d, 1, &bytes);
+	const struct g4_chunk *chunk = g4_chunk_find(&set_of(dev)->map, last);
+	const struct g4_set_parity *p = set_of(dev)->parity;
+	const uint64_t regions = (chunk->place_bytes - 1) / G4_PARITY_REGION_BYTES, /* without the last one */
+		each = G4_PARITY_REGION_BYTES / chunk->stripe_bytes * bytes, border = chunk->address + regions * each;
+	assert_true(regions >= 2);
+	while (p->pages - p->head > 3) {
+		assert_int_equal(g4_dev_write(d.rig.wg, dev, last, page, G4_PAGE_BYTES, 0), 0);
+		assert_int_equal(g4_dev_flush(d.rig.wg, dev), 0);
+	}
+	for (uint32_t n = 1; p->pages - p->head > 1; n++) { /* a unit each, from the end to the beginning */
+		assert_int_equal(g4_dev_grant(d.rig.wg, dev, border + each / 2 - n * each / 16, bytes, 0), 0);
+		g4_dev_end_grant(dev, 0);
+	}
+	const uint64_t epoch = p->epoch;
+	assert_int_equal(g4_dev_grant(d.rig.wg, dev, border - bytes, 2 * bytes, 0), 0);
+	assert_true(p->epoch > epoch);	   /* it was emptied for that */
+	for (uint32_t n = 0; n < 2; n++) { /* a column of each stripe is written, and the process is killed */
+		const uint64_t stripe = (border - chunk->address) / bytes - 1 + n,
+			       place = g4_chunk_place(chunk, stripe, 1);
+		memcpy(d.memory[g4_place_disk(place)] + g4_place_address(place) + stripe * chunk->stripe_bytes, page,
+		       G4_PAGE_BYTES);
+	}
+	expect_survived(&d, 1);
+	g4_dev_end_grant(dev, 0);
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+	free(page);
+}
+
+/* A clock that jumps for the one who waits, as it does for a process that was stopped. */
+static __thread bool is_waiter;
+static uint64_t waiter_jumped_ns;
+static uint32_t waiter_looks; /* atomic, at the clock */
+
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+	const int rc = (int)syscall(SYS_clock_gettime, id, now);
+
+	if (is_waiter) {
+		now->tv_sec += (time_t)(g4_load64_acq(&waiter_jumped_ns) / UINT64_C(1000000000));
+		g4_add32(&waiter_looks, 1);
+	}
+	return rc;
+}
+
 struct waiter {
 	struct g4_dev *dev;
 	uint64_t address, bytes;
@@ -504,6 +570,7 @@ static void *wait_for_a_grant(void *argument)
 	struct g4_wg *wg = g4_wg_create(2);
 	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
 
+	is_waiter = true;
 	switch (w->kind) {
 	case 0:
 		pthread_rwlock_wrlock(&set->parity->lock);
@@ -558,6 +625,37 @@ static void a_grant_is_waited_for(void **state)
 		disks_unmount_fs(&d, w.dev, true);
 		disks_free(&d);
 	}
+}
+
+/* Who was stopped for long has waited no longer for that, and who has the grant goes on as well. */
+static void time_in_which_nobody_runs_is_no_waiting(void **state)
+{
+	struct waiter w = {.kind = 2};
+	uint64_t bytes;
+	pthread_t thread;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[4]);
+	disks_mount_fs(&d, all_of(&d), &w.dev);
+	w.address = free_stripes(&d, 2, &bytes);
+	assert_int_equal(g4_dev_grant(d.rig.wg, w.dev, w.address, 2 * bytes, 0), 0);
+	g4_store32_rel(&waiter_looks, 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_a_grant, &w), 0);
+	for (uint32_t turn = 1; turn <= 3; turn++) {
+		const uint32_t before = g4_load32_acq(&waiter_looks);
+		while (g4_load32_acq(&waiter_looks) < before + 10) { /* it has begun, and goes on */
+			assert_int_equal(g4_load32_acq(&w.returned), 0);
+			sched_yield();
+		}
+		g4_store64_rel(&waiter_jumped_ns, turn * UINT64_C(3600000000000));
+	}
+	g4_dev_end_grant(w.dev, 0);
+	pthread_join(thread, NULL);
+	g4_store64_rel(&waiter_jumped_ns, 0);
+	assert_int_equal(w.rc, 0);
+	disks_unmount_fs(&d, w.dev, true);
+	disks_free(&d);
 }
 
 /* Grants are of whole stripes of one chunk with parity, and of a set that can be written. */
@@ -709,6 +807,42 @@ static void lanes_make_the_sets_parity(void **state)
 	free(found);
 }
 
+/*
+ * Memory of a caller's that is changed while it is written: it is where column 1 is to lie, so it changes when that is stored. Parity is of what is stored, or
+ * pages that get a place in the row later are lost with a disk.
+ */
+static void parity_is_of_what_is_stored(void **state)
+{
+	uint8_t *data = rig_memory(G4_MIB, 3);
+
+	(void)state;
+	for (uint32_t l = 4; l < LEVELS; l++) {
+		struct g4_iov parts[2];
+		struct g4_space_io request;
+		struct g4_dev *dev;
+		struct disks d;
+		uint64_t bytes;
+
+		make(&d, &levels[l]);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		const struct g4_direct_table *table = &d.rig.fs->space.direct.table;
+		const uint64_t at = free_stripes(&d, 1, &bytes);
+		const struct g4_chunk *chunk = g4_chunk_find(&set_of(dev)->map, at);
+		const uint64_t stripe = (at - chunk->address) / bytes, place = g4_chunk_place(chunk, stripe, 1);
+		uint8_t *there = (uint8_t *)(uintptr_t)table->disks[g4_place_disk(place)] + g4_place_address(place) +
+				 stripe * chunk->stripe_bytes;
+		parts[0] = (struct g4_iov){there, chunk->stripe_bytes};
+		parts[1] = (struct g4_iov){data, bytes - chunk->stripe_bytes};
+		g4_space_io_init(&request, G4_IO_WRITE, g4_address_from(at), parts, 2);
+		assert_int_equal(g4_space_transfer(d.rig.wg, &d.rig.fs->space, &request, 1), 0);
+		assert_memory_equal(there, data, chunk->stripe_bytes);
+		assert_int_equal(g4_set_parity_check(d.rig.wg, set_of(dev), at, bytes), 0);
+		disks_unmount_fs(&d, dev, true);
+		disks_free(&d);
+	}
+	free(data);
+}
+
 /* ---- orders beside those who are on the way ---- */
 
 #define WRITERS 2u
@@ -800,10 +934,13 @@ int main(void)
 		cmocka_unit_test(both_ways_lead_to_the_same),
 		cmocka_unit_test(requests_are_cut_as_the_set_does),
 		cmocka_unit_test(lanes_make_the_sets_parity),
+		cmocka_unit_test(parity_is_of_what_is_stored),
 		cmocka_unit_test(what_is_held_back_is_the_sets),
 		cmocka_unit_test(what_is_no_grant_is_refused),
 		cmocka_unit_test(a_grant_is_waited_for),
+		cmocka_unit_test(time_in_which_nobody_runs_is_no_waiting),
 		cmocka_unit_test(who_is_killed_with_a_grant_leaves_rows_that_are_completed),
+		cmocka_unit_test(a_grant_over_two_regions_is_marked_as_a_whole),
 		cmocka_unit_test(an_agent_is_asked_for_nothing),
 		cmocka_unit_test(superblocks_are_the_sets),
 		cmocka_unit_test(nobody_goes_past_what_is_special),
