@@ -127,16 +127,26 @@ G4_FN static void do_piece(const struct call *call, uint64_t within, const struc
 
 /* ---- rows with parity ---- */
 
+/* Bytes of each column go at a time, by way of memory that nobody changes: the caller's is read once. */
+G4_FN static void write_block(struct g4_wg *wg, struct g4_direct_rows *rows, uint64_t at, uint64_t bytes)
+{
+	for (uint32_t c = 0; c < rows->data; c++)
+		g4_copy_in_region(wg, rows->block[c], (const uint8_t *)rows->from[c] + at, bytes);
+	for (uint32_t r = g4_wg_lane(wg); r < rows->parity; r += g4_wg_width(wg))
+		rows->made[r] = (uint8_t *)rows->to[rows->data + r] + at;
+	g4_sync(wg);
+	for (uint32_t c = 0; c < rows->data; c++)
+		g4_copy_in_region(wg, (uint8_t *)rows->to[c] + at, rows->block[c], bytes);
+	g4_parity_encode(wg, rows->data, rows->parity, (const void *const *)rows->block, rows->made, bytes);
+}
+
 G4_REGION_BODY void g4_direct_region(struct g4_wg *wg, void *args)
 {
-	const struct g4_direct_rows *rows = (const struct g4_direct_rows *)args;
+	struct g4_direct_rows *rows = (struct g4_direct_rows *)args;
 
 	g4_converge(wg);
-	for (uint32_t c = 0; c < rows->data; c++)
-		g4_copy_in_region(wg, rows->to[c], rows->from[c], rows->bytes);
-	/* of what is stored: the caller's memory may be changed meanwhile, and parity that is of no data outlives the data */
-	g4_parity_encode(wg, rows->data, rows->parity, (const void *const *)rows->to, rows->to + rows->data,
-			 rows->bytes);
+	for (uint64_t at = 0; at < rows->bytes; at += rows->block_bytes)
+		write_block(wg, rows, at, g4_min64(rows->bytes - at, rows->block_bytes));
 }
 
 struct cursor { /* of a request's data */
@@ -158,8 +168,6 @@ G4_FN static void write_stripe(const struct call *call, const struct g4_chunk *c
 	const struct g4_io *io = call->io;
 	struct cursor columns[G4_CHUNK_PLACES];
 
-	rows->data = g4_chunk_data_columns(chunk);
-	rows->parity = chunk->parity;
 	for (uint32_t c = 0; c < rows->data; c++) {
 		columns[c] = *at;
 		advance(io, at, chunk->stripe_bytes);
@@ -180,6 +188,20 @@ G4_FN static void write_stripe(const struct call *call, const struct g4_chunk *c
 		for (uint32_t c = 0; c < rows->data; c++)
 			advance(io, &columns[c], rows->bytes);
 	}
+}
+
+#define BLOCKS_BYTES (16 * G4_KIB) /* of all columns */
+G4_FN static struct g4_direct_rows *take_rows(struct g4_wg *wg, const struct g4_chunk *chunk)
+{
+	struct g4_direct_rows *rows = (struct g4_direct_rows *)g4_scratch_take(wg, sizeof(*rows));
+	uint8_t *blocks = (uint8_t *)g4_scratch_take(wg, BLOCKS_BYTES);
+
+	rows->data = g4_chunk_data_columns(chunk);
+	rows->parity = chunk->parity;
+	rows->block_bytes = g4_align_down(BLOCKS_BYTES / rows->data, 512);
+	for (uint32_t c = 0; c < rows->data; c++)
+		rows->block[c] = blocks + c * rows->block_bytes;
+	return rows;
 }
 
 /* A word for a grant; G4_DEV_GRANTS: all are in use. */
@@ -206,7 +228,7 @@ G4_FN static bool write_stripes(const struct call *call, const struct g4_chunk *
 	const bool granted = g4_dev_grant(call->wg, call->dev, address, bytes, number) == 0;
 	if (granted) {
 		const uint32_t mark = g4_scratch_mark(call->wg);
-		struct g4_direct_rows *rows = (struct g4_direct_rows *)g4_scratch_take(call->wg, sizeof(*rows));
+		struct g4_direct_rows *rows = take_rows(call->wg, chunk);
 		const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
 		uint64_t stripe = (address - chunk->address) / stripe_bytes;
 		advance(call->io, &at, within);

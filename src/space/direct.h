@@ -9,6 +9,7 @@
 
 #include "dev/dev.h"
 #include "format/format.h"
+#include "space/chunk.h"
 
 #define G4_DIRECT_CHUNKS 128u
 #define G4_DIRECT_SUPERS 3u
@@ -67,6 +68,9 @@ struct g4_direct_rows { /* in scratch memory: as many bytes of each column of a 
 	void *to[G4_CHUNK_PLACES];
 	uint64_t bytes;
 	uint32_t data, parity;
+	void *block[G4_CHUNK_PLACES]; /* of data, on its way */
+	void *made[G4_CHUNK_PARITY_MOST];
+	uint64_t block_bytes;
 };
 G4_FN void g4_direct_region(struct g4_wg *wg, void *args);
 
