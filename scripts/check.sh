@@ -218,7 +218,7 @@ step_gpu-api() {
 
 step_gpu-disks() {
 	gpu_test "sets of disks" env G4_TEST_ENGINE=cuda G4_TEST_LEVELS=014 "$gpu_built/tests/test_engine_disks_engine"
-	gpu_test "sets in memory" env G4_TEST_ENGINE=cuda G4_TEST_MAPPED=1 G4_TEST_LEVELS=01234 "$gpu_built/tests/test_engine_disks_engine"
+	gpu_test "sets in memory" env G4_TEST_ENGINE=cuda G4_TEST_MAPPED=1 G4_TEST_LEVELS=0123 "$gpu_built/tests/test_engine_disks_engine"
 }
 
 step_gpu-images() {

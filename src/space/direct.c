@@ -40,13 +40,13 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 		return;
 	for (uint32_t d = 0; d < direct->table.disk_count; d++)
 		direct->table.disks[d] += direct->shift[d];
-	direct->stripe_bytes = 0;
+	uint64_t most = 0;
 	for (uint32_t n = 0; n < direct->table.chunk_count; n++) {
 		const struct g4_chunk *chunk = &direct->table.chunks[n];
 		if (chunk->parity)
-			direct->stripe_bytes = g4_max64(direct->stripe_bytes,
-							(uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk));
+			most = g4_max64(most, (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk));
 	}
+	g4_store64_rlx(&direct->stripe_bytes, most);
 	g4_store32_rel(&direct->open, 1);
 }
 

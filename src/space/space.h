@@ -46,7 +46,7 @@ G4_FN G4_INLINE bool g4_space_is_direct(const struct g4_space *space)
 /* And what is a part of a stripe with parity, of so many bytes, is no copy; 0: there are none. */
 G4_FN G4_INLINE uint64_t g4_space_stripe_bytes(const struct g4_space *space)
 {
-	return g4_space_is_direct(space) ? space->direct.stripe_bytes : 0;
+	return g4_space_is_direct(space) ? g4_load64_rlx(&space->direct.stripe_bytes) : 0;
 }
 /* Whether what was written is durable only after a flush. */
 G4_FN G4_INLINE bool g4_space_has_volatile_cache(const struct g4_space *space)
