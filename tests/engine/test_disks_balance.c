@@ -198,6 +198,33 @@ static bool make_ragged(struct disks *d, enum g4_raid raid, uint32_t disks, uint
 	return rc == 0;
 }
 
+/* Such a set is balanced, if a disk could go, and has no fewer pages then. Whether that was refused, for then it would have. */
+static bool balance_ragged(enum g4_raid raid, uint32_t disks, uint64_t random, uint32_t *grown)
+{
+	uint64_t moved = 0;
+	struct disks d;
+	int rc = 0;
+
+	if (make_ragged(&d, raid, disks, random)) {
+		d.count--;
+		const uint64_t had = blocks(&d);
+		struct g4_dev *set = open_all(&d);
+		rc = g4_balance_disks(set, NULL, &moved, d.message, sizeof(d.message));
+		g4_dev_close(set);
+		if (rc < 0 && (rc != -G4_E_NOSPC || !strstr(d.message, "without less room")))
+			fail_msg("random %lu: %s", (unsigned long)random, d.message);
+		const uint64_t has = blocks(&d);
+		if (has < had)
+			fail_msg("random %lu: %lu pages, then %lu", (unsigned long)random, (unsigned long)had,
+				 (unsigned long)has);
+		*grown += has > had;
+		disks_expect_clean(&d, all_of(&d));
+		d.count++;
+	}
+	disks_free(&d);
+	return rc < 0;
+}
+
 /*
  * The allocator loses a region as a whole: what is left of one is of no use to it. An order that would leave fewer of them is refused, as
  * one that would leave fewer bytes.
@@ -214,28 +241,13 @@ static void no_region_is_lost_by_it(void **state)
 	uint32_t grown = 0;
 
 	(void)state;
+	/* where things lie depends on when what is written is written back: a slow machine may make another set of the same numbers */
 	for (size_t n = 0; n < sizeof(sets) / sizeof(sets[0]); n++) {
-		uint64_t moved = 0;
-		struct disks d;
-		if (make_ragged(&d, sets[n].raid, sets[n].disks, sets[n].random)) {
-			d.count--;
-			const uint64_t had = blocks(&d);
-			struct g4_dev *set = open_all(&d);
-			const int rc = g4_balance_disks(set, NULL, &moved, d.message, sizeof(d.message));
-			g4_dev_close(set);
-			if (rc < 0 && (rc != -G4_E_NOSPC || !strstr(d.message, "without less room")))
-				fail_msg("set %zu: %s", n, d.message);
-			const uint64_t has = blocks(&d);
-			if (has < had)
-				fail_msg("set %zu: %lu pages, then %lu", n, (unsigned long)had, (unsigned long)has);
-			assert_int_equal(rc < 0, sets[n].refused);
-			grown += has > had;
-			disks_expect_clean(&d, all_of(&d));
-			d.count++;
-		} else {
-			assert_false(sets[n].refused);
-		}
-		disks_free(&d);
+		bool as_expected = false;
+		for (uint32_t turn = 0; turn < 5 && !as_expected; turn++)
+			as_expected =
+				balance_ragged(sets[n].raid, sets[n].disks, sets[n].random, &grown) == sets[n].refused;
+		assert_true(as_expected);
 	}
 	assert_true(grown > 0);
 }
