@@ -160,14 +160,13 @@ static bool is_done(const struct flight *flight)
 	return g4_load32_acq(flight->is_errand ? &flight->errand.done : &flight->io.done) != 0;
 }
 
-/* A lane that was given a grant ends it without the agent, so this may wait for those that others have. */
-static int grant(struct g4_agent *agent, const struct g4_errand *errand)
+/*
+ * An errand for which nobody is to wait until a disk is opened: a reader's that met damage, and a writer's who asks for rows. The latter may wait
+ * for rows that others were given, who end that without the agent.
+ */
+static bool is_short(uint32_t op)
 {
-	const struct g4_remote_order *message = errand->message;
-
-	if (!message || (uintptr_t)message % sizeof(uint64_t) != 0 || errand->request.bytes < sizeof(*message))
-		return -G4_E_INVAL;
-	return g4_dev_grant(agent->wg, agent->inner, message->address, message->bytes, message->disk);
+	return op == G4_REMOTE_WHERE || op == G4_REMOTE_GRANT;
 }
 
 /* Gives it to the thread that does it. True: it is done already. */
@@ -175,12 +174,8 @@ static bool start(struct g4_agent *agent, struct flight *flight)
 {
 	if (!flight->is_errand) {
 		g4_dev_submit(agent->wg, agent->inner, &flight->io);
-	} else if (flight->errand.request.op ==
-		   G4_REMOTE_WHERE) { /* a reader that met damage waits for no disk that is opened */
+	} else if (is_short(flight->errand.request.op)) {
 		flight->errand.result = g4_errand_do(agent->wg, agent->inner, &flight->errand);
-		g4_store32_rel(&flight->errand.done, 1);
-	} else if (flight->errand.request.op == G4_REMOTE_GRANT) {
-		flight->errand.result = grant(agent, &flight->errand);
 		g4_store32_rel(&flight->errand.done, 1);
 	} else {
 		g4_errands_post(agent->errands, &flight->errand);

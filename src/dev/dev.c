@@ -204,18 +204,12 @@ G4_FN static bool is_durable_at_once(const struct g4_dev *dev)
 
 G4_FN static int mapped_transfer(struct g4_wg *wg, struct g4_dev *dev, const struct g4_io *io)
 {
-	uint64_t at = io->offset_bytes;
-	for (uint32_t i = 0; i < io->iov_count; i++) {
-		const struct g4_iov *part = &io->iov[i];
-		if (io->op == G4_IO_READ)
-			g4_copy(wg, part->base, dev->map + at, part->bytes);
-		else
-			g4_copy(wg, dev->map + at, part->base, part->bytes);
-		at += part->bytes;
-	}
+	const uint64_t bytes = g4_io_bytes(io);
+
+	g4_io_copy(wg, io, 0, bytes, dev->map + io->offset_bytes, io->op != G4_IO_READ);
 	if (io->op == G4_IO_READ || !(io->flags & G4_IO_FUA) || is_durable_at_once(dev))
 		return 0;
-	return kind_persist(dev, io->offset_bytes, at - io->offset_bytes);
+	return kind_persist(dev, io->offset_bytes, bytes);
 }
 
 G4_FN static int mapped_execute(struct g4_wg *wg, struct g4_dev *dev, const struct g4_io *io)

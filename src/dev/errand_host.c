@@ -76,6 +76,8 @@ int g4_errand_do(struct g4_wg *wg, struct g4_dev *dev, const struct g4_errand *e
 		return 0;
 	}
 	const uint64_t address = errand->message->address;
+	if (errand->request.op == G4_REMOTE_GRANT)
+		return g4_dev_grant(wg, dev, address, errand->message->bytes, errand->message->disk);
 	if (address % G4_PAGE_BYTES != 0 || address >= g4_dev_props(dev)->size_bytes)
 		return -G4_E_DEV_RANGE;
 	errand->message->disks = g4_dev_disks_at(wg, dev, address);

@@ -90,6 +90,11 @@ G4_FN G4_INLINE uint32_t g4_chunk_data_columns(const struct g4_chunk *chunk)
 {
 	return (uint32_t)chunk->columns - chunk->parity;
 }
+/* Of a chunk with parity: bytes of data of a stripe. */
+G4_FN G4_INLINE uint64_t g4_chunk_stripe_data(const struct g4_chunk *chunk)
+{
+	return (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
+}
 /* Of a chunk with parity: the place that has a column of a stripe. Columns of data come first. */
 G4_FN G4_INLINE uint64_t g4_chunk_place(const struct g4_chunk *chunk, uint64_t stripe, uint32_t column)
 {

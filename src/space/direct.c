@@ -44,7 +44,7 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 	for (uint32_t n = 0; n < direct->table.chunk_count; n++) {
 		const struct g4_chunk *chunk = &direct->table.chunks[n];
 		if (chunk->parity)
-			most = g4_max64(most, (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk));
+			most = g4_max64(most, g4_chunk_stripe_data(chunk));
 	}
 	g4_store64_rlx(&direct->stripe_bytes, most);
 	g4_store32_rel(&direct->open, 1);
@@ -229,7 +229,7 @@ G4_FN static bool write_stripes(const struct call *call, const struct g4_chunk *
 	if (granted) {
 		const uint32_t mark = g4_scratch_mark(call->wg);
 		struct g4_direct_rows *rows = take_rows(call->wg, chunk);
-		const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
+		const uint64_t stripe_bytes = g4_chunk_stripe_data(chunk);
 		uint64_t stripe = (address - chunk->address) / stripe_bytes;
 		advance(call->io, &at, within);
 		for (uint64_t done = 0; done < bytes; done += stripe_bytes)
@@ -244,7 +244,7 @@ G4_FN static bool write_stripes(const struct call *call, const struct g4_chunk *
 /* A part of the request that lies in one chunk with parity. */
 G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
-	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+	const uint64_t stripe = g4_chunk_stripe_data(chunk),
 		       skip = (call->io->offset_bytes + within - chunk->address) % stripe,
 		       head = skip ? g4_min64(bytes, stripe - skip) : 0, whole = (bytes - head) / stripe * stripe;
 
@@ -257,7 +257,7 @@ G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chu
 G4_FN static bool holds_some(const struct call *call, const struct g4_chunk *chunk, uint64_t address, uint64_t bytes)
 {
 	const uint32_t *held = g4_dev_words(call->dev) + G4_DEV_GRANTS;
-	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+	const uint64_t stripe = g4_chunk_stripe_data(chunk),
 		       first = (address - (address - chunk->address) % stripe) / G4_MIB,
 		       last = (address + bytes - 1) / G4_MIB;
 

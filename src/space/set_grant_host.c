@@ -41,8 +41,7 @@ static int make_ready(struct g4_wg *wg, struct g4_set *set, const struct g4_chun
 static int grant_locked(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes, uint32_t number)
 {
 	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
-	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
-		       at = address - chunk->address;
+	const uint64_t stripe = g4_chunk_stripe_data(chunk), at = address - chunk->address;
 
 	if (!chunk->parity || at % stripe != 0 || bytes % stripe != 0 || bytes > chunk->bytes - at)
 		return -G4_E_INVAL;

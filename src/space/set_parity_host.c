@@ -90,8 +90,7 @@ static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 /* Before a part of a chunk's data is written: what of its rows are written as a whole is marked at once. */
 static int prepare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
-	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk), first = from / stripe,
-		       last = (to - 1) / stripe;
+	const uint64_t stripe = g4_chunk_stripe_data(chunk), first = from / stripe, last = (to - 1) / stripe;
 	uint64_t whole = (from + stripe - 1) / stripe, end = to / stripe;
 	int rc;
 
@@ -156,7 +155,7 @@ static int write_stripe(struct g4_wg *wg, struct g4_set *set, const struct g4_ch
 static int write_chunk(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
 		       struct cursor *at, uint32_t flags)
 {
-	const uint64_t stripe_bytes = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk);
+	const uint64_t stripe_bytes = g4_chunk_stripe_data(chunk);
 	int rc = prepare(wg, set, chunk, from, to);
 
 	for (uint64_t pos = from; pos < to && rc == 0;) {
@@ -427,7 +426,7 @@ int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	rc = g4_set_grants_await(set);
 	for (uint64_t at = address, end = address + bytes; at < end && rc >= 0;) {
 		const struct g4_chunk *chunk = g4_chunk_find(&set->map, at);
-		const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+		const uint64_t stripe = g4_chunk_stripe_data(chunk),
 			       number = chunk->parity ? (at - chunk->address + stripe - 1) / stripe : 0;
 		at = chunk->address + (chunk->parity ? number * stripe : chunk->bytes);
 		if (at >= end || !chunk->parity || at == chunk->address + chunk->bytes)

@@ -32,7 +32,7 @@ static inline uint64_t g4_row_address(const struct g4_row *row)
 {
 	const struct g4_chunk *chunk = row->chunk;
 
-	return chunk->address + row->stripe * chunk->stripe_bytes * g4_chunk_data_columns(chunk) + row->within;
+	return chunk->address + row->stripe * g4_chunk_stripe_data(chunk) + row->within;
 }
 /* The row, and its column, that has these bytes of one stripe's column. */
 struct g4_row g4_row_at(const struct g4_chunk_map *map, uint64_t address, uint64_t bytes, uint32_t *column);
