@@ -5,7 +5,8 @@ is that of headers. Usage: units.py FOLDER SIZE SOURCE..., in the source tree: w
 sources, and prints their names, separated by semicolons.
 
 Two sources that would disturb each other are never in one unit: they have different things of one name at file scope (a static
-function, a type, a constant), or one has a macro or a static variable whose name is anything else in the other one."""
+function, a type, a constant), or one has a macro or a static variable whose name is anything else in the other one, or a static
+function whose name is a variable there."""
 import functools
 import os
 import re
@@ -22,6 +23,7 @@ FUNCTION = re.compile(r"(\w+)\s*\(")
 VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=.*)?$", re.DOTALL)
 LESS = re.compile(r"(\w+)\s*<(?![<=])")
 WORD = re.compile(r"[A-Za-z_]\w*")
+UNCALLED = re.compile(r"(?<![.>\w])[A-Za-z_]\w*\b(?!\s*\()")
 FOLDERS = ("", "src", "include", "shredder", "tests", "tests/support", "tests/crash")
 
 
@@ -45,7 +47,8 @@ def declarations(text):
 
 
 class File:
-    """words: all that are in it; names, alone: those at file scope and what they are, alone those that no word may be."""
+    """words: all that are in it, uncalled: those of them that name no function called there; names, alone: those at file scope and
+    what they are, alone those that no word may be; functions: its static ones."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -55,6 +58,8 @@ class File:
         text = HIDDEN.sub(" ", raw)
         self.words = set(WORD.findall(text))
         self.less = set(LESS.findall(text))
+        self.uncalled = set(UNCALLED.findall(text))
+        self.functions = set()
         self.tags = set()
         self.names = {}
         self.alone = dict(DEFINE.findall(text))
@@ -77,6 +82,7 @@ class File:
                 function = FUNCTION.search(head)
                 if function:
                     self.names[function.group(1)] = path
+                    self.functions.add(function.group(1))
                 else:
                     variable = VARIABLE.search(head.strip())
                     if variable:
@@ -105,6 +111,8 @@ class Source:
         self.alone = parsed(path).alone
         self.tags = parsed(path).tags
         self.less = parsed(path).less
+        self.uncalled = parsed(path).uncalled
+        self.functions = parsed(path).functions
         self.words = set()
         self.names = {}
         left, seen = [path], set()
@@ -121,6 +129,8 @@ class Source:
             any(other.names[name] != self.names[name] for name in self.names.keys() & other.names.keys())
             or self.tags & other.less  # where nvcc expects the arguments of a template
             or other.tags & self.less
+            or self.functions & other.uncalled
+            or other.functions & self.uncalled
             or any(other.alone.get(name) != self.alone[name] for name in self.alone.keys() & other.words)
             or any(self.alone.get(name) != other.alone[name] for name in other.alone.keys() & self.words)
         )
