@@ -145,6 +145,13 @@ struct g4_batch {
 	uint64_t *known;
 };
 
+/* Stripes that some of a batch's pages are, to be written by several workgroups. In scratch memory. */
+struct g4_batch_stripes {
+	struct g4_batch *batch;
+	uint32_t first; /* page of the batch that they begin with */
+	struct g4_direct_grant grant;
+};
+
 /* Several batches, and a page. */
 #define G4_BATCH_SCRATCH_BYTES(batches)                                                                                \
 	(sizeof(struct g4_batch_lists) + (batches) * sizeof(struct g4_batch) + G4_PAGE_BYTES)
@@ -252,6 +259,10 @@ G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch 
 /* A piece of that (help.c): offsets count from the batch's first page. */
 G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch,
 			 const struct g4_split_piece *piece);
+
+/* The same where it is one of whole stripes: offsets count from the first of them. */
+G4_FN void g4_store_stripes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch_stripes *stripes,
+			    const struct g4_split_piece *piece);
 
 /* ---- publish.c ---- */
 /*

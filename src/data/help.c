@@ -15,6 +15,10 @@ G4_FN int g4_split_move(struct g4_wg *wg, struct g4_fs *fs, const struct g4_spli
 		return g4_read_piece(wg, fs, &job->work, piece->offset, piece->bytes, done);
 	if (job->work.kind == G4_SPLIT_WRITE)
 		return g4_store_piece(wg, fs, job->work.batch, piece);
+	if (job->work.kind == G4_SPLIT_STRIPES) {
+		g4_store_stripes(wg, fs, job->work.stripes, piece);
+		return 0;
+	}
 	if (job->work.kind == G4_SPLIT_STAGE) {
 		g4_stage_piece(wg, fs, &job->work, piece);
 		return 0;

@@ -14,6 +14,7 @@
  */
 #include "data/split.h"
 
+#include "data/batch.h"
 #include "inode/chain.h"
 
 #define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
@@ -42,8 +43,10 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_
 		return G4_SPLIT_PIECE_NAMES;
 	if (work->kind == G4_SPLIT_STAGE)
 		return STAGE_PIECE_BYTES;
+	if (work->kind == G4_SPLIT_STRIPES)
+		return (uint32_t)work->stripes->grant.part_bytes;
 	const uint64_t stripe = work->kind == G4_SPLIT_WRITE ? g4_space_stripe_bytes(&fs->space) : 0;
-	if (stripe > 0 && REQUEST_PIECE_BYTES % stripe != 0)
+	if (stripe > REQUEST_PIECE_BYTES)
 		return ROWS_PIECE_BYTES;
 	return g4_space_is_mapped(&fs->space) || (work->kind == G4_SPLIT_READ && g4_space_is_direct(&fs->space)) ?
 		       COPY_PIECE_BYTES :

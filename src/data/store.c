@@ -132,12 +132,124 @@ G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch 
 	return n > 0 && rc == 0 ? g4_space_transfer(wg, &fs->space, lists->requests, n) : rc;
 }
 
+/* ---- whole stripes with parity: what is granted is granted once, and written by many ---- */
+
+/* Pages of stored segments from the first one on, which lie in a row. *next: the segment behind them. */
+G4_FN static uint32_t row_from(const struct g4_batch *batch, uint32_t s, uint32_t *next)
+{
+	uint32_t pages = 0;
+
+	do {
+		pages += batch->segments[s].pages;
+		s++;
+	} while (s < batch->segment_count && g4_segment_is_stored(&batch->segments[s]) &&
+		 g4_address_is(batch->segments[s].address,
+			       g4_address_after_pages(batch->segments[s - 1].address, batch->segments[s - 1].pages)));
+	*next = s;
+	return pages;
+}
+
+G4_FN void g4_store_stripes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch_stripes *stripes,
+			    const struct g4_split_piece *piece)
+{
+	struct g4_iov parts[G4_SPLIT_PIECE_PAGES];
+	const uint32_t count =
+		make_parts(fs, stripes->batch, stripes->first + (uint32_t)(piece->offset / G4_PAGE_BYTES),
+			   (uint32_t)(piece->bytes / G4_PAGE_BYTES), parts);
+
+	g4_space_write_stripes(wg, &fs->space, g4_address_from(stripes->grant.address + piece->offset), parts, count);
+}
+
+G4_FN static void store_granted(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch_stripes *stripes)
+{
+	const struct g4_split_work work = {.kind = G4_SPLIT_STRIPES, .bytes = stripes->grant.bytes, .stripes = stripes};
+	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	struct g4_split_piece piece = {0, 0};
+	uint64_t done;
+
+	if (!job) {
+		for (; piece.offset < work.bytes; piece.offset += piece.bytes) {
+			piece.bytes = g4_min64(work.bytes - piece.offset, stripes->grant.part_bytes);
+			g4_store_stripes(wg, fs, stripes, &piece);
+		}
+		return;
+	}
+	while (g4_split_take(job, &piece)) {
+		g4_store_stripes(wg, fs, stripes, &piece);
+		g4_split_done(job, &piece, 0, 0);
+	}
+	(void)g4_split_close(fs, job, &done); /* pieces can not fail */
+}
+
+/* Pages of the batch that lie in a row, by the set: at most two parts of it. */
+G4_FN static int store_parts(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch,
+			     const struct g4_segment *parts, uint32_t count)
+{
+	struct g4_batch_lists *lists = batch->lists;
+	uint32_t taken = 0, requests = 0;
+
+	for (uint32_t p = 0; p < count; p++) {
+		if (parts[p].pages == 0)
+			continue;
+		const uint32_t made = make_parts(fs, batch, parts[p].first, parts[p].pages, &lists->iovs[taken]);
+		g4_space_io_init(&lists->requests[requests++], G4_IO_WRITE, parts[p].address, &lists->iovs[taken],
+				 made);
+		taken += made;
+	}
+	return requests > 0 ? g4_space_transfer(wg, &fs->space, lists->requests, requests) : 0;
+}
+
+/*
+ * Stores a batch, the whole stripes of each row together with idle workgroups, in one grant. What is no whole stripe follows when the grant has ended, for
+ * the set that does it may be waiting for that. False: nothing was stored, the first row has no stripes of its own.
+ */
+G4_FN static bool store_rows(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, int *rc)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch_stripes *stripes = (struct g4_batch_stripes *)g4_scratch_take(wg, sizeof(*stripes));
+	bool any = false;
+
+	*rc = 0;
+	stripes->batch = batch;
+	for (uint32_t s = 0, next; s < batch->segment_count && *rc == 0; s = next) {
+		const struct g4_segment *segment = &batch->segments[s];
+		struct g4_segment parts[2] = {*segment, *segment};
+		next = s + 1;
+		if (!g4_segment_is_stored(segment))
+			continue;
+		parts[0].pages = row_from(batch, s, &next);
+		parts[1].pages = 0;
+		const uint64_t from = g4_address_stored(segment->address);
+		if (g4_space_take_stripes(wg, &fs->space, segment->address, (uint64_t)parts[0].pages * G4_PAGE_BYTES,
+					  G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, &stripes->grant)) {
+			const uint32_t head = (uint32_t)((stripes->grant.address - from) / G4_PAGE_BYTES),
+				       whole = (uint32_t)(stripes->grant.bytes / G4_PAGE_BYTES);
+			stripes->first = segment->first + head;
+			store_granted(wg, fs, stripes);
+			g4_space_end_stripes(&fs->space, &stripes->grant);
+			parts[1].first = stripes->first + whole;
+			parts[1].address = g4_address_after_pages(segment->address, head + whole);
+			parts[1].pages = parts[0].pages - head - whole;
+			parts[0].pages = head;
+		} else if (!any) {
+			break;
+		}
+		any = true;
+		*rc = store_parts(wg, fs, batch, parts, 2);
+	}
+	g4_scratch_release(wg, mark);
+	return any;
+}
+
 G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
 {
 	const struct g4_split_work work = {
 		.kind = G4_SPLIT_WRITE, .bytes = (uint64_t)batch->count * G4_PAGE_BYTES, .batch = batch};
-	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	int rc;
 
+	if (g4_space_stripe_bytes(&fs->space) > 0 && !takes_sums(batch) && store_rows(wg, fs, batch, &rc))
+		return rc;
+	struct g4_split_job *job = g4_split_open(wg, fs, &work);
 	if (job)
 		return store_shared(wg, fs, job);
 	if (takes_sums(batch)) /* what was just copied is still near */

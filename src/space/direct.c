@@ -215,42 +215,68 @@ G4_FN static uint32_t take_word(struct g4_direct *direct, uint32_t first)
 	return G4_DEV_GRANTS;
 }
 
-/* Whole stripes. False: nothing was written. */
-G4_FN static bool write_stripes(const struct call *call, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
+/* Stripes that begin at an address of the chunk. Counted in the gate. */
+G4_FN static void write_stripes(const struct call *call, const struct g4_chunk *chunk, uint64_t address,
+				uint64_t within, uint64_t bytes)
 {
-	struct g4_direct *direct = call->direct;
-	const uint64_t address = call->io->offset_bytes + within;
-	const uint32_t number = take_word(direct, g4_wg_index(call->wg));
+	const uint32_t mark = g4_scratch_mark(call->wg);
+	struct g4_direct_rows *rows = take_rows(call->wg, chunk);
+	const uint64_t stripe_bytes = g4_chunk_stripe_data(chunk);
+	uint64_t stripe = (address - chunk->address) / stripe_bytes;
 	struct cursor at = {0, 0};
 
-	if (number == G4_DEV_GRANTS)
-		return false;
-	const bool granted = g4_dev_grant(call->wg, call->dev, address, bytes, number) == 0;
-	if (granted) {
-		const uint32_t mark = g4_scratch_mark(call->wg);
-		struct g4_direct_rows *rows = take_rows(call->wg, chunk);
-		const uint64_t stripe_bytes = g4_chunk_stripe_data(chunk);
-		uint64_t stripe = (address - chunk->address) / stripe_bytes;
-		advance(call->io, &at, within);
-		for (uint64_t done = 0; done < bytes; done += stripe_bytes)
-			write_stripe(call, chunk, stripe++, &at, rows);
-		g4_scratch_release(call->wg, mark);
-		g4_dev_end_grant(call->dev, number); /* nothing was asked of the device since it was given */
-	}
+	advance(call->io, &at, within);
+	for (uint64_t done = 0; done < bytes; done += stripe_bytes)
+		write_stripe(call, chunk, stripe++, &at, rows);
+	g4_scratch_release(call->wg, mark);
+}
+
+/* The number of a grant for whole stripes; G4_DEV_GRANTS: there is none. Counted in the gate. */
+G4_FN static uint32_t take_grant(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
+				 uint64_t bytes)
+{
+	const uint32_t number = take_word(direct, g4_wg_index(wg));
+
+	if (number == G4_DEV_GRANTS || g4_dev_grant(wg, dev, address, bytes, number) == 0)
+		return number;
 	g4_store32_rel(&direct->taken[number], 0);
-	return granted;
+	return G4_DEV_GRANTS;
+}
+
+/* Nothing was asked of the device since it was given. */
+G4_FN static void end_grant(struct g4_direct *direct, const struct g4_dev *dev, uint32_t number)
+{
+	g4_dev_end_grant(dev, number);
+	g4_store32_rel(&direct->taken[number], 0);
+}
+
+struct stripes { /* of what is written to a chunk: in front of the first whole one, and whole ones */
+	uint64_t head, whole;
+};
+
+G4_FN static struct stripes stripes_of(const struct g4_chunk *chunk, uint64_t address, uint64_t bytes)
+{
+	const uint64_t stripe = g4_chunk_stripe_data(chunk), skip = (address - chunk->address) % stripe,
+		       head = skip ? g4_min64(bytes, stripe - skip) : 0;
+
+	return (struct stripes){head, (bytes - head) / stripe * stripe};
 }
 
 /* A part of the request that lies in one chunk with parity. */
 G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
-	const uint64_t stripe = g4_chunk_stripe_data(chunk),
-		       skip = (call->io->offset_bytes + within - chunk->address) % stripe,
-		       head = skip ? g4_min64(bytes, stripe - skip) : 0, whole = (bytes - head) / stripe * stripe;
+	const uint64_t address = call->io->offset_bytes + within;
+	const struct stripes is = stripes_of(chunk, address, bytes);
+	const uint64_t behind = is.head + is.whole;
+	const uint32_t number = is.whole == 0 ?
+					G4_DEV_GRANTS :
+					take_grant(call->wg, call->direct, call->dev, address + is.head, is.whole);
 
-	if (whole == 0 || !write_stripes(call, chunk, within + head, whole))
+	if (number == G4_DEV_GRANTS)
 		return through(call, (struct part){within, bytes}, (struct part){0, 0});
-	return through(call, (struct part){within, head}, (struct part){within + head + whole, bytes - head - whole});
+	write_stripes(call, chunk, address + is.head, within + is.head, is.whole);
+	end_grant(call->direct, call->dev, number);
+	return through(call, (struct part){within, is.head}, (struct part){within + behind, bytes - behind});
 }
 
 /* Whether rows of stripes there are held back, or perhaps of others. */
@@ -280,6 +306,54 @@ G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *
 		do_piece(call, within + done, &piece);
 	}
 	return true;
+}
+
+/* ---- rows that several workgroups write ---- */
+
+G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
+			       uint64_t bytes, uint64_t most, struct g4_direct_grant *grant)
+{
+	const struct g4_direct_table *table = &direct->table;
+	const struct g4_chunk_map map = {table->chunks, table->chunk_count};
+
+	if (address > table->bytes || bytes > table->bytes - address || table->read_only)
+		return false;
+	bytes = g4_chunk_until(table->supers, G4_DIRECT_SUPERS, address, bytes);
+	const struct g4_chunk *chunk = bytes > 0 ? g4_chunk_find(&map, address) : NULL;
+	if (!chunk || !chunk->parity || g4_chunk_stripe_data(chunk) > most)
+		return false;
+	const struct stripes is = stripes_of(chunk, address, g4_min64(bytes, chunk->address + chunk->bytes - address));
+	grant->address = address + is.head;
+	grant->bytes = is.whole;
+	grant->part_bytes = most / g4_chunk_stripe_data(chunk) * g4_chunk_stripe_data(chunk);
+	grant->number = is.whole == 0 ? G4_DEV_GRANTS : take_grant(wg, direct, dev, grant->address, is.whole);
+	return grant->number < G4_DEV_GRANTS;
+}
+
+G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
+			  uint64_t bytes, uint64_t most, struct g4_direct_grant *grant)
+{
+	grant->counter = g4_wg_index(wg) % G4_DIRECT_COUNTERS;
+	if ((address | bytes) % G4_PAGE_BYTES != 0 || !g4_direct_is_open(direct) || !enter(direct, grant->counter))
+		return false;
+	if (take_rows_of(wg, direct, dev, address, bytes, most, grant))
+		return true;
+	g4_sub32(&direct->counters[grant->counter].inside, 1);
+	return false;
+}
+
+G4_FN void g4_direct_write(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io)
+{
+	const struct g4_chunk_map map = {direct->table.chunks, direct->table.chunk_count};
+	const struct call call = {wg, direct, NULL, io, g4_io_bytes(io)};
+
+	write_stripes(&call, g4_chunk_find(&map, io->offset_bytes), io->offset_bytes, 0, call.bytes);
+}
+
+G4_FN void g4_direct_end(struct g4_direct *direct, const struct g4_dev *dev, const struct g4_direct_grant *grant)
+{
+	end_grant(direct, dev, grant->number);
+	g4_sub32(&direct->counters[grant->counter].inside, 1);
 }
 
 /* ---- all of a request ---- */

@@ -56,6 +56,25 @@ G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struc
  * requests under way.
  */
 G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, const struct g4_io *io);
+/*
+ * Whole stripes with parity of one chunk, which the workgroup may write in parts, and others for it. Nobody else reads or writes there.
+ * Until it ends all of them only copy: none waits for the device, nor for anybody who may.
+ */
+struct g4_direct_grant {
+	uint64_t address, bytes; /* of whole stripes */
+	uint64_t part_bytes;	 /* as much as others want at a time, in whole stripes */
+	uint32_t number, counter;
+};
+/*
+ * The first whole stripes of what the caller will write to an address, in parts of at most `most` bytes. False: there are none, a stripe is more, or they are not
+ * granted now: the caller writes as ever. Leader, thread-safe, without requests under way and without another grant.
+ */
+G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
+			  uint64_t bytes, uint64_t most, struct g4_direct_grant *grant);
+/* A write request of whole stripes of the grant. Leader, any workgroup; each stripe is written by one. */
+G4_FN void g4_direct_write(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io);
+/* All of it is written. */
+G4_FN void g4_direct_end(struct g4_direct *direct, const struct g4_dev *dev, const struct g4_direct_grant *grant);
 /* Whether requests are done so now. */
 G4_FN G4_INLINE bool g4_direct_is_open(const struct g4_direct *direct)
 {

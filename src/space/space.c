@@ -365,6 +365,36 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
 	return g4_space_collect(wg, space, requests, count);
 }
 
+/* ---- stripes of several workgroups ---- */
+
+G4_FN bool g4_space_take_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes,
+				 uint64_t most, struct g4_direct_grant *grant)
+{
+	uint64_t offset;
+	struct g4_dev *disk = disk_of(space, address, &offset);
+
+	if (!g4_direct_take(wg, &space->direct, disk, offset, bytes, most, grant))
+		return false;
+	write_begin(space, g4_address_from(grant->address), grant->bytes);
+	return true;
+}
+
+G4_FN void g4_space_write_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address,
+				  struct g4_iov *iov, uint32_t iov_count)
+{
+	struct g4_space_io request;
+
+	g4_space_io_init(&request, G4_IO_WRITE, address, iov, iov_count);
+	disk_of(space, address, &request.io.offset_bytes);
+	g4_direct_write(wg, &space->direct, &request.io);
+}
+
+G4_FN void g4_space_end_stripes(struct g4_space *space, const struct g4_direct_grant *grant)
+{
+	write_end(space, g4_address_from(grant->address), grant->bytes);
+	g4_direct_end(&space->direct, space->disks[0], grant);
+}
+
 /* ---- through the second tier ---- */
 
 /* The pages of a request that may be in the tier; 0: it is none of those. */

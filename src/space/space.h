@@ -141,7 +141,20 @@ G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_s
 /* Both, one after the other, or what is faster for a caller that waits. */
 G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
 /*
- * The same of reads that the second tier of the cache may answer (space/tier.h): whoever has to see what the device has now reads it
+ * ---- whole stripes with parity that several workgroups write, where all disks are memory (direct.h) ----
+ * Of `bytes` that the caller will write from an address on, in parts of at most `most` bytes. False: it writes as ever. It waits for nothing but those who write parts
+ * until it ends. Leader, thread-safe, without requests under way and without another grant.
+ */
+G4_FN bool g4_space_take_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes,
+				 uint64_t most, struct g4_direct_grant *grant);
+/* Whole ones of these. Leader, any workgroup; each is written by one. */
+G4_FN void g4_space_write_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address,
+				  struct g4_iov *iov, uint32_t iov_count);
+/* All of them were written. The one who took them. */
+G4_FN void g4_space_end_stripes(struct g4_space *space, const struct g4_direct_grant *grant);
+
+/*
+ * The same as g4_space_transfer() of reads that the second tier of the cache may answer (space/tier.h): whoever has to see what the device has now reads it
  * otherwise. `small`: what lies beside it is likely to be wanted next, and may come with it. The caller's locks keep others from writing there.
  */
 G4_FN int g4_space_fetch(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count,
