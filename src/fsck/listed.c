@@ -28,7 +28,8 @@ static bool is_listed(const struct g4_fsck *fsck, uint64_t page)
 {
 	const struct g4_fsck_listed *listed = of_page(fsck, page);
 
-	return listed != NULL && g4_fsck_bit(listed->listed, page % G4_GROUP_PAGES);
+	return listed != NULL && /* another thread may have found one of the word's pages to be wrong */
+	       (__atomic_load_n(&listed->listed[page % G4_GROUP_PAGES / 64], __ATOMIC_RELAXED) >> page % 64 & 1);
 }
 
 /* ------------------------------------------------------------------ what is listed */
@@ -151,7 +152,8 @@ static bool check_sum(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 			g4_address_stored(address),
 			g4_listing_is_of(sum, entry, G4_DOMAIN_MOST) ? "for a domain that there is not" :
 								       "with another sum than it has here");
-	g4_fsck_clear_bit(of_page(fsck, page)->listed, page % G4_GROUP_PAGES);
+	__atomic_fetch_and(&of_page(fsck, page)->listed[page % G4_GROUP_PAGES / 64], ~(UINT64_C(1) << page % 64),
+			   __ATOMIC_RELAXED);
 	fsck->owners_wrong = true;
 	return false;
 }
