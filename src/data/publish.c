@@ -53,9 +53,11 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 {
 	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain);
 
-	if (rc > 0 && looked)
+	if (rc == G4_LIST_FULL)
+		g4_ddt_count_plain(&fs->ddt, address, pages);
+	if (rc == 1 && looked)
 		g4_hints_insert(wg, fs, sums, domain, pages, address);
-	for (uint32_t p = 0; rc > 0 && !looked && p < pages;
+	for (uint32_t p = 0; rc == 1 && !looked && p < pages;
 	     p++) /* of two copies the one stays to which the hint leads */
 		if (g4_address_is_none(if_listed(wg, fs, hint_of(fs, &sums[p], domain), &sums[p], domain)))
 			g4_hints_insert(wg, fs, &sums[p], domain, 1, g4_address_after_pages(address, p));

@@ -171,7 +171,9 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, co
 {
 	const int rc = g4_share_list(wg, &fs->alloc, txn, st->row, st->fresh, st->sums, batch->domain);
 
-	if (rc > 0)
+	if (rc == G4_LIST_FULL)
+		g4_ddt_count_plain(&fs->ddt, st->row, st->fresh);
+	if (rc == 1)
 		g4_hints_insert(wg, fs, st->sums, batch->domain, st->fresh, st->row);
 	return rc < 0 ? rc : 0;
 }

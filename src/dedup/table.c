@@ -195,6 +195,11 @@ G4_FN void g4_ddt_count(struct g4_ddt *ddt, uint64_t page, uint64_t hits, uint64
 		g4_add64_rlx(&tally->zeros, zeros);
 }
 
+G4_FN void g4_ddt_count_plain(struct g4_ddt *ddt, struct g4_address address, uint64_t pages)
+{
+	g4_add64_rlx(&ddt->plain[g4_address_page(address) / G4_REGION_PAGES % G4_DDT_TALLIES], pages);
+}
+
 G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)
 {
 	uint64_t gone = 0;
@@ -211,6 +216,7 @@ G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)
 		stats->hits += g4_load64_rlx(&tally->hits);
 		stats->misses += g4_load64_rlx(&tally->misses);
 		stats->zeros += g4_load64_rlx(&tally->zeros);
+		stats->plain += g4_load64_rlx(&ddt->plain[t]);
 		gone += g4_load64_rlx(&tally->removed);
 	}
 	stats->entries = stats->inserted - g4_min64(stats->inserted, stats->evicted + gone);
