@@ -18,6 +18,7 @@
 #include "data/hints.h"
 #include "data/map.h"
 #include "data/map_path.h"
+#include "data/twice.h"
 #include "data/unreadable.h"
 
 /* Of a stretch; where the batch had its parts of a transfer before. */
@@ -166,16 +167,22 @@ G4_FN static int set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 	return 0;
 }
 
-/* Others may find the new ones. */
-G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_batch *batch,
-		      const struct stretch *st)
+/* Others may find the new ones, of which the first page of the stretch is `page`. */
+G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		      const struct g4_batch *batch, uint64_t page, struct stretch *st)
 {
-	const int rc = g4_share_list(wg, &fs->alloc, txn, st->row, st->fresh, st->sums, batch->domain);
+	int rc = g4_share_list(wg, &fs->alloc, txn, st->row, st->fresh, st->sums, batch->domain);
 
 	if (rc == G4_LIST_FULL)
 		g4_ddt_count_plain(&fs->ddt, st->row, st->fresh);
 	if (rc == 1)
-		g4_hints_insert(wg, fs, st->sums, batch->domain, st->fresh, st->row);
+		g4_hints_insert(wg, fs, st->sums, batch->domain, st->fresh, st->row, st->hints);
+	for (uint32_t k = 0; rc == 1 && k < st->fresh; k++) {
+		const int yielded = st->hints[k] == 0 ? 0 :
+							g4_twice_yield(wg, fs, txn, inode, page + st->at[k], 1,
+								       &st->sums[k], &st->hints[k]);
+		rc = yielded < 0 ? yielded : rc;
+	}
 	return rc < 0 ? rc : 0;
 }
 
@@ -233,7 +240,7 @@ G4_FN int g4_scatter_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	g4_ddt_count(&fs->ddt, page, st->pages - st->fresh, st->fresh, 0);
 	if (st->pages > 0 && st->fresh > 0) {
 		g4_txn_data_untagged(txn);
-		rc = list(wg, fs, txn, batch, st);
+		rc = list(wg, fs, txn, inode, batch, page, st);
 	}
 	return rc;
 }

@@ -76,8 +76,8 @@ G4_FN G4_INLINE bool g4_ddt_is_there(const struct g4_ddt *ddt)
 G4_FN void g4_ddt_prefetch(const struct g4_ddt *ddt, const void *hash);
 /* Where a page with this hash may lie, or none. */
 G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash);
-/* A page with this hash is listed there now. It takes the place of what the table has under it. */
-G4_FN void g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address);
+/* A page with this hash is listed there now. It takes the place of what the table has under it, which is returned; or none. */
+G4_FN struct g4_address g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address);
 /* The same where there is nothing under this hash, and an empty slot, or for an anchor that of a hint that is none. */
 G4_FN void g4_ddt_fill(struct g4_ddt *ddt, const void *hash, struct g4_address address);
 /*
