@@ -85,21 +85,39 @@ static void *publish_beside(void *argument)
 	return NULL;
 }
 
+/* Has the lock until it is told, for a thread that publishes takes others in their order. */
+static uint32_t hold;
+static void *hold_lock(void *argument)
+{
+	struct g4_lock *lock = (struct g4_lock *)argument;
+
+	g4_lock(lock);
+	g4_store32_rel(&hold, 1);
+	while (g4_load32_acq(&hold) == 1)
+		sched_yield();
+	g4_unlock(lock);
+	return NULL;
+}
+
 /* The first one has looked, and waits to list in the first group; meanwhile the other one publishes in the second. */
 static void race(uint32_t pages, uint32_t others)
 {
 	struct g4_lock *lock = g4_shares_lock(&fs->alloc, 0);
-	pthread_t thread;
+	pthread_t thread, holder;
 
 	prepare(batch, 0, pages);
 	prepare(&other_batch, 1, others);
-	g4_lock(lock);
+	hold = 0;
+	assert_int_equal(pthread_create(&holder, NULL, hold_lock, lock), 0);
+	while (g4_load32_acq(&hold) == 0)
+		sched_yield();
 	const uint32_t before = g4_ticket_next(g4_load64_rlx(&lock->word));
 	assert_int_equal(pthread_create(&thread, NULL, publish_beside, batch), 0);
 	while (g4_ticket_next(g4_load64_rlx(&lock->word)) == before)
 		sched_yield();
 	publish(wg, other.inode, &other_batch);
-	g4_unlock(lock);
+	g4_store32_rel(&hold, 2);
+	assert_int_equal(pthread_join(holder, NULL), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
