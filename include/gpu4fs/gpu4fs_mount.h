@@ -71,6 +71,7 @@ struct gpu4fs_mkfs_options {
 	uint32_t root_uid, root_gid; /* owner of the root directory */
 	uint32_t root_mode;	     /* its permission bits; 0: 0755 */
 	uint32_t checksum;	     /* enum gpu4fs_checksum */
+	uint64_t dedup_quota;	     /* bytes that lists of pages may take, as with gpu4fs_dedup_quota() */
 };
 
 /*
@@ -270,7 +271,8 @@ struct gpu4fs_dedup_stats {
 	uint64_t quota_bytes; /* that lists of pages may take on the device (gpu4fs tune --dedup-quota); 0: no limit */
 	uint64_t listing_bytes; /* that they take; a bound while not all groups were counted */
 	uint64_t groups_counted;
-	uint64_t reserved[2]; /* 0 */
+	uint64_t plain;	      /* of the misses: can not be found by others, since the quota has no room */
+	uint64_t reserved[1]; /* 0 */
 };
 /* Reads nothing from the device. out: filled. Thread-safe. Errors: -EPERM the file system is another process's. */
 GPU4FS_API int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out);
@@ -280,6 +282,12 @@ GPU4FS_API int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out);
  * Errors: as above; -EROFS.
  */
 GPU4FS_API int64_t gpu4fs_dedup_prune(gpu4fs *fs);
+/*
+ * Lists of pages take no more than so many bytes on the device from now on, 4096 for up to 512 KiB of contents; 0: no limit. What is beyond that
+ * already stays until it goes; what is written anew then is stored, and not found by others. Durable when it returns; after a crash before that it is
+ * the old quota or the new one. Thread-safe. Errors: as above; -EINVAL below 4096; -EBUSY the size is just changing.
+ */
+GPU4FS_API int gpu4fs_dedup_quota(gpu4fs *fs, uint64_t bytes);
 /* Returns when every change made before the call is durable. */
 GPU4FS_API int gpu4fs_syncfs(gpu4fs *fs);
 

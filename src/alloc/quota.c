@@ -14,23 +14,25 @@ G4_STATIC_ASSERT(GROUP_MOST <= UINT8_MAX, "a byte of group_listings");
 
 G4_FN void g4_quota_set(struct g4_alloc *alloc, uint64_t bytes)
 {
-	g4_store64_rel(&alloc->listing_quota, bytes == 0 ? UINT64_MAX : bytes / G4_PAGE_BYTES);
+	(void)g4_xchg64(&alloc->listing_quota, bytes == 0 ? UINT64_MAX : bytes / G4_PAGE_BYTES);
 }
 
 G4_FN bool g4_quota_take(struct g4_alloc *alloc)
 {
-	const uint64_t quota = g4_load64_acq(&alloc->listing_quota);
-
-	if (quota == UINT64_MAX) {
-		g4_add64_rlx(&alloc->listing_pages, 1);
-		return true;
-	}
 	for (;;) {
-		const uint64_t pages = g4_load64_acq(&alloc->listing_pages);
-		if (pages >= quota)
-			return false;
-		if (g4_cas64(&alloc->listing_pages, pages, pages + 1))
+		const uint64_t quota = g4_load64_acq(&alloc->listing_quota);
+		if (quota == UINT64_MAX) {
+			g4_add64_rlx(&alloc->listing_pages, 1);
+		} else {
+			const uint64_t pages = g4_load64_acq(&alloc->listing_pages);
+			if (pages >= quota)
+				return false;
+			if (!g4_cas64(&alloc->listing_pages, pages, pages + 1))
+				continue;
+		}
+		if (g4_load64_acq(&alloc->listing_quota) == quota)
 			return true;
+		g4_quota_give(alloc); /* it has been changed meanwhile: the place was had by the old one */
 	}
 }
 

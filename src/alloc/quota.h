@@ -11,7 +11,10 @@
 
 #include "alloc/alloc.h"
 
-/* A superblock says that there are to be no more than fit in so many bytes; 0: no limit. */
+/*
+ * A superblock says that there are to be no more than fit in so many bytes; 0: no limit. Also while others take and give: a place that was
+ * had before stays, also where there are more than that.
+ */
 G4_FN void g4_quota_set(struct g4_alloc *alloc, uint64_t bytes);
 /* One more is going to be made; false: there are as many as may be. */
 G4_FN bool g4_quota_take(struct g4_alloc *alloc);

@@ -215,14 +215,14 @@ struct to_list {
 	uint64_t domain;
 };
 
-/* Their quarter's page of sums, with those of these pages. -G4_E_NOSPC: there is no room, or no more may be made. */
+/* Their quarter's page of sums, with those of these pages. -G4_E_NOSPC: there is no room; G4_LIST_FULL: no more may be made. */
 G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, const struct to_list *what,
 			      struct g4_shares_ahead *ahead)
 {
 	const uint64_t first = g4_address_page(what->address);
 
 	if (!g4_quota_take(alloc))
-		return -G4_E_NOSPC;
+		return G4_LIST_FULL;
 	const int rc = g4_shares_make_ahead(wg, alloc, txn, G4_BLOCK_LISTING, ahead);
 	if (rc < 0)
 		g4_quota_give(alloc);
@@ -276,7 +276,7 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 
 	do {
 		rc = rc == -G4_E_AGAIN ? make_listing(wg, alloc, txn, &what, &ahead) : 0;
-		if (rc < 0)
+		if (rc != 0)
 			break;
 		if (lock_shares(wg, alloc, address, &c) < 0)
 			break;

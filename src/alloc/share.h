@@ -101,9 +101,10 @@ G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_a
 /* ---- listed pages. `sum`: a key (format/owners.h), which in no domain is G4_LISTING_SUM_BYTES of BLAKE3 ---- */
 /*
  * In a transaction with G4_LIST_CREDITS: pages of a quarter of a region, written and of the caller's file alone, are listed with these
- * sums, in a domain. 1; 0: there is no page for that, by the quota either, or what leads there can not be read, and nothing is listed; or an error. What has to be
- * made for it is made before the group's lock is taken.
+ * sums, in a domain. 1; G4_LIST_FULL: the quota has no room for their page of sums, and nothing is listed; 0: nor is it where there is no page for that, or what
+ * leads there can not be read; or an error. What has to be made for it is made before the group's lock is taken.
  */
+#define G4_LIST_FULL 2
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain);
 /*

@@ -66,6 +66,10 @@ G4_FN int g4_counts_check(struct g4_alloc *alloc, const struct g4_shares_lines *
 /*
  * Puts the buffered owners of the region that has most of them into its page of counts. 1; 0: that can not be had, or it takes none (of a
  * hostile image), and nothing has changed; or an error.
+ *
+ * The region may be c's, and its page of counts made here: `c` does not know it then. Nobody makes another one for that. A full buffer has owners of
+ * pages of the group alone (g4_buffered_page_validate()), so the region has a 31st of them, and a page that was made takes them all: this is 1,
+ * the owner is buffered, and whoever buffers owners adds none to c's page of counts behind one that was buffered.
  */
 G4_FN static int settle_most(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 			     const struct g4_shares_lines *c)

@@ -94,6 +94,7 @@ static void print_counts(struct g4_report *report, const struct g4_dedup_counts 
 	g4_report_object(report, "since_mount");
 	g4_report_count(report, "hits", counts->hits);
 	g4_report_count(report, "misses", counts->misses);
+	g4_report_count(report, "plain", counts->plain);
 	g4_report_count(report, "zeros", counts->zeros);
 	g4_report_size(report, "saved_bytes", (counts->hits + counts->zeros) * G4_DEDUP_PAGE_BYTES);
 	g4_report_count(report, "hints", counts->hints);

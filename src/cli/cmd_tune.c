@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs tune: what stands in the superblocks alone, and can be changed there. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 
 #include "base/uuid_host.h"
 #include "cli/cli.h"
+#include "cli/health.h"
 #include "client/explain.h"
 #include "dev/dev_host.h"
 #include "fs/policy.h"
@@ -15,8 +17,10 @@
 
 const char g4_help_tune[] =
 	"[-L LABEL] [-U UUID|random] [--checksum ALGORITHM]\n"
-	"            [--dedup on|off] [--dedup-quota SIZE|none] [--degraded] DEVICE...\n\n"
-	"Changes the label, the UUID, the sums or the sharing of files of a file system that is not mounted.\n\n"
+	"            [--dedup on|off] [--dedup-quota SIZE|none] [--degraded] DEVICE...\n"
+	"       gpu4fs tune --dedup-quota SIZE|none DIRECTORY\n\n"
+	"Changes the label, the UUID, the sums or the sharing of files of a file system that is not mounted;\n"
+	"--dedup-quota also of one that is mounted at DIRECTORY.\n\n"
 	"  -L, --label LABEL  at most 63 bytes; \"\" for none\n"
 	"  -U, --uuid UUID    a UUID, or 'random'; versions before this one refuse an image\n"
 	"                     whose UUID was changed\n"
@@ -33,6 +37,22 @@ const char g4_help_tune[] =
 	"      --degraded     although a disk is missing, where the others have a copy of\n"
 	"                     everything; it is out of date from then on\n"
 	"      --help         show this\n";
+
+/* Of a file system that is mounted there: its server writes the superblocks. */
+static int tune_mount(const char *directory, uint64_t quota)
+{
+	struct g4_dedup_counts counts;
+	int status = 0;
+	int rc = g4_cli_mount_dedup(directory, G4_DEDUP_QUOTA, quota, &counts, &status);
+
+	if (rc == -ENOTTY || status == -G4_E_INVAL)
+		g4_cli_error("tune", "%s: its server is too old to change it", directory);
+	else if (rc < 0)
+		g4_cli_error("tune", "%s: %s", directory, strerror(-rc));
+	else if (status < 0)
+		g4_cli_error("tune", "%s: %s", directory, g4_strerror(status));
+	return rc < 0 || status < 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
+}
 
 int g4_cli_tune(int argc, char **argv)
 {
@@ -84,10 +104,18 @@ int g4_cli_tune(int argc, char **argv)
 					    "is needed");
 	if (argc == optind)
 		return g4_cli_usage("tune", "a device is needed");
+	if (g4_probe_mount_source(argv[optind], true, message, sizeof(message))) {
+		if (label != NULL || has_uuid || checksum != 0 || dedup != 0 || open_options.degraded ||
+		    argc - optind > 1)
+			return g4_cli_usage("tune",
+					    "of a file system that is mounted --dedup-quota alone can be changed");
+		return tune_mount(argv[optind], quota);
+	}
 	const char *device = g4_cli_disks(argv + optind, argc - optind);
 	g4_fuse_wait_for_last_mount(device); /* umount(8) does not */
 	if (g4_probe_in_use(device, message, sizeof(message))) {
-		g4_cli_error("tune", "%s is %s; unmount it first", device, message);
+		g4_cli_error("tune", "%s is %s; unmount it first%s", device, message,
+			     has_quota ? ", or give the directory to change --dedup-quota alone" : "");
 		return G4_EXIT_FAILURE;
 	}
 	int rc = g4_set_open(&device, 1, &open_options, &dev, message, sizeof(message));

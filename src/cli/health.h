@@ -7,7 +7,7 @@
 
 /* False: nothing is mounted at `directory` (which may be NULL), its server does not answer, or it is not this user's to ask. */
 bool g4_cli_mount_health(const char *directory, struct g4_health *out);
-/* DEDUP there: an order of enum g4_dedup_order. 0; a negative errno; or what the command came to, its code in *status. */
+/* DEDUP there: an order of enum g4_dedup_order, of a group or of bytes. 0; a negative errno; or what the command came to, its code in *status. */
 int g4_cli_mount_dedup(const char *directory, uint32_t order, uint64_t group, struct g4_dedup_counts *out, int *status);
 /* The newest job of a kind, or NULL. */
 const struct g4_job_record *g4_cli_last_job(const struct g4_health *health, uint32_t kind);

@@ -34,6 +34,7 @@ int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out)
 		.quota_bytes = counts.quota_bytes,
 		.listing_bytes = counts.listing_bytes,
 		.groups_counted = counts.counted,
+		.plain = counts.plain,
 	};
 	return 0;
 }
@@ -54,4 +55,11 @@ int64_t g4c_dedup_prune(g4c_dedup_ask *ask, void *from)
 int64_t gpu4fs_dedup_prune(gpu4fs *fs)
 {
 	return g4c_dedup_prune(ask_session, fs);
+}
+
+int gpu4fs_dedup_quota(gpu4fs *fs, uint64_t bytes)
+{
+	struct g4_dedup_counts counts = {0};
+
+	return ask_session(fs, G4_DEDUP_QUOTA, bytes, &counts);
 }

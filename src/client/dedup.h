@@ -6,7 +6,7 @@
 #include "fs/command.h"
 
 /* One DEDUP of enum g4_dedup_order, of `from`; 0 or a negative errno. */
-typedef int g4c_dedup_ask(void *from, uint32_t order, uint64_t group, struct g4_dedup_counts *counts);
+typedef int g4c_dedup_ask(void *from, uint32_t order, uint64_t group_or_bytes, struct g4_dedup_counts *counts);
 /* PRUNE of every group: how many pages were taken from the list, or the first negative errno. As thread-safe as `ask`. */
 int64_t g4c_dedup_prune(g4c_dedup_ask *ask, void *from);
 

@@ -101,6 +101,8 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 	if ((options.flags & GPU4FS_MKFS_DEDUP) && options.checksum == GPU4FS_CHECKSUM_NONE)
 		return g4c_say(-EINVAL,
 			       "deduplication goes by checksums, and the options of mkfs say that there are none");
+	if (options.dedup_quota != 0 && options.dedup_quota < G4_PAGE_BYTES)
+		return g4c_say(-EINVAL, "a quota for listed pages is 4096 bytes at least");
 	if (options.label && strlen(options.label) >= G4_LABEL_BYTES)
 		return g4c_say(-EINVAL, "the label is longer than 63 bytes");
 
@@ -126,6 +128,7 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 		.checksum = options.checksum,
 		.dedup = (options.flags & GPU4FS_MKFS_DEDUP) != 0,
 		.journal_bytes = options.journal_bytes,
+		.dedup_quota = options.dedup_quota,
 		.root_uid = options.root_uid,
 		.root_gid = options.root_gid,
 		.root_mode = options.root_mode,

@@ -121,7 +121,10 @@ G4_REGION_BODY void g4_hints_region(struct g4_wg *wg, void *args)
 			continue;
 		}
 		const struct g4_listing_key key = g4_listing_key(&job->sums[k], job->domain);
-		g4_ddt_insert(&job->fs->ddt, key.bytes, g4_address_after_pages(job->address, k));
+		const uint64_t other = g4_address_stored(
+			g4_ddt_insert(&job->fs->ddt, key.bytes, g4_address_after_pages(job->address, k)));
+		if (job->others)
+			job->others[k] = other == job->others[k] ? 0 : other;
 	}
 	g4_sync(wg);
 }
@@ -169,9 +172,10 @@ G4_FN void g4_hints_find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum
 }
 
 G4_FN void g4_hints_insert(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sums, uint64_t domain,
-			   uint32_t count, struct g4_address address)
+			   uint32_t count, struct g4_address address, uint64_t *others)
 {
-	const struct g4_hints_job job = {.fs = fs, .sums = sums, .domain = domain, .count = count, .address = address};
+	const struct g4_hints_job job = {
+		.fs = fs, .sums = sums, .domain = domain, .count = count, .address = address, .others = others};
 
 	run(wg, &job);
 }

@@ -26,6 +26,7 @@ struct g4_hints_job { /* in scratch memory */
 	struct g4_hints_seen seen;    /* of what was looked at */
 	/* what is made */
 	struct g4_address address;
+	uint64_t *others; /* in: what was found before; out: what has come since, and has gone for it; NULL */
 	const struct g4_listing_page *listing; /* NULL: of `sums`; else of what a quarter lists, from `address` on, */
 	uint64_t bits[G4_LISTING_PAGES / 64];  /* these pages, as what was asked for */
 };
@@ -44,9 +45,12 @@ G4_FN void g4_hints_same(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 /* Leader. Where the table says that pages with these sums lie in a domain, or 0. The sums and `found` lie in memory that all lanes reach. */
 G4_FN void g4_hints_find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sums, uint64_t domain,
 			 uint32_t count, uint64_t *found);
-/* Leader. Pages with these sums are listed in a domain from an address on. */
+/*
+ * Leader. Pages with these sums are listed in a domain from an address on. `others`, or NULL: what g4_hints_find() said of them; where the table has
+ * heard of another such page since, that one, which was listed before, else 0.
+ */
 G4_FN void g4_hints_insert(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sums, uint64_t domain,
-			   uint32_t count, struct g4_address address);
+			   uint32_t count, struct g4_address address, uint64_t *others);
 /* Leader. What a quarter lists that begins at an address, as if it had been asked for. The page of sums is in memory that all lanes reach. */
 G4_FN void g4_hints_bring(struct g4_wg *wg, struct g4_fs *fs, const uint64_t bits[G4_LISTING_PAGES / 64],
 			  const struct g4_listing_page *listing, struct g4_address address);

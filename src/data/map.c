@@ -317,6 +317,21 @@ G4_STATIC_ASSERT(
 			2 * G4_MAP_CREDITS,
 	"so is what mapping begins with, once the way to the slot is there: shared with sums, shared with others', new with sums");
 
+/*
+ * Where sums have no place, what was shared is released again. In the place of something else that has the credits of what does not go then. In a hole's
+ * it has none of its own: the row, of two quarters at most, where a version of before may have left everything empty, the page of counts of another
+ * region that is settled, the slots, and the page of sums that was not to be had, are no more than what was asked for sharing and mapping it.
+ */
+G4_STATIC_ASSERT(G4_SHARE_RELEASE_CREDITS(2) + 3 + 1 + 3 <= G4_EXTENT_CREDITS(4, G4_INDIRECT_SLOTS) + G4_SHARE_CREDITS,
+		 "a share in a hole can be undone");
+/* The same of a large page, whose four pages of sums are new; with others' pages of sums the credits to leave these are asked for. */
+G4_STATIC_ASSERT(G4_SHARE_RELEASE_MOST + (G4_SUMS_QUARTERS + 2) + 1 + 3 <=
+				 G4_EXTENT_CREDITS(7, G4_INDIRECT_SLOTS) + G4_SHARE_CREDITS &&
+			 G4_SHARE_RELEASE_MOST + G4_SHARE_LEAVE_CREDITS + 3 + 1 + 3 <=
+				 G4_EXTENT_CREDITS(5, G4_INDIRECT_SLOTS) + 2 * G4_SHARE_CREDITS +
+					 G4_SHARE_LEAVE_CREDITS,
+		 "a large one in a hole's place as well");
+
 /* Replaces a run of level-0 slots of the indirect page in `line`, or of the inode. *done: slots changed before the credits ran out. */
 G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   uint32_t line, g4_le64 *slots, uint64_t count, const struct target *target, uint64_t from,
@@ -416,10 +431,10 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		return 0;
 	if (sums && !g4_sums_join(wg, fs, path->lines[1], &entry)) {
 		/* a row of pages that is made, and four that go */
-		inode->joins_late =
-			!g4_extent_credits(fs, txn, 3 + 1 + G4_SUMS_QUARTERS, 1, false, 0, G4_SUMS_QUARTERS);
-		if (inode->joins_late)
+		if (!g4_extent_credits(fs, txn, 3 + 1 + G4_SUMS_QUARTERS, 1, false, 0, G4_SUMS_QUARTERS)) {
+			inode->joins_late = true; /* also if another 2 MiB of the batch has them */
 			return 0;
+		}
 		const int lined_up = g4_sums_line_up(wg, fs, txn, inode, path->lines[1]);
 		if (lined_up < 0 || !g4_sums_join(wg, fs, path->lines[1], &entry))
 			return lined_up < 0 && lined_up != -G4_E_NOSPC ? lined_up : 0;
@@ -460,10 +475,11 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 
 	/* the page, what was there, and the same of its sums; the slot, and what stands beside it. Of what is shared less, and its counts */
 	const uint32_t extents = (sums ? 8 : 6) - (moves && target->shared) - (moves && old);
-	if (rc < 0 || !g4_extent_credits(fs, txn, extents, G4_INDIRECT_SLOTS, moves && target->shared,
-					 moves && old ? G4_INDIRECT_SLOTS : 0,
-					 (target->row ? G4_SHARE_CREDITS : 0) +
-						 (old && g4_extent_shares_rows(fs) ? G4_SHARE_LEAVE_CREDITS : 0)))
+	if (rc < 0 ||
+	    !g4_extent_credits(
+		    fs, txn, extents, G4_INDIRECT_SLOTS, moves && target->shared, moves && old ? G4_INDIRECT_SLOTS : 0,
+		    (target->row ? G4_SHARE_CREDITS : 0) +
+			    ((old || target->row) && g4_extent_shares_rows(fs) ? G4_SHARE_LEAVE_CREDITS : 0)))
 		return rc;
 	rc = g4_path_read_entry(wg, fs, inode, path, &before);
 	if (rc == 0 && moves && old)

@@ -11,6 +11,7 @@
 #include "data/hints.h"
 #include "data/map.h"
 #include "data/scatter.h"
+#include "data/twice.h"
 #include "hash/crc32c.h"
 #include "inode/inode.h"
 #include "inode/txn.h"
@@ -47,18 +48,25 @@ G4_FN static struct g4_address hint_of(struct g4_fs *fs, const struct g4_sum_ent
 	return g4_ddt_find(&fs->ddt, key.bytes);
 }
 
-/* Others may find pages that were published. `looked`: nobody else has listed the same. */
+/*
+ * Others may find pages that were published. `hints`: nobody else had listed the same when the table said that, and then where others have listed it since;
+ * NULL: nobody has looked.
+ */
 G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address, uint32_t pages,
-		      const struct g4_sum_entry *sums, uint64_t domain, bool looked)
+		      const struct g4_sum_entry *sums, uint64_t domain, uint64_t *hints)
 {
 	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain);
 
-	if (rc > 0 && looked)
-		g4_hints_insert(wg, fs, sums, domain, pages, address);
-	for (uint32_t p = 0; rc > 0 && !looked && p < pages;
+	if (rc == G4_LIST_FULL)
+		g4_ddt_count_plain(&fs->ddt, address, pages);
+	if (rc == 1 && hints)
+		g4_hints_insert(wg, fs, sums, domain, pages, address, hints);
+	else if (hints)
+		memset(hints, 0, pages * sizeof(*hints));
+	for (uint32_t p = 0; rc == 1 && !hints && p < pages;
 	     p++) /* of two copies the one stays to which the hint leads */
 		if (g4_address_is_none(if_listed(wg, fs, hint_of(fs, &sums[p], domain), &sums[p], domain)))
-			g4_hints_insert(wg, fs, &sums[p], domain, 1, g4_address_after_pages(address, p));
+			g4_hints_insert(wg, fs, &sums[p], domain, 1, g4_address_after_pages(address, p), NULL);
 	return rc < 0 ? rc : 0;
 }
 
@@ -76,8 +84,8 @@ G4_FN static struct g4_address if_others(struct g4_wg *wg, struct g4_fs *fs, str
 }
 
 /* What the table says of new pages of a batch from `first` on, in a row that is published in parts: it is asked once. */
-G4_FN static const uint64_t *hints_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
-				      struct g4_batch *batch, uint32_t first, uint64_t pages)
+G4_FN static uint64_t *hints_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+				struct g4_batch *batch, uint32_t first, uint64_t pages)
 {
 	if (batch->hinted <= first) {
 		g4_hints_find(wg, fs, &batch->sums[first], g4_inode_domain(&inode->disk), (uint32_t)pages,
@@ -200,8 +208,11 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	for (uint64_t at = 0, part; rc == 0 && lists && at < *done; at += part) {
 		part = g4_share_list_part(g4_address_after_pages(address, at), *done - at);
 		rc = list(wg, fs, txn, g4_address_after_pages(address, at), (uint32_t)part, &sums[at], batch->domain,
-			  looks);
+			  looks ? &batch->known[segment->first + from + at] : NULL);
 	}
+	if (rc == 0 && looks && *done > 0) /* behind all that listing has announced */
+		rc = g4_twice_yield(wg, fs, txn, inode, page, (uint32_t)*done, sums,
+				    &batch->known[segment->first + from]);
 	return rc;
 }
 

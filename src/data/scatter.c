@@ -18,6 +18,7 @@
 #include "data/hints.h"
 #include "data/map.h"
 #include "data/map_path.h"
+#include "data/twice.h"
 #include "data/unreadable.h"
 
 /* Of a stretch; where the batch had its parts of a transfer before. */
@@ -122,57 +123,66 @@ G4_FN static bool any_suspect(struct g4_fs *fs, const struct stretch *st)
 	return any;
 }
 
-/* Those that were found lose the owner again. */
-G4_FN static void give_back(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct stretch *st)
+/* Whether the first and the last page of an indirect one lie as those of a large page do. */
+G4_FN static bool may_be_large(const g4_le64 *slots)
 {
-	for (uint32_t k = 0; k < st->pages; k++)
-		if (st->each.which[k / 64] >> k % 64 & 1)
-			(void)g4_extent_release(wg, fs, txn, g4_address_from(st->places[k]),
-						1); /* there is an error already */
+	const struct g4_address first = g4_ptr_address(slots[0]);
+
+	return slots[0] != 0 && g4_address_starts_region(first) &&
+	       slots[G4_INDIRECT_SLOTS - 1] ==
+		       g4_map_data_ptr(g4_address_after_pages(first, G4_INDIRECT_SLOTS - 1), 0, true);
 }
 
-/* The slots at a place are holes: pointers, sums and owners. */
+/*
+ * The slots at a place are holes: sums, owners and pointers. What a page of sums has beside a hole means nothing, so sums come before owners, and nothing
+ * has to be given back where there is no room for them, for which no credits were asked.
+ */
 G4_FN static int set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		     const struct g4_batch *batch, uint32_t first, const struct g4_path *path, struct stretch *st)
 {
 	const uint32_t line = path->lines[1];
-	int rc;
+	g4_txn_dirty(txn, line);
+	int rc =
+		g4_sums_write(wg, fs, txn, inode, line, g4_path_index(fs, inode, path), st->pages, &batch->sums[first]);
 
-	if (has_found(st)) {
+	if (rc == 0 && has_found(st)) {
 		rc = g4_share_acquire_each(wg, &fs->alloc, txn, st->one, st->pages, st->places, &batch->sums[first],
 					   batch->domain, &st->each);
 		if (rc == -G4_E_AGAIN || rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP) {
-			st->pages = 0; /* nothing has changed */
+			st->pages = 0; /* nobody has an owner more */
 			return 0;
 		}
-		if (rc < 0)
-			return rc;
-		cut(st, (uint32_t)rc);
+		if (rc > 0)
+			cut(st, (uint32_t)rc);
 	}
-	g4_txn_dirty(txn, line);
-	rc = g4_sums_write(wg, fs, txn, inode, line, g4_path_index(fs, inode, path), st->pages, &batch->sums[first]);
-	if (rc < 0) {
-		give_back(wg, fs, txn, st);
-		return rc;
-	}
-	if (st->fresh > 0)
+	if (rc >= 0 && st->fresh > 0)
 		rc = g4_extent_acquire(wg, fs, txn, st->row, st->fresh);
 	if (rc < 0)
 		return rc;
 	for (uint32_t k = 0; k < st->pages; k++)
 		path->slot[k] = g4_map_data_ptr(g4_address_from(st->places[k]), 0, true);
 	inode->disk.pages += st->pages;
+	if (may_be_large(g4_map_slots(fs, line)))
+		inode->joins_late = true; /* publish looks at all of them, in a transaction of its own */
 	return 0;
 }
 
-/* Others may find the new ones. */
-G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_batch *batch,
-		      const struct stretch *st)
+/* Others may find the new ones, of which the first page of the stretch is `page`. */
+G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		      const struct g4_batch *batch, uint64_t page, struct stretch *st)
 {
-	const int rc = g4_share_list(wg, &fs->alloc, txn, st->row, st->fresh, st->sums, batch->domain);
+	int rc = g4_share_list(wg, &fs->alloc, txn, st->row, st->fresh, st->sums, batch->domain);
 
-	if (rc > 0)
-		g4_hints_insert(wg, fs, st->sums, batch->domain, st->fresh, st->row);
+	if (rc == G4_LIST_FULL)
+		g4_ddt_count_plain(&fs->ddt, st->row, st->fresh);
+	if (rc == 1)
+		g4_hints_insert(wg, fs, st->sums, batch->domain, st->fresh, st->row, st->hints);
+	for (uint32_t k = 0; rc == 1 && k < st->fresh; k++) {
+		const int yielded = st->hints[k] == 0 ? 0 :
+							g4_twice_yield(wg, fs, txn, inode, page + st->at[k], 1,
+								       &st->sums[k], &st->hints[k]);
+		rc = yielded < 0 ? yielded : rc;
+	}
 	return rc < 0 ? rc : 0;
 }
 
@@ -230,7 +240,7 @@ G4_FN int g4_scatter_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	g4_ddt_count(&fs->ddt, page, st->pages - st->fresh, st->fresh, 0);
 	if (st->pages > 0 && st->fresh > 0) {
 		g4_txn_data_untagged(txn);
-		rc = list(wg, fs, txn, batch, st);
+		rc = list(wg, fs, txn, inode, batch, page, st);
 	}
 	return rc;
 }

@@ -94,13 +94,16 @@ G4_FN static uint32_t worth(uint64_t slot)
 	return slot == 0 ? 0 : 1 + (is_anchor(slot) ? 2 : 0) + ((slot & ASKED) != 0);
 }
 
-/* The slot that a new hint goes to: the one that is worth the least, of several the first from one on that the page chooses. */
-G4_FN static uint32_t choose(const struct home *home, const uint64_t slots[G4_DDT_SLOTS], uint64_t page)
+/*
+ * The slot that a new hint goes to: the one that is worth the least, of several the first from one on that the hash chooses: the same
+ * one for two copies of a page, of whose hints none is there yet.
+ */
+G4_FN static uint32_t choose(const struct home *home, const uint64_t slots[G4_DDT_SLOTS])
 {
 	uint32_t least = UINT32_MAX, found = 0;
 
 	for (uint32_t k = 0; k < G4_DDT_SLOTS && least > 0; k++) {
-		const uint32_t at = (uint32_t)((page + k) % G4_DDT_SLOTS);
+		const uint32_t at = (uint32_t)(((home->tag >> TAG_SHIFT) / ANCHORS + k) % G4_DDT_SLOTS);
 		const uint32_t here = worth(slots[at]);
 		if (here < least) {
 			least = here;
@@ -116,30 +119,37 @@ G4_FN static uint32_t choose(const struct home *home, const uint64_t slots[G4_DD
 	return found;
 }
 
-G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address address, uint64_t asked, bool fill)
+#define TRIES 4u /* where others change the slot meanwhile: then the hint is left out */
+
+/* What it has taken the place of; 0: of nothing under this hash. */
+G4_FN static uint64_t put(struct g4_ddt *ddt, const void *hash, struct g4_address address, uint64_t asked, bool fill)
 {
 	const uint64_t page = g4_address_page(address);
 
 	if (!g4_ddt_is_there(ddt) || page > PAGE_MASK)
-		return;
+		return 0;
 	const struct home home = home_of(ddt, hash);
 	uint64_t slots[G4_DDT_SLOTS];
-	const uint32_t match = look(&home, slots);
-	const bool there = match != 0;
-	if (there && fill)
-		return;
-	const uint32_t at = there ? g4_lowest_bit(match) : choose(&home, slots, page);
-	const uint64_t before = g4_load64_rlx(&home.slots[at]);
-	if (before != 0 && !there)
-		g4_store32_rlx(&ddt->crowded, 1);
-	if (fill && before != 0 && (is_anchor(before) || !is_anchor(home.tag)))
-		return;
-	if (!g4_cas64(&home.slots[at], before, home.tag | asked | page))
-		return;
-	g4_add64_rlx(&home.tally->inserted, 1);
-	/* what was found there may have gone meanwhile: what was replaced is what counts */
-	if (before != 0)
-		g4_add64_rlx(has_tag(before, home.tag) ? &home.tally->removed : &home.tally->evicted, 1);
+	for (uint32_t tries = 0; tries < TRIES; tries++) {
+		const uint32_t match = look(&home, slots);
+		const bool there = match != 0;
+		if (there && fill)
+			return 0;
+		const uint32_t at = there ? g4_lowest_bit(match) : choose(&home, slots);
+		const uint64_t before = g4_load64_rlx(&home.slots[at]);
+		if (before != 0 && !there)
+			g4_store32_rlx(&ddt->crowded, 1);
+		if (fill && before != 0 && (is_anchor(before) || !is_anchor(home.tag)))
+			return 0;
+		if (!g4_cas64(&home.slots[at], before, home.tag | asked | page))
+			continue;
+		g4_add64_rlx(&home.tally->inserted, 1);
+		/* what was found there may have gone meanwhile: what was replaced is what counts */
+		if (before != 0)
+			g4_add64_rlx(has_tag(before, home.tag) ? &home.tally->removed : &home.tally->evicted, 1);
+		return has_tag(before, home.tag) ? before & PAGE_MASK : 0;
+	}
+	return 0;
 }
 
 G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page)
@@ -153,19 +163,19 @@ G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page)
 	return true;
 }
 
-G4_FN void g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address)
+G4_FN struct g4_address g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address)
 {
-	put(ddt, hash, address, 0, false);
+	return g4_page_address(put(ddt, hash, address, 0, false));
 }
 
 G4_FN void g4_ddt_bring(struct g4_ddt *ddt, const void *hash, struct g4_address address)
 {
-	put(ddt, hash, address, ASKED, false);
+	(void)put(ddt, hash, address, ASKED, false);
 }
 
 G4_FN void g4_ddt_fill(struct g4_ddt *ddt, const void *hash, struct g4_address address)
 {
-	put(ddt, hash, address, 0, true);
+	(void)put(ddt, hash, address, 0, true);
 }
 
 G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address address, bool stale)
@@ -195,6 +205,11 @@ G4_FN void g4_ddt_count(struct g4_ddt *ddt, uint64_t page, uint64_t hits, uint64
 		g4_add64_rlx(&tally->zeros, zeros);
 }
 
+G4_FN void g4_ddt_count_plain(struct g4_ddt *ddt, struct g4_address address, uint64_t pages)
+{
+	g4_add64_rlx(&ddt->plain[g4_address_page(address) / G4_REGION_PAGES % G4_DDT_TALLIES], pages);
+}
+
 G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)
 {
 	uint64_t gone = 0;
@@ -211,6 +226,7 @@ G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)
 		stats->hits += g4_load64_rlx(&tally->hits);
 		stats->misses += g4_load64_rlx(&tally->misses);
 		stats->zeros += g4_load64_rlx(&tally->zeros);
+		stats->plain += g4_load64_rlx(&ddt->plain[t]);
 		gone += g4_load64_rlx(&tally->removed);
 	}
 	stats->entries = stats->inserted - g4_min64(stats->inserted, stats->evicted + gone);

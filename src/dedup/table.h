@@ -45,6 +45,7 @@ struct g4_ddt {
 	uint64_t damaged[G4_DDT_DAMAGED]; /* of those pages, that are to go from the list; 0: none */
 	uint32_t overflow;		  /* there was no slot for one of them: all that has a bit is to go */
 	uint64_t sweep_left;		  /* the groups below are still to be looked at for that */
+	uint64_t plain[G4_DDT_TALLIES];	  /* of the misses: for the quota of the table on the device not listed */
 	uint64_t brought[G4_DDT_BROUGHT]; /* quarters of regions that lately brought their hints */
 };
 
@@ -56,6 +57,7 @@ struct g4_ddt_stats {
 	uint64_t stale; /* found, and gone when it was to be shared */
 	/* pages that were written: shared, stored, and holes that zeros became */
 	uint64_t hits, misses, zeros;
+	uint64_t plain; /* of those that were stored: left plain, since the quota has no room */
 };
 
 /* ---- host (table_host.c) ---- */
@@ -74,8 +76,8 @@ G4_FN G4_INLINE bool g4_ddt_is_there(const struct g4_ddt *ddt)
 G4_FN void g4_ddt_prefetch(const struct g4_ddt *ddt, const void *hash);
 /* Where a page with this hash may lie, or none. */
 G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash);
-/* A page with this hash is listed there now. It takes the place of what the table has under it. */
-G4_FN void g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address);
+/* A page with this hash is listed there now. It takes the place of what the table has under it, which is returned; or none. */
+G4_FN struct g4_address g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address);
 /* The same where there is nothing under this hash, and an empty slot, or for an anchor that of a hint that is none. */
 G4_FN void g4_ddt_fill(struct g4_ddt *ddt, const void *hash, struct g4_address address);
 /*
@@ -90,6 +92,8 @@ G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address
 G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats);
 /* Pages that were written. `page`: any of the file's, so that not all count in one place. */
 G4_FN void g4_ddt_count(struct g4_ddt *ddt, uint64_t page, uint64_t hits, uint64_t misses, uint64_t zeros);
+/* The same of pages from an address on that were stored and not listed, for the quota. */
+G4_FN void g4_ddt_count_plain(struct g4_ddt *ddt, struct g4_address address, uint64_t pages);
 /* What lies there is not what was written, or can not be read: nobody shall find it, and it is to go from the list. */
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page);
 /* Those that are to go from the list: the k'th of G4_DDT_DAMAGED, or none. */

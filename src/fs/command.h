@@ -121,8 +121,11 @@ struct g4_health {
 	uint64_t level_free[G4_LEVELS]; /* pages, of a set: by enum g4_level, the file system's own by the first */
 };
 
-/* DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time. */
-enum g4_dedup_order { G4_DEDUP_STATS, G4_DEDUP_PRUNE, G4_DEDUP_ORDERS };
+/*
+ * DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time. QUOTA sets how many bytes
+ * the table on the device may take from now on, durably; 0: no limit, and no less than a page; BUSY: the size is just changing.
+ */
+enum g4_dedup_order { G4_DEDUP_STATS, G4_DEDUP_PRUNE, G4_DEDUP_QUOTA, G4_DEDUP_ORDERS };
 struct g4_dedup_counts {
 	uint64_t hits;	 /* pages that were written and shared: so many were not stored */
 	uint64_t misses; /* that were stored, and listed as far as the quota allows */
@@ -134,6 +137,8 @@ struct g4_dedup_counts {
 	uint64_t pruned;	 /* of this one */
 	/* the table on the device: bytes that its pages of sums may take (0: no limit), and take: a bound while not all groups were counted */
 	uint64_t quota_bytes, listing_bytes, counted;
+	uint64_t
+		plain; /* of the misses: not listed, since the quota had no room, or none that was known of before groups were counted */
 };
 
 #define G4_RESTRIPE_LOOK 1u /* nothing is moved; `moved` is what would be, as far as it can be read and finds space */
@@ -361,7 +366,7 @@ enum g4_command_property {
 	X(context, TALLY, 42, G4_DATA_OUT, "node data=struct g4_tally ... length cookie=position to begin at, 0 cred",                 \
 	  "value=bytes: sums over names of a directory, and which to look into")                                                       \
 	X(context, DEDUP, 43, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                                              \
-	  "mask=one of enum g4_dedup_order, cookie=group to begin at, data=struct g4_dedup_counts length",                             \
+	  "mask=one of enum g4_dedup_order, cookie=group to begin at, or bytes, data=struct g4_dedup_counts length",                   \
 	  "value=bytes")                                                                                                               \
 	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER | G4_SAYS_WHY,                                                 \
 	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",                  \
@@ -410,7 +415,7 @@ struct g4_cmd {
 		uint64_t offset; /* in the file; TRIM: in the space */
 		uint64_t token2; /* G4_TWO_NODES, over a ring: of node2 */
 		uint64_t
-			cookie; /* READDIR: 0 at the start, else of the last entry; CLEAR: a hash of 32 bits; TALLY: of the last; DEDUP: a group */
+			cookie; /* READDIR: 0 at the start, else of the last entry; CLEAR: a hash of 32 bits; TALLY: of the last; DEDUP: a group, or bytes */
 		uint64_t rdev;	/* MKNOD: Linux dev_t */
 		uint64_t bytes; /* RESIZE: the new size */
 		uint64_t rate;	/* JOB_START, JOB_SET: bytes a second, 0: no limit */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DEDUP: counts of deduplication since the mount, and pages that nobody shares taken from the list. */
+/* DEDUP: counts of deduplication since the mount, pages that nobody shares taken from the list, and another quota for what is listed. */
 #include "data/dedup.h"
 #include "fs/commands.h"
+#include "fs/super.h"
 
 G4_FN static void count(const struct g4_fs *fs, struct g4_dedup_counts *counts)
 {
@@ -11,6 +12,7 @@ G4_FN static void count(const struct g4_fs *fs, struct g4_dedup_counts *counts)
 	counts->hits = stats.hits;
 	counts->misses = stats.misses;
 	counts->zeros = stats.zeros;
+	counts->plain = stats.plain;
 	counts->places = stats.places;
 	counts->hints = stats.entries;
 	counts->inserted = stats.inserted;
@@ -41,8 +43,12 @@ G4_FN int g4_do_dedup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 
 	if (cmd->length < sizeof(*counts) || cmd->mask >= G4_DEDUP_ORDERS)
 		return -G4_E_INVAL;
-	if (cmd->mask == G4_DEDUP_PRUNE && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
+	if (cmd->mask != G4_DEDUP_STATS && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
 		return -G4_E_ROFS;
+	if (cmd->mask == G4_DEDUP_QUOTA && cmd->cookie != 0 && cmd->cookie < G4_PAGE_BYTES)
+		return -G4_E_INVAL;
+	if (cmd->mask == G4_DEDUP_QUOTA)
+		rc = g4_super_set_quota(wg, fs, cmd->cookie);
 	memset(counts, 0, sizeof(*counts));
 	count(fs, counts);
 	if (cmd->mask == G4_DEDUP_PRUNE)

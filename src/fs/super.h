@@ -23,5 +23,10 @@ G4_FN void g4_super_apply_features(struct g4_fs *fs);
  * just adds one. -G4_E_BUSY: the size is just changing. Crash in between: the first copy has it or not, and nothing needs it yet.
  */
 G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feature);
+/*
+ * Another quota for listed pages (bytes; 0: none), durably: both copies have it before anybody goes by it. Codes and waiting are those of
+ * g4_super_add_feature(). Crash in between: the next mount has the old one or the new one, and nothing was listed that the old one did not let.
+ */
+G4_FN int g4_super_set_quota(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes);
 
 #endif

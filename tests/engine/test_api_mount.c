@@ -110,6 +110,55 @@ static void mkfs_takes_deduplication(void **state)
 	unlink(image);
 }
 
+/* How much may be listed is said by mkfs, and later while it is mounted; for what it refuses there is a count. */
+static void mkfs_and_a_mount_take_a_quota_of_what_is_listed(void **state)
+{
+	static uint8_t data[256 * 4096]; /* at least two pages of sums */
+	struct gpu4fs_mkfs_options options = {
+		.size = sizeof(options), .create_bytes = 16 << 20, .flags = GPU4FS_MKFS_DEDUP, .dedup_quota = 4095};
+	struct gpu4fs_dedup_stats stats, before = {0};
+	const char *name = image;
+	gpu4fs *memory = fs, *here;
+
+	(void)state;
+	for (uint32_t k = 0; k < sizeof(data); k++)
+		data[k] = (uint8_t)(k / 4096 + k % 251 + 1);
+	unlink(image);
+	fails(gpu4fs_mkfs(&name, 1, &options), EINVAL);
+	options.dedup_quota = 4096;
+	ok(gpu4fs_mkfs(&name, 1, &options));
+	fs = api_mount(image, false);
+	here = api_in_process();
+	do /* until it is known how much is listed */
+		ok(gpu4fs_dedup_stats(here, &before));
+	while (before.groups_counted < before.groups);
+	for (uint32_t f = 0; f < 2; f++) {
+		gpu4fs_file *file;
+		ok(gpu4fs_open(fs, NULL, f ? "second" : "first", O_CREAT | O_WRONLY, 0644, &file));
+		assert_int_equal(gpu4fs_pwrite(file, data, sizeof(data), 0), sizeof(data));
+		ok(gpu4fs_fsync(file));
+		ok(gpu4fs_close(file));
+		ok(gpu4fs_dedup_stats(here, &stats));
+		assert_int_equal(stats.quota_bytes, f ? 0 : 4096);
+		if (f == 0) {
+			assert_int_equal(stats.listing_bytes, 4096);
+			assert_true(stats.plain >= 128 && stats.plain < 256);
+			before = stats;
+			fails(gpu4fs_dedup_quota(here, 4095), EINVAL);
+			ok(gpu4fs_dedup_quota(here, 8192));
+			ok(gpu4fs_dedup_stats(here, &stats));
+			assert_int_equal(stats.quota_bytes, 8192);
+			ok(gpu4fs_dedup_quota(here, 0));
+		} else {
+			assert_int_equal(stats.plain, before.plain);
+			assert_true(stats.listing_bytes > 8192);
+		}
+	}
+	ok(gpu4fs_unmount(fs));
+	fs = memory;
+	unlink(image);
+}
+
 /* The superblock says it, and so does each file that says nothing itself; without any there is no feature. */
 static void mkfs_takes_the_sums(void **state)
 {
@@ -433,6 +482,7 @@ int main(void)
 		api_test(mkfs_refuses_to_overwrite_what_it_knows),
 		api_test(mkfs_takes_its_options),
 		api_test(mkfs_takes_deduplication),
+		api_test(mkfs_and_a_mount_take_a_quota_of_what_is_listed),
 		api_test(mkfs_takes_the_sums),
 		api_test(damage_is_counted),
 		api_test(bad_options_are_refused),

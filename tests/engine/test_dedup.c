@@ -1135,8 +1135,8 @@ static void *race(void *argument)
 }
 
 /*
- * Nobody looks and lists in one step, so who is put aside between the two lets the other one store it, too: a few microseconds, which
- * few rounds meet. If nobody looked again when he publishes, one page in thirty or more would be there twice.
+ * Nobody looks and lists in one step: who is put aside between the two learns of the other's page by its hint, if the transaction has room to take its own
+ * back (files/data/test_twice.c). If nobody looked again when he publishes, one page in thirty or more would be there twice.
  */
 static void racers_store_little_twice(void **state)
 {

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/listing.h"
 #include "alloc/share.h"
 #include "damage.h"
 #include "data/dedup.h"
@@ -332,6 +333,48 @@ static void counts_are_the_same_wherever_they_are(void **state)
 	release_all();
 	remount();
 	rig_end(&rig);
+}
+
+/*
+ * The region that is settled is that of the pages that just get owners, by one call: its page of counts is made behind the back of that, which makes
+ * no other.
+ */
+static void the_region_that_is_settled_may_be_the_callers(void **state)
+{
+	struct g4_sum_entry sums[12];
+	struct g4_txn txn;
+
+	(void)state;
+	for (uint32_t each = 0; each < 2; each++) {
+		open_counted(64 * G4_MIB, COUNTED);
+		for (uint32_t k = 0; k < 12; k++) {
+			const void *page = data;
+			make_page(k, data);
+			g4_sums_make(rig.wg, G4_CHECKSUM_BLAKE3, &page, 1, &sums[k]);
+		}
+		assert_int_equal(row_at(0, 12), 12);
+		for (uint32_t n = 0; n < G4_BUFFERED_MOST; n++)
+			assert_true(change_owners(n % 12, 1, true));
+		struct g4_listing_each found;
+		memset(&found, 0, sizeof(found));
+		found.which[0] = (1u << 12) - 1;
+		assert_int_equal(g4_begin(rig.wg, rig.fs, G4_ALLOC_CREDITS + G4_SHARE_RELEASE_MOST, &txn), 0);
+		const int got = each ? g4_share_acquire_each(rig.wg, &rig.fs->alloc, &txn, g4_address_from(places[0]),
+							     12, places, sums, 0, &found) :
+				       g4_share_acquire_listed(rig.wg, &rig.fs->alloc, &txn, g4_address_from(places[0]),
+							       12, sums, 0, 0);
+		assert_int_equal(g4_end(rig.fs, &txn, 0), 0);
+		assert_int_equal(got, 12);
+		for (uint32_t k = 0; k < 12; k++)
+			model[k]++;
+		unmount();
+		expect_counts();
+		assert_int_equal(pages_of_counts(places[0]), 1);
+		assert_int_equal(buffered_at(places[0])->count, 12);
+		rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		release_all();
+		rig_end(&rig);
+	}
 }
 
 /* What is there is used to its end; then pages are refused, and nothing else. */
@@ -692,6 +735,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_scattered_duplicate_costs_less_than_a_page),
 		cmocka_unit_test(counts_are_the_same_wherever_they_are),
+		cmocka_unit_test(the_region_that_is_settled_may_be_the_callers),
 		cmocka_unit_test(without_room_owners_still_go),
 		cmocka_unit_test(what_is_half_done_stops_the_journal),
 		cmocka_unit_test(a_region_that_can_not_be_settled_stops_no_other),

@@ -91,8 +91,51 @@ same "... and is used up" 8192 "$(on_device listing_bytes)"
 check "... also as text" grep -q '^  quota  *8192 (8 KiB)$' <("$gpu4fs" dedup stats --mount "$mnt")
 cp "$work/a" "$mnt/b"
 check "what is not listed is stored" cmp "$work/a" "$mnt/b"
+sync "$mnt/b"
+plain() {
+	"$gpu4fs" dedup stats --json --mount "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["since_mount"]["plain"])'
+}
+left=$(plain)
+check "how many pages were left plain is told" test "$left" -gt 3000 -a "$left" -le 4000
+check "... also as text" grep -q "^  plain  *$left\$" <("$gpu4fs" dedup stats --mount "$mnt")
 unmount_image
 check "no more is listed than the quota says" test "$(listed)" -gt 0 -a "$(listed)" -le 256
 same "... and so many pages are shared" $((4000 - $(listed))) "$(stored)"
+fsck_image
+
+# Another one of the mount.
+refuses "no quota" "is no quota" "$gpu4fs" tune --dedup-quota 4095 "$image"
+mount_image
+for ((try = 0; try < 2000; try++)); do
+	is_counted && break
+done
+refuses "not by its image's name" "give the directory" "$gpu4fs" tune --dedup-quota none "$image"
+refuses "no quota of a mount either" "is no quota" "$gpu4fs" tune --dedup-quota 4095 "$mnt"
+refuses "nothing else of a mount" "alone" "$gpu4fs" tune --dedup-quota 16K --label other "$mnt"
+refuses "... nor with it" "alone" "$gpu4fs" tune --dedup on "$mnt"
+refuses "what is neither a mount nor a device" "no such file" "$gpu4fs" tune --dedup-quota 16K "$mnt/none"
+if ((UID == 0)) && id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null; then
+	chmod 755 "$work"
+	refuses "not by everybody" "not permitted" setpriv --reuid=nobody --clear-groups "$gpu4fs" tune --dedup-quota 16K "$mnt"
+fi
+same "what is refused has changed nothing" 8192 "$(on_device quota_bytes)"
+check "raised" "$gpu4fs" tune --dedup-quota 16K "$mnt"
+same "... is shown" 16384 "$(on_device quota_bytes)"
+head -c 8M /dev/urandom >"$mnt/c"
+sync "$mnt/c"
+same "... and is used" 16384 "$(on_device listing_bytes)"
+check "lowered" "$gpu4fs" tune --dedup-quota 4K "$mnt"
+same "what is listed stays" 16384 "$(on_device listing_bytes)"
+before=$(plain)
+head -c 4M /dev/urandom >"$mnt/d"
+sync "$mnt/d"
+same "... and nothing comes" "16384 $((before + 1024))" "$(on_device listing_bytes) $(plain)"
+check "none" "$gpu4fs" tune --dedup-quota none "$mnt"
+head -c 4M /dev/urandom >"$mnt/e"
+sync "$mnt/e"
+same "... leaves nothing plain" $((before + 1024)) "$(plain)"
+check "one again" "$gpu4fs" tune --dedup-quota 12K "$mnt"
+unmount_image
+same "the image has it" 12288 "$("$gpu4fs" info --json "$image" | python3 -c 'import json, sys; print(json.load(sys.stdin)["deduplication_quota_bytes"])')"
 fsck_image
 finish

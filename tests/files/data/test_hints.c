@@ -22,7 +22,7 @@ static void rows_are_inserted_and_found(void **state)
 {
 	(void)state;
 	make_sums();
-	g4_hints_insert(wg, fs, sums, 3, PAGES - 1, g4_page_address(5000));
+	g4_hints_insert(wg, fs, sums, 3, PAGES - 1, g4_page_address(5000), NULL);
 	for (uint32_t k = 0; k < PAGES; k++) {
 		const struct g4_listing_key key = g4_listing_key(&sums[k], 3);
 		assert_int_equal(g4_address_stored(g4_ddt_find(&fs->ddt, key.bytes)),
@@ -47,7 +47,7 @@ static void pages_of_a_batch_are_looked_at(void **state)
 	memset(data + 7 * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
 	memset(data + 8 * G4_PAGE_BYTES, 0, G4_PAGE_BYTES - 1);
 	make_sums();
-	g4_hints_insert(wg, fs, sums, 0, 9, g4_page_address(5000));
+	g4_hints_insert(wg, fs, sums, 0, 9, g4_page_address(5000), NULL);
 	g4_gather_memory(data, 0, 20, 0, batch);
 	memcpy(batch->sums, sums, 20 * sizeof(sums[0]));
 	batch->known[4] = 77;

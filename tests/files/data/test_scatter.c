@@ -157,7 +157,61 @@ static void what_is_left_to_the_other_way(void **state)
 	publish(0);
 }
 
+/*
+ * The last pages of 2 MiB that lie in a row as a whole come by a stretch: they become one pointer, as on the other way. The first ones are
+ * `other`'s, and so are all but LAST of those of the stretch, and behind these there is room.
+ */
+#define LAST 50u
+static void what_lies_as_a_large_page_is_one(void **state)
+{
+	const uint32_t theirs = G4_REGION_PAGES - LAST, before = G4_REGION_PAGES - PAGES;
+	const uint64_t at = G4_REGION_PAGES; /* of the file */
+	struct g4_run run;
+	uint64_t got;
+
+	(void)state;
+	assert_int_equal(op_truncate(&rig, other, 0), 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, data, theirs * G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	const uint64_t first = rig_place(&rig, other, 0) / G4_PAGE_BYTES;
+	assert_int_equal(first % G4_REGION_PAGES, 0);
+	assert_int_equal(rig_place(&rig, other, theirs - 1) / G4_PAGE_BYTES, first + theirs - 1);
+	assert_int_equal(op_write(&rig, held.ino, 0, at * G4_PAGE_BYTES, data, before * G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(rig_place(&rig, held.ino, at), first * G4_PAGE_BYTES);
+	assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_IN(g4_file_pool(fs, inode), G4_ALLOC_DATA),
+					g4_page_address(first + theirs), LAST, false, &row, &got),
+			 0);
+	assert_int_equal(g4_address_page(row), first + theirs);
+	assert_int_equal(got, LAST);
+	batch->staged = batch->dedup = true;
+	batch->algorithm = G4_CHECKSUM_BLAKE3;
+	batch->count = PAGES;
+	for (uint32_t k = 0; k < PAGES; k++) {
+		const void *page = data + (before + k) * G4_PAGE_BYTES;
+		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, &page, 1, &batch->sums[k]);
+	}
+	memcpy(rig.image + g4_address_stored(row), data + theirs * G4_PAGE_BYTES, LAST * G4_PAGE_BYTES);
+	batch->segments[0] =
+		(struct g4_segment){g4_page_address(first + before), at + before, PAGES - LAST, 0, G4_SEGMENT_FOUND};
+	batch->segments[1] = (struct g4_segment){row, at + theirs, LAST, PAGES - LAST, G4_SEGMENT_NEW};
+	batch->segment_count = 2;
+	uint32_t published;
+	g4_write_lock(&inode->lock);
+	assert_int_equal(g4_publish(wg, fs, inode, batch, (at + G4_REGION_PAGES) * G4_PAGE_BYTES, &published), 0);
+	g4_set_size(inode, inode->disk.size);
+	assert_int_equal(g4_map_lookup(wg, fs, inode, at, G4_REGION_PAGES, &run), 0);
+	g4_write_unlock(&inode->lock);
+	assert_int_equal(published, PAGES);
+	assert_int_equal(run.level, 1);
+	assert_int_equal(run.pages, G4_REGION_PAGES);
+	assert_int_equal(g4_address_page(run.address), first);
+	assert_int_equal(op_read(&rig, held.ino, 0, at * G4_PAGE_BYTES, found, G4_REGION_BYTES, NULL), 0);
+	assert_memory_equal(found, data, G4_REGION_BYTES);
+}
+
 RUN_TESTS(cmocka_unit_test_setup_teardown(all_of_a_stretch, begin, stages_end),
+	  cmocka_unit_test_setup_teardown(what_lies_as_a_large_page_is_one, begin, stages_end),
 	  cmocka_unit_test_setup_teardown(up_to_a_page_that_has_gone, begin, stages_end),
 	  cmocka_unit_test_setup_teardown(up_to_a_page_that_others_have_stored, begin, stages_end),
 	  cmocka_unit_test_setup_teardown(what_is_left_to_the_other_way, begin, stages_end))
