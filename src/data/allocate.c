@@ -328,6 +328,12 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 		return g4_check(fs, rc);
 	}
 	rc = g4_inline_leave(wg, fs, index);
+	if (rc == 0 && allocates)
+		rc = g4_own_pages(wg, fs, index, page, end_page - page);
+	if (rc == 0 && !allocates)
+		rc = g4_own_pages(wg, fs, index, g4_pages_for(offset), 0);
+	if (rc == 0 && !allocates)
+		rc = g4_own_pages(wg, fs, index, end >> G4_PAGE_SHIFT, 0);
 	if (rc == 0 && allocates) /* before anything changes */
 		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))

@@ -13,6 +13,7 @@
 #include "data/dirty.h"
 #include "data/extent.h"
 #include "data/map.h"
+#include "data/map_own.h"
 #include "data/writeback.h"
 #include "inode/txn.h"
 
@@ -56,6 +57,24 @@ G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 
 	if (rc == 0 && g4_load64_acq(&fs->alloc.pending_pages))
 		rc = g4_commit(wg, fs, UINT64_MAX, false);
+	return rc;
+}
+
+G4_FN int g4_own_pages(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	int rc = 0;
+
+	for (uint32_t tries = 0; tries < 2; tries++) {
+		rc = pages == 0 ?
+			     g4_map_own_border(wg, fs, inode, page) :
+			     g4_map_own(wg, fs, inode, page, pages > UINT64_MAX - page ? UINT64_MAX : page + pages);
+		if (rc != -G4_E_NOSPC || tries > 0)
+			break;
+		const int room = g4_make_room(wg, fs, index);
+		if (room < 0)
+			return room;
+	}
 	return rc;
 }
 
@@ -116,7 +135,9 @@ G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 {
 	if (g4_data_line(&fs->cache, line)->dirty)
 		return 0;
-	int rc = reserve_page(wg, fs, index, line);
+	int rc = g4_own_pages(wg, fs, index, fs->cache.lines[line].index, 1);
+	if (rc == 0)
+		rc = reserve_page(wg, fs, index, line);
 	if (rc == 0)
 		g4_dirty_add(fs, index, line);
 	return rc;
@@ -162,6 +183,12 @@ G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	bool grows = g4_map_height_for(page + *pages - 1) > inode->disk.map_height;
 	int rc = grows ? g4_writeback_mapped(wg, fs, index) : 0;
 
+	if (rc == 0)
+		rc = g4_own_pages(wg, fs, index, page, *pages);
+	if (rc == -G4_E_NOSPC) { /* there may be room for one copy at each level */
+		*pages = g4_min64(*pages, G4_INDIRECT_SLOTS - page % G4_INDIRECT_SLOTS);
+		rc = g4_own_pages(wg, fs, index, page, *pages);
+	}
 	if (rc < 0)
 		return rc;
 	if (reserve_direct(fs, inode, page, *pages, reserved, pooled))

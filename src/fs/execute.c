@@ -392,7 +392,9 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	if (rc == 0 && only && pages << G4_PAGE_SHIFT < length)
 		rc = -G4_E_INVAL;
 	if (rc == 0 && pages > 0) {
-		rc = g4_super_add_feature(wg, fs, G4_FEATURES_REFLINK);
+		const bool lends = from != to && source->disk.map_height > 0 &&
+				   (cmd->offset - cmd->offset2) % G4_REGION_BYTES == 0;
+		rc = g4_super_add_feature(wg, fs, lends ? G4_FEATURES_REFLINK_MAPS : G4_FEATURES_REFLINK);
 		pages = rc == -G4_E_BUSY ? 0 : pages; /* the size is just changing */
 		if (rc == 0 || (rc == -G4_E_BUSY && !only))
 			rc = g4_drop_privileges(wg, fs, to, cmd->cred);

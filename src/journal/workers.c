@@ -47,7 +47,7 @@ G4_FN bool g4_journal_is_mapped(const struct g4_journal *j)
 G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, const struct g4_meta_line *line, void *page,
 			   struct g4_address address, uint64_t sequence)
 {
-	const struct g4_sealed_about about = {line->type, line->level, line->quarter, line->inode};
+	const struct g4_sealed_about about = {line->type, line->level, line->quarter, line->inode, line->below};
 
 	return g4_seal_wide(wg, page, &about, address, sequence, j->meta->fs_tag);
 }
