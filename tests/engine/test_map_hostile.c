@@ -188,6 +188,83 @@ static void a_staged_write_finds_no_room_for_a_copy(void **state)
 	assert_true(refused > 0);
 }
 
+static uint32_t stop;
+
+static void *come_and_go(void *arg)
+{
+	uint8_t *bytes = rig_memory(16 * G4_PAGE_BYTES, 77);
+	uint64_t ino = *(uint64_t *)arg, n = 0, done;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		(void)op_truncate(&rig, ino, 0);
+		(void)op_sync(&rig);
+		memcpy(bytes, &n, sizeof(n));
+		for (uint32_t k = 0; k < 16; k++)
+			memcpy(bytes + k * G4_PAGE_BYTES, &n, sizeof(n)), n++;
+		(void)op_write(&rig, ino, 0, 0, bytes, (n / 16 % 14 + 2) * G4_PAGE_BYTES, &done);
+		(void)op_fsync(&rig, ino);
+	}
+	free(bytes);
+	return NULL;
+}
+
+/* The same while others give space back and take it. */
+static void staged_writes_on_a_full_device(void **state)
+{
+	const uint64_t a = make("a"), b = make("b");
+	uint64_t come[3], done;
+	pthread_t threads[3];
+	uint32_t refused = 0;
+	char name[16];
+
+	(void)state;
+	assert_int_equal(op_setxattr(&rig, a, "gpu4fs.dedup", "off", 3, 0), 0);
+	for (uint32_t k = 0; k < 4; k++) {
+		put(a, 100 * k, 8, 50 + k);
+		assert_int_equal(op_fsync(&rig, a), 0);
+		assert_int_equal(op_fallocate(&rig, a, 0, 2 * G4_MIB + k * 64 * G4_MIB, 64 * G4_MIB), 0);
+	}
+	fill();
+	for (uint32_t k = 0; k < 3; k++) {
+		snprintf(name, sizeof(name), "s%u", k);
+		assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, name, &(struct g4_attr){0}), 0);
+		come[k] = make(name + 1);
+	}
+	for (uint32_t k = 0; k < 30; k++) {
+		snprintf(name, sizeof(name), "s%u", k);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+	rig_mount(&rig);
+	stop = 0;
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, come_and_go, &come[k]), 0);
+	for (uint32_t k = 0; k < 3000; k++) {
+		uint64_t in, out;
+		if (op_truncate(&rig, b, 0) != 0)
+			fail_msg("truncate");
+		assert_int_equal(op_open(&rig, a, G4_OPEN_READ, &in), 0);
+		assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE, &out), 0);
+		int rc = op_copy(&rig, in, 0, out, 0, 308 * G4_PAGE_BYTES, &done);
+		assert_true(rc == 0 || rc == -G4_E_NOSPC);
+		assert_int_equal(op_release(&rig, in), 0);
+		assert_int_equal(op_release(&rig, out), 0);
+		rig_pattern(data, 5000 + k, 64 * G4_PAGE_BYTES);
+		rc = op_write(&rig, b, 0, 0, data, 64 * G4_PAGE_BYTES, &done);
+		if (rc != 0 && rc != -G4_E_NOSPC)
+			fail_msg("%d in round %u, %u refused", rc, k, refused);
+		refused += rc != 0;
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(pthread_join(threads[k], NULL), 0);
+	printf("%u refused\n", refused);
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after all");
+}
+
 /* ------------------------------------------------------------------ sums that come later */
 
 static int setup_late(void **state)
@@ -611,6 +688,7 @@ int main(void)
 		{"nothing_is_allocated_where_all_is_there", nothing_is_allocated_where_all_is_there, setup_late,
 		 teardown, NULL},
 		{"a_hole_for_all_needs_no_space", a_hole_for_all_needs_no_space, setup_late, teardown, NULL},
+		{"staged_writes_on_a_full_device", staged_writes_on_a_full_device, setup_dedup, teardown, NULL},
 		{"power_cuts", power_cuts, setup_cuts, teardown, NULL},
 		{"several_at_once", several_at_once, setup_together, teardown, NULL},
 	};
