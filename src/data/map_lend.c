@@ -213,9 +213,12 @@ G4_FN int g4_map_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	if (rc < 0)
 		return rc;
 	rc = g4_map_grow(wg, fs, txn, to, to_page + g4_map_span(lend->level) - 1);
+	if (rc < 0) { /* there is no slot for the page */
+		g4_cache_put(&fs->cache, line);
+		return rc;
+	}
 	g4_path_start(&path, to, to_page);
-	if (rc == 0)
-		rc = g4_path_make(wg, fs, txn, to, &path, to_page, lend->level);
+	rc = g4_path_make(wg, fs, txn, to, &path, to_page, lend->level);
 	if (rc == 0)
 		rc = g4_extent_share(wg, fs, txn, address, 1);
 	if (rc == 0) {

@@ -39,9 +39,9 @@ static uint64_t any(uint64_t below)
 	return rig_random(&seed) % below;
 }
 
-static void begin_as(uint32_t checksum, uint64_t device_bytes)
+static void begin_as(uint32_t checksum, uint32_t dedup, uint64_t device_bytes)
 {
-	rig_open_as(&rig, checksum, RIG_AS_SET, device_bytes, 2 * G4_MIB);
+	rig_open_as(&rig, checksum, dedup, device_bytes, 2 * G4_MIB);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	files = (struct file *)calloc(FILES, sizeof(*files));
@@ -73,28 +73,42 @@ static void mount(void)
 static int setup(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_NONE, 48 * G4_MIB);
+	begin_as(G4_CHECKSUM_NONE, 0, 48 * G4_MIB);
 	return 0;
 }
 
 static int setup_sums(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_BLAKE3, 48 * G4_MIB);
+	begin_as(G4_CHECKSUM_BLAKE3, 0, 48 * G4_MIB);
 	return 0;
 }
 
 static int setup_small(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_NONE, 12 * G4_MIB);
+	begin_as(G4_CHECKSUM_NONE, 0, 12 * G4_MIB);
 	return 0;
 }
 
 static int setup_small_sums(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_BLAKE3, 12 * G4_MIB);
+	begin_as(G4_CHECKSUM_BLAKE3, 0, 12 * G4_MIB);
+	return 0;
+}
+
+static int setup_dedup(void **state)
+{
+	(void)state;
+	begin_as(G4_CHECKSUM_BLAKE3, 1, 48 * G4_MIB);
+	return 0;
+}
+
+static int setup_small_dedup(void **state)
+{
+	(void)state;
+	begin_as(G4_CHECKSUM_BLAKE3, 1, 12 * G4_MIB);
 	return 0;
 }
 
@@ -699,6 +713,8 @@ int main(void)
 		TEST(any_order_of_changes_leaves_what_the_model_has),
 		TEST_AS(any_order_on_a_full_device, "", setup_small),
 		TEST_AS(any_order_on_a_full_device, " with sums", setup_small_sums),
+		TEST_AS(any_order_of_changes_leaves_what_the_model_has, " with deduplication", setup_dedup),
+		TEST_AS(any_order_on_a_full_device, " with deduplication", setup_small_dedup),
 		TEST(owners_that_change_at_the_same_time_keep_what_they_have),
 	};
 
