@@ -185,8 +185,7 @@ G4_FN int g4_map_may_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 
 	if (from == to || from->dirty_count > 0 || to->dirty_count > 0 || from_page % G4_INDIRECT_SLOTS != 0 ||
 	    to_page % G4_INDIRECT_SLOTS != 0 || from_page >= g4_map_capacity_pages(from->disk.map_height) ||
-	    ((from->disk.flags | to->disk.flags) & G4_INODE_INLINE) ||
-	    !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED_MAPS))
+	    ((from->disk.flags | to->disk.flags) & G4_INODE_INLINE))
 		return 0;
 	g4_path_start(&path, from, from_page);
 	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT)) {
@@ -214,9 +213,12 @@ G4_FN int g4_map_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	if (rc < 0)
 		return rc;
 	rc = g4_map_grow(wg, fs, txn, to, to_page + g4_map_span(lend->level) - 1);
+	if (rc < 0) { /* there is no slot for the page */
+		g4_cache_put(&fs->cache, line);
+		return rc;
+	}
 	g4_path_start(&path, to, to_page);
-	if (rc == 0)
-		rc = g4_path_make(wg, fs, txn, to, &path, to_page, lend->level);
+	rc = g4_path_make(wg, fs, txn, to, &path, to_page, lend->level);
 	if (rc == 0)
 		rc = g4_extent_share(wg, fs, txn, address, 1);
 	if (rc == 0) {

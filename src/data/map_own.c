@@ -21,6 +21,8 @@
 /* And for each region of single pages; for each group of large ones, whose maps and pages of shares have all of theirs. */
 #define EACH_CREDITS G4_SHARE_CREDITS
 #define PLACES_MOST 32u /* that are told from each other; of more a whole transaction is asked for */
+G4_STATIC_ASSERT(G4_EXTENT_CREDITS(2, 1) + G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS <= 2 * G4_MAP_CREDITS,
+		 "what clearing begins with is enough to leave a page");
 G4_STATIC_ASSERT(LEAST_CREDITS + 4 * EACH_CREDITS <= G4_TXN_LEAST_BLOCKS, "what lies in four regions can be copied");
 
 struct copy {
@@ -490,8 +492,8 @@ G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 
 	if (rc <= 0)
 		return rc;
-	if (!g4_map_need_credits(txn, G4_MAP_CREDITS) ||
-	    !g4_extent_credits(fs, txn, 2, 1, false, 0, G4_SHARE_LEAVE_CREDITS))
+	/* the count; the way, of which pages may go that are empty then */
+	if (!g4_extent_credits(fs, txn, 2, 1, false, 0, G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS))
 		return -G4_E_AGAIN;
 	rc = g4_map_get_node(wg, fs, inode, *path->slot, path->level, &line);
 	if (rc < 0)

@@ -213,7 +213,8 @@ G4_FN int g4_reserve_staged(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	int rc = g4_reserve_direct(wg, fs, index, page, pages, reserved, pooled);
 
 	for (uint64_t n = most / 2; n > 0 && rc == -G4_E_NOSPC; n /= 2)
-		if (reserve_direct(fs, g4_icache_at(fs, index), page, n, reserved, pooled)) {
+		if (g4_map_own(wg, fs, g4_icache_at(fs, index), page, page + n) == 0 &&
+		    reserve_direct(fs, g4_icache_at(fs, index), page, n, reserved, pooled)) {
 			*pages = n;
 			rc = 0;
 		}

@@ -39,9 +39,9 @@ static uint64_t any(uint64_t below)
 	return rig_random(&seed) % below;
 }
 
-static void begin_as(uint32_t checksum, uint64_t device_bytes)
+static void begin_as(uint32_t checksum, uint32_t dedup, uint64_t device_bytes)
 {
-	rig_open_as(&rig, checksum, RIG_AS_SET, device_bytes, 2 * G4_MIB);
+	rig_open_as(&rig, checksum, dedup, device_bytes, 2 * G4_MIB);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	files = (struct file *)calloc(FILES, sizeof(*files));
@@ -73,28 +73,42 @@ static void mount(void)
 static int setup(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_NONE, 48 * G4_MIB);
+	begin_as(G4_CHECKSUM_NONE, 0, 48 * G4_MIB);
 	return 0;
 }
 
 static int setup_sums(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_BLAKE3, 48 * G4_MIB);
+	begin_as(G4_CHECKSUM_BLAKE3, 0, 48 * G4_MIB);
 	return 0;
 }
 
 static int setup_small(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_NONE, 12 * G4_MIB);
+	begin_as(G4_CHECKSUM_NONE, 0, 12 * G4_MIB);
 	return 0;
 }
 
 static int setup_small_sums(void **state)
 {
 	(void)state;
-	begin_as(G4_CHECKSUM_BLAKE3, 12 * G4_MIB);
+	begin_as(G4_CHECKSUM_BLAKE3, 0, 12 * G4_MIB);
+	return 0;
+}
+
+static int setup_dedup(void **state)
+{
+	(void)state;
+	begin_as(G4_CHECKSUM_BLAKE3, 1, 48 * G4_MIB);
+	return 0;
+}
+
+static int setup_small_dedup(void **state)
+{
+	(void)state;
+	begin_as(G4_CHECKSUM_BLAKE3, 1, 12 * G4_MIB);
 	return 0;
 }
 
@@ -594,6 +608,96 @@ static void any_order_on_a_full_device(void **state)
 		assert_true(refused > 20);
 }
 
+/* ------------------------------------------------------------------ threads */
+
+#define THREADS 4u
+#define SOURCE_PAGES 200u
+
+struct sharer {
+	pthread_t thread;
+	uint32_t number;
+	uint64_t source, own;
+	const uint8_t *contents;
+};
+
+/*
+ * Each has a copy of the source time and again, and writes to it, while another one writes to the source what it has there already: they find at
+ * the same time that others have the pages.
+ */
+static void *share_and_own(void *user)
+{
+	const struct sharer *s = (const struct sharer *)user;
+	uint8_t *bytes = calloc(SOURCE_PAGES, G4_PAGE_BYTES), *own = calloc(1, G4_PAGE_BYTES);
+	uint64_t state = s->number + 1, done, in, out;
+
+	assert_int_equal(op_open(&rig, s->source, G4_OPEN_READ | G4_OPEN_WRITE, &in), 0);
+	assert_int_equal(op_open(&rig, s->own, G4_OPEN_READ | G4_OPEN_WRITE, &out), 0);
+	for (uint32_t i = 0; i < 240 / rig_every(4); i++) {
+		const uint64_t page = rig_random(&state) % SOURCE_PAGES, at = page * G4_PAGE_BYTES;
+		if (s->number == 0) {
+			assert_int_equal(op_write(&rig, 0, in, at, s->contents + at, G4_PAGE_BYTES, NULL), 0);
+			continue;
+		}
+		for (uint64_t copied = 0; copied < (FILE_PAGES - 100) * G4_PAGE_BYTES; copied += done) {
+			assert_int_equal(op_copy(&rig, in, copied, out, copied, FILE_PAGES * G4_PAGE_BYTES, &done), 0);
+			if (done == 0)
+				break;
+		}
+		memset(own, (int)(s->number * 50 + i % 50), G4_PAGE_BYTES);
+		assert_int_equal(op_write(&rig, 0, out, at, own, G4_PAGE_BYTES, NULL), 0);
+		if (i % 2)
+			assert_int_equal(op_fsync(&rig, s->own), 0);
+		assert_int_equal(op_read(&rig, 0, out, 0, bytes, SOURCE_PAGES * G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(done, SOURCE_PAGES * G4_PAGE_BYTES);
+		assert_memory_equal(bytes + at, own, G4_PAGE_BYTES);
+		memcpy(bytes + at, s->contents + at, G4_PAGE_BYTES);
+		assert_true(rig_equal(bytes, s->contents, SOURCE_PAGES * G4_PAGE_BYTES));
+		assert_int_equal(op_truncate(&rig, s->own, i % 3 ? 0 : page * G4_PAGE_BYTES + 77), 0);
+		assert_int_equal(op_truncate(&rig, s->own, 0), 0);
+	}
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+	free(bytes);
+	free(own);
+	return NULL;
+}
+
+static void owners_that_change_at_the_same_time_keep_what_they_have(void **state)
+{
+	struct sharer sharers[THREADS];
+	struct g4_statfs statfs;
+	uint64_t source;
+
+	(void)state;
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+	rig_mount(&rig);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "source", G4_S_IFREG | 0600, &source), 0);
+	rig_pattern(data, 7, SOURCE_PAGES * G4_PAGE_BYTES);
+	for (uint32_t k = SOURCE_PAGES; k-- > 0;) { /* backwards: not in a row */
+		assert_int_equal(op_write(&rig, source, 0, (uint64_t)k * G4_PAGE_BYTES,
+					  data + (uint64_t)k * G4_PAGE_BYTES, G4_PAGE_BYTES, NULL),
+				 0);
+		if (k % 8 == 0)
+			assert_int_equal(op_fsync(&rig, source), 0);
+	}
+	assert_int_equal(op_write(&rig, source, 0, (FILE_PAGES - 1) * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL), 0);
+	for (uint32_t t = 0; t < THREADS; t++) {
+		char name[] = {'t', (char)('0' + t), 0};
+		sharers[t] = (struct sharer){.number = t, .source = source, .contents = data};
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &sharers[t].own), 0);
+	}
+	for (uint32_t t = 0; t < THREADS; t++)
+		assert_int_equal(pthread_create(&sharers[t].thread, NULL, share_and_own, &sharers[t]), 0);
+	for (uint32_t t = 0; t < THREADS; t++)
+		pthread_join(sharers[t].thread, NULL);
+	rig_expect_contents(&rig, source, 0, found, data, SOURCE_PAGES * G4_PAGE_BYTES);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &statfs), 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_expect_clean(&rig, statfs.blocks_free, "after threads");
+}
+
 int main(void)
 {
 #define TEST_AS(name, how, begins)                                                                                     \
@@ -609,6 +713,9 @@ int main(void)
 		TEST(any_order_of_changes_leaves_what_the_model_has),
 		TEST_AS(any_order_on_a_full_device, "", setup_small),
 		TEST_AS(any_order_on_a_full_device, " with sums", setup_small_sums),
+		TEST_AS(any_order_of_changes_leaves_what_the_model_has, " with deduplication", setup_dedup),
+		TEST_AS(any_order_on_a_full_device, " with deduplication", setup_small_dedup),
+		TEST(owners_that_change_at_the_same_time_keep_what_they_have),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
