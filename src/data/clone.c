@@ -63,9 +63,8 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 	int rc = 0;
 
 	*pages = 0;
-	rc = g4_own_pages(wg, fs, c->index, c->to_page, run->kind == G4_WRITTEN ? run->pages : 0);
-	if (rc == 0 && run->kind != G4_WRITTEN)
-		rc = g4_own_pages(wg, fs, c->index, c->to_page + run->pages, 0);
+	rc = run->kind == G4_WRITTEN ? g4_own_pages(wg, fs, c->index, c->to_page, run->pages) :
+				       g4_own_ends(wg, fs, c->index, c->to_page, c->to_page + run->pages);
 	if (rc < 0)
 		return rc;
 	const int shares_row = get_row(wg, fs, c, run, &row);

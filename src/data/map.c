@@ -723,9 +723,8 @@ G4_FN static int clear_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	int rc = 0;
 
 	while (rc == 0 && path->level > 0 && (*path->slot & G4_PTR_INDIRECT)) {
-		const uint64_t span = g4_map_span(path->level);
-		if (g4_map_may_share(inode) && page % span == 0 && end - page >= span)
-			rc = g4_map_leave(wg, fs, txn, inode, path);
+		if (g4_map_may_share(inode) && page % g4_map_span(path->level) == 0)
+			rc = g4_map_leave(wg, fs, txn, inode, path, end - page);
 		if (rc == 0)
 			rc = g4_path_enter(wg, fs, inode, path, page);
 		if (rc == 0)
@@ -749,7 +748,7 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	*behind = (page | (g4_map_span(path.level > 0 ? path.level : 1) - 1)) + 1;
 	*next = page;
 	if (rc == 1) {
-		*next = page + g4_map_span(path.level);
+		*next = g4_min64(page + g4_map_span(path.level), end);
 		rc = g4_path_prune(wg, fs, txn, inode, &path, page);
 	} else if (rc == -G4_E_AGAIN) {
 		rc = 0;

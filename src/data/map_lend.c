@@ -36,22 +36,13 @@ G4_FN static bool add_region(struct places *places, struct g4_address address)
 			 REGIONS_MOST);
 }
 
-/* Slots from `most` pages on are empty. */
-G4_FN static bool ends_within(const g4_le64 *slots, uint32_t level, uint64_t most)
-{
-	const uint64_t first = (most + g4_map_span(level - 1) - 1) / g4_map_span(level - 1);
-
-	return first >= G4_INDIRECT_SLOTS ||
-	       g4_count_row(&slots[first], G4_INDIRECT_SLOTS - first, 0, 0) == G4_INDIRECT_SLOTS - first;
-}
-
 /* Of level 1: pages that were written, in a few regions, none of them from `most` on. `known`: it is lent, so that they do. */
 G4_FN static bool look_at_pages(struct g4_fs *fs, uint32_t line, uint64_t most, bool known)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
 	struct places places = {.region_count = 0};
 
-	if (!ends_within(slots, 1, most))
+	if (!g4_map_ends_within(slots, 1, most))
 		return false;
 	for (uint32_t slot = 0; !known && slot < G4_INDIRECT_SLOTS; slot++)
 		if (slots[slot] != 0 &&
@@ -108,7 +99,7 @@ G4_FN static int look_at_tree(struct g4_wg *wg, struct g4_fs *fs, const struct g
 	const g4_le64 *slots = g4_map_slots(fs, line);
 	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
 	struct places places = {.region_count = 0, .group_count = 0};
-	int rc = ends_within(slots, 2, most);
+	int rc = g4_map_ends_within(slots, 2, most);
 
 	*below = 1;
 	for (uint32_t q = 0; q < G4_SUMS_QUARTERS; q++)

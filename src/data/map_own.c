@@ -38,6 +38,14 @@ struct copy {
 	uint64_t lost;	     /* pages that the copy does not lead to */
 };
 
+G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages)
+{
+	const uint64_t first = (pages + g4_map_span(level - 1) - 1) / g4_map_span(level - 1);
+
+	return first >= G4_INDIRECT_SLOTS ||
+	       g4_count_row(&slots[first], G4_INDIRECT_SLOTS - first, 0, 0) == G4_INDIRECT_SLOTS - first;
+}
+
 /* ------------------------------------------------------------------ what is to be done */
 
 enum what { NOTHING, COPY, FORGET /* the number of pages below */ };
@@ -86,9 +94,12 @@ G4_FN static void measure(struct g4_fs *fs, uint32_t line, uint32_t level, struc
 		task->credits = fs->journal.max_blocks;
 }
 
-/* What is to be done first on the way to a page; with `border` only to what has pages in front of it, too. */
+/*
+ * What is to be done first on the way to a page; with `border` only to what has pages in front of it, too, unless all that is there lies from `from` on and
+ * in front of it.
+ */
 G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, bool border,
-		      struct task *task)
+		      uint64_t from, struct task *task)
 {
 	struct g4_path path;
 	int rc = 0;
@@ -104,6 +115,10 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 		if (rc < 0)
 			break;
 		const uint32_t line = path.lines[task->level];
+		const uint64_t inside = page & (g4_map_span(task->level) - 1);
+		if (border && shared && page - inside >= from &&
+		    g4_map_ends_within(g4_map_slots(fs, line), task->level, inside))
+			break;
 		if (shared) {
 			task->what = COPY;
 			measure(fs, line, task->level, task);
@@ -411,19 +426,19 @@ G4_FN static int forget_one(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 	return rc < 0 ? rc : 0;
 }
 
-/* All on the way to a page is the file's own; *next: and so is what is in front of that. */
+/* All on the way to a page is the file's own; *next: and so is what is in front of that. `border`, `from`: look(). */
 G4_FN static int own_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, bool border,
-			 uint64_t *next)
+			 uint64_t from, uint64_t *next)
 {
 	struct task task;
-	int rc = look(wg, fs, inode, page, border, &task);
+	int rc = look(wg, fs, inode, page, border, from, &task);
 
 	for (uint32_t steps = 0; rc == 0 && task.what != NOTHING; steps++) {
 		if (steps > 2 * G4_SHARED_MAP_LEVEL) /* what is shared as a whole region is no indirect page */
 			return -G4_E_CORRUPT_MAP;
 		rc = task.what == COPY ? copy_one(wg, fs, inode, page, &task) : forget_one(wg, fs, inode, page, &task);
 		if (rc == 0)
-			rc = look(wg, fs, inode, page, border, &task);
+			rc = look(wg, fs, inode, page, border, from, &task);
 	}
 	*next = task.next;
 	return rc;
@@ -444,15 +459,17 @@ G4_FN int g4_map_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		return 0;
 	end = g4_min64(end, capacity(inode));
 	while (page < end && rc == 0)
-		rc = own_way(wg, fs, inode, page, false, &page);
+		rc = own_way(wg, fs, inode, page, false, 0, &page);
 	return rc;
 }
 
-G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page)
+G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			    uint64_t from)
 {
 	uint64_t next;
 
-	return !g4_map_may_share(inode) || page >= capacity(inode) ? 0 : own_way(wg, fs, inode, page, true, &next);
+	return !g4_map_may_share(inode) || page >= capacity(inode) ? 0 :
+								     own_way(wg, fs, inode, page, true, from, &next);
 }
 
 G4_FN int g4_map_way_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page)
@@ -461,7 +478,7 @@ G4_FN int g4_map_way_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 
 	if (!g4_map_may_share(inode) || page >= capacity(inode))
 		return 0;
-	const int rc = look(wg, fs, inode, page, false, &task);
+	const int rc = look(wg, fs, inode, page, false, 0, &task);
 	return rc < 0 ? rc : task.what == COPY;
 }
 
@@ -484,7 +501,7 @@ G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line)
 }
 
 G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       struct g4_path *path)
+		       struct g4_path *path, uint64_t most)
 {
 	const struct g4_address address = g4_ptr_address(*path->slot);
 	uint32_t line;
@@ -492,14 +509,17 @@ G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 
 	if (rc <= 0)
 		return rc;
-	/* the count; the way, of which pages may go that are empty then */
-	if (!g4_extent_credits(fs, txn, 2, 1, false, 0, G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS))
-		return -G4_E_AGAIN;
 	rc = g4_map_get_node(wg, fs, inode, *path->slot, path->level, &line);
 	if (rc < 0)
 		return rc;
+	const bool all = g4_map_ends_within(g4_map_slots(fs, line), path->level, most);
 	const uint64_t pages = g4_map_count_below(fs, line);
 	g4_cache_put(&fs->cache, line);
+	if (!all)
+		return 0;
+	/* the count; the way, of which pages may go that are empty then */
+	if (!g4_extent_credits(fs, txn, 2, 1, false, 0, G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS))
+		return -G4_E_AGAIN;
 	if (pages == 0) /* it does not say what the file has there */
 		return -G4_E_CORRUPT_MAP;
 	rc = g4_share_leave(wg, &fs->alloc, txn, address);

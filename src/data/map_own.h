@@ -21,16 +21,22 @@ G4_FN G4_INLINE bool g4_map_may_share(const struct g4_inode_core *inode)
  * held. -G4_E_NOSPC, -G4_E_MLINK: there is no room for a copy, or what hangs there can have no more owners; what was copied is as good.
  */
 G4_FN int g4_map_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t end);
-/* The same before all pages on one side of `page` go: only what has pages on both sides of it. */
-G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page);
+/*
+ * The same before all pages on one side of `page` go: only what has pages on both sides of it. What begins at page `from` or behind it, and has none from
+ * `page` on, goes as a whole where those in front go; UINT64_MAX: they stay.
+ */
+G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			    uint64_t from);
+/* Whether slots of an indirect page of a level from `pages` pages on are empty. */
+G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages);
 /* How many pages a file has from the indirect page in a line down; of level 2 as it says itself, or 0. */
 G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line);
 /*
- * In a transaction, at a slot with an indirect pointer, before everything that hangs there goes: 1: it has other owners, and the slot leads
- * there no more. 0: it is the file's alone. It needs no space. Without the credits, which are asked for: -G4_E_AGAIN.
+ * In a transaction, at a slot with an indirect pointer, before the first `most` pages that hang there go: 1: they are all, it has other owners, and the slot
+ * leads there no more. 0: it is the file's alone, or has more. It needs no space. Without the credits, which are asked for: -G4_E_AGAIN.
  */
 G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       struct g4_path *path);
+		       struct g4_path *path, uint64_t most);
 /* Whether an indirect page of the file on the way to a page has other owners: 0, 1, or an error. */
 G4_FN int g4_map_way_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page);
 

@@ -60,15 +60,15 @@ G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return rc;
 }
 
-G4_FN int g4_own_pages(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages)
+/* Of pages from `page` to `end`, or where a row of pages that goes ends: g4_map_own() and g4_map_own_border(). */
+G4_FN static int own(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end, bool border,
+		     uint64_t from)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	int rc = 0;
 
 	for (uint32_t tries = 0; tries < 2; tries++) {
-		rc = pages == 0 ?
-			     g4_map_own_border(wg, fs, inode, page) :
-			     g4_map_own(wg, fs, inode, page, pages > UINT64_MAX - page ? UINT64_MAX : page + pages);
+		rc = border ? g4_map_own_border(wg, fs, inode, page, from) : g4_map_own(wg, fs, inode, page, end);
 		if (rc != -G4_E_NOSPC || tries > 0)
 			break;
 		const int room = g4_make_room(wg, fs, index);
@@ -76,6 +76,18 @@ G4_FN int g4_own_pages(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint6
 			return room;
 	}
 	return rc;
+}
+
+G4_FN int g4_own_pages(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages)
+{
+	return own(wg, fs, index, page, pages > UINT64_MAX - page ? UINT64_MAX : page + pages, false, 0);
+}
+
+G4_FN int g4_own_ends(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end)
+{
+	const int rc = own(wg, fs, index, page, 0, true, UINT64_MAX);
+
+	return rc < 0 || end == UINT64_MAX ? rc : own(wg, fs, index, end, 0, true, page);
 }
 
 /*

@@ -77,7 +77,7 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_
 
 	/* and so does what may find no space */
 	if (rc == 0)
-		rc = g4_own_pages(wg, fs, index, first, 0);
+		rc = g4_own_ends(wg, fs, index, first, UINT64_MAX);
 	if (rc == 0 && !published)
 		rc = g4_own_pages(wg, fs, index, first - 1, 1);
 	while (rc == 0 && next != UINT64_MAX) {
