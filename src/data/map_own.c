@@ -207,7 +207,7 @@ G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uin
 	return rc < 0 ? rc : 0;
 }
 
-/* All of it gets an owner more. What was never written has one alone, and is a hole in the copy. */
+/* All of it gets an owner more. What was never written has one alone, and is a hole in the copy. -G4_E_AGAIN: the transaction has no room for it. */
 G4_FN static int acquire_all(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
 {
 	const g4_le64 *slots = g4_map_slots(fs, c->from);
@@ -228,7 +228,7 @@ G4_FN static int acquire_all(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
 		/* enough of them are left for what comes behind */
 		if (c->txn.credits < 2 * EACH_CREDITS + G4_SHARE_LEAVE_CREDITS + 2 &&
 		    !g4_txn_extend(&c->txn, 2 * EACH_CREDITS))
-			return -G4_E_NOSPC;
+			return -G4_E_AGAIN;
 		const uint32_t n = slots_from(slots, slot, c->level);
 		rc = acquire(wg, fs, c, slot, n);
 		c->done += rc == 0 ? n : 0;
@@ -434,9 +434,15 @@ G4_FN static int own_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	int rc = look(wg, fs, inode, page, border, from, &task);
 
 	for (uint32_t steps = 0; rc == 0 && task.what != NOTHING; steps++) {
-		if (steps > 2 * G4_SHARED_MAP_LEVEL) /* what is shared as a whole region is no indirect page */
+		if (steps > 4 * G4_SHARED_MAP_LEVEL) /* what is shared as a whole region is no indirect page */
 			return -G4_E_CORRUPT_MAP;
 		rc = task.what == COPY ? copy_one(wg, fs, inode, page, &task) : forget_one(wg, fs, inode, page, &task);
+		if (rc ==
+		    -G4_E_AGAIN) { /* others had the credits that it could not foresee; of a whole transaction nobody has any */
+			rc = task.credits < fs->journal.max_blocks ? 0 : -G4_E_NOSPC;
+			task.credits = fs->journal.max_blocks;
+			continue;
+		}
 		if (rc == 0)
 			rc = look(wg, fs, inode, page, border, from, &task);
 	}
