@@ -8,8 +8,9 @@
 #include "damage.h"
 #include "rig.h"
 
-#include "data/map.h"
+#include "data/map_own.h"
 #include "format/indirect.h"
+#include "format/owners.h"
 #include "fsck/fsck_types.h"
 #include "inode/icache.h"
 #include "simt/simt_host.h"
@@ -528,6 +529,58 @@ static void the_last_owner_needs_no_copy(void **state)
 	compare_all();
 }
 
+static void set_whole(uint64_t address, uint32_t whole)
+{
+	const uint64_t at = damage_map(&rig, address)->shares;
+
+	assert_int_not_equal(at, 0);
+	((struct g4_shares_page *)(void *)(rig.image + at))->whole[address / G4_REGION_BYTES % G4_GROUP_REGIONS] =
+		whole;
+	damage_seal(&rig, at);
+}
+
+/*
+ * Who has made a copy and finds that others have left meanwhile takes it back: nothing has another count than before. That is so each time where
+ * a count of the whole region, which only a wrong image has there, says that there are others.
+ */
+static void a_copy_that_is_taken_back_leaves_nothing(void **state)
+{
+	struct g4_statfs before, after;
+	uint32_t index;
+
+	(void)state;
+	begin_low_and_high();
+	assert_int_equal(copy(&files[0], 0, &files[3], 0, FILE_PAGES), 0);
+	assert_int_equal(copy(&files[1], 0, &files[2], 0, FILE_PAGES), 0);
+	drop(1);
+	unmount("with one owner");
+	const uint64_t top = slot_of(files[2].ino, 0);
+	set_whole(top, 1);
+	mount();
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &before), 0);
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, files[2].ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	const uint64_t pages = inode->disk.pages;
+	g4_write_lock(&inode->lock);
+	assert_int_equal(g4_map_own(rig.wg, rig.fs, inode, 0, 1), -G4_E_CORRUPT_MAP);
+	g4_write_unlock(&inode->lock);
+	assert_int_equal(inode->disk.pages, pages);
+	g4_icache_put(rig.fs, index);
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(rig.fs->alloc.reserved, 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &after), 0);
+	assert_int_equal(after.blocks_free, before.blocks_free);
+	compare_all();
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	set_whole(top, 0);
+	rig_expect_clean(&rig, after.blocks_free, "after copies that were taken back");
+	mount();
+	assert_int_equal(put(&files[2], 3, 4), 0);
+	compare_all();
+}
+
 /* Removing, and cutting to nothing, need no space; what needs a copy says so before anything has changed. */
 static void a_full_device_refuses_and_deletes(void **state)
 {
@@ -708,6 +761,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(copies_share_and_changes_do_not),
 		TEST(the_last_owner_needs_no_copy),
+		TEST(a_copy_that_is_taken_back_leaves_nothing),
 		TEST_AS(a_full_device_refuses_and_deletes, "", setup_small),
 		TEST_AS(a_full_device_refuses_and_deletes, " with sums", setup_small_sums),
 		TEST(any_order_of_changes_leaves_what_the_model_has),
