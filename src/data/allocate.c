@@ -4,6 +4,7 @@
 #include "data/dirty.h"
 #include "data/file.h"
 #include "data/map.h"
+#include "data/map_own.h"
 #include "data/reserve.h"
 #include "data/restripe.h"
 #include "data/sums.h"
@@ -312,6 +313,23 @@ G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes)
 	return bytes > G4_FILE_MAX_BYTES - offset ? -G4_E_FBIG : 0;
 }
 
+/* What is to get space: pages that were written have it, and what is shared there stays as it is. */
+G4_FN static int own_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end)
+{
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_run run;
+	int rc = 0;
+
+	if (!g4_map_may_share(inode))
+		return 0;
+	for (; page < end && rc == 0; page += run.pages) {
+		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
+		if (rc == 0 && run.kind != G4_WRITTEN)
+			rc = g4_own_pages(wg, fs, index, page, run.pages);
+	}
+	return rc;
+}
+
 G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
 			   uint64_t bytes)
 {
@@ -328,6 +346,12 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 		return g4_check(fs, rc);
 	}
 	rc = g4_inline_leave(wg, fs, index);
+	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE))
+		rc = g4_own_pages(wg, fs, index, page, end_page - page);
+	else if (rc == 0 && allocates)
+		rc = own_holes(wg, fs, index, page, end_page);
+	if (rc == 0 && !allocates)
+		rc = g4_own_ends(wg, fs, index, g4_pages_for(offset), end >> G4_PAGE_SHIFT);
 	if (rc == 0 && allocates) /* before anything changes */
 		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))

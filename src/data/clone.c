@@ -8,6 +8,8 @@
 #include "data/extent.h"
 #include "data/fetch.h"
 #include "data/map.h"
+#include "data/map_lend.h"
+#include "data/reserve.h"
 #include "data/sums.h"
 #include "data/write.h"
 #include "data/writeback.h"
@@ -22,9 +24,10 @@ struct clone {
 	struct g4_inode_core *from, *to;
 	uint64_t from_page, to_page; /* the next ones */
 	struct g4_sum_entry
-		*sums; /* memory for CLONE_SUMS of them, or PAIR_SUMS of a pair; NULL: the file system has none */
-	bool apart;    /* the next run is to have sums of its own */
-	bool has_sums; /* the pages of the next run are what the target had: their sums, in `sums`, stay */
+		*sums;	/* memory for CLONE_SUMS of them, or PAIR_SUMS of a pair; NULL: the file system has none */
+	bool apart;	/* the next run is to have sums of its own */
+	bool has_sums;	/* the pages of the next run are what the target had: their sums, in `sums`, stay */
+	uint32_t index; /* the target's */
 };
 
 /* Whether any page of a run has a sum; they are in c->sums then. */
@@ -60,6 +63,10 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 	int rc = 0;
 
 	*pages = 0;
+	rc = run->kind == G4_WRITTEN ? g4_own_pages(wg, fs, c->index, c->to_page, run->pages) :
+				       g4_own_ends(wg, fs, c->index, c->to_page, c->to_page + run->pages);
+	if (rc < 0)
+		return rc;
 	const int shares_row = get_row(wg, fs, c, run, &row);
 	if (shares_row < 0)
 		return shares_row;
@@ -93,6 +100,42 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 	return rc;
 }
 
+/* One transaction: what hangs at an indirect page of the source is the target's as well. *pages are done; 0: each is to be shared by itself. */
+G4_FN static int lend_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, uint64_t most, uint64_t end_bytes,
+			  uint64_t *pages)
+{
+	const uint64_t size = c->to->size;
+	struct g4_lend lend;
+	struct g4_txn txn;
+
+	*pages = 0;
+	/* whoever goes on a page at a time is told what is wrong */
+	if (g4_map_may_lend(wg, fs, c->from, c->from_page, c->to, c->to_page, most, &lend) <= 0)
+		return 0;
+	if (!(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED_MAPS))
+		return -G4_E_AGAIN;
+	int rc = g4_own_pages(wg, fs, c->index, c->to_page, lend.pages);
+	if (rc == 0)
+		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
+	if (rc < 0)
+		return rc == -G4_E_NOSPC ? 0 : rc;
+	rc = g4_map_lend(wg, fs, &txn, c->from, c->to, c->to_page, &lend);
+	const bool lent = rc == 0;
+	if (lent)
+		c->to->disk.size = g4_max64(size, g4_min64((c->to_page + lend.pages) * G4_PAGE_BYTES, end_bytes));
+	if (lent)
+		rc = g4_inode_log(wg, fs, &txn, c->from);
+	const int logged = lent || txn.changed ? g4_inode_log(wg, fs, &txn, c->to) : 0;
+	rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+	if (rc == 0 && lent) {
+		*pages = lend.pages;
+		g4_cache_drop_range(&fs->cache, c->to->data_key, c->to_page,
+				    g4_min64(c->to_page + lend.pages, g4_pages_for(size)));
+		g4_set_size(c->to, c->to->disk.size);
+	}
+	return rc == -G4_E_NOSPC || rc == -G4_E_MLINK ? 0 : rc;
+}
+
 /* Puts both files on disk as they are, with maps. 1: they have them; 0: one has none, it is tiny. */
 G4_FN static int settle(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint32_t to)
 {
@@ -110,7 +153,7 @@ G4_FN static int settle(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint3
 G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			uint64_t to_page, uint64_t pages, uint64_t end_bytes, uint64_t *done)
 {
-	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, false};
+	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, false, to};
 	int rc = 0;
 
 	*done = 0;
@@ -126,10 +169,12 @@ G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint6
 		struct g4_run run;
 		uint64_t n = 0;
 
-		rc = g4_map_lookup(wg, fs, c.from, c.from_page, pages - *done, &run);
-		if (rc == 0 && run.kind == G4_WRITTEN && c.sums)
+		rc = lend_run(wg, fs, &c, pages - *done, end_bytes, &n);
+		if (rc == 0 && n == 0)
+			rc = g4_map_lookup(wg, fs, c.from, c.from_page, pages - *done, &run);
+		if (rc == 0 && n == 0 && run.kind == G4_WRITTEN && c.sums)
 			run.pages = g4_min64(run.pages, CLONE_SUMS);
-		if (rc == 0)
+		if (rc == 0 && n == 0)
 			rc = clone_run(wg, fs, &c, &run, end_bytes, &n);
 		c.from_page += n;
 		c.to_page += n;
@@ -312,7 +357,7 @@ G4_FN static int go(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, uint6
 G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done)
 {
-	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, true},
+	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, true, to},
 			    compare,
 			    false,
 			    NULL,
@@ -337,7 +382,7 @@ G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64
 		      uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	struct pair pair = {{inode, inode, page, page, NULL, false, true}, compare, true, NULL, NULL, NULL};
+	struct pair pair = {{inode, inode, page, page, NULL, false, true, index}, compare, true, NULL, NULL, NULL};
 
 	*done = 0;
 	int rc = g4_writeback(wg, fs, index);

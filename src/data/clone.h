@@ -12,8 +12,8 @@
  *
  * *done: pages that are shared now, also with an error. Less without one: the file is so small that it has no pages.
  * -G4_E_NOSPC, -G4_E_MLINK: the rest has to be copied, since there is no space for a count or the map, or a page has all the owners
- * that can be counted.
- * The file system has the feature SHARED.
+ * that can be counted. -G4_E_AGAIN: the rest is shared with the feature SHARED_MAPS.
+ * The file system has the features REFLINK.
  */
 G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			uint64_t to_page, uint64_t pages, uint64_t end_bytes, uint64_t *done);

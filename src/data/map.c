@@ -11,6 +11,7 @@
 #include "data/map.h"
 
 #include "data/extent.h"
+#include "data/map_own.h"
 #include "data/map_path.h"
 #include "data/sums.h"
 #include "data/unreadable.h"
@@ -421,6 +422,8 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	struct g4_sum_entry entry;
 	struct g4_path above;
 
+	if (sums && g4_sums_maker(fs, inode, path->lines[1]) != inode->ino) /* pages of sums that name another file */
+		return 0;
 	if (g4_address_is_none(first) || !g4_address_starts_region(first) ||
 	    !g4_address_is(g4_ptr_address(slots[511]), g4_address_after_pages(first, 511)))
 		return 0;
@@ -638,7 +641,7 @@ G4_FN int g4_map_join(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 		return 0;
 	g4_path_start(&path, inode, page);
 	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT))
-		rc = g4_path_down(wg, fs, inode, &path, page);
+		rc = g4_path_enter(wg, fs, inode, &path, page);
 	if (rc == 0 && path.level == 0) {
 		g4_path_dirty(txn, &path);
 		rc = collapse(wg, fs, txn, inode, &path, page);
@@ -727,6 +730,26 @@ G4_STATIC_ASSERT(G4_EXTENT_CREDITS(1, G4_GIB / G4_PAGE_BYTES) <= 2 * G4_MAP_CRED
 		 "what clearing begins with is enough for the largest piece, however full others make the transaction");
 
 /*
+ * Down to what is cleared first at `page`. 1: an indirect page that others have as well goes with all that hangs there, and the slot is empty;
+ * -G4_E_AGAIN: it would, with more credits.
+ */
+G4_FN static int clear_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   uint64_t page, uint64_t end, struct g4_path *path)
+{
+	int rc = 0;
+
+	while (rc == 0 && path->level > 0 && (*path->slot & G4_PTR_INDIRECT)) {
+		if (g4_map_may_share(inode) && page % g4_map_span(path->level) == 0)
+			rc = g4_map_leave(wg, fs, txn, inode, path, end - page);
+		if (rc == 0)
+			rc = g4_path_enter(wg, fs, inode, path, page);
+		if (rc == 0)
+			g4_path_forget_below(fs, txn, path);
+	}
+	return rc;
+}
+
+/*
  * One step of clearing at `page`: *next is where the next step starts; equal to page when credits ran out. 1: a large
  * pointer was split, do the step again. *behind: the first page behind the array of slots that it was about.
  */
@@ -735,19 +758,22 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 {
 	struct g4_sum_entry sums;
 	struct g4_path path;
-	int rc = 0;
 
 	g4_path_start(&path, inode, page);
-	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT))
-		rc = g4_path_down(wg, fs, inode, &path, page);
+	int rc = clear_way(wg, fs, txn, inode, page, end, &path);
 	*behind = (page | (g4_map_span(path.level > 0 ? path.level : 1) - 1)) + 1;
-	if (rc == 0) {
+	*next = page;
+	if (rc == 1) {
+		*next = g4_min64(page + g4_map_span(path.level), end);
+		rc = g4_path_prune(wg, fs, txn, inode, &path, page);
+	} else if (rc == -G4_E_AGAIN) {
+		rc = 0;
+	} else if (rc == 0) {
 		uint64_t span = g4_map_span(path.level), inside = page & (span - 1), changed = 0;
 		g4_ptr ptr = *path.slot;
 		/* what has other owners goes a region at a time */
 		const int several =
 			path.level > 1 && ptr != 0 ? g4_extent_is_shared(wg, fs, g4_ptr_address(ptr), span) : 0;
-		*next = page;
 		if (several < 0) {
 			g4_path_put(fs, &path);
 			return several;
@@ -823,6 +849,7 @@ G4_FN static int clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	for (uint32_t i = 0; i < g4_inode_slots(&inode->disk); i++)
 		if (inode->disk.map[i])
 			return 0;
+	inode->disk.flags &= ~G4_INODE_SHARES_MAP; /* what is written next may go into the inode */
 	const uint32_t before = txn->changed;
 	rc = g4_sums_free(wg, fs, txn, inode, G4_NO_LINE);
 	if (rc < 0 && in_parts && told_later(txn, before, rc) == 0) {

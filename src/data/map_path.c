@@ -4,6 +4,7 @@
 
 #include "data/extent.h"
 #include "data/sums.h"
+#include "format/indirect.h"
 #include "inode/txn.h"
 
 G4_FN uint64_t g4_map_capacity_pages(uint32_t height)
@@ -68,6 +69,36 @@ G4_FN int g4_path_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core 
 	path->level = level - 1;
 	path->slot = &g4_map_slots(fs, path->lines[level])[(page >> (9 * path->level)) & (G4_INDIRECT_SLOTS - 1)];
 	return 0;
+}
+
+G4_FN int g4_path_is_shared(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			    const struct g4_path *path)
+{
+	uint64_t one = 1;
+
+	if (!(inode->disk.flags & G4_INODE_SHARES_MAP) || path->level == 0 || path->level > G4_SHARED_MAP_LEVEL)
+		return 0;
+	return g4_extent_has_several(wg, fs, g4_ptr_address(*path->slot), &one);
+}
+
+G4_FN int g4_path_enter(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_path *path,
+			uint64_t page)
+{
+	const int shared = g4_path_is_shared(wg, fs, inode, path);
+
+	if (shared != 0) /* a command that does not make its own first may not change what is others' */
+		return shared < 0 ? shared : -G4_E_CORRUPT_MAP;
+	return g4_path_down(wg, fs, inode, path, page);
+}
+
+G4_FN void g4_path_forget_below(struct g4_fs *fs, struct g4_txn *txn, const struct g4_path *path)
+{
+	const uint32_t line = path->lines[G4_SHARED_MAP_LEVEL];
+
+	if (line == G4_NO_LINE || g4_meta_line(&fs->cache, line)->below == 0)
+		return;
+	g4_txn_dirty(txn, line);
+	g4_meta_line(&fs->cache, line)->below = 0;
 }
 
 G4_FN void g4_path_dirty(struct g4_txn *txn, const struct g4_path *path)
@@ -230,7 +261,7 @@ G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 				rc = g4_path_add_node(wg, fs, txn, inode, path, *path->slot);
 		}
 		if (rc == 0)
-			rc = g4_path_down(wg, fs, inode, path, page);
+			rc = g4_path_enter(wg, fs, inode, path, page);
 		if (rc < 0)
 			return rc;
 	}

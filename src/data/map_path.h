@@ -69,6 +69,14 @@ G4_FN int g4_path_read_entry(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 /* What stands beside the slot goes, or becomes the entry of a large page. The slot's page is dirty. */
 G4_FN int g4_path_write_entry(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			      const struct g4_path *path, const struct g4_sum_entry *entry);
+/* Whether the indirect page that the slot leads to has other owners (map_own.h): 0, 1, or an error. */
+G4_FN int g4_path_is_shared(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			    const struct g4_path *path);
+/* One level down, to where something is to change; -G4_E_CORRUPT_MAP: others have that page. */
+G4_FN int g4_path_enter(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_path *path,
+			uint64_t page);
+/* What hangs below the way is about to change: its page of level 2 says no more how many pages that are. */
+G4_FN void g4_path_forget_below(struct g4_fs *fs, struct g4_txn *txn, const struct g4_path *path);
 /* Puts a new indirect page into the slot. Without `fill` its slots are zero, else they divide that data pointer. */
 G4_FN int g4_path_add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   struct g4_path *path, g4_ptr fill);

@@ -309,7 +309,7 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 		return rc;
 	memset(inode->disk.inline_data, 0, G4_INLINE_BYTES);
 	memcpy(inode->disk.inline_data, data, inode->size);
-	inode->disk.flags |= G4_INODE_INLINE;
+	inode->disk.flags = (inode->disk.flags & ~G4_INODE_SHARES_MAP) | G4_INODE_INLINE;
 	inode->disk.map_height = 0; /* an empty map may have been higher */
 	inode->disk.size = inode->size;
 	return g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, inode));

@@ -13,6 +13,7 @@
 #include "data/dirty.h"
 #include "data/extent.h"
 #include "data/map.h"
+#include "data/map_own.h"
 #include "data/writeback.h"
 #include "inode/txn.h"
 
@@ -57,6 +58,36 @@ G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	if (rc == 0 && g4_load64_acq(&fs->alloc.pending_pages))
 		rc = g4_commit(wg, fs, UINT64_MAX, false);
 	return rc;
+}
+
+/* Of pages from `page` to `end`, or where a row of pages that goes ends: g4_map_own() and g4_map_own_border(). */
+G4_FN static int own(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end, bool border,
+		     uint64_t from)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	int rc = 0;
+
+	for (uint32_t tries = 0; tries < 2; tries++) {
+		rc = border ? g4_map_own_border(wg, fs, inode, page, from) : g4_map_own(wg, fs, inode, page, end);
+		if (rc != -G4_E_NOSPC || tries > 0)
+			break;
+		const int room = g4_make_room(wg, fs, index);
+		if (room < 0)
+			return room;
+	}
+	return rc;
+}
+
+G4_FN int g4_own_pages(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages)
+{
+	return own(wg, fs, index, page, pages > UINT64_MAX - page ? UINT64_MAX : page + pages, false, 0);
+}
+
+G4_FN int g4_own_ends(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end)
+{
+	const int rc = own(wg, fs, index, page, 0, true, UINT64_MAX);
+
+	return rc < 0 || end == UINT64_MAX ? rc : own(wg, fs, index, end, 0, true, page);
 }
 
 /*
@@ -116,7 +147,9 @@ G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 {
 	if (g4_data_line(&fs->cache, line)->dirty)
 		return 0;
-	int rc = reserve_page(wg, fs, index, line);
+	int rc = g4_own_pages(wg, fs, index, fs->cache.lines[line].index, 1);
+	if (rc == 0)
+		rc = reserve_page(wg, fs, index, line);
 	if (rc == 0)
 		g4_dirty_add(fs, index, line);
 	return rc;
@@ -162,6 +195,12 @@ G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	bool grows = g4_map_height_for(page + *pages - 1) > inode->disk.map_height;
 	int rc = grows ? g4_writeback_mapped(wg, fs, index) : 0;
 
+	if (rc == 0)
+		rc = g4_own_pages(wg, fs, index, page, *pages);
+	if (rc == -G4_E_NOSPC) { /* there may be room for one copy at each level */
+		*pages = g4_min64(*pages, G4_INDIRECT_SLOTS - page % G4_INDIRECT_SLOTS);
+		rc = g4_own_pages(wg, fs, index, page, *pages);
+	}
 	if (rc < 0)
 		return rc;
 	if (reserve_direct(fs, inode, page, *pages, reserved, pooled))
@@ -186,7 +225,8 @@ G4_FN int g4_reserve_staged(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	int rc = g4_reserve_direct(wg, fs, index, page, pages, reserved, pooled);
 
 	for (uint64_t n = most / 2; n > 0 && rc == -G4_E_NOSPC; n /= 2)
-		if (reserve_direct(fs, g4_icache_at(fs, index), page, n, reserved, pooled)) {
+		if (g4_map_own(wg, fs, g4_icache_at(fs, index), page, page + n) == 0 &&
+		    reserve_direct(fs, g4_icache_at(fs, index), page, n, reserved, pooled)) {
 			*pages = n;
 			rc = 0;
 		}

@@ -10,6 +10,7 @@
 #include "data/extent.h"
 #include "data/fetch.h"
 #include "data/map.h"
+#include "data/map_own.h"
 #include "data/page.h"
 #include "data/reserve.h"
 #include "data/writeback.h"
@@ -23,8 +24,8 @@ struct part {
 	bool shared;	/* looked at only where they are elsewhere */
 };
 
-G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-		      uint64_t most, struct part *part)
+G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t most,
+		      struct part *part)
 {
 	struct g4_run *run = &part->run;
 	int rc = g4_map_lookup(wg, fs, inode, page, most, run);
@@ -39,6 +40,8 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 			  g4_file_pool(fs, inode);
 	if (part->elsewhere)
 		rc = g4_extent_has_several(wg, fs, run->address, &run->pages);
+	if (rc == 0 && part->elsewhere) /* what others lead to by the same indirect page has one owner by its count */
+		rc = g4_map_way_is_shared(wg, fs, inode, page);
 	part->shared = rc > 0;
 	return rc < 0 ? rc : 0;
 }
@@ -49,8 +52,8 @@ G4_FN static bool moves(const struct part *part, uint32_t kind)
 }
 
 /* Of pages from `page` on, at most `most`, so many move together. */
-G4_FN static int measure(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			 uint64_t most, uint32_t kind, uint64_t *pages)
+G4_FN static int measure(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t most,
+			 uint32_t kind, uint64_t *pages)
 {
 	struct part part;
 	int rc = 0;
@@ -158,7 +161,7 @@ G4_FN static int move_contents(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 G4_FN static int deal_with(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
 			   uint64_t *pages, struct g4_restripe *restripe)
 {
-	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct part part;
 	uint64_t row;
 

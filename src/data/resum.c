@@ -3,6 +3,7 @@
 #include "data/resum.h"
 
 #include "data/map_path.h"
+#include "data/reserve.h"
 #include "inode/inode.h"
 #include "inode/txn.h"
 
@@ -107,6 +108,9 @@ G4_FN int g4_resum_end(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const
 
 	if (resum->changed == 0)
 		return 0;
+	rc = g4_own_pages(wg, fs, index, resum->page, resum->count);
+	if (rc < 0)
+		return rc;
 	if (!g4_alloc_reserve(&fs->alloc, RESUM_RESERVATION)) {
 		/* what was freed helps once that is durable */
 		rc = g4_load64_acq(&fs->alloc.pending_pages) ? g4_commit(wg, fs, UINT64_MAX, false) : 0;

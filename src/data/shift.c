@@ -344,7 +344,9 @@ G4_FN int g4_file_close_gap(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	s.gap = s.cleared = inode->disk.rdev;
 	s.pages = inode->disk.parent;
 	take_memory(wg, fs, &s);
-	int rc = close_gap(wg, fs, &s, inode->disk.size);
+	int rc = g4_own_pages(wg, fs, index, s.gap, UINT64_MAX);
+	if (rc == 0)
+		rc = close_gap(wg, fs, &s, inode->disk.size);
 	if (rc == -G4_E_NOSPC)
 		rc = leave_gap(wg, fs, &s);
 	g4_set_size(inode, inode->disk.size);
@@ -472,6 +474,8 @@ G4_FN int g4_file_shift(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 
 	if (rc == 0)
 		rc = g4_writeback_mapped(wg, fs, index);
+	if (rc == 0) /* all that moves, and what it moves into */
+		rc = g4_own_pages(wg, fs, index, offset >> G4_PAGE_SHIFT, UINT64_MAX);
 	if (rc < 0)
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);

@@ -456,7 +456,7 @@ G4_FN int g4_sums_fit(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	for (uint32_t slot = G4_FEW_PAGES; slot < G4_MAP_SLOTS; slot++)
 		if (inode->disk.map[slot])
 			return 0;
-	inode->disk.flags |= G4_INODE_SUMS_INLINE; /* what was 0 is entries that say that there is none */
+	inode->disk.flags = (inode->disk.flags & ~G4_INODE_SHARES_MAP) | G4_INODE_SUMS_INLINE; /* zeros: no sums */
 	return 0;
 }
 

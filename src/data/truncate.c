@@ -8,6 +8,7 @@
 #include "data/file.h"
 #include "data/map.h"
 #include "data/page.h"
+#include "data/reserve.h"
 #include "data/unreadable.h"
 #include "data/write.h"
 #include "data/writeback.h"
@@ -74,6 +75,11 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_
 	/* it is cut altogether or not at all, so what the device does not give comes first */
 	int rc = g4_map_look(wg, fs, inode, first, false);
 
+	/* and so does what may find no space */
+	if (rc == 0)
+		rc = g4_own_ends(wg, fs, index, first, UINT64_MAX);
+	if (rc == 0 && !published)
+		rc = g4_own_pages(wg, fs, index, first - 1, 1);
 	while (rc == 0 && next != UINT64_MAX) {
 		struct g4_txn txn;
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);

@@ -74,8 +74,10 @@ G4_FN int g4_map_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 		struct g4_path path;
 
 		g4_path_start(&path, inode, page);
-		while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT))
-			rc = g4_path_down(wg, fs, inode, &path, page);
+		while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT)) {
+			const int shared = g4_path_is_shared(wg, fs, inode, &path);
+			rc = shared < 0 ? shared : g4_path_down(wg, fs, inode, &path, page);
+		}
 		const uint32_t line = g4_path_line(inode, &path);
 		uint64_t next = (page | (g4_map_span(path.level) - 1)) + 1;
 		if (rc == 0 && path.level == 0) {

@@ -256,6 +256,13 @@ G4_FN void g4_indirect_embed_places(g4_le64 *slots, const struct g4_sums_places 
 	set_header_bytes(slots, offsetof(struct g4_indirect_header, sums), places, sizeof(*places));
 }
 
+G4_FN void g4_indirect_embed_below(g4_le64 *slots, uint32_t pages)
+{
+	for (uint32_t k = 0; k < sizeof(((struct g4_indirect_header *)0)->below); k++)
+		g4_indirect_set_header_byte(slots, (uint32_t)offsetof(struct g4_indirect_header, below) + k,
+					    (uint8_t)(pages >> 8 * k));
+}
+
 G4_FN void g4_indirect_extract(const g4_le64 *slots, struct g4_indirect_header *header)
 {
 	for (uint32_t n = 0; n < sizeof(*header); n++)

@@ -204,8 +204,8 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS | G4_FEATURE_INCOMPAT_BUFFERED |                     \
 	 G4_FEATURE_INCOMPAT_MOVED | G4_FEATURE_INCOMPAT_SHARED_MAPS | G4_FEATURE_INCOMPAT_WHOLE |                     \
 	 G4_FEATURE_INCOMPAT_ROWS)
-/* Those of them that this version only reads: it mounts what has one without writing (docs/design/deduplication.md). */
-#define G4_FEATURES_ONLY_READ G4_FEATURE_INCOMPAT_SHARED_MAPS
+/* What copies of large files need: with all of them shared indirect pages can be written (docs/design/deduplication.md). */
+#define G4_FEATURES_REFLINK_MAPS (G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_SHARED_MAPS)
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
 #define G4_FEATURES_ADDED                                                                                              \
 	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_DOMAINS)
@@ -684,6 +684,8 @@ G4_FN void g4_indirect_extract(const g4_le64 *slots, struct g4_indirect_header *
 G4_FN void g4_indirect_strip(g4_le64 *slots);
 /* Only the part of the header that says where the pages of sums are; the rest of the spare bits stay. */
 G4_FN void g4_indirect_embed_places(g4_le64 *slots, const struct g4_sums_places *places);
+/* The same of the part that says how many pages of a file there are from it down. */
+G4_FN void g4_indirect_embed_below(g4_le64 *slots, uint32_t pages);
 /* Whether a policy, of an inode or a superblock, says nothing but what this version knows. */
 G4_FN bool g4_policy_is_known(uint32_t policy);
 /* What pages get by a file's policy and the superblock's: enum g4_checksum_algorithm, UNKNOWN where one is not known. */

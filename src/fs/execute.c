@@ -367,6 +367,21 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 #define COPY_MAX_BYTES G4_GIB
 #define SAME_MAX_BYTES (16 * G4_MIB) /* it may all be read, under both locks */
 
+/* The rest of the pages: with it indirect pages become the target's, for which there is a feature that is not added before it is needed. */
+G4_FN static int share_maps(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t length,
+			    uint64_t pages, uint32_t from, uint32_t to, uint64_t *shared)
+{
+	const uint64_t before = *shared;
+	int rc = g4_super_add_feature(wg, fs, G4_FEATURES_REFLINK_MAPS);
+
+	if (rc < 0)
+		return rc == -G4_E_BUSY && !(cmd->flags & G4_COPY_SHARE) ? 0 : rc;
+	rc = g4_file_clone(wg, fs, from, (cmd->offset >> G4_PAGE_SHIFT) + before, to,
+			   (cmd->offset2 >> G4_PAGE_SHIFT) + before, pages - before, cmd->offset2 + length, shared);
+	*shared += before;
+	return rc;
+}
+
 /*
  * Whole pages of what COPY_RANGE is to copy: *done bytes of them are shared from now on. What can not be shared is not, and that
  * is an error with G4_COPY_SHARE only. The last page of a file counts as whole where it becomes the last one again.
@@ -399,6 +414,8 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		if (rc == 0)
 			rc = g4_file_clone(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to,
 					   cmd->offset2 >> G4_PAGE_SHIFT, pages, cmd->offset2 + length, &shared);
+		if (rc == -G4_E_AGAIN)
+			rc = share_maps(wg, fs, cmd, length, pages, from, to, &shared);
 		if (!only && (rc == -G4_E_NOSPC || rc == -G4_E_MLINK))
 			rc = 0;
 	}

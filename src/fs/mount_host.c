@@ -555,9 +555,11 @@ static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_o
 		return fail(message, message_bytes, -G4_E_SB_DISKS, "cannot mount");
 	if (!can_write && !(flags & G4_FS_READ_ONLY) && !options->no_replay)
 		return fail(message, message_bytes, -G4_E_DEV_READONLY, "cannot mount for writing; use -o ro");
-	if ((sb.features_incompat & G4_FEATURES_ONLY_READ) && !(flags & G4_FS_READ_ONLY) && !options->no_replay)
+	if ((sb.features_incompat & G4_FEATURE_INCOMPAT_SHARED_MAPS) &&
+	    (sb.features_incompat & G4_FEATURES_REFLINK) != G4_FEATURES_REFLINK && !(flags & G4_FS_READ_ONLY) &&
+	    !options->no_replay)
 		return fail(message, message_bytes, -G4_E_ROFS,
-			    "cannot mount for writing what shares maps, which this version only reads; use -o ro");
+			    "cannot mount for writing what shares maps, but not their pages of sums; use -o ro");
 	if (sb.features_ro_compat & ~G4_FEATURES_RO_COMPAT)
 		flags |= G4_FS_READ_ONLY;
 	/* a read-only mount of a writable device replays, as every journaling file system does */

@@ -84,6 +84,7 @@ G4_FN static int take(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 	line_about->inode = about.inode;
 	line_about->level = (uint8_t)about.level;
 	line_about->quarter = (uint8_t)about.quarter;
+	line_about->below = about.below;
 	return rc;
 }
 
@@ -308,6 +309,7 @@ G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 	about->inode = 0;
 	about->freed = 0;
 	about->quarter = 0;
+	about->below = 0;
 	if (type != G4_BLOCK_INDIRECT && type != G4_BLOCK_CHECKSUMS)
 		g4_block_fill((struct g4_block_header *)g4_line_data(meta->cache, i), type, address, 0, meta->fs_tag);
 	if (fresh)

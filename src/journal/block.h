@@ -27,6 +27,8 @@ struct g4_meta_line {
 	uint8_t level;	 /* indirect pages; pages of sums: of theirs */
 	uint8_t freed;	 /* its page was freed in the running transaction */
 	uint8_t quarter; /* pages of sums */
+	uint32_t
+		below; /* indirect pages: pages of a file from this one down, or 0 (FORMAT.md, "Shared indirect pages") */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_meta_line) <= sizeof(((struct g4_line *)0)->kept), "a line keeps it");
 G4_FN G4_INLINE struct g4_meta_line *g4_meta_line(const struct g4_cache *cache, uint32_t line)

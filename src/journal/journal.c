@@ -320,7 +320,7 @@ G4_FN static uint32_t usable_data_tags(const struct g4_journal *j, const struct 
 G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, void *page, uint32_t type,
 			   struct g4_address address, uint64_t sequence)
 {
-	const struct g4_sealed_about about = {type, 0, 0, 0};
+	const struct g4_sealed_about about = {type, 0, 0, 0, 0};
 
 	return g4_seal_wide(wg, page, &about, address, sequence, j->meta->fs_tag);
 }

@@ -2,6 +2,7 @@
 /* Each lane has some bytes of the header, and the slots or entries that they stand in. */
 #include "journal/sealed_wide.h"
 
+#include "format/indirect.h"
 #include "format/spare_bits.h"
 #include "format/sums.h"
 #include "simt/scratch.h"
@@ -91,11 +92,13 @@ G4_FN static struct g4_sealed_job *job_for(struct g4_wg *wg, void *page, uint32_
 G4_FN static void seal(void *page, const struct g4_sealed_about *about, struct g4_address address, uint64_t generation,
 		       uint32_t fs_tag)
 {
-	if (about->type == G4_BLOCK_INDIRECT)
+	if (about->type == G4_BLOCK_INDIRECT) {
+		g4_indirect_embed_below((g4_le64 *)page, about->below);
 		g4_indirect_seal(page, about->inode, about->level, address, generation, fs_tag);
-	else
+	} else {
 		g4_sums_seal((struct g4_sums_page *)page, about->inode, about->level, about->quarter, address,
 			     generation, fs_tag);
+	}
 }
 
 G4_FN uint32_t g4_seal_wide(struct g4_wg *wg, void *page, const struct g4_sealed_about *about,
@@ -114,11 +117,12 @@ G4_FN uint32_t g4_seal_wide(struct g4_wg *wg, void *page, const struct g4_sealed
 	}
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_sealed_job *job = job_for(wg, page, about->type, true);
-	struct g4_sums_header sums; /* an indirect page's is the same up to the level */
+	struct g4_sums_header
+		sums; /* an indirect page's is the same up to the level, and has what is below behind that */
 	memset(&sums, 0, sizeof(sums));
 	g4_block_fill(&sums.header, about->type, address, generation, fs_tag);
 	sums.inode = about->inode;
-	sums.level = about->level;
+	sums.level = about->type == G4_BLOCK_INDIRECT ? about->level | about->below << 8 : about->level;
 	sums.quarter = about->type == G4_BLOCK_CHECKSUMS ? about->quarter : 0;
 	memcpy(job->header, &sums, sizeof(sums));
 	g4_region(wg, G4_REGION_SEALED, g4_sealed_region, job);
@@ -171,6 +175,7 @@ G4_FN int g4_verify_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_
 	about->type = type;
 	about->level = about->quarter = 0;
 	about->inode = 0;
+	about->below = 0;
 	if (!is_in_spare_bits(type))
 		return verify_block(wg, page, type, address, fs_tag);
 	const int rc = verify(wg, page, type, address, fs_tag, &header);
@@ -180,6 +185,7 @@ G4_FN int g4_verify_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_
 		about->quarter = header.sums.quarter;
 	} else {
 		about->level = header.indirect.level;
+		about->below = g4_indirect_below(&header.indirect);
 		*places = header.indirect.sums;
 	}
 	return rc;

@@ -14,6 +14,7 @@ struct g4_sealed_about {
 	uint32_t type;		 /* enum g4_block_type */
 	uint32_t level, quarter; /* indirect pages and pages of sums: level and owner; pages of sums: quarter */
 	uint64_t inode;
+	uint32_t below; /* indirect pages */
 };
 
 /* Seals; the checksum of the sealed page. */

@@ -7,6 +7,7 @@
  * A helper holds no lock of the journal. Everything a task reads is constant while it is open, but for what its own pages change.
  */
 #include "journal/workers.h"
+#include "format/spare_bits.h"
 #include "journal/sealed_wide.h"
 
 #define CHUNK 4u
@@ -43,21 +44,36 @@ G4_FN bool g4_journal_is_mapped(const struct g4_journal *j)
 
 /* ------------------------------------------------------------------ one page */
 
+/* What the image of an indirect page says of the pages below: what it is of goes on when the image has been made. */
+G4_FN static uint32_t below_in(const void *page)
+{
+	uint32_t below = 0;
+
+	for (uint32_t k = 0; k < sizeof(((struct g4_indirect_header *)0)->below); k++)
+		below |= (uint32_t)g4_indirect_header_byte((const g4_le64 *)page,
+							   (uint32_t)offsetof(struct g4_indirect_header, below) + k)
+			 << 8 * k;
+	return below;
+}
+
 /* Seals a copy of a line's page; the checksum of the sealed page. */
 G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, const struct g4_meta_line *line, void *page,
 			   struct g4_address address, uint64_t sequence)
 {
-	const struct g4_sealed_about about = {line->type, line->level, line->quarter, line->inode};
+	const struct g4_sealed_about about = {line->type, line->level, line->quarter, line->inode,
+					      line->type == G4_BLOCK_INDIRECT ? below_in(page) : 0};
 
 	return g4_seal_wide(wg, page, &about, address, sequence, j->meta->fs_tag);
 }
 
-/* Of a line's page. What stands beside it changes with it: an indirect page's pages of sums. */
+/* Of a line's page. What stands beside it changes with it: an indirect page's pages of sums, and how many pages there are below. */
 G4_FN static void copy_page(struct g4_wg *wg, const struct g4_cache *cache, uint32_t i, uint8_t *to)
 {
 	g4_copy(wg, to, g4_line_data(cache, i), G4_PAGE_BYTES);
-	if (g4_meta_line(cache, i)->type == G4_BLOCK_INDIRECT)
-		g4_indirect_embed_places((g4_le64 *)(void *)to, g4_meta_places(cache, i));
+	if (g4_meta_line(cache, i)->type != G4_BLOCK_INDIRECT)
+		return;
+	g4_indirect_embed_places((g4_le64 *)(void *)to, g4_meta_places(cache, i));
+	g4_indirect_embed_below((g4_le64 *)(void *)to, g4_meta_line(cache, i)->below);
 }
 
 G4_FN static uint8_t *record_image(const struct g4_journal *j, uint32_t k)

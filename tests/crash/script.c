@@ -9,7 +9,9 @@
 /* SET: the policy */
 #define ON "dedup=on"
 #define DOMAIN "dedup=domain"
-#define LAST_PART (128 * G4_KIB) /* of the tree PARTS' l3 */
+#define LAST_PART (128 * G4_KIB)	/* of the tree PARTS' l3 */
+#define MAPS_BYTES (96 * G4_PAGE_BYTES) /* of the tree MAPS' m1, with all its parts but the last */
+#define COPY_MAPS .verb = COPY, .path = "m2", .path2 = "m1", .bytes = MAPS_BYTES
 #define WRITE_HALF(half, number) .verb = WRITE, .path = "l4", .offset = (half)*G4_MIB, .bytes = G4_MIB, .id = number
 
 static _Thread_local uint8_t *buffer; /* page-aligned */
@@ -665,6 +667,59 @@ const struct operation operations[] = {
 	 NULL,
 	 "",
 	 {{WRITE_HALF(1, 261)}, {.verb = FSYNC, .path = "l4"}, {WRITE_HALF(0, 262)}, {.verb = UNLINK, .path = "l4"}}},
+	/* the copy leads to the indirect pages of its source, of level 2 and through that of level 1, until one of them changes */
+	{"maps", "m2", NULL, {{COPY_MAPS}}},
+	{"maps-write",
+	 "m2",
+	 NULL,
+	 {{COPY_MAPS}, {.verb = WRITE, .path = "m2", .offset = 40000, .bytes = 9000, .id = 283}}},
+	{"maps-source",
+	 "m1",
+	 NULL,
+	 {{COPY_MAPS},
+	  {.verb = FSYNC, .path = "m2"},
+	  {.verb = WRITE, .path = "m1", .offset = 40960, .bytes = 4096, .id = 284}}},
+	{"maps-unlink", "m2", "", {{COPY_MAPS}, {.verb = UNLINK, .path = "m1"}}},
+	{"maps-cut",
+	 "m2",
+	 NULL,
+	 {{COPY_MAPS}, {.verb = FSYNC, .path = "m2"}, {.verb = TRUNCATE, .path = "m2", .bytes = 30000}}},
+	{"maps-empty",
+	 "m2",
+	 NULL,
+	 {{COPY_MAPS},
+	  {.verb = FSYNC, .path = "m2"},
+	  {.verb = TRUNCATE, .path = "m2"},
+	  {.verb = WRITE, .path = "m2", .bytes = 100, .id = 285}}},
+	{"maps-punch", "m1", NULL, {{COPY_MAPS}, {.verb = PUNCH, .path = "m1", .offset = 20000, .bytes = 200000}}},
+	{"maps-allocate", "m2", NULL, {{COPY_MAPS}, {.verb = ALLOCATE, .path = "m2", .offset = 4096, .bytes = 40000}}},
+	{"maps-insert",
+	 "m2",
+	 NULL,
+	 {{COPY_MAPS}, {.verb = FSYNC, .path = "m2"}, {.verb = INSERT, .path = "m2", .offset = 8192, .bytes = 4096}}},
+	{"maps-collapse", "m2", NULL, {{COPY_MAPS}, {.verb = COLLAPSE, .path = "m2", .offset = 4096, .bytes = 12288}}},
+	{"maps-chain",
+	 "m3",
+	 "",
+	 {{.verb = CREATE, .path = "m3", .id = 157},
+	  {COPY_MAPS},
+	  {.verb = COPY, .path = "m3", .path2 = "m2", .bytes = MAPS_BYTES},
+	  {.verb = WRITE, .path = "m2", .offset = 4000, .bytes = 9000, .id = 286},
+	  {.verb = UNLINK, .path = "m1"},
+	  {.verb = WRITE, .path = "m3", .offset = 4000, .bytes = 9000, .id = 287}}},
+	{"maps-back",
+	 "m1",
+	 NULL,
+	 {{COPY_MAPS},
+	  {.verb = WRITE, .path = "m2", .offset = 40960, .bytes = 4096, .id = 288},
+	  {.verb = COPY, .path = "m1", .path2 = "m2", .bytes = MAPS_BYTES}}},
+	{"maps-dedupe",
+	 "m2",
+	 NULL,
+	 {{COPY_MAPS},
+	  {.verb = WRITE, .path = "m2", .offset = 40960, .bytes = 8192, .id = 289},
+	  {.verb = WRITE, .path = "m1", .offset = 40960, .bytes = 8192, .id = 289},
+	  {.verb = DEDUPE, .path = "m2", .path2 = "m1", .offset = 40960, .bytes = 8192}}},
 	{"dedupe",
 	 "b",
 	 NULL,
@@ -913,7 +968,7 @@ const struct operation *operation_find(const char *name)
 
 /* ------------------------------------------------------------------ trees */
 
-const char *const tree_names[TREE_KINDS] = {"small", "wrap", "due", "full", "wide", "large", "parts", "halves"};
+const char *const tree_names[TREE_KINDS] = {"small", "wrap", "due", "full", "wide", "large", "parts", "halves", "maps"};
 
 static void make(struct actor *actor, const char *path, uint64_t bytes, uint32_t id)
 {
@@ -1169,6 +1224,19 @@ static void populate_parts(struct actor *actor)
 	}
 }
 
+/* Parts that do not follow each other, and one so far behind that pages of level 2 lead to both. */
+static void populate_maps(struct actor *actor)
+{
+	make(actor, "m1", 0, 17);
+	make(actor, "m2", 0, 18);
+	for (uint64_t k = 0; k <= 24; k++)
+		do_part(actor, (struct part){.verb = WRITE,
+					     .path = "m1",
+					     .offset = k < 24 ? k * 4 * G4_PAGE_BYTES : FAR,
+					     .bytes = 5000,
+					     .id = 19});
+}
+
 void tree_populate(struct actor *actor, enum tree_kind kind)
 {
 	populate_small(actor);
@@ -1184,6 +1252,8 @@ void tree_populate(struct actor *actor, enum tree_kind kind)
 		populate_parts(actor);
 	if (kind == HALVES)
 		make(actor, "l4", 0, 14);
+	if (kind == MAPS)
+		populate_maps(actor);
 }
 
 /* One commit of the smallest kind. */
@@ -1221,7 +1291,7 @@ bool operation_is_for(const struct operation *operation, enum tree_kind tree)
 	static const struct {
 		const char *begins;
 		enum tree_kind tree;
-	} own[] = {{"whole-", LARGE}, {"join", PARTS}, {"halves", HALVES}};
+	} own[] = {{"whole-", LARGE}, {"join", PARTS}, {"halves", HALVES}, {"maps", MAPS}};
 
 	for (uint32_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
 		if (strncmp(operation->name, own[k].begins, strlen(own[k].begins)) == 0)

@@ -98,6 +98,7 @@ enum tree_kind {
 	LARGE,	/* a page of 2 MiB, for the operations that are about it: "whole-" */
 	PARTS,	/* the same, but for its beginning, with sums that do not lie in a row, for "join" */
 	HALVES, /* an empty file, and 2 MiB that nothing lies in, for "halves" */
+	MAPS,	/* a file in parts, whose indirect pages a copy leads to, for "maps" */
 	TREE_KINDS
 };
 /* LARGE and those behind it have operations of their own, by their names. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Indirect pages that several files have, written by hand, since no version shares any yet: they are walked once and counted for all,
- * what is wrong about them is found and put right without a file losing what is there, and a mount reads them and writes nothing.
+ * Indirect pages that several files have, written by hand: they are walked once and counted for all, what is wrong about them is
+ * found and put right without a file losing what is there, and a mount reads them, and writes each file by itself.
  */
 #include "damage.h"
 #include "rig.h"
@@ -97,7 +97,7 @@ static int setup_with(uint32_t checksum)
 	assert_int_equal(damage_inode(&rig, low)->map_height, 1);
 	share_by_hand(high, high_copy);
 	share_by_hand(low, low_copy);
-	set_features(G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_SHARED_MAPS, 0);
+	set_features(G4_FEATURES_REFLINK_MAPS, 0);
 	assert_int_equal(rig_repair(&rig, &how), 0);
 	assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
 	free(how.text);
@@ -175,12 +175,48 @@ static void set_count(uint64_t address, uint32_t more)
 	damage_seal(&rig, page->header.address);
 }
 
-/* What all files have, by a mount that reads only. */
+/* Each file changes by itself: what the others have stays. The image is put back. */
+static void expect_changes(const uint64_t *all)
+{
+	uint8_t *before = rig_memory(rig.bytes, 1), *other = rig_memory(G4_PAGE_BYTES, 5);
+	struct g4_statfs statfs;
+
+	rig_copy(before, rig.image, rig.bytes);
+	rig_mount(&rig);
+	for (uint32_t k = 0; k < 4; k++) {
+		uint64_t done;
+		assert_int_equal(op_write(&rig, all[k], 0, 7 * G4_PAGE_BYTES, other, G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(op_fallocate(&rig, all[k], G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE,
+					      30 * G4_PAGE_BYTES, 5 * G4_PAGE_BYTES),
+				 0);
+		assert_int_equal(op_fsync(&rig, all[k]), 0);
+		for (uint32_t n = k + 1; n < 4; n++) {
+			rig_expect_contents(&rig, all[n], 0, found, pattern, SINGLES * G4_PAGE_BYTES);
+			if (n < 2)
+				rig_expect_contents(&rig, all[n], LARGE_AT, found, pattern, PATTERN_BYTES);
+		}
+	}
+	for (uint32_t k = 0; k < 4; k++) {
+		rig_expect_contents(&rig, all[k], 0, found, pattern, 7 * G4_PAGE_BYTES);
+		rig_expect_contents(&rig, all[k], 7 * G4_PAGE_BYTES, found, other, G4_PAGE_BYTES);
+		rig_expect_contents(&rig, all[k], 8 * G4_PAGE_BYTES, found, pattern + 8 * G4_PAGE_BYTES,
+				    22 * G4_PAGE_BYTES);
+		assert_int_equal(op_truncate(&rig, all[k], k % 2 ? 0 : 20 * G4_PAGE_BYTES), 0);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &statfs), 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_expect_clean(&rig, statfs.blocks_free, "after changes");
+	rig_copy(rig.image, before, rig.bytes);
+	free(before);
+	free(other);
+}
+
+/* What all files have, by a mount that reads only and one that writes. */
 static void expect_contents(void)
 {
 	const uint64_t all[] = {high, high_copy, low, low_copy};
 
-	assert_int_equal(rig_try_mount(&rig, 0, NULL), -G4_E_ROFS);
 	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_READ_ONLY, NULL), 0);
 	for (uint32_t k = 0; k < 4; k++) {
 		rig_expect_contents(&rig, all[k], 0, found, pattern, SINGLES * G4_PAGE_BYTES);
@@ -191,6 +227,7 @@ static void expect_contents(void)
 		assert_int_equal(op_truncate(&rig, all[k], 0), -G4_E_ROFS);
 	}
 	assert_int_equal(rig_unmount(&rig), 0);
+	expect_changes(all);
 }
 
 /* What is wrong is found, in these words among others; it is put right, and nothing is lost. */
@@ -227,6 +264,19 @@ static void shared_pages_are_counted_and_read(void **state)
 	}
 	expect_contents();
 	rig_expect_clean(&rig, RIG_ANY_FREE, "after reading");
+}
+
+/* Pages of sums of large pages that name no other inode than the page that leads to them can not be written by its other owners. */
+static void without_rows_nothing_is_written(void **state)
+{
+	(void)state;
+	set_features(0, G4_FEATURE_INCOMPAT_ROWS);
+	assert_int_equal(rig_try_mount(&rig, 0, NULL), -G4_E_ROFS);
+	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_READ_ONLY, NULL), 0);
+	rig_expect_contents(&rig, low_copy, 0, found, pattern, SINGLES * G4_PAGE_BYTES);
+	assert_int_equal(rig_unmount(&rig), 0);
+	set_features(G4_FEATURE_INCOMPAT_ROWS, 0);
+	expect_contents();
 }
 
 /* A team of threads finds the same; and of contents each page that several files have is compared once. */
@@ -652,6 +702,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(shared_pages_are_counted_and_read),
 		WITH_SUMS(shared_pages_are_counted_and_read),
+		TEST(without_rows_nothing_is_written),
 		TEST(several_threads_find_nothing_wrong),
 		WITH_SUMS(several_threads_find_nothing_wrong),
 		TEST(a_file_may_have_one_page_in_several_places),

@@ -11,9 +11,9 @@
 
 static uint8_t page[G4_PAGE_BYTES] __attribute__((aligned(64))), plain[G4_PAGE_BYTES] __attribute__((aligned(64)));
 
-static const struct g4_sealed_about kinds[] = {{G4_BLOCK_DIR_LEAF, 0, 0, 0},
-					       {G4_BLOCK_INDIRECT, 2, 0, 0x123456789abc},
-					       {G4_BLOCK_CHECKSUMS, 1, 3, 0xabcdef012345}};
+static const struct g4_sealed_about kinds[] = {{G4_BLOCK_DIR_LEAF, 0, 0, 0, 0},
+					       {G4_BLOCK_INDIRECT, 2, 0, 0x123456789abc, 0x20304},
+					       {G4_BLOCK_CHECKSUMS, 1, 3, 0xabcdef012345, 0}};
 
 /* Contents as a cached page of the kind has them: nothing in spare bits, but where pages of sums are. */
 static void fill(const struct g4_sealed_about *about, uint8_t *to)
@@ -32,9 +32,10 @@ static void fill(const struct g4_sealed_about *about, uint8_t *to)
 
 static void seal_plainly(const struct g4_sealed_about *about, uint8_t *to)
 {
-	if (about->type == G4_BLOCK_INDIRECT)
+	if (about->type == G4_BLOCK_INDIRECT) {
+		g4_indirect_embed_below((g4_le64 *)(void *)to, about->below);
 		g4_indirect_seal(to, about->inode, about->level, HERE, GENERATION, TAG);
-	else if (about->type == G4_BLOCK_CHECKSUMS)
+	} else if (about->type == G4_BLOCK_CHECKSUMS)
 		g4_sums_seal((struct g4_sums_page *)(void *)to, about->inode, about->level, about->quarter, HERE,
 			     GENERATION, TAG);
 	else
@@ -73,6 +74,7 @@ static void what_was_sealed_verifies_and_is_bare(void **state)
 		assert_int_equal(about.inode, kinds[k].inode);
 		assert_int_equal(about.level, kinds[k].level);
 		assert_int_equal(about.quarter, kinds[k].quarter);
+		assert_int_equal(about.below, kinds[k].below);
 		if (kinds[k].type == G4_BLOCK_DIR_LEAF)
 			continue;
 		fill(&kinds[k], plain);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Only what can be copied in one transaction is lent: a page of level 1 whose pages lie in a few regions, and one of level 2 whose large pages
+ * lie in a few groups, and everything else in a few regions; nothing that was never written, which has one owner. Crash at any line: the
+ * slot that comes to lead to the page, its count, what it says of the pages below and both inodes are of one transaction.
+ */
+#include "data/map_lend.h"
+
+#include "data/extent.h"
+#include "data/sums.h"
+#include "format/sums.h"
+
+#define REGIONS_MOST 4u /* of single pages, or of indirect pages and pages of sums */
+#define GROUPS_MOST 20u /* of large pages */
+
+struct places {
+	uint64_t regions[REGIONS_MOST], groups[GROUPS_MOST];
+	uint32_t region_count, group_count;
+};
+
+/* Whether a number is there, or there is room for it. */
+G4_FN static bool add_place(uint64_t place, uint64_t *places, uint32_t *count, uint32_t most)
+{
+	for (uint32_t k = *count; k-- > 0;)
+		if (places[k] == place)
+			return true;
+	if (*count == most)
+		return false;
+	places[(*count)++] = place;
+	return true;
+}
+
+G4_FN static bool add_region(struct places *places, struct g4_address address)
+{
+	return add_place(g4_address_page(address) / G4_REGION_PAGES, places->regions, &places->region_count,
+			 REGIONS_MOST);
+}
+
+/* Of level 1: pages that were written, in a few regions, none of them from `most` on. `known`: it is lent, so that they do. */
+G4_FN static bool look_at_pages(struct g4_fs *fs, uint32_t line, uint64_t most, bool known)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	struct places places = {.region_count = 0};
+
+	if (!g4_map_ends_within(slots, 1, most))
+		return false;
+	for (uint32_t slot = 0; !known && slot < G4_INDIRECT_SLOTS; slot++)
+		if (slots[slot] != 0 &&
+		    (g4_map_kind(slots[slot]) != G4_WRITTEN || g4_map_check_data(fs, slots[slot], 0) < 0 ||
+		     !add_region(&places, g4_ptr_address(slots[slot]))))
+			return false;
+	return true;
+}
+
+/* Of a slot of level 2 with an indirect page: 1, and its pages are counted; 0; or an error. */
+G4_FN static int look_at_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, g4_ptr ptr,
+			      uint64_t most, uint64_t *below)
+{
+	uint64_t one = 1;
+	uint32_t line;
+	const int several = g4_extent_has_several(wg, fs, g4_ptr_address(ptr), &one);
+	const int rc = several < 0 ? several : g4_map_get_node(wg, fs, inode, ptr, 1, &line);
+
+	if (rc < 0)
+		return rc;
+	const bool good = look_at_pages(fs, line, most, several > 0);
+	*below += g4_map_count_below(fs, line);
+	g4_cache_put(&fs->cache, line);
+	return good;
+}
+
+/* The same with a large page, and its pages of sums. */
+G4_FN static int look_at_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
+			       uint32_t slot, struct places *places, uint64_t *below)
+{
+	const g4_ptr ptr = g4_map_slots(fs, line)[slot];
+	struct g4_sum_entry entry;
+
+	if (g4_map_kind(ptr) != G4_WRITTEN || g4_map_check_data(fs, ptr, 1) < 0 ||
+	    !add_place(g4_address_page(g4_ptr_address(ptr)) / G4_GROUP_PAGES, places->groups, &places->group_count,
+		       GROUPS_MOST))
+		return 0;
+	const int rc = g4_sums_read(wg, fs, inode, line, slot, 1, &entry);
+	if (rc < 0)
+		return rc == -G4_E_CORRUPT_SUMS ? 0 : rc;
+	*below += G4_INDIRECT_SLOTS;
+	if (g4_sum_entry_algorithm(&entry) == G4_CHECKSUM_NONE)
+		return 1;
+	*below += G4_SUMS_QUARTERS;
+	return g4_sum_entry_algorithm(&entry) == G4_CHECKSUM_LARGE &&
+	       g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(&entry)) &&
+	       add_region(places, g4_sum_entry_place(&entry));
+}
+
+/* Of level 2, all that hangs there. It may be counted already. */
+G4_FN static int look_at_tree(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
+			      uint64_t most, uint64_t *below)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
+	struct places places = {.region_count = 0, .group_count = 0};
+	int rc = g4_map_ends_within(slots, 2, most);
+
+	*below = 1;
+	for (uint32_t q = 0; q < G4_SUMS_QUARTERS; q++)
+		*below += !g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address, q));
+	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS && rc > 0; slot++) {
+		const uint64_t first = (uint64_t)slot * G4_INDIRECT_SLOTS;
+		if (slots[slot] == 0)
+			continue;
+		if (!(slots[slot] & G4_PTR_INDIRECT))
+			rc = most - first < G4_INDIRECT_SLOTS ?
+				     0 :
+				     look_at_large(wg, fs, inode, line, slot, &places, below);
+		else
+			rc = add_region(&places, g4_ptr_address(slots[slot])) ?
+				     look_at_node(wg, fs, inode, slots[slot], most - first, below) :
+				     0;
+	}
+	return rc;
+}
+
+/* Whether `to` has nothing where an indirect page of this level would hang. */
+G4_FN static int is_empty(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *to, uint64_t page, uint32_t level)
+{
+	struct g4_path path;
+	int rc = 0;
+
+	if (page >= g4_map_capacity_pages(to->disk.map_height))
+		return 1;
+	if (to->disk.map_height < level) { /* what is there would come to hang below */
+		for (uint32_t i = 0; i < g4_inode_slots(&to->disk); i++)
+			if (to->disk.map[i])
+				return 0;
+		return 1;
+	}
+	g4_path_start(&path, to, page);
+	while (rc == 0 && path.level > level && (*path.slot & G4_PTR_INDIRECT))
+		rc = g4_path_down(wg, fs, to, &path, page);
+	const bool empty = rc == 0 && *path.slot == 0;
+	g4_path_put(fs, &path);
+	return rc < 0 ? rc : empty;
+}
+
+/* 1: the page that the way has ended at can be lent. */
+G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *from, const struct g4_path *path,
+		      uint64_t most, struct g4_lend *lend)
+{
+	uint32_t line;
+	const int shared = g4_path_is_shared(wg, fs, from, path);
+	int rc = shared < 0 ? shared : g4_map_get_node(wg, fs, from, *path->slot, path->level, &line);
+
+	if (rc < 0)
+		return rc;
+	lend->ptr = *path->slot;
+	lend->level = path->level;
+	lend->pages = g4_min64(most, g4_map_span(path->level));
+	lend->below = g4_map_count_below(fs, line);
+	if (path->level == 1)
+		rc = look_at_pages(fs, line, most, shared > 0);
+	else if (shared > 0 && most >= g4_map_span(path->level))
+		rc = lend->below != 0;
+	else
+		rc = look_at_tree(wg, fs, from, line, lend->pages, &lend->below);
+	if (shared > 0 && path->level > 1 && lend->below != g4_meta_line(&fs->cache, line)->below)
+		rc = 0; /* what others have does not change */
+	g4_cache_put(&fs->cache, line);
+	return rc;
+}
+
+G4_FN int g4_map_may_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *from, uint64_t from_page,
+			  struct g4_inode_core *to, uint64_t to_page, uint64_t most, struct g4_lend *lend)
+{
+	struct g4_path path;
+	int rc = 0;
+
+	if (from == to || from->dirty_count > 0 || to->dirty_count > 0 || from_page % G4_INDIRECT_SLOTS != 0 ||
+	    to_page % G4_INDIRECT_SLOTS != 0 || from_page >= g4_map_capacity_pages(from->disk.map_height) ||
+	    ((from->disk.flags | to->disk.flags) & G4_INODE_INLINE))
+		return 0;
+	g4_path_start(&path, from, from_page);
+	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT)) {
+		const uint64_t span = g4_map_span(path.level);
+		if (path.level <= G4_SHARED_MAP_LEVEL && from_page % span == 0 && to_page % span == 0) {
+			rc = is_empty(wg, fs, to, to_page, path.level);
+			if (rc > 0)
+				rc = look(wg, fs, from, &path, most, lend);
+		}
+		if (rc == 0)
+			rc = g4_path_down(wg, fs, from, &path, from_page);
+	}
+	g4_path_put(fs, &path);
+	return rc;
+}
+
+G4_FN int g4_map_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *from,
+		      struct g4_inode_core *to, uint64_t to_page, const struct g4_lend *lend)
+{
+	const struct g4_address address = g4_ptr_address(lend->ptr);
+	struct g4_path path;
+	uint32_t line;
+
+	int rc = g4_map_get_node(wg, fs, from, lend->ptr, lend->level, &line);
+	if (rc < 0)
+		return rc;
+	rc = g4_map_grow(wg, fs, txn, to, to_page + g4_map_span(lend->level) - 1);
+	if (rc < 0) { /* there is no slot for the page */
+		g4_cache_put(&fs->cache, line);
+		return rc;
+	}
+	g4_path_start(&path, to, to_page);
+	rc = g4_path_make(wg, fs, txn, to, &path, to_page, lend->level);
+	if (rc == 0)
+		rc = g4_extent_share(wg, fs, txn, address, 1);
+	if (rc == 0) {
+		g4_path_dirty(txn, &path);
+		g4_path_forget_below(fs, txn, &path);
+		*path.slot = lend->ptr;
+		to->disk.pages += lend->below;
+		to->disk.flags |= G4_INODE_SHARES_MAP;
+		from->disk.flags |= G4_INODE_SHARES_MAP;
+		if (lend->level > 1 && g4_meta_line(&fs->cache, line)->below != lend->below) {
+			g4_txn_dirty(txn, line);
+			g4_meta_line(&fs->cache, line)->below = (uint32_t)lend->below;
+		}
+	} else if (path.level == lend->level && *path.slot == 0) {
+		const int pruned = g4_path_prune(wg, fs, txn, to, &path, to_page);
+		rc = pruned < 0 ? pruned : rc;
+	}
+	g4_path_put(fs, &path);
+	g4_cache_put(&fs->cache, line);
+	return rc;
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of indirect pages that several files have. A copy leads to what the page leads to: all of that gets an owner more, and the page loses
+ * one. A page with several owners does not change, whoever has the lock of one of their inodes, so it can be read without any other lock.
+ * Others may leave it meanwhile. Who finds in the end that he is the last owner takes his copy back, and changes the page itself.
+ *
+ * Crash at any line: the copy, the owners of what hangs there, the slot that leads to it and the count of the page are of one transaction; of
+ * pages that are copied one below the other each has its own, and after each the file is what it was.
+ */
+#include "data/map_own.h"
+
+#include "data/extent.h"
+#include "data/sums.h"
+#include "format/sums.h"
+#include "inode/inode.h"
+#include "inode/txn.h"
+
+/* What a copy changes at most beside the owners of what hangs there: itself, its pages of sums, the slot, the inode, and the old page's owners. */
+#define NODES_MOST (1 + G4_SUMS_QUARTERS)
+#define LEAST_CREDITS (NODES_MOST * (1 + G4_ALLOC_CREDITS) + 2 + G4_SHARE_LEAVE_CREDITS)
+/* And for each region of single pages; for each group of large ones, whose maps and pages of shares have all of theirs. */
+#define EACH_CREDITS G4_SHARE_CREDITS
+#define PLACES_MOST 32u /* that are told from each other; of more a whole transaction is asked for */
+G4_STATIC_ASSERT(G4_EXTENT_CREDITS(2, 1) + G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS <= 2 * G4_MAP_CREDITS,
+		 "what clearing begins with is enough to leave a page");
+G4_STATIC_ASSERT(LEAST_CREDITS + 4 * EACH_CREDITS <= G4_TXN_LEAST_BLOCKS, "what lies in four regions can be copied");
+
+struct copy {
+	struct g4_inode_core *inode;
+	struct g4_txn txn;
+	uint32_t level;					 /* of both pages */
+	uint32_t from, to;				 /* lines */
+	struct g4_address source;			 /* of the page with several owners */
+	struct g4_address pages[NODES_MOST];		 /* that were made: the copy, and its pages of sums */
+	uint32_t quarters[NODES_MOST], sums[NODES_MOST]; /* of these: whose, and their lines */
+	uint32_t count, had; /* of them; and how many of these the file counted for the source */
+	uint32_t done;	     /* slots, from the first on, of which everything has an owner more */
+	uint64_t lost;	     /* pages that the copy does not lead to */
+};
+
+G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages)
+{
+	const uint64_t first = (pages + g4_map_span(level - 1) - 1) / g4_map_span(level - 1);
+
+	return first >= G4_INDIRECT_SLOTS ||
+	       g4_count_row(&slots[first], G4_INDIRECT_SLOTS - first, 0, 0) == G4_INDIRECT_SLOTS - first;
+}
+
+/* ------------------------------------------------------------------ what is to be done */
+
+enum what { NOTHING, COPY, FORGET /* the number of pages below */ };
+
+struct task {
+	enum what what;
+	uint32_t level, credits, pages;
+	uint64_t next; /* the first page behind what is the file's own by then */
+};
+
+/* Puts a number among those that are there, if there is room for it. */
+G4_FN static void add_place(uint64_t place, uint64_t *places, uint32_t *count)
+{
+	for (uint32_t k = 0; k < *count; k++)
+		if (places[k] == place)
+			return;
+	if (*count < PLACES_MOST)
+		places[(*count)++] = place;
+}
+
+/* Credits for a copy of the page in a line, and pages for it. */
+G4_FN static void measure(struct g4_fs *fs, uint32_t line, uint32_t level, struct task *task)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
+	uint64_t regions[PLACES_MOST], groups[PLACES_MOST];
+	uint32_t region_count = 0, group_count = 0;
+
+	for (uint32_t k = 0; k < G4_INDIRECT_SLOTS; k++) {
+		const uint64_t page = g4_address_page(g4_ptr_address(slots[k]));
+		if (slots[k] == 0)
+			continue;
+		if (level == 1 || (slots[k] & G4_PTR_INDIRECT))
+			add_place(page / G4_REGION_PAGES, regions, &region_count);
+		else
+			add_place(page / G4_GROUP_PAGES, groups, &group_count);
+	}
+	task->pages = 1;
+	for (uint32_t q = 0; q < G4_SUMS_QUARTERS; q++)
+		task->pages += !g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address, q));
+	if (level > 1 && task->pages > 1) /* pages of sums of large pages, which lie anywhere */
+		region_count += 4;
+	task->credits =
+		(uint32_t)g4_min64(LEAST_CREDITS + (region_count + group_count) * EACH_CREDITS, fs->journal.max_blocks);
+	if (region_count >= PLACES_MOST || group_count >= PLACES_MOST)
+		task->credits = fs->journal.max_blocks;
+}
+
+/*
+ * What is to be done first on the way to a page; with `border` only to what has pages in front of it, too, unless all that is there lies from `from` on and
+ * in front of it.
+ */
+G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, bool border,
+		      uint64_t from, struct task *task)
+{
+	struct g4_path path;
+	int rc = 0;
+
+	task->what = NOTHING;
+	g4_path_start(&path, inode, page);
+	while (rc == 0 && task->what == NOTHING && path.level > 0 && (*path.slot & G4_PTR_INDIRECT)) {
+		if (border && (page & (g4_map_span(path.level) - 1)) == 0)
+			break;
+		const int shared = g4_path_is_shared(wg, fs, inode, &path);
+		task->level = path.level;
+		rc = shared < 0 ? shared : g4_path_down(wg, fs, inode, &path, page);
+		if (rc < 0)
+			break;
+		const uint32_t line = path.lines[task->level];
+		const uint64_t inside = page & (g4_map_span(task->level) - 1);
+		if (border && shared && page - inside >= from &&
+		    g4_map_ends_within(g4_map_slots(fs, line), task->level, inside))
+			break;
+		if (shared) {
+			task->what = COPY;
+			measure(fs, line, task->level, task);
+		} else if (task->level == G4_SHARED_MAP_LEVEL && g4_meta_line(&fs->cache, line)->below != 0) {
+			task->what = FORGET;
+		}
+	}
+	task->next = (page | (g4_map_span(path.level > 0 ? path.level : 1) - 1)) + 1;
+	g4_path_put(fs, &path);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ copying */
+
+G4_FN static const struct g4_sum_entry *entries_of(const struct g4_fs *fs, uint32_t line)
+{
+	return ((const struct g4_sums_page *)(const void *)g4_line_data(&fs->cache, line))->entries;
+}
+
+/* The entry of a large page beside a slot of the copy, or NULL. */
+G4_FN static const struct g4_sum_entry *row_of(const struct g4_fs *fs, const struct copy *c, uint32_t slot)
+{
+	for (uint32_t n = 1; n < c->count; n++)
+		if (c->quarters[n] == slot / G4_SUMS_SLOTS) {
+			const struct g4_sum_entry *entry = &entries_of(fs, c->sums[n])[slot % G4_SUMS_SLOTS];
+			return g4_sum_entry_algorithm(entry) == G4_CHECKSUM_LARGE ? entry : NULL;
+		}
+	return NULL;
+}
+
+/* How many slots from this one on have an owner more, or less, at a time: pages in a row of one region, of level 1. */
+G4_FN static uint32_t slots_from(const g4_le64 *slots, uint32_t slot, uint32_t level)
+{
+	const struct g4_address address = g4_ptr_address(slots[slot]);
+	uint32_t n = 1;
+
+	if (level > 1)
+		return 1;
+	const uint64_t most = g4_extent_part(address, G4_INDIRECT_SLOTS - slot);
+	while (n < most && g4_map_kind(slots[slot + n]) == G4_WRITTEN &&
+	       g4_address_is(g4_ptr_address(slots[slot + n]), g4_address_after_pages(address, n)))
+		n++;
+	return n;
+}
+
+G4_FN static uint64_t pages_of(const struct copy *c, g4_ptr ptr, uint32_t slots)
+{
+	return (ptr & G4_PTR_INDIRECT) ? 1 : slots * g4_map_span(c->level - 1);
+}
+
+/* What a slot, or several in a row, lead to has an owner more. Nothing has changed after an error. */
+G4_FN static int acquire(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uint32_t slot, uint32_t slots)
+{
+	const g4_ptr ptr = g4_map_slots(fs, c->from)[slot];
+	const struct g4_address address = g4_ptr_address(ptr);
+	const struct g4_sum_entry *row = NULL;
+	int rc = (ptr & G4_PTR_INDIRECT) ? g4_ptr_validate(ptr, &fs->meta.layout) :
+					   g4_map_check_data(fs, ptr, c->level - 1);
+
+	if ((ptr & G4_PTR_INDIRECT) && c->level == 1)
+		return -G4_E_CORRUPT_MAP;
+	if (rc == 0 && c->level > 1 && !(ptr & G4_PTR_INDIRECT)) {
+		rc = g4_extent_share_whole(wg, fs, &c->txn, address);
+		row = row_of(fs, c, slot);
+	} else if (rc == 0) {
+		rc = g4_extent_share(wg, fs, &c->txn, address, slots);
+	}
+	if (rc < 0 || row == NULL)
+		return rc;
+	rc = g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(row)) ?
+		     g4_extent_share(wg, fs, &c->txn, g4_sum_entry_place(row), 1) :
+		     -G4_E_CORRUPT_MAP;
+	if (rc < 0)
+		(void)g4_extent_release(wg, fs, &c->txn, address, G4_INDIRECT_SLOTS); /* rc tells more */
+	return rc;
+}
+
+G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uint32_t slot, uint32_t slots)
+{
+	const g4_ptr ptr = g4_map_slots(fs, c->from)[slot];
+	const struct g4_sum_entry *row = c->level > 1 && !(ptr & G4_PTR_INDIRECT) ? row_of(fs, c, slot) : NULL;
+	int rc = g4_extent_release(wg, fs, &c->txn, g4_ptr_address(ptr), pages_of(c, ptr, slots));
+
+	if (rc == 0 && row)
+		rc = g4_share_leave(wg, &fs->alloc, &c->txn, g4_sum_entry_place(row));
+	return rc < 0 ? rc : 0;
+}
+
+/* All of it gets an owner more. What was never written has one alone, and is a hole in the copy. -G4_E_AGAIN: the transaction has no room for it. */
+G4_FN static int acquire_all(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
+{
+	const g4_le64 *slots = g4_map_slots(fs, c->from);
+	int rc = 0;
+
+	while (c->done < G4_INDIRECT_SLOTS && rc == 0) {
+		const uint32_t slot = c->done;
+		if (slots[slot] == 0) {
+			c->done++;
+			continue;
+		}
+		if (g4_map_kind(slots[slot]) == G4_UNWRITTEN) {
+			g4_map_slots(fs, c->to)[slot] = 0;
+			c->lost += pages_of(c, slots[slot], 1);
+			c->done++;
+			continue;
+		}
+		/* enough of them are left for what comes behind */
+		if (c->txn.credits < 2 * EACH_CREDITS + G4_SHARE_LEAVE_CREDITS + 2 &&
+		    !g4_txn_extend(&c->txn, 2 * EACH_CREDITS))
+			return -G4_E_AGAIN;
+		const uint32_t n = slots_from(slots, slot, c->level);
+		rc = acquire(wg, fs, c, slot, n);
+		c->done += rc == 0 ? n : 0;
+	}
+	return rc;
+}
+
+/* Takes the owners back, and the pages. */
+G4_FN static int take_back(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
+{
+	const g4_le64 *slots = g4_map_slots(fs, c->from);
+	int rc = 0;
+
+	for (uint32_t slot = 0, n; slot < c->done && rc == 0; slot += n) {
+		n = g4_map_kind(slots[slot]) == G4_WRITTEN ? slots_from(slots, slot, c->level) : 1;
+		if (g4_map_kind(slots[slot]) == G4_WRITTEN)
+			rc = release(wg, fs, c, slot, n);
+	}
+	while (c->count > 0 && rc == 0)
+		rc = g4_node_release(wg, fs, &c->txn, c->inode, c->pages[--c->count]);
+	return rc;
+}
+
+/* Entries of what is there, and can not be told from anything else. */
+G4_FN static void make_lost(const g4_le64 *slots, struct g4_sum_entry *entries)
+{
+	for (uint32_t k = 0; k < G4_SUMS_SLOTS; k++)
+		if ((slots[k] & (G4_PTR_VALID | G4_PTR_INDIRECT)) == G4_PTR_VALID)
+			g4_sum_entry_make_lost(&entries[k]);
+}
+
+/* A page of sums for a quarter of the copy. */
+G4_FN static int copy_sums(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uint32_t quarter, struct g4_address from)
+{
+	const struct g4_address to = g4_page_address(fs->cache.lines[c->to].index);
+	struct g4_address address;
+	uint32_t source, line;
+	int rc = g4_node_acquire(wg, fs, &c->txn, c->inode, &address);
+
+	if (rc < 0)
+		return rc;
+	c->pages[c->count] = address;
+	c->quarters[c->count] = quarter;
+	c->sums[c->count] = G4_NO_LINE;
+	c->count++;
+	if (!g4_sums_set_place(g4_meta_places(&fs->cache, c->to), to, quarter, address))
+		return -G4_E_NOSPC; /* none that is near enough */
+	rc = g4_meta_new(wg, &fs->meta, address, G4_BLOCK_CHECKSUMS, &line);
+	if (rc < 0)
+		return rc;
+	struct g4_meta_line *about = g4_meta_line(&fs->cache, line);
+	about->inode = c->inode->ino;
+	about->level = (uint8_t)c->level;
+	about->quarter = (uint8_t)quarter;
+	c->sums[c->count - 1] = line;
+	g4_txn_dirty(&c->txn, line);
+	rc = g4_ptr_validate(g4_ptr_make(from, G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
+	if (rc == 0)
+		rc = g4_meta_get_sums(wg, &fs->meta, from, g4_meta_line(&fs->cache, c->from)->inode, c->level, quarter,
+				      &source);
+	if (rc == -G4_E_IO || rc == -G4_E_NOMEM)
+		return rc;
+	if (rc < 0) {
+		make_lost(g4_map_slots(fs, c->from) + (uint64_t)quarter * G4_SUMS_SLOTS,
+			  ((struct g4_sums_page *)(void *)g4_line_data(&fs->cache, line))->entries);
+		return 0;
+	}
+	g4_copy(wg, g4_line_data(&fs->cache, line), g4_line_data(&fs->cache, source), G4_PAGE_BYTES);
+	g4_cache_put(&fs->cache, source);
+	return 0;
+}
+
+/* The copy, to which nothing leads yet. */
+G4_FN static int make(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
+{
+	int rc = g4_node_acquire(wg, fs, &c->txn, c->inode, &c->pages[0]);
+
+	if (rc < 0)
+		return rc;
+	c->count = c->had = 1;
+	rc = g4_meta_new(wg, &fs->meta, c->pages[0], G4_BLOCK_INDIRECT, &c->to);
+	if (rc < 0)
+		return rc;
+	g4_meta_line(&fs->cache, c->to)->inode = c->inode->ino;
+	g4_meta_line(&fs->cache, c->to)->level = (uint8_t)c->level;
+	g4_txn_dirty(&c->txn, c->to);
+	g4_copy(wg, g4_line_data(&fs->cache, c->to), g4_line_data(&fs->cache, c->from), G4_PAGE_BYTES);
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++) {
+		const struct g4_address sums = g4_sums_place(g4_meta_places(&fs->cache, c->from), c->source, quarter);
+		if (g4_address_is_none(sums))
+			continue;
+		rc = copy_sums(wg, fs, c, quarter, sums);
+		c->had += rc == 0;
+	}
+	return rc;
+}
+
+G4_FN static void put_lines(struct g4_fs *fs, struct copy *c, uint32_t made)
+{
+	for (uint32_t n = 1; n < made; n++)
+		if (c->sums[n] != G4_NO_LINE)
+			g4_cache_put(&fs->cache, c->sums[n]);
+	if (c->to != G4_NO_LINE)
+		g4_cache_put(&fs->cache, c->to);
+	g4_cache_put(&fs->cache, c->from);
+}
+
+/*
+ * In the transaction, at the slot that leads to the page: the slot leads to a copy, or the page is the file's alone by now. Where that fails
+ * everything is as it was.
+ */
+G4_FN static int copy_node(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, struct g4_path *path)
+{
+	c->level = path->level;
+	c->to = G4_NO_LINE;
+	c->source = g4_ptr_address(*path->slot);
+	int rc = g4_map_get_node(wg, fs, c->inode, *path->slot, path->level, &c->from);
+
+	if (rc < 0)
+		return rc;
+	rc = make(wg, fs, c);
+	const uint32_t made = c->count;
+	if (rc == 0)
+		rc = acquire_all(wg, fs, c);
+	if (rc == 0)
+		rc = g4_share_leave(wg, &fs->alloc, &c->txn, c->source);
+	if (rc > 0) {
+		g4_path_dirty(&c->txn, path);
+		*path->slot = g4_ptr_make(c->pages[0], G4_TAG_4K, G4_PTR_VALID | G4_PTR_INDIRECT);
+		c->inode->disk.pages -= c->had + c->lost;
+	} else {
+		const int back = take_back(wg, fs, c);
+		rc = rc < 0 ? rc : back;
+	}
+	put_lines(fs, c, made);
+	return rc < 0 ? rc : 0;
+}
+
+/* ------------------------------------------------------------------ ways */
+
+/* To the slot that leads to the indirect page of a level on the way to a page; 1: there is none any more. */
+G4_FN static int go_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint32_t level,
+		       struct g4_path *path)
+{
+	int rc = 0;
+
+	g4_path_start(path, inode, page);
+	while (rc == 0 && path->level > level && (*path->slot & G4_PTR_INDIRECT))
+		rc = g4_path_down(wg, fs, inode, path, page);
+	return rc < 0 ? rc : path->level != level || !(*path->slot & G4_PTR_INDIRECT);
+}
+
+G4_FN static int copy_one(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			  const struct task *task)
+{
+	const uint64_t reserved = inode->map_reservation;
+	struct copy c = {.inode = inode};
+	struct g4_path path;
+
+	if (!g4_alloc_reserve(&fs->alloc, task->pages))
+		return -G4_E_NOSPC;
+	int rc = g4_begin(wg, fs, task->credits, &c.txn);
+	if (rc < 0) {
+		g4_alloc_unreserve(&fs->alloc, task->pages);
+		return rc;
+	}
+	inode->map_reservation = task->pages;
+	rc = go_to(wg, fs, inode, page, task->level, &path);
+	if (rc == 0 && g4_path_is_shared(wg, fs, inode, &path) > 0)
+		rc = copy_node(wg, fs, &c, &path);
+	g4_path_put(fs, &path);
+	g4_alloc_unreserve(&fs->alloc, inode->map_reservation);
+	inode->map_reservation = reserved;
+	const int logged = c.txn.changed ? g4_inode_log(wg, fs, &c.txn, inode) : 0;
+	rc = g4_end(fs, &c.txn, rc < 0 ? rc : logged);
+	return rc < 0 ? rc : 0;
+}
+
+G4_FN static int forget_one(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			    const struct task *task)
+{
+	struct g4_path path;
+	struct g4_txn txn;
+	int rc = g4_begin(wg, fs, 4, &txn);
+
+	if (rc < 0)
+		return rc;
+	rc = go_to(wg, fs, inode, page, task->level, &path);
+	if (rc == 0)
+		rc = g4_path_down(wg, fs, inode, &path, page);
+	if (rc == 0)
+		g4_path_forget_below(fs, &txn, &path);
+	g4_path_put(fs, &path);
+	rc = g4_end(fs, &txn, rc);
+	return rc < 0 ? rc : 0;
+}
+
+/* All on the way to a page is the file's own; *next: and so is what is in front of that. `border`, `from`: look(). */
+G4_FN static int own_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, bool border,
+			 uint64_t from, uint64_t *next)
+{
+	struct task task;
+	int rc = look(wg, fs, inode, page, border, from, &task);
+
+	for (uint32_t steps = 0; rc == 0 && task.what != NOTHING; steps++) {
+		if (steps > 4 * G4_SHARED_MAP_LEVEL) /* what is shared as a whole region is no indirect page */
+			return -G4_E_CORRUPT_MAP;
+		rc = task.what == COPY ? copy_one(wg, fs, inode, page, &task) : forget_one(wg, fs, inode, page, &task);
+		if (rc ==
+		    -G4_E_AGAIN) { /* others had the credits that it could not foresee; of a whole transaction nobody has any */
+			rc = task.credits < fs->journal.max_blocks ? 0 : -G4_E_NOSPC;
+			task.credits = fs->journal.max_blocks;
+			continue;
+		}
+		if (rc == 0)
+			rc = look(wg, fs, inode, page, border, from, &task);
+	}
+	*next = task.next;
+	return rc;
+}
+
+G4_FN static uint64_t capacity(const struct g4_inode_core *inode)
+{
+	return (inode->disk.flags & G4_INODE_INLINE) ?
+		       0 :
+		       g4_inode_slots(&inode->disk) * g4_map_span(inode->disk.map_height);
+}
+
+G4_FN int g4_map_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t end)
+{
+	int rc = 0;
+
+	if (!g4_map_may_share(inode))
+		return 0;
+	end = g4_min64(end, capacity(inode));
+	while (page < end && rc == 0)
+		rc = own_way(wg, fs, inode, page, false, 0, &page);
+	return rc;
+}
+
+G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			    uint64_t from)
+{
+	uint64_t next;
+
+	return !g4_map_may_share(inode) || page >= capacity(inode) ? 0 :
+								     own_way(wg, fs, inode, page, true, from, &next);
+}
+
+G4_FN int g4_map_way_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page)
+{
+	struct task task;
+
+	if (!g4_map_may_share(inode) || page >= capacity(inode))
+		return 0;
+	const int rc = look(wg, fs, inode, page, false, 0, &task);
+	return rc < 0 ? rc : task.what == COPY;
+}
+
+/* ------------------------------------------------------------------ going */
+
+G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line)
+{
+	const struct g4_meta_line *about = g4_meta_line(&fs->cache, line);
+	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	uint64_t pages = 1;
+
+	if (about->level > 1)
+		return about->below;
+	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS; slot++)
+		pages += slots[slot] != 0;
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
+		pages += !g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address, quarter));
+	return pages;
+}
+
+G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       struct g4_path *path, uint64_t most)
+{
+	const struct g4_address address = g4_ptr_address(*path->slot);
+	uint32_t line;
+	int rc = g4_path_is_shared(wg, fs, inode, path);
+
+	if (rc <= 0)
+		return rc;
+	rc = g4_map_get_node(wg, fs, inode, *path->slot, path->level, &line);
+	if (rc < 0)
+		return rc;
+	const bool all = g4_map_ends_within(g4_map_slots(fs, line), path->level, most);
+	const uint64_t pages = g4_map_count_below(fs, line);
+	g4_cache_put(&fs->cache, line);
+	if (!all)
+		return 0;
+	/* the count; the way, of which pages may go that are empty then */
+	if (!g4_extent_credits(fs, txn, 2, 1, false, 0, G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS))
+		return -G4_E_AGAIN;
+	if (pages == 0) /* it does not say what the file has there */
+		return -G4_E_CORRUPT_MAP;
+	rc = g4_share_leave(wg, &fs->alloc, txn, address);
+	if (rc <= 0)
+		return rc;
+	g4_path_dirty(txn, path);
+	*path->slot = 0;
+	inode->disk.pages -= g4_min64(inode->disk.pages, pages);
+	return 1;
+}
