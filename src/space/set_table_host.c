@@ -107,10 +107,12 @@ void g4_table_join_all(struct g4_chunk *chunks, uint32_t *count)
 void g4_table_give_up(struct g4_chunk *chunk)
 {
 	const uint64_t address = chunk->address, bytes = chunk->bytes;
+	const uint64_t kept = chunk->parity ? g4_align_up(chunk->place_bytes, G4_PARITY_REGION_BYTES) : 0;
 
 	memset(chunk, 0, sizeof(*chunk));
 	chunk->address = address;
 	chunk->bytes = bytes;
+	chunk->place_bytes = kept;
 }
 
 uint64_t g4_table_lost(const struct g4_chunk *chunks, uint32_t count)
