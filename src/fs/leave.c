@@ -165,30 +165,30 @@ G4_FN static int give_up_rests(struct g4_wg *wg, struct g4_fs *fs, const struct 
 
 /* ------------------------------------------------------------------ room */
 
-/* The last units of a chunk that can go, in a row, at most so many. *first: the number of the first one; how many. */
+/* The last units of a chunk that can go, in a row, from `least` to `most`. *first: the number of the first one; how many. */
 G4_FN static uint64_t find_units(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dev_order *chunk, bool lost,
-				 uint64_t most, uint64_t *first)
+				 uint64_t least, uint64_t most, uint64_t *first)
 {
 	const uint64_t unit = unit_of(chunk);
 	uint64_t at = chunk->bytes / unit, found = 0;
 
 	while (at > 0 && found < most) {
 		const bool goes = may_go(wg, fs, chunk->done + (at - 1) * unit, unit, lost);
-		if (!goes && found > 0)
+		if (!goes && found >= least)
 			break;
-		found += goes;
+		found = goes ? found + 1 : 0;
 		at--;
 		*first = at;
 	}
-	return found;
+	return found >= least ? found : 0;
 }
 
 /*
- * Free space of other disks for so many bytes of a place, or what frees some there, is given up. *made: false, there is none; or somebody was
- * faster, and it is tried again.
+ * Free space of other disks for so many bytes of a place, or what frees some there, is given up, `least` of them in a row: rows go nowhere else.
+ * *made: false, there is none; or somebody was faster, and it is tried again.
  */
 G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, enum choice choice,
-			   uint64_t wanted, bool *made)
+			   uint64_t wanted, uint64_t least, bool *made)
 {
 	struct g4_dev_order chunk;
 	uint64_t before = UINT64_MAX, first = 0, given = 0;
@@ -205,8 +205,9 @@ G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_j
 			continue;
 		/* each unit frees one on every other disk that it lies on */
 		const uint64_t freed = place_unit(&chunk) * g4_max64(chunk.all, 1), unit = unit_of(&chunk);
-		const uint64_t enough = (wanted + freed - 1) / freed;
-		const uint64_t most = find_units(wg, fs, &chunk, choice == LOST, enough, &first);
+		const uint64_t row = choice == LOST ? 1 : (least + place_unit(&chunk) - 1) / place_unit(&chunk);
+		const uint64_t enough = g4_max64((wanted + freed - 1) / freed, row);
+		const uint64_t most = find_units(wg, fs, &chunk, choice == LOST, row, enough, &first);
 		if (most == 0)
 			continue;
 		const uint64_t address = chunk.done + first * unit;
@@ -283,8 +284,9 @@ G4_FN static int move_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_rec
 		const bool found = find_chunk(wg, fs, record, next->done, &chunk);
 		const uint64_t bytes = found ? next->bytes / (chunk.disk & G4_LEAVE_COLUMNS) : ROOM_BYTES;
 		const uint64_t wanted = g4_min64(bytes, ROOM_BYTES);
+		const uint64_t least = found ? g4_min64(bytes, place_unit(&chunk)) : G4_CHUNK_UNIT;
 		for (uint32_t choice = LOST; choice <= ANY && rc == 0 && !*again; choice++)
-			rc = make_room(wg, fs, record, (enum choice)choice, wanted, again);
+			rc = make_room(wg, fs, record, (enum choice)choice, wanted, least, again);
 		return rc == 0 && !*again ? -G4_E_NOSPC : rc;
 	}
 	rc = g4_rebalance_move(wg, fs, next->done / G4_PAGE_BYTES, next->bytes / G4_PAGE_BYTES, &order);

@@ -32,7 +32,7 @@
 #include "space/set_draft_host.h"
 #include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
-#include "space/set_rows_host.h"
+#include "space/set_parity_host.h"
 
 #define PARTS 128u /* of the address space: no longer piece is chosen */
 #define TRIES 20u  /* of a millisecond each, for flushes of the disk that goes */
@@ -121,6 +121,41 @@ static struct g4_set_gap find_gap(const struct leaving *l, const struct g4_chunk
 	return best;
 }
 
+/* Of a disk, from an address on, what no place has. */
+static uint64_t room_from(const struct leaving *l, uint32_t disk, uint64_t at)
+{
+	uint64_t end = G4_CHUNK_UNIT + g4_chunk_usable(l->draft.super->disk_bytes[disk]);
+
+	for (uint32_t n = 0; n < l->draft.move.count; n++)
+		for (uint32_t k = 0; k < g4_table_places(&l->draft.move.chunks[n]); k++) {
+			const uint64_t place = l->draft.move.chunks[n].places[k], from = g4_place_address(place);
+			if (g4_place_disk(place) == disk && at < from + l->draft.move.chunks[n].place_bytes)
+				end = g4_min64(end, g4_max64(from, at));
+		}
+	return end > at ? end - at : 0;
+}
+
+/*
+ * The gap behind what was moved before, as long as that is less than a part: else neighbours would go to several disks by turns, and the table be
+ * full of small chunks. 0 bytes: there is none.
+ */
+static struct g4_set_gap gap_behind(const struct leaving *l, uint32_t n, uint64_t part, uint64_t wanted)
+{
+	const struct g4_chunk *chunk = &l->draft.move.chunks[n], *before = chunk - 1;
+	struct g4_set_gap gap = {.bytes = 0};
+
+	if (n == 0 || before->bytes >= part || before->parity != chunk->parity)
+		return gap;
+	for (uint32_t k = 0; k < g4_table_places(before) && gap.bytes == 0; k++) {
+		const uint32_t disk = g4_place_disk(before->places[k]);
+		const uint64_t at = g4_place_address(before->places[k]) + before->place_bytes;
+		const uint64_t bytes = may_have(l, chunk, disk) ? room_from(l, disk, at) : 0;
+		if (bytes >= g4_min64(wanted, g4_table_unit(chunk)))
+			gap = (struct g4_set_gap){disk, at, bytes};
+	}
+	return gap;
+}
+
 /* The first chunk with a place on the disk; how many there are: there is none. */
 static uint32_t find_leaving(const struct leaving *l)
 {
@@ -145,9 +180,12 @@ static void choose(struct leaving *l, struct g4_dev_order *order)
 		return;
 	const struct g4_chunk *chunk = &l->draft.move.chunks[n];
 	const uint64_t columns = g4_chunk_data_columns(chunk), unit = g4_table_unit(chunk);
-	const uint64_t part = g4_chunk_end(l->draft.move.chunks, l->draft.move.count) / PARTS / columns;
-	uint64_t bytes = g4_min64(chunk->place_bytes, g4_align_up(part + 1, unit));
-	const struct g4_set_gap gap = find_gap(l, chunk, bytes);
+	const uint64_t part = g4_chunk_end(l->draft.move.chunks, l->draft.move.count) / PARTS;
+	uint64_t bytes = g4_min64(chunk->place_bytes, g4_align_up(part / columns + 1, unit));
+	struct g4_set_gap gap = gap_behind(l, n, part, bytes);
+
+	if (gap.bytes == 0)
+		gap = find_gap(l, chunk, bytes);
 
 	order->disk = gap.bytes == 0		     ? G4_ROOM_FOR_NOTHING :
 		      all_room(l) < l->used[l->disk] ? G4_ROOM_FOR_THIS :
@@ -165,14 +203,12 @@ static void choose(struct leaving *l, struct g4_dev_order *order)
 	g4_set_window_watch(&set->window, order->done, order->bytes);
 }
 
-/* Whether a disk that a chunk lies on can take what comes next of the disk that goes. Rows need longer gaps than a few MiB of others leave. */
+/* Whether a disk that a chunk lies on can take what comes next of the disk that goes. */
 static bool helps(const struct leaving *l, const struct g4_chunk *chunk)
 {
 	const uint32_t next = find_leaving(l);
 	bool some = false;
 
-	if (next < l->draft.move.count && l->draft.move.chunks[next].parity && !chunk->parity)
-		return false;
 	for (uint32_t d = 0; d < l->set->count && next < l->draft.move.count; d++)
 		some = some || (lies_on(chunk, d) && may_have(l, &l->draft.move.chunks[next], d));
 	return some;
@@ -269,19 +305,6 @@ static int plan_giving_up(struct g4_set *set, struct g4_set_draft *draft, uint32
 	return g4_chunk_validate(move->chunks, move->count, draft->super->disk_bytes, set->count);
 }
 
-/* Orders held, and locked. Rows keep their bits of the map, which say nothing of them any more before others lie in their places. */
-static int give_up_locked(struct g4_wg *wg, struct g4_set *set, struct g4_set_draft *draft, uint32_t n, uint64_t within,
-			  uint64_t bytes)
-{
-	const struct g4_chunk *chunk = &set->chunks[n];
-	const uint64_t columns = g4_chunk_data_columns(chunk);
-	int rc = plan_giving_up(set, draft, n, within, bytes);
-
-	if (rc == 0 && chunk->parity)
-		rc = g4_rows_forget(wg, set, chunk, within / columns, (within + bytes) / columns);
-	return rc < 0 ? rc : g4_set_draft_switch(wg, set, draft);
-}
-
 /* Orders held. */
 static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
@@ -300,9 +323,11 @@ static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *or
 	rc = g4_set_draft_begin(&draft, set);
 	if (rc < 0)
 		return rc;
-	rc = g4_set_draft_lock(wg, set);
+	rc = plan_giving_up(set, &draft, (uint32_t)(chunk - set->chunks), within, bytes);
+	if (rc == 0)
+		rc = g4_set_draft_lock(wg, set);
 	if (rc == 0) {
-		rc = give_up_locked(wg, set, &draft, (uint32_t)(chunk - set->chunks), within, bytes);
+		rc = g4_set_draft_switch(wg, set, &draft);
 		g4_set_draft_unlock(set);
 	}
 	set->next.generation = 0;
@@ -378,7 +403,7 @@ static int take_out(struct g4_wg *wg, struct leaving *l, struct g4_dev **dev)
 	return rc;
 }
 
-/* Orders held, and locked. The log begins anew, for it has numbers of disks as well, and one may be of the disk that went. */
+/* Orders held, and locked. The next entry of the log begins an epoch, whose holders have the numbers of then. */
 static int go(struct g4_wg *wg, struct leaving *l, struct g4_dev **dev)
 {
 	struct g4_set *set = l->set;
@@ -390,10 +415,8 @@ static int go(struct g4_wg *wg, struct leaving *l, struct g4_dev **dev)
 	const int rc = take_out(wg, l, dev);
 	pthread_mutex_unlock(&set->lock);
 	g4_store32_rel(&set->leaving, 0);
-	if (*dev && set->parity) {
+	if (*dev && set->parity)
 		set->parity->holders = 0;
-		(void)g4_set_log_empty(wg, set); /* else with the next entry */
-	}
 	return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "alloc/alloc.h"
 #include "simt/simt_host.h"
 #include "space/set_rows_host.h"
+#include "space/set_spread_host.h"
 
 /* Of the first two a disk that was added has room for all. Of the third all disks are full of rows, so free ones are given up. */
 static const struct shape shapes[] = {
@@ -267,6 +268,57 @@ static void rows_behind_those_that_are_given_up_keep_their_bits(void **state)
 	assert_int_equal(set->parity->regions, regions);
 	disks_unmount_fs(&d, dev, true);
 	expect_without(&d, &shapes[GIVES_UP], 0, NULL, ballast);
+	disks_free(&d);
+}
+
+/* ---- tables ---- */
+
+/* Where several disks have room what is moved is cut into parts of the address space, not into pieces that are moved at once. */
+static void what_is_moved_goes_to_one_disk_for_a_while(void **state)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_dev_order next = {.op = G4_ORDER_LEAVE_NEXT};
+	uint64_t sizes[MOST_DISKS];
+	struct g4_disk_info info;
+	uint32_t moves = 0;
+	struct disks d;
+
+	(void)state;
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		sizes[n] = 4096 * G4_MIB; /* nothing is written to most of it */
+	disks_make(&d, 5, sizes);
+	d.count = 3;
+	disks_format_rows(&d, 1, G4_CHECKSUM_NONE);
+	add_next(&d, true);
+	add_next(&d, true);
+	struct g4_dev *dev = open_all(&d);
+	struct g4_set *set = (struct g4_set *)dev->host;
+	assert_true(g4_set_disk(dev, 0, &info));
+	for (;; moves++) {
+		uint64_t moved = 0, bytes;
+		memcpy(&next.done, info.uuid, sizeof(next.done));
+		memcpy(&next.all, info.uuid + sizeof(next.done), sizeof(next.all));
+		assert_int_equal(g4_dev_order(wg, dev, &next), 0);
+		if (next.bytes == 0)
+			break;
+		const struct g4_chunk *chunk = g4_chunk_find(&set->map, next.done);
+		assert_int_equal(next.disk, G4_ROOM_FOR_ALL);
+		bytes = g4_min64(next.bytes, UNIT * g4_chunk_data_columns(chunk)); /* as if more were in use behind */
+		assert_int_equal(g4_set_spread_move(wg, set, true, &bytes, &moved), 0);
+		assert_true(moved > 0);
+	}
+	assert_true(moves > 400);
+	if (set->map.count > 256)
+		fail_msg("%u moves left %u chunks", moves, set->map.count);
+	for (uint32_t n = 3; n < 5; n++) { /* and both have some */
+		uint64_t places = 0;
+		for (uint32_t c = 0; c < set->map.count; c++)
+			for (uint32_t k = 0; k < (uint32_t)set->chunks[c].columns * set->chunks[c].copies; k++)
+				places += g4_place_disk(set->chunks[c].places[k]) == n ? set->chunks[c].place_bytes : 0;
+		assert_in_range(places, 1536 * G4_MIB, 2560 * G4_MIB);
+	}
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
 	disks_free(&d);
 }
 
@@ -551,7 +603,7 @@ static void disks_fail_meanwhile(void **state)
 		for (uint32_t which = 0; which < d.count; which++)
 			for (uint32_t at = 1 + which, over = 0; !over;
 			     at += (uint32_t)rig_setting("G4_FAULT_EVERY", 47 * rig_every(3))) {
-				uint32_t files = 0;
+				uint32_t files = 0, faulty = 0;
 				struct faulty f;
 				restore_disks(&d, before);
 				mount_faulty(&d, &f, NULL);
@@ -560,6 +612,7 @@ static void disks_fail_meanwhile(void **state)
 					struct g4_fault fault = {.cut_after_writes = at + 17 * k,
 								 .write_through = true};
 					g4_dev_fault_set(f.fault[(which + 2 * k) % d.count], &fault);
+					faulty |= 1u << (which + 2 * k) % d.count;
 				}
 				int rc = order(&d, G4_DISK_REMOVE, d.names[0]);
 				while (rc == 0 && job(&d).state == G4_JOB_RUNNING) {
@@ -581,7 +634,9 @@ static void disks_fail_meanwhile(void **state)
 				disks_expect_files(&d, files, 1);
 				disks_unmount_fs(&d, f.set, true);
 				g4_dev_close(f.fault[0]);
-				if (!mount_most(&d, all_of(&d)) && !mount_most(&d, all_of(&d) & ~1u))
+				/* those that failed may be a set by themselves */
+				if (disks_try_mount(&d, all_of(&d) & ~faulty, true) < 0 &&
+				    disks_try_mount(&d, rest_of(&d, 0) & ~faulty, true) < 0)
 					fail_msg("shape %u, disk %u, %u writes: %s", s, which, at, d.message);
 				disks_expect_files(&d, files, 1);
 				disks_expect_filled(&d, ballast, shapes[s].ballast);
@@ -677,25 +732,48 @@ static void a_file_system_that_gets_full_meanwhile_keeps_the_disk(void **state)
 
 /* ---- sets of copies with rows of another level ---- */
 
+/* A disk more, and something in copies and in rows of what was assigned: of so many bytes, or of all that was left. */
+static void begin_with_rows(struct world *w, uint64_t most, uint64_t *ballast, uint64_t *in_rows)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	uint64_t done = 0;
+
+	begin_sized(w, G4_CHECKSUM_CRC32C, most, 48 * G4_MIB);
+	assert_int_equal(op_mknod(&w->d.rig, G4_NODE_ROOT, "ballast", G4_S_IFREG | 0644, ballast), 0);
+	assert_int_equal(op_mknod(&w->d.rig, w->dir, "rows", G4_S_IFREG | 0644, in_rows), 0);
+	for (uint64_t at = 0; at < 8 * G4_MIB; at += G4_MIB) {
+		assert_int_equal(op_write(&w->d.rig, *ballast, 0, at, data, G4_MIB, &done), 0);
+		assert_int_equal(op_write(&w->d.rig, *in_rows, 0, at, data, G4_MIB, &done), 0);
+	}
+	disks_unmount_fs(&w->d, w->set, true);
+	add_next(&w->d, true);
+	mount_world(w);
+	free(data);
+}
+
+static void expect_with_rows(struct world *w, uint32_t which, uint64_t ballast, uint64_t in_rows)
+{
+	struct g4_dev *dev;
+
+	disks_expect_clean(&w->d, which);
+	if (disks_try_open(&w->d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
+		fail_msg("%s", w->d.message);
+	disks_begin_fs(&w->d, dev, G4_FS_READ_ONLY);
+	disks_expect_filled(&w->d, ballast, 8 * G4_MIB);
+	disks_expect_filled(&w->d, in_rows, 8 * G4_MIB);
+	disks_unmount_fs(&w->d, dev, false);
+}
+
 static void rows_of_another_level_leave_as_well(void **state)
 {
 	uint8_t *data = rig_memory(G4_MIB, 5);
 	uint64_t ballast, in_rows, done = 0;
 	struct g4_disk_info info;
+	const uint32_t disk = 1;
 	struct world w;
 
 	(void)state;
-	begin_sized(&w, G4_CHECKSUM_CRC32C, 16 * G4_MIB, 48 * G4_MIB);
-	assert_int_equal(op_mknod(&w.d.rig, G4_NODE_ROOT, "ballast", G4_S_IFREG | 0644, &ballast), 0);
-	assert_int_equal(op_mknod(&w.d.rig, w.dir, "rows", G4_S_IFREG | 0644, &in_rows), 0);
-	for (uint64_t at = 0; at < 8 * G4_MIB; at += G4_MIB) {
-		assert_int_equal(op_write(&w.d.rig, ballast, 0, at, data, G4_MIB, &done), 0);
-		assert_int_equal(op_write(&w.d.rig, in_rows, 0, at, data, G4_MIB, &done), 0);
-	}
-	disks_unmount_fs(&w.d, w.set, true);
-	add_next(&w.d, true);
-	mount_world(&w);
-	const uint32_t disk = 1, rest = rest_of(&w.d, disk);
+	begin_with_rows(&w, 0, &ballast, &in_rows);
 	start(&w.d, disk, 0);
 	for (uint32_t k = 0; job(&w.d).state == G4_JOB_RUNNING; k++) {
 		assert_int_equal(disks_put(&w.d, k % 10, 1), 0);
@@ -706,17 +784,31 @@ static void rows_of_another_level_leave_as_well(void **state)
 	assert_false(g4_set_disk(w.set, w.d.count - 1, &info));
 	assert_int_equal(disks_scrub(&w.d), 0);
 	disks_unmount_fs(&w.d, w.set, true);
-	for (uint32_t lost = 0; lost < w.d.count; lost++) {
-		const uint32_t there = rest & ~(1u << lost);
-		struct g4_dev *dev;
-		disks_expect_clean(&w.d, there);
-		assert_int_equal(disks_try_open(&w.d, there, true, G4_DEV_READ_ONLY, &dev), 0);
-		disks_begin_fs(&w.d, dev, G4_FS_READ_ONLY);
-		disks_expect_filled(&w.d, ballast, 8 * G4_MIB);
-		disks_expect_filled(&w.d, in_rows, 8 * G4_MIB);
-		disks_unmount_fs(&w.d, dev, false);
-	}
+	const uint32_t rest = rest_of(&w.d, disk);
+	expect_with_rows(&w, rest, ballast, in_rows);
+	for (uint32_t lost = 0; lost < w.d.count; lost++)
+		if (lost != disk)
+			expect_with_rows(&w, rest & ~(1u << lost), ballast, in_rows);
 	free(data);
+	free_world(&w);
+}
+
+/* Rows go where 8 MiB are in a row. What is free in smaller pieces is not given up for them in vain, but for some of what the disk itself had. */
+static void little_is_given_up_for_rows_that_have_no_room_then(void **state)
+{
+	uint64_t ballast, in_rows;
+	struct world w;
+
+	(void)state;
+	begin_with_rows(&w, 16 * G4_MIB, &ballast, &in_rows);
+	const uint64_t idle = g4_alloc_free_in(&w.d.rig.fs->alloc, G4_LEVEL_OWN);
+	start(&w.d, 1, 0);
+	(void)run(&w.d, NULL, 0);
+	assert_int_equal(job(&w.d).state, G4_JOB_FAILED);
+	assert_int_equal(job(&w.d).code, G4_E_NOSPC);
+	assert_true(g4_alloc_free_in(&w.d.rig.fs->alloc, G4_POOL_GONE) < idle / 4);
+	disks_unmount_fs(&w.d, w.set, true);
+	expect_with_rows(&w, all_of(&w.d), ballast, in_rows);
 	free_world(&w);
 }
 
@@ -728,6 +820,7 @@ int main(void)
 		cmocka_unit_test(a_disk_leaves_that_a_rebalancing_has_filled),
 		cmocka_unit_test(threads_write_while_a_disk_leaves),
 		cmocka_unit_test(rows_behind_those_that_are_given_up_keep_their_bits),
+		cmocka_unit_test(what_is_moved_goes_to_one_disk_for_a_while),
 		cmocka_unit_test(it_goes_on_after_a_pause_and_an_unmount),
 		cmocka_unit_test(one_that_is_cancelled_leaves_all_disks_in_use),
 		cmocka_unit_test(the_power_fails_at_any_request),
@@ -735,6 +828,7 @@ int main(void)
 		cmocka_unit_test(what_can_not_be_done_is_told),
 		cmocka_unit_test(a_file_system_that_gets_full_meanwhile_keeps_the_disk),
 		cmocka_unit_test(rows_of_another_level_leave_as_well),
+		cmocka_unit_test(little_is_given_up_for_rows_that_have_no_room_then),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
