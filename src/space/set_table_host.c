@@ -71,7 +71,8 @@ static bool goes_on(const struct g4_chunk *chunk, const struct g4_chunk *next)
 {
 	bool same = chunk->columns == next->columns && chunk->copies == next->copies && chunk->level == next->level &&
 		    chunk->stripe_bytes == next->stripe_bytes && chunk->parity == next->parity &&
-		    chunk->place_bytes % g4_table_unit(chunk) == 0;
+		    chunk->place_bytes % g4_table_unit(chunk) == 0 &&
+		    (chunk->place_bytes == 0) == (next->place_bytes == 0); /* gone rows do not come back, others do */
 
 	for (uint32_t k = 0; same && k < g4_table_places(chunk); k++)
 		same = next->places[k] ==

@@ -175,6 +175,27 @@ static void a_disk_leaves_that_a_rebalancing_has_filled(void **state)
 	}
 }
 
+/* Of a file system that is not mounted: rows go as a whole where they can, and in pieces where free ones have to be given up. */
+static void a_disk_leaves_while_nobody_uses_it(void **state)
+{
+	(void)state;
+	for (uint32_t s = 0; s < SHAPES; s++) {
+		const uint32_t disk = s % 2;
+		uint64_t ballast, bytes = 0;
+		struct disks d;
+		if (!takes(0, s))
+			continue;
+		format(&d, &shapes[s], &ballast);
+		struct g4_dev *dev = open_all(&d);
+		if (g4_remove_disk(dev, d.names[disk], NULL, &bytes, d.message, sizeof(d.message)) < 0)
+			fail_msg("shape %u: %s", s, d.message);
+		assert_in_range(bytes, shapes[s].ballast, 5 * ROWS_BYTES);
+		g4_dev_close(dev);
+		expect_without(&d, &shapes[s], disk, NULL, ballast);
+		disks_free(&d);
+	}
+}
+
 static void threads_write_while_a_disk_leaves(void **state)
 {
 	(void)state;
@@ -818,6 +839,7 @@ int main(void)
 		cmocka_unit_test(users_write_while_a_disk_leaves),
 		cmocka_unit_test(one_of_rows_with_four_parities_leaves),
 		cmocka_unit_test(a_disk_leaves_that_a_rebalancing_has_filled),
+		cmocka_unit_test(a_disk_leaves_while_nobody_uses_it),
 		cmocka_unit_test(threads_write_while_a_disk_leaves),
 		cmocka_unit_test(rows_behind_those_that_are_given_up_keep_their_bits),
 		cmocka_unit_test(what_is_moved_goes_to_one_disk_for_a_while),

@@ -155,6 +155,80 @@ static void users_write_while_rows_get_their_share(void **state)
 	}
 }
 
+/* The same while nobody uses the file system, by a mount for this alone; once more moves nothing. */
+static void rows_get_their_share_while_nobody_uses_them(void **state)
+{
+	(void)state;
+	for (uint32_t s = 0; s < SHAPES; s++) {
+		struct model m;
+		struct disks d;
+		struct g4_dev *dev;
+		uint64_t ballast, bytes, again;
+		if (!takes(0, s))
+			continue;
+		format(&d, &shapes[s], &ballast);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		begin_model(&m, &d);
+		for (uint32_t k = 0; k < 50; k++)
+			use(&m, &d);
+		disks_unmount_fs(&d, dev, true);
+		dev = open_all(&d);
+		if (g4_balance_disks(dev, NULL, &bytes, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		g4_dev_close(dev);
+		assert_in_range(bytes, 3 * UNIT, 12 * UNIT);
+		assert_true(unevenness_of(&d) <= EVEN_BYTES);
+		dev = open_all(&d);
+		assert_int_equal(g4_balance_disks(dev, NULL, &again, d.message, sizeof(d.message)), 0);
+		g4_dev_close(dev);
+		assert_true(again <= UNIT);
+		expect_everywhere(&d, &shapes[s], &m, ballast);
+		end_model(&m);
+		disks_free(&d);
+	}
+}
+
+/* The power fails while nobody uses it, and it is given again. */
+static void the_power_fails_while_nobody_uses_them(void **state)
+{
+	static struct disks_order requests;
+	uint64_t ballast, bytes, random = 3;
+	uint8_t *before[MOST_DISKS];
+	struct disks d, crashed;
+	uint32_t moved_more = 0;
+	struct faulty f;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	keep_disks(&d, before);
+	disks_open_faulty(&d, &f);
+	memset(&requests, 0, sizeof(requests));
+	disks_watch(&d, &f, &requests);
+	if (g4_balance_disks(f.set, NULL, &bytes, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	disks_make(&crashed, d.count, d.bytes);
+	for (uint32_t at = 0; at <= requests.count; at += 19 * (uint32_t)rig_every(3)) {
+		struct g4_dev *dev;
+		disks_crash(&crashed, before, &f, &requests, at, &random);
+		dev = open_all(&crashed);
+		if (g4_balance_disks(dev, NULL, &bytes, crashed.message, sizeof(crashed.message)) < 0)
+			fail_msg("after %u requests: %s", at, crashed.message);
+		g4_dev_close(dev);
+		moved_more += bytes > 0;
+		assert_true(unevenness_of(&crashed) <= EVEN_BYTES);
+		disks_expect_clean(&crashed, all_of(&d));
+		disks_mount(&crashed, all_of(&d) & ~(1u << at % d.count));
+		disks_expect_filled(&crashed, ballast, shapes[0].ballast);
+		disks_unmount(&crashed);
+	}
+	assert_true(moved_more > 0);
+	disks_free(&crashed);
+	g4_dev_close(f.set);
+	for (uint32_t n = 0; n < d.count; n++)
+		free(before[n]);
+	disks_free(&d);
+}
+
 /* ---- several threads ---- */
 
 static void threads_write_while_rows_get_their_share(void **state)
@@ -817,6 +891,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(users_write_while_rows_get_their_share),
+		cmocka_unit_test(rows_get_their_share_while_nobody_uses_them),
+		cmocka_unit_test(the_power_fails_while_nobody_uses_them),
 		cmocka_unit_test(threads_write_while_rows_get_their_share),
 		cmocka_unit_test(rows_lie_where_they_lay_when_they_are_cut),
 		cmocka_unit_test(rows_move_under_requests),
