@@ -255,16 +255,20 @@ static int balance_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, 
 	return rc < 0 ? rc : unmounted;
 }
 
-/* Where rows can not go as a whole: in pieces, and what is free of others is given up for them. *bytes: the size of the file system that is left. */
+/*
+ * Where rows can not go as a whole: in pieces, and what is free of others is given up for them. *bytes: the size of the file system that is left.
+ * `message` says already that there is no room, and still does where it is refused for that.
+ */
 static int remove_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, struct g4_progress *progress,
 		       uint64_t *bytes, char *message, size_t message_bytes)
 {
+	char text[512] = "";
 	struct g4_cmd cmd = {.op = G4_CMD_DISK,
 			     .mask = G4_DISK_REMOVE,
 			     .name = name,
 			     .name_bytes = (uint16_t)strlen(name),
-			     .data = message,
-			     .length = message_bytes};
+			     .data = text,
+			     .length = sizeof(text)};
 	struct g4_job_record record = {.kind = G4_JOB_REMOVE};
 	struct g4_chunk chunk;
 	struct g4_fs *fs;
@@ -273,18 +277,23 @@ static int remove_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, s
 	if (rc < 0)
 		return rc;
 	rc = g4_leave_order(wg, fs, &cmd, &record);
+	if (rc < 0 && rc != -G4_E_NOSPC)
+		snprintf(message, message_bytes, "%s", text);
 	while (rc == 0) {
 		rc = g4_leave_step(wg, fs, &record);
 		show(progress, &record);
+		if (rc == -G4_E_NOSPC)
+			snprintf(
+				message, message_bytes,
+				"%s: the other disks have no room for the rest of what lies on it: delete something, or "
+				"add a disk; what was moved stays where it is",
+				name);
+		else if (rc < 0)
+			snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
 	}
 	*bytes = fs->super.size_bytes;
 	for (uint32_t n = 0; g4_set_chunk(set, n, &chunk); n++)
 		*bytes -= g4_chunk_is_gone(&chunk) ? g4_min64(chunk.bytes, *bytes) : 0;
-	if (rc == -G4_E_NOSPC && message[0] == 0)
-		snprintf(message, message_bytes,
-			 "%s: the other disks have no room for the rest of what lies on it: delete something, or add a "
-			 "disk; what was moved stays where it is",
-			 name);
 	const int unmounted = g4_fs_unmount(wg, fs, true);
 	return rc < 0 ? rc : unmounted;
 }
@@ -302,10 +311,8 @@ static int remove_moving(struct g4_dev *set, const char *name, struct g4_progres
 	if (rc == 0)
 		rc = g4_set_remove_moving(set, name, &in_use, progress, &gone, message, message_bytes);
 	*bytes -= g4_min64(gone, *bytes);
-	if (rc == -G4_E_NOSPC && wg && is_of_rows(wg, set)) {
-		message[0] = 0;
+	if (rc == -G4_E_NOSPC && wg && is_of_rows(wg, set))
 		rc = remove_rows(wg, set, name, progress, bytes, message, message_bytes);
-	}
 	return end_moving(wg, name, &in_use, rc, message, message_bytes);
 }
 
