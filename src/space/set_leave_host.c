@@ -11,6 +11,9 @@
  *
  * Nothing on the disks says that one is to leave: the order goes on by its UUID, and what was moved or given up stays so.
  *
+ * Rows with parity go to disks that have no other column of them, in whole regions of their map, as set_spread_host.c moves them; those that are given up
+ * keep their bits of it (g4_table_give_up()), so that each table leads to the same ones. GIVE_UP and END hold the lock of rows, with an empty log.
+ *
  * Crashes: those of a move are set_spread_host.c's. What is given up has nothing that is in use in any state that a crash leaves, so either
  * table is right. The last step is that of a removal while nobody uses the set (set_remove_host.c).
  *
