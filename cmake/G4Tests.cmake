@@ -149,6 +149,10 @@ foreach(source ${test_programs})
 			g4_test_variant(remote_all G4_TEST_ENGINE=remote G4_TEST_LONG=1)
 		endif()
 	endif()
+	if(name STREQUAL "engine.leave_rows")
+		# The same: rows that were moved before leave a disk.
+		g4_test_variant(remote G4_TEST_ENGINE=remote CMOCKA_TEST_FILTER=a_disk_leaves_that_*)
+	endif()
 	if(name STREQUAL "engine.disks_engine")
 		# The same of disks in memory, without an agent and behind one.
 		g4_test_variant(mapped G4_TEST_MAPPED=1 G4_TEST_LEVELS=01234)

@@ -208,13 +208,13 @@ enum g4_dev_order_op {
 	G4_ORDER_LEAVE_NEXT,
 	/*
 	 * out: of the chunks that begin before address `bytes` the last one that can be given up: it has `bytes` from `done` on, `all` places
-	 * on other disks, and disk: how many columns, with LEAVES where one is on that disk, HELPS where one is on a disk that can take what comes
+	 * on other disks, and disk: how many columns of data, from UNIT_SHIFT on of how many MiB of a place a part of it is at least, with LEAVES where one is on that disk, HELPS where one is on a disk that can take what comes
 	 * next. -G4_E_NOENT: there is none
 	 */
 	G4_ORDER_LEAVE_CHUNK,
 	/* nothing lies on it any more: it is none of the set. Out: bytes 0, requests are under way, try again; else its number, disk, is that of `all` before */
 	G4_ORDER_LEAVE_END,
-	/* `bytes` of a chunk, from `done` on, have no place from now on: nothing is in use there, nor will be. Out: bytes 0, try again */
+	/* `bytes` of a chunk, from `done` on, whole units or up to its end, have no place from now on: nothing is in use there, nor will be. Out: bytes 0, try again */
 	G4_ORDER_GIVE_UP,
 	/* disk: enum g4_rows_ask. Of which pages CHECK would have to know what they hold is noted, or is not any more */
 	G4_ORDER_ROWS_ASK,
@@ -241,6 +241,7 @@ enum g4_dev_room {		       /* of other disks for what comes next of one that is 
 #define G4_LEAVE_COLUMNS 0xffu
 #define G4_LEAVE_LEAVES 0x100u
 #define G4_LEAVE_HELPS 0x200u
+#define G4_LEAVE_UNIT_SHIFT 16u
 struct g4_dev_order {
 	uint32_t op;
 	uint32_t disk;	  /* out: its number */

@@ -292,7 +292,7 @@ G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock
 struct g4_chunk {
 	g4_le64 address;
 	g4_le64 bytes;	      /* columns * place_bytes, without the columns of parity */
-	g4_le64 place_bytes;  /* a multiple of G4_CHUNK_UNIT */
+	g4_le64 place_bytes;  /* a multiple of G4_CHUNK_UNIT; of rows that are gone of G4_GONE_ROWS_UNIT */
 	g4_le32 stripe_bytes; /* a power of 2; 0 with one column */
 	g4_le16 columns;
 	g4_le16 copies;
@@ -302,6 +302,7 @@ struct g4_chunk {
 	g4_le64 places[G4_CHUNK_PLACES]; /* the address on the disk, and in the low 6 bits the disk's index */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_chunk) == 128, "chunk");
+#define G4_GONE_ROWS_UNIT (UINT64_C(8) << 20) /* a bit of the parity log's map each */
 G4_FN G4_INLINE uint32_t g4_place_disk(uint64_t place)
 {
 	return (uint32_t)(place & (G4_MAX_DISKS - 1));

@@ -16,10 +16,9 @@
 #include "fs/rebalance.h"
 #include "inode/txn.h"
 
-#define UNIT_PAGES (G4_CHUNK_UNIT / G4_PAGE_BYTES)
 #define REGION_BYTES (G4_REGION_PAGES * G4_PAGE_BYTES)
-#define RUN_REGIONS 256u /* given up at once, at most */
-#define ROOM_UNITS 16u	 /* of a place, for what is in use: as much as is copied at once */
+#define RUN_REGIONS 256u		 /* given up at once, at most */
+#define ROOM_BYTES (16u * G4_CHUNK_UNIT) /* of a place, for what is in use: as much as is copied at once */
 
 #define MOST_WAITS 8u /* for what writers free */
 
@@ -42,6 +41,17 @@ G4_FN static int ask(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_rec
 	order->done = record->arguments[0];
 	order->all = record->arguments[1];
 	return g4_space_order(wg, &fs->space, order);
+}
+
+/* What of a chunk's places is cut at least, and of its addresses. */
+G4_FN static uint64_t place_unit(const struct g4_dev_order *chunk)
+{
+	return (uint64_t)(chunk->disk >> G4_LEAVE_UNIT_SHIFT) * G4_CHUNK_UNIT;
+}
+
+G4_FN static uint64_t unit_of(const struct g4_dev_order *chunk)
+{
+	return place_unit(chunk) * (chunk->disk & G4_LEAVE_COLUMNS);
 }
 
 /* ------------------------------------------------------------------ giving up */
@@ -87,30 +97,35 @@ G4_FN static bool retire_to(struct g4_wg *wg, struct g4_fs *fs, struct run *run,
 	return true;
 }
 
-/* Of so many units of a chunk's places, from an address on, as many as can be. *units: how many are given up; 0: none can be, or try again. */
-G4_FN static int give_up(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, uint32_t columns, uint64_t most,
-			 uint64_t *units)
+/*
+ * Of `most` bytes of a chunk, from an address on, as many as can be: whole units, or up to the chunk's end. *bytes: how many are given up; 0: none
+ * can be, or try again.
+ */
+G4_FN static int give_up(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, uint64_t unit, uint64_t most,
+			 uint64_t *bytes)
 {
-	const uint64_t unit = G4_CHUNK_UNIT * columns;
 	struct run run;
 	struct g4_dev_order order;
 
-	*units = 0;
+	*bytes = 0;
 	run.first = address / REGION_BYTES;
 	run.count = 0;
-	while (*units < most &&
-	       retire_to(wg, fs, &run, (address + (*units + 1) * unit + REGION_BYTES - 1) / REGION_BYTES))
-		++*units;
-	if (*units == 0)
+	while (*bytes < most) {
+		const uint64_t next = g4_min64(*bytes + unit, most);
+		if (!retire_to(wg, fs, &run, (address + next + REGION_BYTES - 1) / REGION_BYTES))
+			break;
+		*bytes = next;
+	}
+	if (*bytes == 0)
 		return 0;
 	memset(&order, 0, sizeof(order));
 	order.op = G4_ORDER_GIVE_UP;
 	order.done = address;
-	order.bytes = *units * unit;
+	order.bytes = *bytes;
 	const int rc = g4_space_order(wg, &fs->space, &order);
 	if (rc < 0 || order.bytes == 0) {
 		take_back(fs, &run, 0);
-		*units = 0;
+		*bytes = 0;
 	}
 	return rc;
 }
@@ -124,17 +139,16 @@ G4_FN static int give_up_rest(struct g4_wg *wg, struct g4_fs *fs, const struct g
 
 	memset(&chunk, 0, sizeof(chunk));
 	for (uint64_t at = from; at < to && rc == 0; at = chunk.done + chunk.bytes) {
-		uint64_t units = 0;
+		uint64_t given = 0;
 		chunk.bytes = at + 1;
 		rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk);
 		if (rc < 0 || chunk.done + chunk.bytes <= at) /* nobody has it any more */
 			return rc == -G4_E_NOENT ? 0 : rc;
-		const uint32_t columns = chunk.disk & G4_LEAVE_COLUMNS;
-		const uint64_t unit = G4_CHUNK_UNIT * columns;
+		const uint64_t unit = unit_of(&chunk);
 		const uint64_t first = (at - chunk.done + unit - 1) / unit;
 		const uint64_t end = g4_min64(to - chunk.done, chunk.bytes) / unit;
 		if (first < end)
-			rc = give_up(wg, fs, chunk.done + first * unit, columns, end - first, &units);
+			rc = give_up(wg, fs, chunk.done + first * unit, unit, (end - first) * unit, &given);
 	}
 	return rc;
 }
@@ -151,33 +165,33 @@ G4_FN static int give_up_rests(struct g4_wg *wg, struct g4_fs *fs, const struct 
 
 /* ------------------------------------------------------------------ room */
 
-/* The last units of a chunk that can go, in a row, at most so many. *first: the number of the first one; how many. */
+/* The last units of a chunk that can go, in a row, from `least` to `most`. *first: the number of the first one; how many. */
 G4_FN static uint64_t find_units(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dev_order *chunk, bool lost,
-				 uint64_t most, uint64_t *first)
+				 uint64_t least, uint64_t most, uint64_t *first)
 {
-	const uint64_t unit = G4_CHUNK_UNIT * (chunk->disk & G4_LEAVE_COLUMNS);
+	const uint64_t unit = unit_of(chunk);
 	uint64_t at = chunk->bytes / unit, found = 0;
 
 	while (at > 0 && found < most) {
 		const bool goes = may_go(wg, fs, chunk->done + (at - 1) * unit, unit, lost);
-		if (!goes && found > 0)
+		if (!goes && found >= least)
 			break;
-		found += goes;
+		found = goes ? found + 1 : 0;
 		at--;
 		*first = at;
 	}
-	return found;
+	return found >= least ? found : 0;
 }
 
 /*
- * Free space of other disks for so many units of a place, or what frees some there, is given up. *made: false, there is none; or somebody was
- * faster, and it is tried again.
+ * Free space of other disks for so many bytes of a place, or what frees some there, is given up, `least` of them in a row: rows go nowhere else.
+ * *made: false, there is none; or somebody was faster, and it is tried again.
  */
 G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, enum choice choice,
-			   uint64_t wanted, bool *made)
+			   uint64_t wanted, uint64_t least, bool *made)
 {
 	struct g4_dev_order chunk;
-	uint64_t before = UINT64_MAX, first = 0, units = 0;
+	uint64_t before = UINT64_MAX, first = 0, given = 0;
 	int rc;
 
 	memset(&chunk, 0, sizeof(chunk));
@@ -189,48 +203,48 @@ G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_j
 		before = chunk.done;
 		if (!(chunk.disk & G4_LEAVE_HELPS) || (choice == LEAVING && !(chunk.disk & G4_LEAVE_LEAVES)))
 			continue;
-		const uint32_t columns = chunk.disk & G4_LEAVE_COLUMNS;
 		/* each unit frees one on every other disk that it lies on */
-		const uint64_t enough = (wanted + chunk.all - 1) / g4_max64(chunk.all, 1);
-		const uint64_t most = find_units(wg, fs, &chunk, choice == LOST, enough, &first);
+		const uint64_t freed = place_unit(&chunk) * g4_max64(chunk.all, 1), unit = unit_of(&chunk);
+		const uint64_t row = choice == LOST ? 1 : (least + place_unit(&chunk) - 1) / place_unit(&chunk);
+		const uint64_t enough = g4_max64((wanted + freed - 1) / freed, row);
+		const uint64_t most = find_units(wg, fs, &chunk, choice == LOST, row, enough, &first);
 		if (most == 0)
 			continue;
-		const uint64_t address = chunk.done + first * G4_CHUNK_UNIT * columns;
-		rc = give_up(wg, fs, address, columns, most, &units);
-		*made = units > 0;
-		if (units > 0)
-			rc = give_up_rests(wg, fs, record, address, units * G4_CHUNK_UNIT * columns);
-		if (rc < 0 || units > 0)
+		const uint64_t address = chunk.done + first * unit;
+		rc = give_up(wg, fs, address, unit, most * unit, &given);
+		*made = given > 0;
+		if (given > 0)
+			rc = give_up_rests(wg, fs, record, address, given);
+		if (rc < 0 || given > 0)
 			return rc;
 	}
 }
 
 /* ------------------------------------------------------------------ steps */
 
-/* Pages of a place that pages of the address space are. */
-G4_FN static uint32_t columns_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record,
-				 uint64_t address)
+/* The chunk that has an address; false: there is none. */
+G4_FN static bool find_chunk(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t address,
+			     struct g4_dev_order *chunk)
 {
-	struct g4_dev_order chunk;
-
-	memset(&chunk, 0, sizeof(chunk));
-	chunk.bytes = address + 1;
-	return ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk) < 0 ? 0 : chunk.disk & G4_LEAVE_COLUMNS;
+	memset(chunk, 0, sizeof(*chunk));
+	chunk->bytes = address + 1;
+	return ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, chunk) == 0 && chunk->done <= address &&
+	       address - chunk->done < chunk->bytes;
 }
 
 /* Of what comes next that nothing is in use of, without room for it. *pages: of the disk that goes, that are given up. */
 G4_FN static int give_up_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record,
 			      const struct g4_dev_order *next, uint64_t *pages)
 {
-	const uint32_t columns = columns_of(wg, fs, record, next->done);
-	uint64_t units = 0;
+	struct g4_dev_order chunk;
+	uint64_t given = 0;
 
 	*pages = 0;
-	if (columns == 0)
+	if (!find_chunk(wg, fs, record, next->done, &chunk))
 		return 0;
-	const int rc = give_up(wg, fs, next->done, columns, next->bytes / (G4_CHUNK_UNIT * columns), &units);
-	*pages = units * UNIT_PAGES;
-	return units > 0 ? give_up_rests(wg, fs, record, next->done, units * G4_CHUNK_UNIT * columns) : rc;
+	const int rc = give_up(wg, fs, next->done, unit_of(&chunk), next->bytes, &given);
+	*pages = given / (chunk.disk & G4_LEAVE_COLUMNS) / G4_PAGE_BYTES;
+	return given > 0 ? give_up_rests(wg, fs, record, next->done, given) : rc;
 }
 
 /* Nothing lies on the disk. 1: it is no disk of the set any more. */
@@ -266,10 +280,13 @@ G4_FN static int move_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_rec
 	if (rc < 0 || pages > 0)
 		return rc;
 	if (next->disk == G4_ROOM_FOR_NOTHING) {
-		const uint64_t columns = g4_max64(columns_of(wg, fs, record, next->done), 1);
-		const uint64_t wanted = g4_min64(next->bytes / (G4_CHUNK_UNIT * columns), ROOM_UNITS);
+		struct g4_dev_order chunk;
+		const bool found = find_chunk(wg, fs, record, next->done, &chunk);
+		const uint64_t bytes = found ? next->bytes / (chunk.disk & G4_LEAVE_COLUMNS) : ROOM_BYTES;
+		const uint64_t wanted = g4_min64(bytes, ROOM_BYTES);
+		const uint64_t least = found ? g4_min64(bytes, place_unit(&chunk)) : G4_CHUNK_UNIT;
 		for (uint32_t choice = LOST; choice <= ANY && rc == 0 && !*again; choice++)
-			rc = make_room(wg, fs, record, (enum choice)choice, wanted, again);
+			rc = make_room(wg, fs, record, (enum choice)choice, wanted, least, again);
 		return rc == 0 && !*again ? -G4_E_NOSPC : rc;
 	}
 	rc = g4_rebalance_move(wg, fs, next->done / G4_PAGE_BYTES, next->bytes / G4_PAGE_BYTES, &order);
@@ -331,12 +348,13 @@ G4_FN static int look_for_room(struct g4_wg *wg, struct g4_fs *fs, const struct 
 	memset(&chunk, 0, sizeof(chunk));
 	chunk.bytes = UINT64_MAX;
 	while ((rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk)) == 0) {
-		const uint64_t unit = G4_CHUNK_UNIT * (chunk.disk & G4_LEAVE_COLUMNS);
+		const uint64_t columns = chunk.disk & G4_LEAVE_COLUMNS, unit = unit_of(&chunk);
 		for (uint64_t at = 0; at < chunk.bytes; at += unit) {
-			if (may_go(wg, fs, chunk.done + at, unit, false))
-				room += chunk.all * G4_CHUNK_UNIT;
+			const uint64_t bytes = g4_min64(unit, chunk.bytes - at);
+			if (may_go(wg, fs, chunk.done + at, bytes, false))
+				room += chunk.all * (bytes / columns);
 			else if (chunk.disk & G4_LEAVE_LEAVES)
-				need += G4_CHUNK_UNIT;
+				need += bytes / columns;
 		}
 		chunk.bytes = chunk.done;
 	}

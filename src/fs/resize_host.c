@@ -8,9 +8,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/units_host.h"
 #include "dev/dev_host.h"
+#include "fs/leave.h"
+#include "fs/rebalance.h"
 #include "simt/simt_host.h"
 #include "space/set_host.h"
 
@@ -194,6 +197,109 @@ static int end_moving(struct g4_wg *wg, const char *name, const struct g4_set_in
 	return rc;
 }
 
+/* ---- rows with parity: by the steps of a mount ---- */
+
+/* What mkfs made is rows. */
+static bool is_of_rows(struct g4_wg *wg, struct g4_dev *set)
+{
+	struct g4_dev_order order = {.op = G4_ORDER_CHUNK};
+
+	return g4_dev_order(wg, set, &order) == 0 && order.disk >= G4_LEVEL_PARITY;
+}
+
+/* Mounted for this alone: what a crash leaves is that of a mount that did the same. *fs is NULL after an error. */
+static int mount_to_move(struct g4_wg *wg, struct g4_dev *set, const char *name, struct g4_fs **fs, char *message,
+			 size_t message_bytes)
+{
+	const struct g4_fs_options options = {.cache_bytes = CACHE_BYTES};
+	int rc = g4_fs_mount(wg, set, &options, fs, message, message_bytes);
+
+	if (rc < 0) {
+		*fs = NULL;
+		return rc;
+	}
+	rc = doubt(*fs, name, message, message_bytes);
+	if (rc == 0 && ((*fs)->flags & G4_FS_READ_ONLY))
+		rc = -G4_E_ROFS;
+	if (rc < 0) {
+		(void)g4_fs_unmount(wg, *fs, true);
+		*fs = NULL;
+	}
+	return rc;
+}
+
+static void show(struct g4_progress *progress, const struct g4_job_record *record)
+{
+	if (progress)
+		g4_progress_step(progress, record->done * G4_PAGE_BYTES, record->units * G4_PAGE_BYTES);
+}
+
+/* *moved: bytes that were copied. */
+static int balance_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, struct g4_progress *progress,
+			uint64_t *moved, char *message, size_t message_bytes)
+{
+	struct g4_dev_order order = {.op = G4_ORDER_SPREAD, .text = message, .text_bytes = (uint32_t)message_bytes};
+	struct g4_job_record record = {.kind = G4_JOB_REBALANCE};
+	struct g4_fs *fs;
+	int rc = mount_to_move(wg, set, name, &fs, message, message_bytes);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_space_order(wg, &fs->space, &order);
+	while (rc == 0) {
+		rc = g4_rebalance_step(wg, fs, &record);
+		show(progress, &record);
+	}
+	*moved = record.bytes;
+	const int unmounted = g4_fs_unmount(wg, fs, true);
+	return rc < 0 ? rc : unmounted;
+}
+
+/*
+ * Where rows can not go as a whole: in pieces, and what is free of others is given up for them. *bytes: the size of the file system that is left.
+ * `message` says already that there is no room, and still does where it is refused for that.
+ */
+static int remove_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, struct g4_progress *progress,
+		       uint64_t *bytes, char *message, size_t message_bytes)
+{
+	char text[512] = "";
+	struct g4_cmd cmd = {.op = G4_CMD_DISK,
+			     .mask = G4_DISK_REMOVE,
+			     .name = name,
+			     .name_bytes = (uint16_t)strlen(name),
+			     .data = text,
+			     .length = sizeof(text)};
+	struct g4_job_record record = {.kind = G4_JOB_REMOVE};
+	struct g4_chunk chunk;
+	struct g4_fs *fs;
+	int rc = mount_to_move(wg, set, name, &fs, message, message_bytes);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_leave_order(wg, fs, &cmd, &record);
+	if (rc < 0 && rc != -G4_E_NOSPC)
+		snprintf(message, message_bytes, "%s", text);
+	while (rc == 0) {
+		rc = g4_leave_step(wg, fs, &record);
+		show(progress, &record);
+		if (rc == -G4_E_NOSPC)
+			snprintf(
+				message, message_bytes,
+				"%s: the other disks have no room for the rest of what lies on it: delete something, or "
+				"add a disk; what was moved stays where it is",
+				name);
+		else if (rc < 0)
+			snprintf(message, message_bytes, "%s: %s", name, g4_strerror(rc));
+	}
+	*bytes = fs->super.size_bytes;
+	for (uint32_t n = 0; g4_set_chunk(set, n, &chunk); n++)
+		*bytes -= g4_chunk_is_gone(&chunk) ? g4_min64(chunk.bytes, *bytes) : 0;
+	const int unmounted = g4_fs_unmount(wg, fs, true);
+	return rc < 0 ? rc : unmounted;
+}
+
+/* ---- moving ---- */
+
 static int remove_moving(struct g4_dev *set, const char *name, struct g4_progress *progress, uint64_t *bytes,
 			 char *message, size_t message_bytes)
 {
@@ -205,6 +311,8 @@ static int remove_moving(struct g4_dev *set, const char *name, struct g4_progres
 	if (rc == 0)
 		rc = g4_set_remove_moving(set, name, &in_use, progress, &gone, message, message_bytes);
 	*bytes -= g4_min64(gone, *bytes);
+	if (rc == -G4_E_NOSPC && wg && is_of_rows(wg, set))
+		rc = remove_rows(wg, set, name, progress, bytes, message, message_bytes);
 	return end_moving(wg, name, &in_use, rc, message, message_bytes);
 }
 
@@ -219,6 +327,16 @@ int g4_balance_disks(struct g4_dev *set, struct g4_progress *progress, uint64_t 
 	*moved = 0;
 	(void)g4_set_disk(set, 0, &first); /* of one disk: g4_set_balance() tells */
 	const char *name = first.name ? first.name : "the first disk";
+	wg = g4_wg_create(0);
+	if (wg && is_of_rows(wg, set)) {
+		message[0] = 0;
+		in_use.used = NULL;
+		return end_moving(wg, name, &in_use,
+				  balance_rows(wg, set, name, progress, moved, message, message_bytes), message,
+				  message_bytes);
+	}
+	if (wg)
+		g4_wg_destroy(wg);
 	int rc = begin_moving(&wg, set, name, &in_use, &bytes, message, message_bytes);
 	if (rc == 0)
 		rc = g4_set_balance(set, &in_use, progress, moved, message, message_bytes);

@@ -364,7 +364,7 @@ G4_FN uint32_t g4_chunk_fill(const struct g4_chunk_wish *wish, const uint64_t *d
 	begin_plan(&plan, wish, disk_bytes, disk_count, chunks, count);
 	plan.exact = true;
 	for (uint32_t n = 0; n < count; n++) {
-		if (!g4_chunk_is_gone(&chunks[n]))
+		if (!g4_chunk_is_gone(&chunks[n]) || chunks[n].place_bytes != 0)
 			continue;
 		plan.first = plan.count;
 		plan.address = chunks[n].address;
@@ -411,15 +411,20 @@ G4_FN static bool place_is_possible(uint64_t place, uint64_t bytes, const uint64
 	return from < end && bytes <= end - from;
 }
 
-/* A chunk without places has a size, and nothing else. */
+/*
+ * A chunk without places has a size, and nothing else; of rows the length that a place had, in whole regions of the map: a MiB of rows, with
+ * two columns of data or more, is a region, too.
+ */
 G4_FN static bool is_nothing(const struct g4_chunk *chunk)
 {
-	uint64_t any = chunk->place_bytes | chunk->stripe_bytes | chunk->copies | chunk->parity | chunk->level |
-		       chunk->reserved[0] | chunk->reserved[1];
+	uint64_t any = chunk->stripe_bytes | chunk->copies | chunk->parity | chunk->level | chunk->reserved[0] |
+		       chunk->reserved[1];
 
 	for (uint32_t k = 0; k < G4_CHUNK_PLACES; k++)
 		any |= chunk->places[k];
-	return any == 0 && chunk->bytes != 0 && chunk->bytes % G4_CHUNK_UNIT == 0;
+	return any == 0 && chunk->bytes != 0 && chunk->bytes % G4_CHUNK_UNIT == 0 &&
+	       chunk->place_bytes % G4_GONE_ROWS_UNIT == 0 &&
+	       chunk->place_bytes / (G4_GONE_ROWS_UNIT / G4_CHUNK_UNIT / 2) <= chunk->bytes;
 }
 
 G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t *disk_bytes, uint32_t disk_count)

@@ -54,7 +54,7 @@ G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *d
 G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			       struct g4_chunk *chunks, uint32_t count);
 /*
- * Lays chunks as wished, not of parity, in the place of those that are gone, as far as the disks have room that no chunk has and
+ * Lays chunks as wished, not of parity, in the place of those that are gone, but for rows, as far as the disks have room that no chunk has and
  * the table has room for chunks; what there is no room for stays gone. How many chunks there are then. Per-lane.
  */
 G4_FN uint32_t g4_chunk_fill(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,

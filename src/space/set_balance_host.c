@@ -12,7 +12,8 @@
  *   in use    ##################  ########
  *   after    | a: disk 0 1      | b: 0 2 | c: 1 2 | 0 2 | 1 2    |
  *
- * Chunks of other levels and rows with parity stay where they are; a set whose own level is rows is refused.
+ * Chunks of other levels and rows with parity stay where they are; a set whose own level is rows is refused: those move by the steps of a mount
+ * (fs/resize_host.c).
  *
  * Crashes: what is copied goes where neither the old table nor the new one has anything else that is in use, so the set is what it was until
  * the table is switched (g4_set_switch_table()). New chunks may lie where the old table has what was moved: nothing is copied to them.

@@ -11,6 +11,9 @@
  *
  * Nothing on the disks says that one is to leave: the order goes on by its UUID, and what was moved or given up stays so.
  *
+ * Rows with parity go to disks that have no other column of them, in whole regions of their map, as set_spread_host.c moves them; those that are given up
+ * keep their bits of it (g4_table_give_up()), so that each table leads to the same ones. GIVE_UP and END hold the lock of rows, with an empty log.
+ *
  * Crashes: those of a move are set_spread_host.c's. What is given up has nothing that is in use in any state that a crash leaves, so either
  * table is right. The last step is that of a removal while nobody uses the set (set_remove_host.c).
  *
@@ -32,6 +35,7 @@
 #include "space/set_draft_host.h"
 #include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
+#include "space/set_parity_host.h"
 
 #define PARTS 128u /* of the address space: no longer piece is chosen */
 #define TRIES 20u  /* of a millisecond each, for flushes of the disk that goes */
@@ -52,7 +56,7 @@ static int begin(struct leaving *l, struct g4_set *set, const struct g4_dev_orde
 
 	memset(l->used, 0, sizeof(l->used));
 	l->set = set;
-	int rc = set->parity ? -G4_E_NOTSUP : g4_set_draft_begin(&l->draft, set);
+	int rc = g4_set_draft_begin(&l->draft, set);
 	if (rc < 0)
 		return rc;
 	l->disk = g4_set_number_of(l->draft.super, (const uint8_t *)uuid);
@@ -75,12 +79,12 @@ static bool lies_on(const struct g4_chunk *chunk, uint32_t disk)
 /* Whether a disk may have the place that a chunk has on the one that goes: a disk that is lost takes no two copies with it. */
 static bool may_have(const struct leaving *l, const struct g4_chunk *chunk, uint32_t disk)
 {
-	return disk != l->disk && !(chunk->copies > 1 && lies_on(chunk, disk));
+	return disk != l->disk && !((chunk->copies > 1 || chunk->parity) && lies_on(chunk, disk));
 }
 
 static uint64_t room_of(const struct leaving *l, uint32_t disk)
 {
-	return g4_chunk_usable(l->draft.super->disk_bytes[disk]);
+	return g4_chunk_usable(l->draft.super->disk_bytes[disk]) - l->draft.super->parity_log_bytes;
 }
 
 /* Of the other disks, that no chunk has. */
@@ -103,8 +107,10 @@ static bool is_better(const struct leaving *l, const struct g4_chunk *chunk, uin
 	return (double)l->used[disk] / (double)room_of(l, disk) < (double)l->used[than] / (double)room_of(l, than);
 }
 
+/* For so much of its place, or a unit of it at least. */
 static struct g4_set_gap find_gap(const struct leaving *l, const struct g4_chunk *chunk, uint64_t wanted)
 {
+	const uint64_t least = g4_min64(wanted, g4_table_unit(chunk));
 	struct g4_set_gap best = {.bytes = 0};
 
 	for (uint32_t d = 0; d < l->set->count; d++) {
@@ -112,10 +118,45 @@ static struct g4_set_gap find_gap(const struct leaving *l, const struct g4_chunk
 		if (!may_have(l, chunk, d))
 			continue;
 		g4_table_find_gap(&l->draft.move, l->draft.super, d, l->draft.spans, 0, wanted, &gap);
-		if (gap.bytes > 0 && (best.bytes == 0 || is_better(l, chunk, d, best.disk)))
+		if (gap.bytes >= least && (best.bytes == 0 || is_better(l, chunk, d, best.disk)))
 			best = gap;
 	}
 	return best;
+}
+
+/* Of a disk, from an address on, what no place has. */
+static uint64_t room_from(const struct leaving *l, uint32_t disk, uint64_t at)
+{
+	uint64_t end = G4_CHUNK_UNIT + g4_chunk_usable(l->draft.super->disk_bytes[disk]);
+
+	for (uint32_t n = 0; n < l->draft.move.count; n++)
+		for (uint32_t k = 0; k < g4_table_places(&l->draft.move.chunks[n]); k++) {
+			const uint64_t place = l->draft.move.chunks[n].places[k], from = g4_place_address(place);
+			if (g4_place_disk(place) == disk && at < from + l->draft.move.chunks[n].place_bytes)
+				end = g4_min64(end, g4_max64(from, at));
+		}
+	return end > at ? end - at : 0;
+}
+
+/*
+ * The gap behind what was moved before, as long as that is less than a part: else neighbours would go to several disks by turns, and the table be
+ * full of small chunks. 0 bytes: there is none.
+ */
+static struct g4_set_gap gap_behind(const struct leaving *l, uint32_t n, uint64_t part, uint64_t wanted)
+{
+	const struct g4_chunk *chunk = &l->draft.move.chunks[n], *before = chunk - 1;
+	struct g4_set_gap gap = {.bytes = 0};
+
+	if (n == 0 || before->bytes >= part || before->parity != chunk->parity)
+		return gap;
+	for (uint32_t k = 0; k < g4_table_places(before) && gap.bytes == 0; k++) {
+		const uint32_t disk = g4_place_disk(before->places[k]);
+		const uint64_t at = g4_place_address(before->places[k]) + before->place_bytes;
+		const uint64_t bytes = may_have(l, chunk, disk) ? room_from(l, disk, at) : 0;
+		if (bytes >= g4_min64(wanted, g4_table_unit(chunk)))
+			gap = (struct g4_set_gap){disk, at, bytes};
+	}
+	return gap;
 }
 
 /* The first chunk with a place on the disk; how many there are: there is none. */
@@ -141,15 +182,19 @@ static void choose(struct leaving *l, struct g4_dev_order *order)
 	if (n == l->draft.move.count)
 		return;
 	const struct g4_chunk *chunk = &l->draft.move.chunks[n];
-	const uint64_t part = g4_chunk_end(l->draft.move.chunks, l->draft.move.count) / PARTS / chunk->columns;
-	uint64_t bytes = g4_min64(chunk->place_bytes, g4_align_up(part + 1, G4_CHUNK_UNIT));
-	const struct g4_set_gap gap = find_gap(l, chunk, bytes);
+	const uint64_t columns = g4_chunk_data_columns(chunk), unit = g4_table_unit(chunk);
+	const uint64_t part = g4_chunk_end(l->draft.move.chunks, l->draft.move.count) / PARTS;
+	uint64_t bytes = g4_min64(chunk->place_bytes, g4_align_up(part / columns + 1, unit));
+	struct g4_set_gap gap = gap_behind(l, n, part, bytes);
+
+	if (gap.bytes == 0)
+		gap = find_gap(l, chunk, bytes);
 
 	order->disk = gap.bytes == 0		     ? G4_ROOM_FOR_NOTHING :
 		      all_room(l) < l->used[l->disk] ? G4_ROOM_FOR_THIS :
 						       G4_ROOM_FOR_ALL;
 	if (gap.bytes > 0) {
-		bytes = g4_min64(bytes, gap.bytes);
+		bytes = gap.bytes >= bytes ? bytes : g4_align_down(gap.bytes, unit);
 		set->next = (struct g4_set_piece){.generation = l->draft.super->set_generation,
 						  .chunk = n,
 						  .number = g4_table_place_on(chunk, l->disk),
@@ -157,7 +202,7 @@ static void choose(struct leaving *l, struct g4_dev_order *order)
 						  .to = gap.from | gap.disk};
 	}
 	order->done = chunk->address;
-	order->bytes = bytes * chunk->columns;
+	order->bytes = bytes * columns;
 	g4_set_window_watch(&set->window, order->done, order->bytes);
 }
 
@@ -179,12 +224,13 @@ static int tell_chunk(const struct leaving *l, struct g4_dev_order *order)
 
 	for (uint32_t n = l->draft.move.count; n-- > 0;) {
 		const struct g4_chunk *chunk = &l->draft.move.chunks[n];
-		if (chunk->address >= before || g4_chunk_is_gone(chunk) || chunk->parity)
+		if (chunk->address >= before || g4_chunk_is_gone(chunk))
 			continue;
 		order->done = chunk->address;
 		order->bytes = chunk->bytes;
-		order->disk = chunk->columns | (lies_on(chunk, l->disk) ? G4_LEAVE_LEAVES : 0) |
-			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0);
+		order->disk = g4_chunk_data_columns(chunk) | (lies_on(chunk, l->disk) ? G4_LEAVE_LEAVES : 0) |
+			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0) |
+			      (uint32_t)(g4_table_unit(chunk) / G4_CHUNK_UNIT) << G4_LEAVE_UNIT_SHIFT;
 		order->all = g4_table_places(chunk);
 		for (uint32_t k = 0; k < g4_table_places(chunk); k++)
 			order->all -= g4_place_disk(chunk->places[k]) == l->disk;
@@ -223,10 +269,6 @@ static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_m
 
 	if (rc < 0)
 		return rc;
-	if (set->parity)
-		return g4_dev_fail(message, -G4_E_NOTSUP,
-				   "%s: a disk of a file system with parity is removed while it is not mounted",
-				   order->name);
 	for (l.disk = 0; l.disk < set->count && !g4_set_is_same_file(set->disks[l.disk].name, order->name); l.disk++)
 		;
 	if (l.disk == set->count)
@@ -252,6 +294,20 @@ static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_m
 
 /* ---- giving up ---- */
 
+/* A part of chunk n, of whole units of its places or to its end, lies nowhere in the table that is planned. */
+static int plan_giving_up(struct g4_set *set, struct g4_set_draft *draft, uint32_t n, uint64_t within, uint64_t bytes)
+{
+	struct g4_set_move *move = &draft->move;
+	const uint64_t columns = g4_chunk_data_columns(&move->chunks[n]);
+
+	if (!g4_table_cut(move->chunks, &move->count, n, (within + bytes) / columns) ||
+	    !g4_table_cut(move->chunks, &move->count, n, within / columns))
+		return -G4_E_NOSPC;
+	g4_table_give_up(&move->chunks[n + (within > 0)]);
+	g4_table_join(move->chunks, &move->count);
+	return g4_chunk_validate(move->chunks, move->count, draft->super->disk_bytes, set->count);
+}
+
 /* Orders held. */
 static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
@@ -262,25 +318,21 @@ static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *or
 	int rc = g4_set_check_whole(set, (struct g4_dev_message){.text = NULL});
 	if (rc < 0 || !g4_set_view_is_alone(set))
 		return rc;
-	rc = set->parity ? -G4_E_NOTSUP : g4_set_draft_begin(&draft, set);
+	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
+	const uint64_t within = address - chunk->address, unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk);
+	if (g4_chunk_is_gone(chunk) || bytes == 0 || within >= chunk->bytes || bytes > chunk->bytes - within ||
+	    within % unit != 0 || (bytes % unit != 0 && within + bytes != chunk->bytes))
+		return -G4_E_INVAL;
+	rc = g4_set_draft_begin(&draft, set);
 	if (rc < 0)
 		return rc;
-	uint32_t n = (uint32_t)(g4_chunk_find(&set->map, address) - set->chunks);
-	const struct g4_chunk *chunk = &draft.move.chunks[n];
-	const uint64_t unit = G4_CHUNK_UNIT * g4_max64(chunk->columns, 1), within = address - chunk->address;
-	if (g4_chunk_is_gone(chunk) || chunk->parity || bytes == 0 || within % unit != 0 || bytes % unit != 0 ||
-	    within + bytes > chunk->bytes)
-		rc = -G4_E_INVAL;
-	else if (!g4_table_cut(draft.move.chunks, &draft.move.count, n, (within + bytes) / chunk->columns) ||
-		 !g4_table_cut(draft.move.chunks, &draft.move.count, n, within / chunk->columns))
-		rc = -G4_E_NOSPC;
-	if (rc == 0) {
-		g4_table_give_up(&draft.move.chunks[n + (within > 0)]);
-		g4_table_join(draft.move.chunks, &draft.move.count);
-		rc = g4_chunk_validate(draft.move.chunks, draft.move.count, draft.super->disk_bytes, set->count);
-	}
+	rc = plan_giving_up(set, &draft, (uint32_t)(chunk - set->chunks), within, bytes);
 	if (rc == 0)
+		rc = g4_set_draft_lock(wg, set);
+	if (rc == 0) {
 		rc = g4_set_draft_switch(wg, set, &draft);
+		g4_set_draft_unlock(set);
+	}
 	set->next.generation = 0;
 	order->bytes = rc == 0 ? bytes : 0;
 	g4_set_draft_end(&draft);
@@ -354,6 +406,23 @@ static int take_out(struct g4_wg *wg, struct leaving *l, struct g4_dev **dev)
 	return rc;
 }
 
+/* Orders held, and locked. The next entry of the log begins an epoch, whose holders have the numbers of then. */
+static int go(struct g4_wg *wg, struct leaving *l, struct g4_dev **dev)
+{
+	struct g4_set *set = l->set;
+
+	if (!shut_out(set, l->disk))
+		return 0;
+	renumber(l, set->count - 1);
+	pthread_mutex_lock(&set->lock);
+	const int rc = take_out(wg, l, dev);
+	pthread_mutex_unlock(&set->lock);
+	g4_store32_rel(&set->leaving, 0);
+	if (*dev && set->parity)
+		set->parity->holders = 0;
+	return rc;
+}
+
 /* Orders held. *dev: to be closed without locks. */
 static int end(struct g4_wg *wg, struct leaving *l, struct g4_dev_order *order, struct g4_dev **dev)
 {
@@ -364,15 +433,15 @@ static int end(struct g4_wg *wg, struct leaving *l, struct g4_dev_order *order, 
 	int rc = g4_set_check_whole(set, (struct g4_dev_message){.text = NULL});
 	if (rc < 0)
 		return rc;
-	if (set->parity || set->count <= 2)
+	if (set->count <= 2)
 		return -G4_E_INVAL;
-	if (l->used[l->disk] > 0 || !g4_set_forget_numbers(set) || !shut_out(set, l->disk))
+	if (l->used[l->disk] > 0 || !g4_set_forget_numbers(set))
 		return 0;
-	renumber(l, last);
-	pthread_mutex_lock(&set->lock);
-	rc = take_out(wg, l, dev);
-	pthread_mutex_unlock(&set->lock);
-	g4_store32_rel(&set->leaving, 0);
+	rc = g4_set_draft_lock(wg, set);
+	if (rc < 0)
+		return rc;
+	rc = go(wg, l, dev);
+	g4_set_draft_unlock(set);
 	order->bytes = *dev ? 1 : 0;
 	order->disk = l->disk;
 	order->all = last;

@@ -147,7 +147,7 @@ int g4_set_log_flush_all(struct g4_wg *wg, struct g4_set *set)
 uint64_t g4_set_log_region(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t region)
 {
 	for (const struct g4_chunk *one = set->chunks; one < chunk; one++)
-		region += one->parity ? g4_set_log_regions(one) : 0;
+		region += g4_set_log_regions(one);
 	return region;
 }
 

@@ -20,12 +20,15 @@ struct g4_set_grants;
 #define G4_PARITY_LOG_ROWS 4096u
 #define G4_PARITY_BEHIND_ROWS 16u
 /* So much of a chunk's places is a region: a mark has a bit for each unit of one, and the map one for all of it. */
-#define G4_PARITY_REGION_BYTES (UINT64_C(8) << 20)
+#define G4_PARITY_REGION_BYTES G4_GONE_ROWS_UNIT
 #define G4_PARITY_UNIT_BYTES (G4_PARITY_REGION_BYTES / 64)
 #define G4_PARITY_MAP_BYTES (G4_PARITY_LOG_SLOTS * sizeof(struct g4_parity_slot)) /* of a page of the map */
+/* Of a chunk that may be of rows: bits of the map. One that is gone keeps those that it had. */
 static inline uint64_t g4_set_log_regions(const struct g4_chunk *chunk)
 {
-	return (chunk->place_bytes + G4_PARITY_REGION_BYTES - 1) / G4_PARITY_REGION_BYTES;
+	const bool has = chunk->parity || g4_chunk_is_gone(chunk);
+
+	return has ? (chunk->place_bytes + G4_PARITY_REGION_BYTES - 1) / G4_PARITY_REGION_BYTES : 0;
 }
 struct g4_parity_mark {
 	uint64_t region; /* chunk << 40 | which of its regions */

@@ -19,7 +19,7 @@ static uint64_t regions_of(const struct g4_chunk *chunks, uint32_t chunk_count)
 	uint64_t regions = 0;
 
 	for (uint32_t n = 0; n < chunk_count; n++)
-		regions += chunks[n].parity ? g4_set_log_regions(&chunks[n]) : 0;
+		regions += g4_set_log_regions(&chunks[n]);
 	return regions;
 }
 

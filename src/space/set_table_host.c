@@ -71,7 +71,8 @@ static bool goes_on(const struct g4_chunk *chunk, const struct g4_chunk *next)
 {
 	bool same = chunk->columns == next->columns && chunk->copies == next->copies && chunk->level == next->level &&
 		    chunk->stripe_bytes == next->stripe_bytes && chunk->parity == next->parity &&
-		    chunk->place_bytes % g4_table_unit(chunk) == 0;
+		    chunk->place_bytes % g4_table_unit(chunk) == 0 &&
+		    (chunk->place_bytes == 0) == (next->place_bytes == 0); /* gone rows do not come back, others do */
 
 	for (uint32_t k = 0; same && k < g4_table_places(chunk); k++)
 		same = next->places[k] ==
@@ -107,10 +108,12 @@ void g4_table_join_all(struct g4_chunk *chunks, uint32_t *count)
 void g4_table_give_up(struct g4_chunk *chunk)
 {
 	const uint64_t address = chunk->address, bytes = chunk->bytes;
+	const uint64_t kept = chunk->parity ? g4_align_up(chunk->place_bytes, G4_PARITY_REGION_BYTES) : 0;
 
 	memset(chunk, 0, sizeof(*chunk));
 	chunk->address = address;
 	chunk->bytes = bytes;
+	chunk->place_bytes = kept;
 }
 
 uint64_t g4_table_lost(const struct g4_chunk *chunks, uint32_t count)

@@ -40,7 +40,7 @@ bool g4_table_cut(struct g4_chunk *chunks, uint32_t *count, uint32_t n, uint64_t
 /* Neighbours that go on where the one before ends, on all disks, become one, but for rows with parity; and with those. */
 void g4_table_join(struct g4_chunk *chunks, uint32_t *count);
 void g4_table_join_all(struct g4_chunk *chunks, uint32_t *count);
-/* It has no places any more. */
+/* It has no places any more. Of rows the length of one stays, in whole regions: their bits of the map stay, so that those behind do. */
 void g4_table_give_up(struct g4_chunk *chunk);
 /* Regions of which a part is gone: the file system loses all of each, whatever other chunks have of it. */
 uint64_t g4_table_lost(const struct g4_chunk *chunks, uint32_t count);

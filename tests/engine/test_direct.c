@@ -928,6 +928,120 @@ static void orders_wait_for_those_on_the_way(void **state)
 	disks_free(&d);
 }
 
+/* ---- a disk that leaves ---- */
+
+struct streamer {
+	pthread_t thread;
+	struct rig rig; /* a way of its own to the same file system */
+	uint64_t ino;
+	uint32_t number, rounds; /* atomic: rounds */
+	uint32_t *stop;
+};
+
+/* Whole stripes, which lanes write by grants while the gate is open. NULL: all was written, and read. */
+static void *write_stripes(void *argument)
+{
+	struct streamer *s = (struct streamer *)argument;
+	uint8_t *data = rig_memory(2 * G4_MIB, 1), *found = rig_memory(2 * G4_MIB, 2);
+	bool good = true;
+
+	while (good && !g4_load32_acq(s->stop)) {
+		uint64_t written = 0, read = 0;
+		rig_pattern(data, 100 * s->number + s->rounds + 1, 2 * G4_MIB);
+		good = op_write(&s->rig, s->ino, 0, 0, data, 2 * G4_MIB, &written) == 0 &&
+		       op_fsync(&s->rig, s->ino) == 0 &&
+		       op_read(&s->rig, s->ino, 0, 0, found, 2 * G4_MIB, &read) == 0 && read == written &&
+		       memcmp(found, data, 2 * G4_MIB) == 0;
+		g4_store32_rel(&s->rounds, s->rounds + 1);
+	}
+	free(data);
+	free(found);
+	return good ? NULL : s;
+}
+
+/* What the streamers wrote last, in whatever is mounted. */
+static void expect_stripes(struct disks *d, const struct streamer *streamers)
+{
+	uint8_t *data = rig_memory(2 * G4_MIB, 1), *found = rig_memory(2 * G4_MIB, 2);
+
+	for (uint32_t k = 0; k < WRITERS; k++) {
+		uint64_t read = 0;
+		rig_pattern(data, 100 * k + streamers[k].rounds, 2 * G4_MIB);
+		assert_int_equal(op_read(&d->rig, streamers[k].ino, 0, 0, found, 2 * G4_MIB, &read), 0);
+		assert_int_equal(read, 2 * G4_MIB);
+		assert_memory_equal(found, data, 2 * G4_MIB);
+	}
+	free(data);
+	free(found);
+}
+
+/* Each step waits for grants, lanes write between them, and when it is out rows are written by the numbers that disks have then. */
+static void a_disk_of_rows_leaves_while_lanes_write_stripes(void **state)
+{
+	struct streamer streamers[WRITERS];
+	char name[8] = "s0";
+	uint64_t sizes[5];
+	uint32_t stop = 0, opened = 0;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	for (uint32_t n = 0; n < 5; n++)
+		sizes[n] = 64 * G4_MIB;
+	disks_make(&d, 5, sizes);
+	d.count = 4;
+	disks_format_plan(&d, &levels[4].plan, G4_CHECKSUM_CRC32C);
+	assert_int_equal(disks_try_open(&d, all_of(&d), false, 0, &dev), 0);
+	assert_int_equal(g4_set_add_to(dev, NULL, d.names[d.count++], d.message, sizeof(d.message)), 0);
+	disks_begin_fs(&d, dev, 0);
+	assert_true(is_open(&d));
+	memset(streamers, 0, sizeof(streamers));
+	for (uint32_t k = 0; k < WRITERS; k++) {
+		name[1] = (char)('0' + k);
+		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &streamers[k].ino), 0);
+		streamers[k].rig.fs = d.rig.fs;
+		streamers[k].rig.wg = g4_wg_create(k + 1);
+		streamers[k].number = k;
+		streamers[k].stop = &stop;
+		assert_int_equal(pthread_create(&streamers[k].thread, NULL, write_stripes, &streamers[k]), 0);
+	}
+	if (order(&d, G4_DISK_REMOVE, d.names[0]) < 0)
+		fail_msg("%s", d.message);
+	for (uint32_t steps = 0; newest_of(&d, G4_JOB_REMOVE).state == G4_JOB_RUNNING; steps++) {
+		step(&d);
+		opened += is_open(&d);
+		const uint32_t before = g4_load32_acq(&streamers[steps % WRITERS].rounds);
+		while (g4_load32_acq(&streamers[steps % WRITERS].rounds) == before)
+			sched_yield();
+		assert_true(steps < 2000);
+	}
+	assert_int_equal(newest_of(&d, G4_JOB_REMOVE).state, G4_JOB_DONE);
+	assert_true(opened > 0);
+	assert_true(is_open(&d));
+	for (uint32_t k = 0; k < WRITERS; k++) {
+		const uint32_t before = g4_load32_acq(&streamers[k].rounds);
+		while (g4_load32_acq(&streamers[k].rounds) < before + 2)
+			sched_yield();
+	}
+	g4_store32_rel(&stop, 1);
+	for (uint32_t k = 0; k < WRITERS; k++) {
+		void *failed;
+		assert_int_equal(pthread_join(streamers[k].thread, &failed), 0);
+		assert_null(failed);
+		g4_wg_destroy(streamers[k].rig.wg);
+	}
+	assert_int_equal(disks_scrub(&d), 0);
+	disks_unmount_fs(&d, dev, true);
+	const uint32_t rest = all_of(&d) & ~1u;
+	disks_expect_clean(&d, rest);
+	for (uint32_t without = 1; without < d.count; without++) {
+		dev = look_at(&d, rest & ~(1u << without));
+		expect_stripes(&d, streamers);
+		disks_unmount_fs(&d, dev, false);
+	}
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -948,6 +1062,8 @@ int main(void)
 		cmocka_unit_test(orders_wait_for_those_on_the_way),
 		cmocka_unit_test(places_behind_a_disks_end_are_not_reached),
 		cmocka_unit_test(the_gate_is_open_again_when_all_was_moved),
+		cmocka_unit_test(a_disk_of_rows_leaves_while_lanes_write_stripes),
 	};
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

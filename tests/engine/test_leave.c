@@ -763,13 +763,6 @@ static void what_can_not_be_done_is_told(void **state)
 	struct disks d;
 
 	(void)state;
-	disks_make(&d, 4, NULL);
-	disks_format_rows(&d, 1, G4_CHECKSUM_CRC32C);
-	disks_mount_fs(&d, 15, &dev);
-	expect_refused(&d, d.names[1], -G4_E_NOTSUP, "with parity");
-	disks_unmount_fs(&d, dev, true);
-	disks_free(&d);
-
 	format(&d, &two, &ballast);
 	disks_mount_fs(&d, all_of(&d), &dev);
 	expect_refused(&d, d.names[1], -G4_E_INVAL, "keeps two");

@@ -5,8 +5,7 @@
  */
 #include "leveled.h"
 #include "moving.h"
-#include "rebuilding.h"
-#include "removing.h"
+#include "rows_moving.h"
 
 #include <unistd.h>
 
@@ -16,15 +15,9 @@
 #include "space/set_rows_host.h"
 #include "space/set_spread_host.h"
 
-#define ROWS_BYTES (64 * G4_MIB)
-#define UNIT (8 * G4_MIB)
 #define EVEN_BYTES                                                                                                     \
 	(3 * UNIT) /* each disk may have less than a unit too much or too little, and users write meanwhile */
 
-struct shape {
-	uint32_t disks, parity, added;
-	uint64_t ballast;
-};
 static const struct shape shapes[] = {
 	{3, 1, 1, 88 * G4_MIB},
 	{4, 2, 1, 88 * G4_MIB},
@@ -40,41 +33,6 @@ static const struct shape shapes[] = {
 static bool takes(uint32_t turn, uint32_t s)
 {
 	return s == turn || rig_every(1) == 1;
-}
-
-/* ---- a set with a disk that has nothing ---- */
-
-static void format(struct disks *d, const struct shape *shape, uint64_t *ballast)
-{
-	uint8_t *data = rig_memory(G4_MIB, 5); /* as disks_fill() */
-	uint64_t sizes[MOST_DISKS], done = 0, big;
-	struct g4_dev *dev;
-
-	for (uint32_t n = 0; n < MOST_DISKS; n++)
-		sizes[n] = ROWS_BYTES;
-	disks_make(d, shape->disks + shape->added, sizes);
-	d->count = shape->disks;
-	disks_format_rows(d, shape->parity, G4_CHECKSUM_CRC32C);
-	disks_mount_fs(d, all_of(d), &dev);
-	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "ballast", G4_S_IFREG | 0644, ballast), 0);
-	for (uint64_t at = 0; at < shape->ballast; at += G4_MIB)
-		assert_int_equal(op_write(&d->rig, *ballast, 0, at, data, G4_MIB, &done), 0);
-	disks_unmount_fs(d, dev, true);
-	for (uint32_t n = 0; n < shape->added; n++) { /* a disk that is added need not be empty */
-		rig_pattern(d->memory[d->count], 77 + n, d->bytes[d->count]);
-		add_next(d, true);
-	}
-	/* all of it was written to once: parity is right everywhere, as the map says, and what is free is not zeros */
-	rig_pattern(data, 6, G4_MIB); /* other bytes than what is moved, wherever that goes */
-	disks_mount_fs(d, all_of(d), &dev);
-	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "big", G4_S_IFREG | 0644, &big), 0);
-	for (uint64_t at = 0; op_write(&d->rig, big, 0, at, data, G4_MIB, &done) == 0 && done == G4_MIB;)
-		at += G4_MIB;
-	disks_unmount_fs(d, dev, true);
-	disks_mount_fs(d, all_of(d), &dev);
-	assert_int_equal(op_unlink(&d->rig, G4_NODE_ROOT, "big"), 0);
-	disks_unmount_fs(d, dev, true);
-	free(data);
 }
 
 /* Bytes that are in use, of each disk, of parity as of data. */
@@ -126,38 +84,6 @@ static void start(struct disks *d, uint32_t flags)
 }
 
 /* ---- users ---- */
-
-/*
- * All that is left, in writes of parts of rows, whose parity is made of what was there: where the map of regions says more than is true it is
- * wrong afterwards. How much.
- */
-#define SMALL_BYTES (5 * G4_PAGE_BYTES)
-static uint64_t fill_in_small_pieces(struct disks *d, uint64_t *ino)
-{
-	uint8_t *data = rig_memory(SMALL_BYTES, 8);
-	uint64_t done = 0, at = 0;
-
-	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "small", G4_S_IFREG | 0644, ino), 0);
-	while (op_write(&d->rig, *ino, 0, at, data, SMALL_BYTES, &done) == 0 && done == SMALL_BYTES &&
-	       op_fsync(&d->rig, *ino) == 0)
-		at += SMALL_BYTES;
-	free(data);
-	return at;
-}
-
-static void expect_small_pieces(struct disks *d, uint64_t ino, uint64_t bytes)
-{
-	uint8_t *data = rig_memory(SMALL_BYTES, 8), *found = rig_memory(SMALL_BYTES, 9);
-	uint64_t done = 0;
-
-	for (uint64_t at = 0; at < bytes; at += SMALL_BYTES) {
-		assert_int_equal(op_read(&d->rig, ino, 0, at, found, SMALL_BYTES, &done), 0);
-		assert_int_equal(done, SMALL_BYTES);
-		assert_memory_equal(found, data, SMALL_BYTES);
-	}
-	free(data);
-	free(found);
-}
 
 /* All disks have what the model says, and all but any that may be lost. Not mounted. */
 static void expect_everywhere(struct disks *d, const struct shape *shape, struct model *m, uint64_t ballast)
@@ -227,6 +153,80 @@ static void users_write_while_rows_get_their_share(void **state)
 		end_model(&m);
 		disks_free(&d);
 	}
+}
+
+/* The same while nobody uses the file system, by a mount for this alone; once more moves nothing. */
+static void rows_get_their_share_while_nobody_uses_them(void **state)
+{
+	(void)state;
+	for (uint32_t s = 0; s < SHAPES; s++) {
+		struct model m;
+		struct disks d;
+		struct g4_dev *dev;
+		uint64_t ballast, bytes, again;
+		if (!takes(0, s))
+			continue;
+		format(&d, &shapes[s], &ballast);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		begin_model(&m, &d);
+		for (uint32_t k = 0; k < 50; k++)
+			use(&m, &d);
+		disks_unmount_fs(&d, dev, true);
+		dev = open_all(&d);
+		if (g4_balance_disks(dev, NULL, &bytes, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		g4_dev_close(dev);
+		assert_in_range(bytes, 3 * UNIT, 12 * UNIT);
+		assert_true(unevenness_of(&d) <= EVEN_BYTES);
+		dev = open_all(&d);
+		assert_int_equal(g4_balance_disks(dev, NULL, &again, d.message, sizeof(d.message)), 0);
+		g4_dev_close(dev);
+		assert_true(again <= UNIT);
+		expect_everywhere(&d, &shapes[s], &m, ballast);
+		end_model(&m);
+		disks_free(&d);
+	}
+}
+
+/* The power fails while nobody uses it, and it is given again. */
+static void the_power_fails_while_nobody_uses_them(void **state)
+{
+	static struct disks_order requests;
+	uint64_t ballast, bytes, random = 3;
+	uint8_t *before[MOST_DISKS];
+	struct disks d, crashed;
+	uint32_t moved_more = 0;
+	struct faulty f;
+
+	(void)state;
+	format(&d, &shapes[0], &ballast);
+	keep_disks(&d, before);
+	disks_open_faulty(&d, &f);
+	memset(&requests, 0, sizeof(requests));
+	disks_watch(&d, &f, &requests);
+	if (g4_balance_disks(f.set, NULL, &bytes, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	disks_make(&crashed, d.count, d.bytes);
+	for (uint32_t at = 0; at <= requests.count; at += 19 * (uint32_t)rig_every(3)) {
+		struct g4_dev *dev;
+		disks_crash(&crashed, before, &f, &requests, at, &random);
+		dev = open_all(&crashed);
+		if (g4_balance_disks(dev, NULL, &bytes, crashed.message, sizeof(crashed.message)) < 0)
+			fail_msg("after %u requests: %s", at, crashed.message);
+		g4_dev_close(dev);
+		moved_more += bytes > 0;
+		assert_true(unevenness_of(&crashed) <= EVEN_BYTES);
+		disks_expect_clean(&crashed, all_of(&d));
+		disks_mount(&crashed, all_of(&d) & ~(1u << at % d.count));
+		disks_expect_filled(&crashed, ballast, shapes[0].ballast);
+		disks_unmount(&crashed);
+	}
+	assert_true(moved_more > 0);
+	disks_free(&crashed);
+	g4_dev_close(f.set);
+	for (uint32_t n = 0; n < d.count; n++)
+		free(before[n]);
+	disks_free(&d);
 }
 
 /* ---- several threads ---- */
@@ -633,25 +633,6 @@ static void it_goes_on_after_a_pause_and_an_unmount(void **state)
 	disks_free(&d);
 }
 
-/* The sets of disks that the level does without, the empty one first. */
-static uint32_t lost_of(const struct disks *d, const struct shape *shape, uint32_t number)
-{
-	uint32_t lost = 0;
-
-	for (uint32_t k = 0; k <= number; lost++)
-		k += (uint32_t)__builtin_popcount(lost) <= shape->parity && lost <= all_of(d);
-	return lost - 1;
-}
-
-static uint32_t lost_sets(const struct disks *d, const struct shape *shape)
-{
-	uint32_t count = 0;
-
-	for (uint32_t lost = 0; lost <= all_of(d); lost++)
-		count += (uint32_t)__builtin_popcount(lost) <= shape->parity;
-	return count;
-}
-
 /* Files are put, durably, between the steps of the order; the power fails after any request. */
 static void the_power_fails_at_any_request(void **state)
 {
@@ -910,6 +891,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(users_write_while_rows_get_their_share),
+		cmocka_unit_test(rows_get_their_share_while_nobody_uses_them),
+		cmocka_unit_test(the_power_fails_while_nobody_uses_them),
 		cmocka_unit_test(threads_write_while_rows_get_their_share),
 		cmocka_unit_test(rows_lie_where_they_lay_when_they_are_cut),
 		cmocka_unit_test(rows_move_under_requests),

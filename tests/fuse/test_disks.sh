@@ -108,5 +108,32 @@ refuses "the one that left has nothing" "no gpu4fs superblock" "$gpu4fs" mount "
 check "without the second" "$gpu4fs" mount -o degraded "$three" "$mnt"
 same "everything is there" "$written" "$(there)"
 check "unmounted" goes
+
+# Rows with parity stay as wide as they are: first another disk comes, then one goes.
+four=$image.four
 rm -f "$one" "$two" "$three"
+"$gpu4fs" mkfs --quiet --raid 5 "$one" "$two" "$three" 96M || exit 1
+check "three disks with parity are mounted" "$gpu4fs" mount "$one" "$two" "$three" "$mnt"
+cp -r "$here/../../src/base" "$here/../../src/fs" "$mnt"
+head -c 24M /dev/urandom >"$mnt/large"
+sum=$(sha256sum <"$mnt/large")
+refuses "none of them can go" "lies on all of its disks" "$gpu4fs" disk remove "$mnt" "$one"
+truncate -s 96M "$four"
+check "a fourth one comes" "$gpu4fs" disk add "$mnt" "$four"
+check "the first leaves" "$gpu4fs" disk remove --rate 1 "$mnt" "$one"
+check "... it is given up" "$gpu4fs" disk cancel "$mnt"
+cp -r "$here/../../src/space" "$mnt" &
+check "... and done, while somebody writes" "$gpu4fs" disk remove --now --wait "$mnt" "$one"
+wait $!
+check "... which is there" diff -r "$here/../../src/space" "$mnt/space"
+same "everything is there" "$written" "$(there)"
+check "rows fit together" "$gpu4fs" scrub start --now --wait "$mnt"
+refuses "another one can not go" "lies on all of its disks" "$gpu4fs" disk remove "$mnt" "$two"
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck --data "$two" "$three" "$four"
+check "without the second" "$gpu4fs" mount -o degraded "$three" "$four" "$mnt"
+same "everything is there" "$written" "$(there)"
+same "... also what is large" "$sum" "$(sha256sum <"$mnt/large")"
+check "unmounted" goes
+rm -f "$one" "$two" "$three" "$four"
 finish
