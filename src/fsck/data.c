@@ -94,7 +94,7 @@ struct reader {
 
 /* ------------------------------------------------------------------ pages */
 
-static void note_damage(struct reader *reader, const struct g4_fsck_damage *damage)
+static void note_damage(const struct reader *reader, const struct g4_fsck_damage *damage)
 {
 	struct g4_fsck *fsck = reader->check->fsck;
 
@@ -372,10 +372,10 @@ static int entry_of(struct reader *reader, const struct g4_map_item *item, struc
 }
 
 /* How many of these pages are the piece's. */
-static uint64_t overlap(const struct reader *reader, uint64_t file_page, uint64_t pages)
+static uint64_t overlap(const struct piece *piece, uint64_t file_page, uint64_t pages)
 {
-	const uint64_t from = g4_max64(file_page, reader->piece->from);
-	const uint64_t to = g4_min64(file_page + pages, reader->piece->to);
+	const uint64_t from = g4_max64(file_page, piece->from);
+	const uint64_t to = g4_min64(file_page + pages, piece->to);
 
 	return from < to ? to - from : 0;
 }
@@ -415,7 +415,7 @@ static void add_rows(struct reader *reader, uint64_t file_page, struct g4_addres
 
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		const uint64_t first = quarter * quarter_pages;
-		const uint64_t pages = overlap(reader, file_page + first, quarter_pages);
+		const uint64_t pages = overlap(reader->piece, file_page + first, quarter_pages);
 		if (pages == 0)
 			continue;
 		if (algorithm == G4_CHECKSUM_NONE) {
@@ -429,7 +429,7 @@ static void add_rows(struct reader *reader, uint64_t file_page, struct g4_addres
 			continue;
 		}
 		for (uint64_t i = 0; i < G4_SUMS_SLOTS; i++)
-			if (overlap(reader, file_page + first + i * row_pages, row_pages) > 0)
+			if (overlap(reader->piece, file_page + first + i * row_pages, row_pages) > 0)
 				add_row(reader, file_page + first + i * row_pages,
 					g4_address_after_pages(address, first + i * row_pages), &page.entries[i]);
 	}
@@ -443,7 +443,7 @@ static void add_data(struct reader *reader, const struct g4_map_item *item)
 	if ((item->ptr & G4_PTR_VALID) == 0)
 		return; /* reserved and never written */
 	if (entry_of(reader, item, &entry) < 0)
-		reader->unverified += overlap(reader, item->file_page, g4_tag_pages(g4_ptr_tag(item->ptr)));
+		reader->unverified += overlap(reader->piece, item->file_page, g4_tag_pages(g4_ptr_tag(item->ptr)));
 	else if (item->height == 0)
 		add_page(reader, item->file_page, address, &entry);
 	else if (item->height == 1)
@@ -474,7 +474,7 @@ static void read_piece(struct reader *reader, const struct piece *piece)
 		const struct g4_map_item *item = g4_map_walk_next(&reader->walk);
 		if (item->kind == G4_MAP_END || item->file_page >= piece->to)
 			break;
-		if (overlap(reader, item->file_page, UINT64_C(1) << 9 * item->height) == 0)
+		if (overlap(reader->piece, item->file_page, UINT64_C(1) << 9 * item->height) == 0)
 			continue;
 		if (item->kind == G4_MAP_DATA)
 			add_data(reader, item);
@@ -605,6 +605,127 @@ static void read_all(struct check *check)
 	free(readers);
 }
 
+/* ------------------------------------------------------------------ other owners */
+
+static int compare_damages(const void *a, const void *b)
+{
+	const struct g4_fsck_damage *x = a, *y = b;
+
+	if (x->ino != y->ino)
+		return x->ino < y->ino ? -1 : 1;
+	return x->file_page < y->file_page ? -1 : x->file_page > y->file_page;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const uint64_t x = g4_address_stored(((const struct g4_fsck_damage *)a)->address),
+		       y = g4_address_stored(((const struct g4_fsck_damage *)b)->address);
+
+	return x < y ? -1 : x > y;
+}
+
+/* What was found damaged, in the order of files and of places. */
+struct found {
+	const struct g4_fsck_damage *by_file, *by_place;
+	uint64_t count;
+};
+
+/* What hangs at a data pointer of a file's map. Whether any of it is damaged. */
+static bool add_again(struct check *check, const struct found *found, const struct piece *piece,
+		      const struct g4_map_item *item)
+{
+	const struct reader reader = {.check = check, .piece = piece};
+	const uint64_t pages = g4_tag_pages(g4_ptr_tag(item->ptr));
+	bool any = false;
+
+	for (uint64_t k = 0; k < pages; k++) {
+		struct g4_fsck_damage same = {.ino = piece->ino,
+					      .file_page = item->file_page + k,
+					      .address = g4_address_after_pages(g4_ptr_address(item->ptr), k)};
+		const struct g4_fsck_damage *damage =
+			bsearch(&same, found->by_place, found->count, sizeof(same), compare_places);
+		if (damage == NULL)
+			continue;
+		any = true;
+		if (overlap(piece, same.file_page, 1) == 0 ||
+		    bsearch(&same, found->by_file, found->count, sizeof(same), compare_damages) != NULL)
+			continue;
+		const uint64_t ino = same.ino, file_page = same.file_page;
+		same = *damage;
+		same.ino = ino;
+		same.file_page = file_page;
+		note_damage(&reader, &same);
+	}
+	return any;
+}
+
+/* A piece of a file that shares its map. What was walked for another one, and has nothing damaged, is not walked again. */
+static void add_owner(struct check *check, const struct found *found, const struct piece *piece)
+{
+	struct g4_map_walk *walk = &check->fsck->map_walk;
+	struct g4_address at = G4_NO_ADDRESS; /* the page of level 1 whose slots come now */
+	bool any = false;
+
+	g4_map_walk_start(walk, check->fsck->image, piece->ino, &piece->inode);
+	walk->most = g4_max64(walk->most, piece->inode.pages);
+	for (;;) {
+		const struct g4_map_item *item = g4_map_walk_next(walk);
+		if (!g4_address_is_none(at) && (item->kind == G4_MAP_END || !g4_address_is(item->page, at))) {
+			if (any)
+				g4_fsck_clear_bit(check->maps, g4_address_page(at));
+			at = G4_NO_ADDRESS;
+		}
+		if (item->kind == G4_MAP_END || item->file_page >= piece->to)
+			return;
+		if (item->kind == G4_MAP_DATA && (item->ptr & G4_PTR_VALID) != 0)
+			any = add_again(check, found, piece, item) || any;
+		if (item->kind != G4_MAP_INDIRECT ||
+		    overlap(piece, item->file_page, UINT64_C(1) << 9 * item->height) == 0)
+			continue;
+		const bool single = item->height == 1;
+		const struct g4_address address = g4_ptr_address(item->ptr);
+		if (single && g4_fsck_bit(check->maps, g4_address_page(address)))
+			continue;
+		if (g4_map_walk_enter(walk) < 0)
+			continue; /* the check has told */
+		if (single) {
+			g4_fsck_set_bit(check->maps, g4_address_page(address));
+			at = address;
+			any = false;
+		}
+	}
+}
+
+/* What hangs at an indirect page of several files was compared once, and is told of all of them. */
+static void add_owners(struct check *check)
+{
+	struct g4_fsck *fsck = check->fsck;
+	const uint64_t bytes = fsck->damage_count * sizeof(*fsck->damages);
+	struct found found = {.count = fsck->damage_count};
+	struct piece piece;
+
+	if (check->maps == NULL || found.count == 0)
+		return;
+	struct g4_fsck_damage *copies = malloc(2 * bytes);
+	if (copies == NULL) {
+		fsck->fatal = -G4_E_NOMEM;
+		return;
+	}
+	memcpy(copies, fsck->damages, bytes);
+	memcpy(copies + found.count, fsck->damages, bytes);
+	qsort(copies, found.count, sizeof(*copies), compare_damages);
+	qsort(copies + found.count, found.count, sizeof(*copies), compare_places);
+	found.by_file = copies;
+	found.by_place = copies + found.count;
+	memset(check->maps, 0, fsck->bitmap_words * sizeof(*check->maps));
+	check->slab = check->slot = 0;
+	check->page = 0;
+	while (take_piece(check, &piece))
+		if ((piece.inode.flags & G4_INODE_SHARES_MAP) != 0)
+			add_owner(check, &found, &piece);
+	free(copies);
+}
+
 /* ------------------------------------------------------------------ names */
 
 struct names { /* that damaged files are told by: the first one met on the way from the root */
@@ -657,15 +778,6 @@ static void look_for_names(struct names *names)
 			if (g4_dir_walk_enter(walk) == 0 && walk->type == G4_BLOCK_DIR_LEAF)
 				g4_leaf_each_entry(&walk->leaf, walk->address, take_name, names);
 	}
-}
-
-static int compare_damages(const void *a, const void *b)
-{
-	const struct g4_fsck_damage *x = a, *y = b;
-
-	if (x->ino != y->ino)
-		return x->ino < y->ino ? -1 : 1;
-	return x->file_page < y->file_page ? -1 : x->file_page > y->file_page;
 }
 
 static void tell_all(struct g4_fsck *fsck)
@@ -737,6 +849,8 @@ int g4_fsck_data(struct g4_fsck *fsck)
 	check.slabs = g4_fsck_keys(fsck, &fsck->slabs, &check.slab_count);
 	if (check.slabs != NULL && fsck->fatal == 0)
 		read_all(&check);
+	if (check.slabs != NULL && fsck->fatal == 0)
+		add_owners(&check);
 	free(check.slabs);
 	free(check.maps);
 	g4_progress_clear(&fsck->progress);

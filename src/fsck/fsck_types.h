@@ -195,6 +195,7 @@ struct g4_fsck {
 	uint64_t *
 		rows; /* bit p: page p was met as the first of a large page's pages of sums. Of a team: everybody's; NULL: none is shared */
 	uint64_t *maps; /* bit p: page p was met as an indirect page. Of a team: everybody's; NULL: none is shared */
+	uint64_t *told_maps; /* bit p: of what hangs at this one something was told to be lost or in doubt */
 	uint64_t *
 		bad_maps; /* bit p: what hangs at this one is not as it should be: how many pages that are proves nothing */
 	uint64_t sharing_files; /* that say that they share their maps */

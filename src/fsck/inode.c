@@ -278,15 +278,26 @@ struct begun {
 	struct g4_address address;
 	uint32_t level;
 	uint64_t pages;
+	uint64_t told; /* to be lost or in doubt */
 	bool good;
+	bool any; /* of it was told that */
 };
 
+static uint64_t told_so_far(const struct g4_fsck *fsck)
+{
+	return fsck->by_outcome[G4_FSCK_DOUBTFUL] + fsck->by_outcome[G4_FSCK_LOST];
+}
+
 /* Those behind which the walk is. *good becomes that of all that was walked so far. */
-static void end_maps(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct begun *begun,
-		     uint32_t *depth, uint64_t pages, bool *good)
+static void end_maps(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct begun *begun, uint32_t *depth,
+		     uint64_t pages, bool *good)
 {
 	for (; *depth > fsck->map_walk.depth; --*depth) {
 		const struct begun *last = &begun[*depth];
+		if (last->any || told_so_far(fsck) > last->told || g4_fsck_map_is_told(fsck, last->address)) {
+			g4_fsck_tell_map(fsck, last->address);
+			begun[*depth - 1].any = true;
+		}
 		if (g4_fsck_may_share_maps(fsck))
 			g4_fsck_end_map(fsck, where, last->address, last->level, fsck->map_walk.frames[*depth].below,
 					pages - last->pages, *good);
@@ -327,7 +338,11 @@ static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 			}
 			if (below == WALK) {
 				depth = fsck->map_walk.depth;
-				begun[depth] = (struct begun){g4_ptr_address(here.ptr), here.height, *pages, good};
+				begun[depth] = (struct begun){.address = g4_ptr_address(here.ptr),
+							      .level = here.height,
+							      .pages = *pages,
+							      .told = told_so_far(fsck),
+							      .good = good};
 				good = true;
 			}
 			++*pages;

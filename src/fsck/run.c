@@ -386,6 +386,7 @@ void g4_fsck_free(struct g4_fsck *fsck)
 	g4_fsck_release(fsck);
 	forget_round(fsck);
 	free(fsck->shared_before);
+	free(fsck->told_maps);
 	free(fsck->metadata_before);
 	free(fsck->first_alloc);
 	free_table(&fsck->touched);

@@ -105,12 +105,27 @@ static uint64_t count_slots(const struct g4_map_frame *frame)
 	return pages;
 }
 
+void g4_fsck_tell_map(struct g4_fsck *fsck, struct g4_address address)
+{
+	if (g4_fsck_may_share_maps(fsck) && !g4_address_is_none(address))
+		g4_fsck_set_bits(fsck, &fsck->told_maps, g4_address_page(address), 1);
+}
+
+bool g4_fsck_map_is_told(const struct g4_fsck *fsck, struct g4_address address)
+{
+	return fsck->told_maps != NULL && g4_fsck_bit(fsck->told_maps, g4_address_page(address));
+}
+
 bool g4_fsck_share_map(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_map_item *item,
 		       uint64_t *pages)
 {
 	const struct g4_map_frame *frame = &fsck->map_walk.frames[fsck->map_walk.depth + 1];
 	const uint64_t page = g4_address_page(frame->page);
 
+	if (fsck->repairing && g4_fsck_map_is_told(fsck, frame->page) && !g4_fsck_is_touched(fsck, where->ino))
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES,
+			       G4_PAGE_BYTES << 9 * item->height,
+			       "contents that other files have by the same indirect page, and lost or have doubts of");
 	if (!g4_fsck_meet_map(fsck, page)) {
 		g4_fsck_problem(fsck, G4_FSCK_OWNERS, where,
 				"the indirect page at 0x%" PRIx64 " has more owners than are counted",

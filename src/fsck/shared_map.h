@@ -25,6 +25,11 @@ enum g4_fsck_map_claim g4_fsck_claim_map(struct g4_fsck *fsck, struct g4_address
  */
 bool g4_fsck_share_map(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_map_item *item,
 		       uint64_t *pages);
+/*
+ * Something that hangs at it was told to be lost or in doubt, by the name of one of its owners: a repair tells the others, too, when they are met. None: no page.
+ */
+void g4_fsck_tell_map(struct g4_fsck *fsck, struct g4_address address);
+bool g4_fsck_map_is_told(const struct g4_fsck *fsck, struct g4_address address);
 /* Whether owners of it are counted beyond the first. False where nobody knows. */
 bool g4_fsck_map_is_counted(const struct g4_fsck *fsck, struct g4_address address);
 /* The file whose map is walked has such a page, and does not say that it may: told, and put right. The walk goes on as if it did. */

@@ -9,6 +9,7 @@
 #include "fsck/owners.h"
 #include "fsck/plan.h"
 #include "fsck/report.h"
+#include "fsck/shared_map.h"
 #include "fsck/shares.h"
 #include "fsck/space.h"
 #include "fsck/tables.h"
@@ -174,6 +175,7 @@ static void copy_shared(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 		(struct g4_fsck_copy){.from = g4_ptr_address(task->ptr), .to = to, .pages = pages};
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &task->where, task->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 		       "contents that something else had, too; this file has a copy now");
+	g4_fsck_tell_map(fsck, task->spot.page);
 	g4_fsck_set_pointer(fsck, task->ino, &task->spot, (task->ptr & ~G4_PTR_OFFSET_MASK) | g4_address_stored(to));
 }
 

@@ -147,6 +147,46 @@ static void all_kinds_of_files(void **state)
 	}
 }
 
+/* What hangs at an indirect page of three files, of level 2, is damaged in all of them, and in none of what is beside it. */
+static void what_files_share_by_a_map(void **state)
+{
+	static const char *const names[] = {"one", "two", "three"};
+	const uint64_t behind = UINT64_C(512) * 512; /* the file's second GiB */
+	uint8_t *bytes = rig_memory(4 * G4_PAGE_BYTES, 5);
+	uint64_t ino[3], handle[3], done;
+	char *text;
+
+	(void)state;
+	for (uint32_t k = 0; k < 3; k++) {
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, names[k], G4_S_IFREG | 0644, &ino[k]), 0);
+		assert_int_equal(op_open(&rig, ino[k], k ? G4_OPEN_WRITE : G4_OPEN_READ, &handle[k]), 0);
+	}
+	for (uint64_t page = behind; page < behind + 2048; page += 512)
+		assert_int_equal(op_write(&rig, ino[0], 0, page * G4_PAGE_BYTES, bytes, 4 * G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t k = 1; k < 3; k++)
+		for (uint64_t from = 0, end = (behind + 1540) * G4_PAGE_BYTES; from < end; from += done) {
+			assert_int_equal(op_copy(&rig, handle[0], from, handle[k], from, end - from, &done), 0);
+			assert_true(done > 0);
+		}
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(op_release(&rig, handle[k]), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	const uint64_t at = rig_place(&rig, ino[0], behind + 513);
+	stop();
+	rig.image[at] ^= 1;
+	const struct rig_data data = rig_fsck_data(&rig, 4, &text);
+	assert_int_equal(data.problems, 0);
+	assert_int_equal(data.damaged, 3);
+	assert_true(tells(text, "/one", behind + 513, at));
+	assert_true(tells(text, "/two", behind + 513, at));
+	assert_true(tells(text, "/three", behind + 513, at));
+	free(text);
+	free(bytes);
+	rig.image[at] ^= 1;
+	go_on();
+}
+
 /* A page of two files is damaged in both; a file with two names is told once. */
 static void shared_pages_and_links(void **state)
 {
@@ -427,6 +467,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(all_kinds_of_files),
+		TEST(what_files_share_by_a_map),
 		TEST(shared_pages_and_links),
 		TEST(sums_made_beside_the_threads),
 		TEST(swapped_and_old_pages),
