@@ -436,6 +436,39 @@ static void a_hole_for_all_needs_no_space(void **state)
 	expect(a, 512, 300, 6);
 }
 
+/* Space in a file's second GiB: a page of level 2 of its own, whatever is in front of it. */
+#define BEHIND (512u * 512u)
+
+/* A hole that ends inside 2 MiB of a shared page of level 2 leaves what is behind it there, which nothing follows in other 2 MiB. */
+static void a_hole_leaves_what_is_behind_it(void **state)
+{
+	const uint64_t a = make("a"), b = make("b"), c = make("c");
+	const uint32_t punch = G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE;
+
+	(void)state;
+	put(a, BEHIND, 100, 5);
+	put(a, BEHIND + 700, 200, 6);
+	assert_int_equal(op_sync(&rig), 0);
+	copy(a, b, (BEHIND + 900) * (uint64_t)G4_PAGE_BYTES);
+	copy(a, c, (BEHIND + 900) * (uint64_t)G4_PAGE_BYTES);
+	unmount("after copies");
+	assert_true(damage_inode(&rig, a)->map[1] == damage_inode(&rig, b)->map[1]);
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(op_fallocate(&rig, b, punch, BEHIND * (uint64_t)G4_PAGE_BYTES, 700 * (uint64_t)G4_PAGE_BYTES),
+			 0);
+	expect(b, BEHIND + 700, 200, 6);
+	unmount("after the hole");
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	expect(b, BEHIND + 700, 200, 6);
+	expect(a, BEHIND, 100, 5);
+	expect(a, BEHIND + 700, 200, 6);
+	/* and for all of it none of it has to be copied */
+	fill();
+	assert_int_equal(op_fallocate(&rig, c, punch, BEHIND * (uint64_t)G4_PAGE_BYTES, 900 * (uint64_t)G4_PAGE_BYTES),
+			 0);
+	expect(a, BEHIND + 700, 200, 6);
+}
+
 /* ------------------------------------------------------------------ power cuts */
 
 #define CUT_BYTES (16 * G4_MIB)
@@ -688,6 +721,7 @@ int main(void)
 		{"nothing_is_allocated_where_all_is_there", nothing_is_allocated_where_all_is_there, setup_late,
 		 teardown, NULL},
 		{"a_hole_for_all_needs_no_space", a_hole_for_all_needs_no_space, setup_late, teardown, NULL},
+		{"a_hole_leaves_what_is_behind_it", a_hole_leaves_what_is_behind_it, setup_late, teardown, NULL},
 		{"staged_writes_on_a_full_device", staged_writes_on_a_full_device, setup_dedup, teardown, NULL},
 		{"power_cuts", power_cuts, setup_cuts, teardown, NULL},
 		{"several_at_once", several_at_once, setup_together, teardown, NULL},
