@@ -516,6 +516,18 @@ static int script(uint32_t variant)
 		rc = rc ? rc : op_fsync(&rig, a);
 		rc = rc ? rc : op_truncate(&rig, c, 0);
 		return rc ? rc : op_sync(&rig);
+	case 4: /* of three that lead to the same below pages of their own two leave, and the third gives up all by holes */
+		rc = op_write(&rig, a, 0, 3 * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL);
+		rc = rc ? rc : op_write(&rig, b, 0, 700 * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL);
+		rc = rc ? rc : op_sync(&rig);
+		rc = rc ? rc : op_unlink(&rig, G4_NODE_ROOT, "a");
+		rc = rc ? rc : op_sync(&rig);
+		rc = rc ? rc :
+			  op_fallocate(&rig, c, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0, 9003 * G4_PAGE_BYTES);
+		rc = rc ? rc : op_unlink(&rig, G4_NODE_ROOT, "b");
+		rc = rc ? rc :
+			  op_fallocate(&rig, c, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0, 9009 * G4_PAGE_BYTES);
+		return rc ? rc : op_sync(&rig);
 	default:
 		rc = op_fallocate(&rig, a, G4_FALLOC_INSERT_RANGE, 0, 512 * G4_PAGE_BYTES);
 		rc = rc ? rc : op_sync(&rig);
@@ -551,7 +563,7 @@ static void power_cuts(void **state)
 	memcpy(whole, found, KEPT);
 	unmount("before cuts");
 	rig_copy(image, rig.image, CUT_BYTES);
-	for (uint32_t variant = 0; variant < 5; variant++) {
+	for (uint32_t variant = 0; variant < 6; variant++) {
 		bool through = false;
 		for (uint64_t n = 1; !through; n++) {
 			for (uint32_t rule = 0; rule < 5; rule++) {

@@ -404,7 +404,13 @@ static void step(void)
 			(void)copy(&files[other], page, file, some_page(), 1 + (uint32_t)any(300));
 		break;
 	case 10:
-		(void)change(file, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, page, pages_from(page, 700));
+		if (any(3) > 0) {
+			(void)change(file, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, page, pages_from(page, 700));
+		} else { /* from where an indirect page begins, up to inside of another one */
+			const uint32_t begin = any(2) ? 0 : page / PART * PART;
+			(void)change(file, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, begin,
+				     some_page() % (FILE_PAGES - begin) + 1);
+		}
 		break;
 	case 11:
 		(void)change(file, (any(2) ? G4_FALLOC_ZERO_RANGE : 0) | G4_FALLOC_KEEP_SIZE, page,
