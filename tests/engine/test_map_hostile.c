@@ -436,6 +436,26 @@ static void a_hole_for_all_needs_no_space(void **state)
 	expect(a, 512, 300, 6);
 }
 
+/* Nor does an end that nothing is behind. */
+static void an_end_behind_all_needs_no_space(void **state)
+{
+	const uint64_t a = make("a"), b = make("b");
+
+	(void)state;
+	put(a, 0, 300, 5);
+	assert_int_equal(op_truncate(&rig, a, 2000 * (uint64_t)G4_PAGE_BYTES + 77), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	copy(a, b, 2000 * G4_PAGE_BYTES + 77);
+	fill();
+	assert_int_equal(op_truncate(&rig, b, 1000 * (uint64_t)G4_PAGE_BYTES + 77), 0);
+	assert_int_equal(op_truncate(&rig, b, 400 * (uint64_t)G4_PAGE_BYTES), 0);
+	assert_int_equal(op_truncate(&rig, b, 300 * (uint64_t)G4_PAGE_BYTES), 0);
+	expect(a, 0, 300, 5);
+	expect(b, 0, 300, 5);
+	unmount("after ends");
+	assert_true(damage_inode(&rig, a)->map[0] == damage_inode(&rig, b)->map[0]);
+}
+
 /* Space in a file's second GiB: a page of level 2 of its own, whatever is in front of it. */
 #define BEHIND (512u * 512u)
 
@@ -733,6 +753,7 @@ int main(void)
 		{"nothing_is_allocated_where_all_is_there", nothing_is_allocated_where_all_is_there, setup_late,
 		 teardown, NULL},
 		{"a_hole_for_all_needs_no_space", a_hole_for_all_needs_no_space, setup_late, teardown, NULL},
+		{"an_end_behind_all_needs_no_space", an_end_behind_all_needs_no_space, setup_late, teardown, NULL},
 		{"a_hole_leaves_what_is_behind_it", a_hole_leaves_what_is_behind_it, setup_late, teardown, NULL},
 		{"staged_writes_on_a_full_device", staged_writes_on_a_full_device, setup_dedup, teardown, NULL},
 		{"power_cuts", power_cuts, setup_cuts, teardown, NULL},
