@@ -46,6 +46,29 @@ G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pag
 	       g4_count_row(&slots[first], G4_INDIRECT_SLOTS - first, 0, 0) == G4_INDIRECT_SLOTS - first;
 }
 
+/* Whether nothing hangs at an indirect page of the file, of a level that others may have, from `pages` pages on: 1, 0, or an error. */
+G4_FN static int ends_at(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
+			 uint32_t level, uint64_t pages)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	const uint64_t span = g4_map_span(level - 1), inside = pages & (span - 1);
+	uint32_t below;
+
+	if (!g4_map_ends_within(slots, level, pages))
+		return 0;
+	/* what begins in front of there may have something behind it */
+	const g4_ptr last = inside == 0 || pages >= g4_map_span(level) ? 0 : slots[pages / span];
+	if (last == 0 || !(last & G4_PTR_INDIRECT))
+		return last == 0;
+	const int rc = g4_map_get_node(wg, fs, inode, last, level - 1, &below);
+	if (rc < 0)
+		return rc;
+	const bool ends = g4_map_ends_within(g4_map_slots(fs, below), level - 1, inside);
+	g4_cache_put(&fs->cache, below);
+	return ends;
+}
+G4_STATIC_ASSERT(G4_SHARED_MAP_LEVEL <= 2, "what hangs at a slot of it has slots for single pages");
+
 /* ------------------------------------------------------------------ what is to be done */
 
 enum what { NOTHING, COPY, FORGET /* the number of pages below */ };
@@ -116,9 +139,11 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 			break;
 		const uint32_t line = path.lines[task->level];
 		const uint64_t inside = page & (g4_map_span(task->level) - 1);
-		if (border && shared && page - inside >= from &&
-		    g4_map_ends_within(g4_map_slots(fs, line), task->level, inside))
-			break;
+		if (border && shared && page - inside >= from) {
+			rc = ends_at(wg, fs, inode, line, task->level, inside);
+			if (rc != 0)
+				break;
+		}
 		if (shared) {
 			task->what = COPY;
 			measure(fs, line, task->level, task);
@@ -128,7 +153,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	}
 	task->next = (page | (g4_map_span(path.level > 0 ? path.level : 1) - 1)) + 1;
 	g4_path_put(fs, &path);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* ------------------------------------------------------------------ copying */
@@ -518,11 +543,11 @@ G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	rc = g4_map_get_node(wg, fs, inode, *path->slot, path->level, &line);
 	if (rc < 0)
 		return rc;
-	const bool all = g4_map_ends_within(g4_map_slots(fs, line), path->level, most);
+	rc = ends_at(wg, fs, inode, line, path->level, most);
 	const uint64_t pages = g4_map_count_below(fs, line);
 	g4_cache_put(&fs->cache, line);
-	if (!all)
-		return 0;
+	if (rc <= 0)
+		return rc;
 	/* the count; the way, of which pages may go that are empty then */
 	if (!g4_extent_credits(fs, txn, 2, 1, false, 0, G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS))
 		return -G4_E_AGAIN;

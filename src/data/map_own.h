@@ -27,7 +27,7 @@ G4_FN int g4_map_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
  */
 G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
 			    uint64_t from);
-/* Whether slots of an indirect page of a level from `pages` pages on are empty. */
+/* Whether slots of an indirect page of a level that begin `pages` pages from its start, or behind that, are empty. */
 G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages);
 /* How many pages a file has from the indirect page in a line down; of level 2 as it says itself, or 0. */
 G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line);

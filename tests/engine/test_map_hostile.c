@@ -436,6 +436,59 @@ static void a_hole_for_all_needs_no_space(void **state)
 	expect(a, 512, 300, 6);
 }
 
+/* Nor does an end that nothing is behind. */
+static void an_end_behind_all_needs_no_space(void **state)
+{
+	const uint64_t a = make("a"), b = make("b");
+
+	(void)state;
+	put(a, 0, 300, 5);
+	assert_int_equal(op_truncate(&rig, a, 2000 * (uint64_t)G4_PAGE_BYTES + 77), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	copy(a, b, 2000 * G4_PAGE_BYTES + 77);
+	fill();
+	assert_int_equal(op_truncate(&rig, b, 1000 * (uint64_t)G4_PAGE_BYTES + 77), 0);
+	assert_int_equal(op_truncate(&rig, b, 400 * (uint64_t)G4_PAGE_BYTES), 0);
+	assert_int_equal(op_truncate(&rig, b, 300 * (uint64_t)G4_PAGE_BYTES), 0);
+	expect(a, 0, 300, 5);
+	expect(b, 0, 300, 5);
+	unmount("after ends");
+	assert_true(damage_inode(&rig, a)->map[0] == damage_inode(&rig, b)->map[0]);
+}
+
+/* Space in a file's second GiB: a page of level 2 of its own, whatever is in front of it. */
+#define BEHIND (512u * 512u)
+
+/* A hole that ends inside 2 MiB of a shared page of level 2 leaves what is behind it there, which nothing follows in other 2 MiB. */
+static void a_hole_leaves_what_is_behind_it(void **state)
+{
+	const uint64_t a = make("a"), b = make("b"), c = make("c");
+	const uint32_t punch = G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE;
+
+	(void)state;
+	put(a, BEHIND, 100, 5);
+	put(a, BEHIND + 700, 200, 6);
+	assert_int_equal(op_sync(&rig), 0);
+	copy(a, b, (BEHIND + 900) * (uint64_t)G4_PAGE_BYTES);
+	copy(a, c, (BEHIND + 900) * (uint64_t)G4_PAGE_BYTES);
+	unmount("after copies");
+	assert_true(damage_inode(&rig, a)->map[1] == damage_inode(&rig, b)->map[1]);
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(op_fallocate(&rig, b, punch, BEHIND * (uint64_t)G4_PAGE_BYTES, 700 * (uint64_t)G4_PAGE_BYTES),
+			 0);
+	expect(b, BEHIND + 700, 200, 6);
+	unmount("after the hole");
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	expect(b, BEHIND + 700, 200, 6);
+	expect(a, BEHIND, 100, 5);
+	expect(a, BEHIND + 700, 200, 6);
+	/* and for all of it none of it has to be copied */
+	fill();
+	assert_int_equal(op_fallocate(&rig, c, punch, BEHIND * (uint64_t)G4_PAGE_BYTES, 900 * (uint64_t)G4_PAGE_BYTES),
+			 0);
+	expect(a, BEHIND + 700, 200, 6);
+}
+
 /* ------------------------------------------------------------------ power cuts */
 
 #define CUT_BYTES (16 * G4_MIB)
@@ -483,6 +536,18 @@ static int script(uint32_t variant)
 		rc = rc ? rc : op_fsync(&rig, a);
 		rc = rc ? rc : op_truncate(&rig, c, 0);
 		return rc ? rc : op_sync(&rig);
+	case 4: /* of three that lead to the same below pages of their own two leave, and the third gives up all by holes */
+		rc = op_write(&rig, a, 0, 3 * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL);
+		rc = rc ? rc : op_write(&rig, b, 0, 700 * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL);
+		rc = rc ? rc : op_sync(&rig);
+		rc = rc ? rc : op_unlink(&rig, G4_NODE_ROOT, "a");
+		rc = rc ? rc : op_sync(&rig);
+		rc = rc ? rc :
+			  op_fallocate(&rig, c, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0, 9003 * G4_PAGE_BYTES);
+		rc = rc ? rc : op_unlink(&rig, G4_NODE_ROOT, "b");
+		rc = rc ? rc :
+			  op_fallocate(&rig, c, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0, 9009 * G4_PAGE_BYTES);
+		return rc ? rc : op_sync(&rig);
 	default:
 		rc = op_fallocate(&rig, a, G4_FALLOC_INSERT_RANGE, 0, 512 * G4_PAGE_BYTES);
 		rc = rc ? rc : op_sync(&rig);
@@ -518,7 +583,7 @@ static void power_cuts(void **state)
 	memcpy(whole, found, KEPT);
 	unmount("before cuts");
 	rig_copy(image, rig.image, CUT_BYTES);
-	for (uint32_t variant = 0; variant < 5; variant++) {
+	for (uint32_t variant = 0; variant < 6; variant++) {
 		bool through = false;
 		for (uint64_t n = 1; !through; n++) {
 			for (uint32_t rule = 0; rule < 5; rule++) {
@@ -688,6 +753,8 @@ int main(void)
 		{"nothing_is_allocated_where_all_is_there", nothing_is_allocated_where_all_is_there, setup_late,
 		 teardown, NULL},
 		{"a_hole_for_all_needs_no_space", a_hole_for_all_needs_no_space, setup_late, teardown, NULL},
+		{"an_end_behind_all_needs_no_space", an_end_behind_all_needs_no_space, setup_late, teardown, NULL},
+		{"a_hole_leaves_what_is_behind_it", a_hole_leaves_what_is_behind_it, setup_late, teardown, NULL},
 		{"staged_writes_on_a_full_device", staged_writes_on_a_full_device, setup_dedup, teardown, NULL},
 		{"power_cuts", power_cuts, setup_cuts, teardown, NULL},
 		{"several_at_once", several_at_once, setup_together, teardown, NULL},
