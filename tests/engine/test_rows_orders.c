@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders that change what disks a set of rows with parity has, one after the other, mounted and not: rows that are gone, that were moved and that were
+ * added lie beside each other then, and what files have survives the loss of any disk.
+ */
+#include "moving.h"
+#include "rows_moving.h"
+
+#include "alloc/alloc.h"
+
+#define SLOTS 7u /* disks that there are; some of them are of the set */
+static const struct shape shape = {3, 1, 3, 64 * G4_MIB};
+
+struct set {
+	struct disks d;
+	struct model m;
+	struct g4_dev *dev; /* mounted, or NULL */
+	uint64_t ballast;
+	uint32_t members; /* a bit for each disk */
+};
+
+static void mount_set(struct set *s)
+{
+	if (!s->dev)
+		disks_mount_fs(&s->d, s->members, &s->dev);
+}
+
+static void unmount(struct set *s)
+{
+	if (s->dev)
+		disks_unmount_fs(&s->d, s->dev, true);
+	s->dev = NULL;
+}
+
+static struct g4_dev *open_set(struct set *s)
+{
+	struct g4_dev *dev;
+
+	unmount(s);
+	if (disks_try_open(&s->d, s->members, false, 0, &dev) < 0)
+		fail_msg("%s", s->d.message);
+	return dev;
+}
+
+static void expect_done(const struct set *s, int rc)
+{
+	if (rc < 0)
+		fail_msg("members %x: %s", s->members, s->d.message);
+}
+
+static void run(struct set *s, uint32_t kind)
+{
+	for (uint32_t steps = 0; newest_of(&s->d, kind).state == G4_JOB_RUNNING; steps++) {
+		for (uint32_t k = 0; k < 3; k++)
+			use(&s->m, &s->d);
+		step(&s->d);
+		assert_true(steps < 4000);
+	}
+	assert_int_equal(newest_of(&s->d, kind).state, G4_JOB_DONE);
+}
+
+/* ---- orders ---- */
+
+static void remove_mounted(struct set *s, uint32_t slot)
+{
+	mount_set(s);
+	expect_done(s, order(&s->d, G4_DISK_REMOVE, s->d.names[slot]));
+	run(s, G4_JOB_REMOVE);
+	s->members &= ~(1u << slot);
+}
+
+static void remove_unmounted(struct set *s, uint32_t slot)
+{
+	struct g4_dev *dev = open_set(s);
+	uint64_t bytes;
+
+	expect_done(s, g4_remove_disk(dev, s->d.names[slot], NULL, &bytes, s->d.message, sizeof(s->d.message)));
+	g4_dev_close(dev);
+	s->members &= ~(1u << slot);
+}
+
+static void add(struct set *s, uint32_t slot)
+{
+	struct g4_dev *dev = open_set(s);
+	uint64_t bytes = 0;
+
+	rig_pattern(s->d.memory[slot], 50 + slot, s->d.bytes[slot]);
+	expect_done(s, g4_set_add_to(dev, NULL, s->d.names[slot], s->d.message, sizeof(s->d.message)));
+	expect_done(s, g4_resize_device(dev, 0, &bytes, s->d.message, sizeof(s->d.message)));
+	g4_dev_close(dev);
+	s->members |= 1u << slot;
+}
+
+static void balance_mounted(struct set *s, uint32_t slot)
+{
+	(void)slot;
+	mount_set(s);
+	expect_done(s, order(&s->d, G4_DISK_REBALANCE, ""));
+	run(s, G4_JOB_REBALANCE);
+}
+
+static void balance_unmounted(struct set *s, uint32_t slot)
+{
+	struct g4_dev *dev = open_set(s);
+	uint64_t moved;
+
+	(void)slot;
+	expect_done(s, g4_balance_disks(dev, NULL, &moved, s->d.message, sizeof(s->d.message)));
+	g4_dev_close(dev);
+}
+
+static void rebuild(struct set *s, uint32_t slot)
+{
+	mount_set(s);
+	begin(&s->d, G4_DISK_OFFLINE, slot);
+	for (uint32_t k = 0; k < 20; k++)
+		use(&s->m, &s->d);
+	begin(&s->d, G4_DISK_REBUILD, slot);
+	run(s, G4_JOB_REBUILD);
+}
+
+/* ---- what is there ---- */
+
+static void expect_there(struct set *s)
+{
+	for (uint32_t k = 0; k < 20; k++)
+		use(&s->m, &s->d);
+	expect_model(&s->m, &s->d);
+	disks_expect_filled(&s->d, s->ballast, shape.ballast);
+	assert_int_equal(disks_scrub(&s->d), 0);
+	unmount(s);
+	disks_expect_clean(&s->d, s->members);
+}
+
+/* Also where all that is free was written since, in parts of rows. */
+static void expect_survived(struct set *s)
+{
+	uint8_t *before[MOST_DISKS];
+	uint64_t small;
+
+	mount_set(s);
+	const uint64_t bytes = fill_in_small_pieces(&s->d, &small);
+	unmount(s);
+	keep_disks(&s->d, before);
+	for (uint32_t lost = 0; lost < SLOTS; lost++) {
+		struct g4_dev *dev;
+		if (!(s->members >> lost & 1))
+			continue;
+		disks_mount_fs(&s->d, s->members & ~(1u << lost), &dev);
+		expect_model(&s->m, &s->d);
+		disks_expect_filled(&s->d, s->ballast, shape.ballast);
+		expect_small_pieces(&s->d, small, bytes);
+		disks_unmount_fs(&s->d, dev, true);
+		restore_disks(&s->d, before);
+	}
+	for (uint32_t n = 0; n < s->d.count; n++)
+		free(before[n]);
+}
+
+/* ---- tests ---- */
+
+static void begin_set(struct set *s)
+{
+	const uint64_t bytes = ROWS_BYTES;
+	struct disks more;
+
+	memset(s, 0, sizeof(*s));
+	format(&s->d, &shape, &s->ballast);
+	s->members = all_of(&s->d);
+	disks_make(&more, SLOTS - s->d.count, &bytes);
+	for (uint32_t n = 0, slot = s->d.count; n < more.count; n++, slot++) {
+		s->d.fds[slot] = more.fds[n];
+		s->d.memory[slot] = more.memory[n];
+		s->d.bytes[slot] = more.bytes[n];
+		memcpy(s->d.names[slot], more.names[n], sizeof(more.names[n]));
+	}
+	s->d.count = SLOTS;
+	mount_set(s);
+	begin_model(&s->m, &s->d);
+}
+
+static void orders_follow_one_that_gave_rows_up(void **state)
+{
+	static const struct {
+		void (*give)(struct set *s, uint32_t slot);
+		uint32_t slot;
+	} orders[] = {{remove_mounted, 4},    {rebuild, 1}, {remove_unmounted, 2}, {add, 6},
+		      {balance_unmounted, 0}, {add, 4},	    {balance_mounted, 0}};
+	static struct set s;
+
+	(void)state;
+	begin_set(&s);
+	for (size_t k = 0; k < sizeof(orders) / sizeof(orders[0]); k++) {
+		orders[k].give(&s, orders[k].slot);
+		mount_set(&s);
+		assert_true(g4_alloc_free_in(&s.d.rig.fs->alloc, G4_POOL_GONE) > 0);
+		expect_there(&s);
+	}
+	expect_survived(&s);
+	end_model(&s.m);
+	disks_free(&s.d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(orders_follow_one_that_gave_rows_up),
+	};
+
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
