@@ -423,7 +423,7 @@ G4_FN static bool is_nothing(const struct g4_chunk *chunk)
 	for (uint32_t k = 0; k < G4_CHUNK_PLACES; k++)
 		any |= chunk->places[k];
 	return any == 0 && chunk->bytes != 0 && chunk->bytes % G4_CHUNK_UNIT == 0 &&
-	       chunk->place_bytes % G4_GONE_ROWS_UNIT == 0 &&
+	       chunk->place_bytes % G4_GONE_ROWS_UNIT == 0 && chunk->place_bytes >> 56 == 0 &&
 	       chunk->place_bytes / (G4_GONE_ROWS_UNIT / G4_CHUNK_UNIT / 2) <= chunk->bytes;
 }
 

@@ -108,6 +108,17 @@ static void places_that_were_moved_are_in_any_order_and_apart(void **state)
 	assert_int_equal(piece.copies, 0);
 	assert_int_equal(piece.parity, 0);
 	assert_int_equal(piece.bytes, gone.bytes - G4_PAGE_BYTES);
+	/* of rows that are gone: whole regions of the map, no more than there can have been, and as many as can be counted */
+	struct g4_chunk rows = {.bytes = UINT64_C(1) << 60, .place_bytes = UINT64_C(1) << 55};
+	assert_int_equal(g4_chunk_validate(&rows, 1, disks, DISKS), 0);
+	rows.place_bytes += G4_CHUNK_UNIT;
+	assert_int_equal(g4_chunk_validate(&rows, 1, disks, DISKS), -G4_E_SB_GEOMETRY);
+	rows.place_bytes = UINT64_C(1) << 56;
+	assert_int_equal(g4_chunk_validate(&rows, 1, disks, DISKS), -G4_E_SB_GEOMETRY);
+	rows = (struct g4_chunk){.bytes = G4_CHUNK_UNIT, .place_bytes = G4_GONE_ROWS_UNIT};
+	assert_int_equal(g4_chunk_validate(&rows, 1, disks, DISKS), -G4_E_SB_GEOMETRY);
+	rows.bytes = 2 * G4_CHUNK_UNIT;
+	assert_int_equal(g4_chunk_validate(&rows, 1, disks, DISKS), 0);
 	chunks[1].level = G4_LEVEL_NONE; /* what lies nowhere is of no level */
 	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS), -G4_E_SB_GEOMETRY);
 	chunks[1] = gone;
