@@ -350,7 +350,7 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 		rc = g4_own_pages(wg, fs, index, page, end_page - page);
 	else if (rc == 0 && allocates)
 		rc = own_holes(wg, fs, index, page, end_page);
-	if (rc == 0 && !allocates)
+	else if (rc == 0)
 		rc = g4_own_ends(wg, fs, index, g4_pages_for(offset), end >> G4_PAGE_SHIFT);
 	if (rc == 0 && allocates) /* before anything changes */
 		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);

@@ -93,11 +93,12 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_
 	/* and so does what may find no space: not where there is nothing to clear, though others have the way there */
 	if (rc == 0)
 		rc = ends_before(wg, fs, inode, first);
-	if (rc > 0)
+	if (rc > 0) {
 		next = g4_map_capacity_pages(inode->disk.map_height);
-	if (rc == 0)
+		rc = 0;
+	} else if (rc == 0) {
 		rc = g4_own_ends(wg, fs, index, first, UINT64_MAX);
-	rc = rc > 0 ? 0 : rc;
+	}
 	if (rc == 0 && !published)
 		rc = g4_own_pages(wg, fs, index, first - 1, 1);
 	while (rc == 0 && next != UINT64_MAX) {

@@ -94,16 +94,16 @@ struct reader {
 
 /* ------------------------------------------------------------------ pages */
 
-static void note_damage(const struct reader *reader, const struct g4_fsck_damage *damage)
+static void note_damage(struct check *check, const struct g4_fsck_damage *damage)
 {
-	struct g4_fsck *fsck = reader->check->fsck;
+	struct g4_fsck *fsck = check->fsck;
 
-	pthread_mutex_lock(&reader->check->lock);
+	pthread_mutex_lock(&check->lock);
 	fsck->damaged_pages++;
 	if (fsck->damage_count < DAMAGES_KEPT && g4_fsck_reserve(fsck, (void **)&fsck->damages, fsck->damage_count,
 								 &fsck->damage_room, sizeof(*fsck->damages)))
 		fsck->damages[fsck->damage_count++] = *damage;
-	pthread_mutex_unlock(&reader->check->lock);
+	pthread_mutex_unlock(&check->lock);
 }
 
 /* What a repair will move and has not yet. */
@@ -157,7 +157,7 @@ static bool judge_page(struct reader *reader, const struct run *run, uint32_t k,
 	if (!there)
 		damage.code = -G4_E_IO;
 	if (damage.code < 0)
-		note_damage(reader, &damage);
+		note_damage(reader->check, &damage);
 	if (damage.code == 0 || damage.other_whole)
 		g4_fsck_vouch_listed(reader->check->fsck, damage.address);
 	else
@@ -634,27 +634,25 @@ struct found {
 static bool add_again(struct check *check, const struct found *found, const struct piece *piece,
 		      const struct g4_map_item *item)
 {
-	const struct reader reader = {.check = check, .piece = piece};
 	const uint64_t pages = g4_tag_pages(g4_ptr_tag(item->ptr));
 	bool any = false;
 
 	for (uint64_t k = 0; k < pages; k++) {
-		struct g4_fsck_damage same = {.ino = piece->ino,
-					      .file_page = item->file_page + k,
-					      .address = g4_address_after_pages(g4_ptr_address(item->ptr), k)};
+		const struct g4_fsck_damage here = {.ino = piece->ino,
+						    .file_page = item->file_page + k,
+						    .address = g4_address_after_pages(g4_ptr_address(item->ptr), k)};
 		const struct g4_fsck_damage *damage =
-			bsearch(&same, found->by_place, found->count, sizeof(same), compare_places);
+			bsearch(&here, found->by_place, found->count, sizeof(here), compare_places);
 		if (damage == NULL)
 			continue;
 		any = true;
-		if (overlap(piece, same.file_page, 1) == 0 ||
-		    bsearch(&same, found->by_file, found->count, sizeof(same), compare_damages) != NULL)
+		if (overlap(piece, here.file_page, 1) == 0 ||
+		    bsearch(&here, found->by_file, found->count, sizeof(here), compare_damages) != NULL)
 			continue;
-		const uint64_t ino = same.ino, file_page = same.file_page;
-		same = *damage;
-		same.ino = ino;
-		same.file_page = file_page;
-		note_damage(&reader, &same);
+		struct g4_fsck_damage same = *damage;
+		same.ino = here.ino;
+		same.file_page = here.file_page;
+		note_damage(check, &same);
 	}
 	return any;
 }

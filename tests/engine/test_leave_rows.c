@@ -20,7 +20,7 @@ static const struct shape shapes[] = {
 #define SHAPES 3u /* and the last one, where that is not too much */
 #define GIVES_UP 2u
 
-/* Whether a test whose turn is that shape's takes this one, as in test_rebalance_rows.c. */
+/* Whether a test whose turn is that shape's takes this one: all of them where nothing slows them down. */
 static bool takes(uint32_t turn, uint32_t s)
 {
 	return s == turn || rig_every(2) == 1;
