@@ -18,22 +18,10 @@ struct places {
 	uint32_t region_count, group_count;
 };
 
-/* Whether a number is there, or there is room for it. */
-G4_FN static bool add_place(uint64_t place, uint64_t *places, uint32_t *count, uint32_t most)
-{
-	for (uint32_t k = *count; k-- > 0;)
-		if (places[k] == place)
-			return true;
-	if (*count == most)
-		return false;
-	places[(*count)++] = place;
-	return true;
-}
-
 G4_FN static bool add_region(struct places *places, struct g4_address address)
 {
-	return add_place(g4_address_page(address) / G4_REGION_PAGES, places->regions, &places->region_count,
-			 REGIONS_MOST);
+	return g4_map_add_place(g4_address_page(address) / G4_REGION_PAGES, places->regions, &places->region_count,
+				REGIONS_MOST);
 }
 
 /* Of level 1: pages that were written, in a few regions, none of them from `most` on. `known`: it is lent, so that they do. */
@@ -77,8 +65,8 @@ G4_FN static int look_at_large(struct g4_wg *wg, struct g4_fs *fs, const struct 
 	struct g4_sum_entry entry;
 
 	if (g4_map_kind(ptr) != G4_WRITTEN || g4_map_check_data(fs, ptr, 1) < 0 ||
-	    !add_place(g4_address_page(g4_ptr_address(ptr)) / G4_GROUP_PAGES, places->groups, &places->group_count,
-		       GROUPS_MOST))
+	    !g4_map_add_place(g4_address_page(g4_ptr_address(ptr)) / G4_GROUP_PAGES, places->groups,
+			      &places->group_count, GROUPS_MOST))
 		return 0;
 	const int rc = g4_sums_read(wg, fs, inode, line, slot, 1, &entry);
 	if (rc < 0)
@@ -97,13 +85,10 @@ G4_FN static int look_at_tree(struct g4_wg *wg, struct g4_fs *fs, const struct g
 			      uint64_t most, uint64_t *below)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
-	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
 	struct places places = {.region_count = 0, .group_count = 0};
 	int rc = g4_map_ends_within(slots, 2, most);
 
-	*below = 1;
-	for (uint32_t q = 0; q < G4_SUMS_QUARTERS; q++)
-		*below += !g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address, q));
+	*below = 1 + g4_map_sums_pages(fs, line);
 	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS && rc > 0; slot++) {
 		const uint64_t first = (uint64_t)slot * G4_INDIRECT_SLOTS;
 		if (slots[slot] == 0)

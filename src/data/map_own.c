@@ -69,6 +69,27 @@ G4_FN static int ends_at(struct g4_wg *wg, struct g4_fs *fs, const struct g4_ino
 }
 G4_STATIC_ASSERT(G4_SHARED_MAP_LEVEL <= 2, "what hangs at a slot of it has slots for single pages");
 
+G4_FN bool g4_map_add_place(uint64_t place, uint64_t *places, uint32_t *count, uint32_t most)
+{
+	for (uint32_t k = *count; k-- > 0;)
+		if (places[k] == place)
+			return true;
+	if (*count == most)
+		return false;
+	places[(*count)++] = place;
+	return true;
+}
+
+G4_FN uint32_t g4_map_sums_pages(const struct g4_fs *fs, uint32_t line)
+{
+	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
+	uint32_t pages = 0;
+
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
+		pages += !g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address, quarter));
+	return pages;
+}
+
 /* ------------------------------------------------------------------ what is to be done */
 
 enum what { NOTHING, COPY, FORGET /* the number of pages below */ };
@@ -79,21 +100,10 @@ struct task {
 	uint64_t next; /* the first page behind what is the file's own by then */
 };
 
-/* Puts a number among those that are there, if there is room for it. */
-G4_FN static void add_place(uint64_t place, uint64_t *places, uint32_t *count)
-{
-	for (uint32_t k = 0; k < *count; k++)
-		if (places[k] == place)
-			return;
-	if (*count < PLACES_MOST)
-		places[(*count)++] = place;
-}
-
 /* Credits for a copy of the page in a line, and pages for it. */
 G4_FN static void measure(struct g4_fs *fs, uint32_t line, uint32_t level, struct task *task)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
-	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
 	uint64_t regions[PLACES_MOST], groups[PLACES_MOST];
 	uint32_t region_count = 0, group_count = 0;
 
@@ -102,13 +112,11 @@ G4_FN static void measure(struct g4_fs *fs, uint32_t line, uint32_t level, struc
 		if (slots[k] == 0)
 			continue;
 		if (level == 1 || (slots[k] & G4_PTR_INDIRECT))
-			add_place(page / G4_REGION_PAGES, regions, &region_count);
+			(void)g4_map_add_place(page / G4_REGION_PAGES, regions, &region_count, PLACES_MOST);
 		else
-			add_place(page / G4_GROUP_PAGES, groups, &group_count);
+			(void)g4_map_add_place(page / G4_GROUP_PAGES, groups, &group_count, PLACES_MOST);
 	}
-	task->pages = 1;
-	for (uint32_t q = 0; q < G4_SUMS_QUARTERS; q++)
-		task->pages += !g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address, q));
+	task->pages = 1 + g4_map_sums_pages(fs, line);
 	if (level > 1 && task->pages > 1) /* pages of sums of large pages, which lie anywhere */
 		region_count += 4;
 	task->credits =
@@ -518,16 +526,13 @@ G4_FN int g4_map_way_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line)
 {
 	const struct g4_meta_line *about = g4_meta_line(&fs->cache, line);
-	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);
 	const g4_le64 *slots = g4_map_slots(fs, line);
-	uint64_t pages = 1;
+	uint64_t pages = 1 + g4_map_sums_pages(fs, line);
 
 	if (about->level > 1)
 		return about->below;
 	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS; slot++)
 		pages += slots[slot] != 0;
-	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
-		pages += !g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address, quarter));
 	return pages;
 }
 

@@ -29,6 +29,10 @@ G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 			    uint64_t from);
 /* Whether slots of an indirect page of a level that begin `pages` pages from its start, or behind that, are empty. */
 G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages);
+/* Whether a number is among `most` at most, or there was room for it, where it is put then. For regions and groups, of which a transaction touches few. */
+G4_FN bool g4_map_add_place(uint64_t place, uint64_t *places, uint32_t *count, uint32_t most);
+/* How many pages of sums the indirect page in a line leads to. */
+G4_FN uint32_t g4_map_sums_pages(const struct g4_fs *fs, uint32_t line);
 /* How many pages a file has from the indirect page in a line down; of level 2 as it says itself, or 0. */
 G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line);
 /*
