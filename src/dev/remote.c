@@ -21,6 +21,7 @@
 #define NO_SLOT G4_NVME_NO_SLOT
 #define QUEUE_SHIFT 16u /* of g4_io.queue */
 #define SLOT_MASK 0xffffu
+#define FINISHED_AT_ONCE 8u
 #define LOOKS 32u /* at a controller's completions, by a waiter that looks for all */
 
 struct piece {
@@ -199,8 +200,13 @@ G4_FN static uint8_t *chunk_of(const struct g4_remote *r, uint32_t slot)
 G4_FN static void post(struct g4_remote *r, uint32_t slot, const struct g4_remote_request *request)
 {
 	r->requests[slot] = *request;
-	uint32_t number = g4_add32(&r->post_count, 1);
-	g4_store64_rel_sys(&r->posted[number % r->slots], g4_remote_word(number, slot));
+	/*
+	 * Before there is a number: the agent takes requests in this order, and those with later ones would wait until all that this workgroup has
+	 * written to the host's memory has arrived there.
+	 */
+	g4_fence_rel_sys();
+	const uint32_t number = g4_add32_rlx(&r->post_count, 1);
+	g4_store64_fenced_sys(&r->posted[number % r->slots], g4_remote_word(number, slot));
 }
 
 G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io, const struct piece *piece,
@@ -235,17 +241,28 @@ G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io,
 
 /* ---- ending ---- */
 
-/* Passes on what the agent has finished next. */
+/*
+ * Passes on what the agent has finished next, if it has. On a GPU the words are on their way together, for each is a trip over PCIe, behind
+ * all that is written there.
+ */
 G4_FN static bool pass_finished(struct g4_remote *r)
 {
 	const uint32_t number = r->seen_count;
-	const uint64_t word = g4_load64_acq_sys(&r->finished[number % r->slots]);
+	uint64_t words[FINISHED_AT_ONCE];
+	uint32_t count = 0;
 
-	if (!g4_remote_is(word, number))
+	for (uint32_t i = 0; i < FINISHED_AT_ONCE; i++)
+		words[i] = g4_load64_fenced_sys(&r->finished[(number + i) % r->slots]);
+	while (count < FINISHED_AT_ONCE && g4_remote_is(words[count], number + count))
+		count++;
+	if (count == 0)
 		return false;
-	r->seen_count = number + 1;
-	g4_store64_rel(&r->slot[((uint32_t)word >> G4_REMOTE_CODE_BITS) % r->slots].outcome,
-		       OUTCOME_DONE | (word & G4_REMOTE_CODE_MASK));
+	g4_fence_acq_sys();
+	r->seen_count = number + count;
+	g4_fence_rel();
+	for (uint32_t i = 0; i < count; i++)
+		g4_store64_fenced(&r->slot[((uint32_t)words[i] >> G4_REMOTE_CODE_BITS) % r->slots].outcome,
+				  OUTCOME_DONE | (words[i] & G4_REMOTE_CODE_MASK));
 	return true;
 }
 

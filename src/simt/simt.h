@@ -128,8 +128,9 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  *     g4_add32_rlx g4_add64_rlx g4_atomic_max64_rlx: without order. On a GPU one whose old value nobody looks at waits for nothing
  *     g4_cas32_acq g4_cas64_acq: acquire only
  *     g4_fence_acq(), g4_fence_acq_sys(): relaxed loads before it come before what is behind it
- *     g4_load32_fenced g4_load64_fenced g4_load64_fenced_sys g4_store64_fenced: one of several loads before an acquire fence, of several stores
- *     behind a release fence. On a GPU relaxed, so that they do not wait for each other; elsewhere they acquire or release
+ *     g4_fence_rel(), g4_fence_rel_sys(): what is before it comes before relaxed stores behind it
+ *     g4_load32_fenced g4_load64_fenced g4_load64_fenced_sys g4_store64_fenced g4_store64_fenced_sys: one of several loads before an
+ *     acquire fence, of several stores behind a release fence. On a GPU relaxed, so that they do not wait for each other; elsewhere they acquire or release
  *     themselves, which costs nothing there, and ThreadSanitizer knows no fences. The same of counts and locks, behind one g4_fence_rel()
  *     with nothing written since that they are to publish: g4_add64_fenced g4_sub32_fenced g4_sub64_fenced, g4_unlock_fenced g4_read_unlock_fenced
  *     g4_write_unlock_fenced. Each release of its own would wait until the one before it has arrived

@@ -91,6 +91,11 @@ G4_INLINE void g4_fence_rel(void)
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
+G4_INLINE void g4_fence_rel_sys(void)
+{
+	g4_fence_rel();
+}
+
 /* Keeps relaxed loads before it before everything behind it. */
 G4_INLINE void g4_fence_acq(void)
 {
@@ -116,6 +121,10 @@ G4_INLINE uint64_t g4_load64_fenced_sys(const uint64_t *p)
 G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
 {
 	g4_store64_rel(p, value);
+}
+G4_INLINE void g4_store64_fenced_sys(uint64_t *p, uint64_t value)
+{
+	g4_store64_rel_sys(p, value);
 }
 G4_INLINE uint64_t g4_add64_fenced(uint64_t *p, uint64_t value)
 {

@@ -88,6 +88,11 @@ G4_FN G4_INLINE void g4_fence_rel(void)
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);
 }
 
+G4_FN G4_INLINE void g4_fence_rel_sys(void)
+{
+	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
+}
+
 /* Keeps relaxed loads before it before everything behind it. */
 G4_FN G4_INLINE void g4_fence_acq(void)
 {
@@ -117,6 +122,10 @@ G4_FN G4_INLINE uint64_t g4_load64_fenced_sys(const uint64_t *p)
 G4_FN G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
 {
 	g4_store64_rlx(p, value);
+}
+G4_FN G4_INLINE void g4_store64_fenced_sys(uint64_t *p, uint64_t value)
+{
+	g4_store64_rlx_sys(p, value);
 }
 G4_FN G4_INLINE uint64_t g4_add64_fenced(uint64_t *p, uint64_t value)
 {
