@@ -88,13 +88,45 @@ G4_FN static bool join(struct g4_split_job *job, struct g4_split_piece *piece)
 		return false;
 	if (g4_add32(&job->helpers, 1) < HELPERS_MOST && g4_split_take(job, piece))
 		return true;
-	g4_split_leave(job);
+	g4_sub32_rel(&job->helpers, 1);
 	return false;
 }
 
-G4_FN void g4_split_leave(struct g4_split_job *job)
+G4_FN static void count_out(struct g4_split *split)
 {
+	g4_add32_rlx(&split->stripe_helpers, -UINT32_C(1));
+}
+
+G4_FN void g4_split_leave(struct g4_fs *fs, struct g4_split_job *job, uint32_t kind)
+{
+	if (kind == G4_SPLIT_STRIPES)
+		count_out(&fs->split);
 	g4_sub32_rel(&job->helpers, 1);
+}
+
+/* One helper more at jobs with stripes, if one may come: counted before it joins, however many look at a time. */
+G4_FN static bool count_in(struct g4_split *split)
+{
+	if (g4_load32_rlx(&split->stripe_helpers) >= G4_SPLIT_STRIPE_HELPERS)
+		return false;
+	if (g4_add32(&split->stripe_helpers, 1) < G4_SPLIT_STRIPE_HELPERS)
+		return true;
+	count_out(split);
+	return false;
+}
+
+/* `stripes`: what the job was when it was looked at; it may have become another one. */
+G4_FN static bool join_counted(struct g4_split *split, struct g4_split_job *job, bool stripes,
+			       struct g4_split_piece *piece)
+{
+	if (stripes && !count_in(split))
+		return false;
+	const bool joined = join(job, piece), is = joined && job->work.kind == G4_SPLIT_STRIPES;
+	if (stripes && !is)
+		count_out(split);
+	else if (is && !stripes)
+		g4_add32_rlx(&split->stripe_helpers, 1);
+	return joined;
 }
 
 G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job **job, struct g4_split_piece *piece)
@@ -106,11 +138,12 @@ G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job
 	if (open == 0)
 		return false;
 	g4_fence_acq(); /* a job that is seen open is seen as it was opened */
+	const uint64_t stripes = g4_load64_rlx(&split->stripes);
 	/* not all begin with the same */
 	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
 		uint32_t i = (first + n) % G4_SPLIT_JOBS;
 		*job = &split->jobs[i];
-		if ((open >> i & 1) && join(*job, piece))
+		if ((open >> i & 1) && join_counted(split, *job, stripes >> i & 1, piece))
 			return true;
 	}
 	return false;
@@ -147,6 +180,8 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 	job->work = *work;
 	job->piece_bytes = piece;
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
+	if (work->kind == G4_SPLIT_STRIPES)
+		g4_or64(&split->stripes, UINT64_C(1) << slot);
 	g4_or64(&split->open, UINT64_C(1) << slot);
 	return job;
 }
@@ -159,6 +194,8 @@ G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *d
 	g4_and64(&split->open, ~bit);
 	*done = job->work.bytes;
 	int rc = g4_task_wait(&job->task, done);
+	if (job->work.kind == G4_SPLIT_STRIPES)
+		g4_and64(&split->stripes, ~bit);
 	g4_and64(&split->used, ~bit);
 	return rc;
 }

@@ -20,8 +20,11 @@ G4_FN bool g4_split_take(struct g4_split_job *job, struct g4_split_piece *piece)
 G4_FN void g4_split_done(struct g4_split_job *job, const struct g4_split_piece *piece, int rc, uint64_t done);
 /* Owner. Waits for the pieces that others took. 0, or the error of the first byte that failed; *done: the bytes before that. */
 G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *done);
-/* Helper, outside of any operation: a piece of somebody's job, if there is one. When it is done, g4_split_leave(). */
+/*
+ * Helper, outside of any operation: a piece of somebody's job, if there is one. When it is done, g4_split_leave(), with the kind
+ * that the job had.
+ */
 G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job **job, struct g4_split_piece *piece);
-G4_FN void g4_split_leave(struct g4_split_job *job);
+G4_FN void g4_split_leave(struct g4_fs *fs, struct g4_split_job *job, uint32_t kind);
 
 #endif

@@ -13,11 +13,12 @@ G4_FN bool g4_split_help(struct g4_wg *wg, struct g4_fs *fs)
 
 	if (!g4_split_find(wg, fs, &job, &piece))
 		return false;
-	if (job->work.kind == G4_SPLIT_NAMES)
+	const uint32_t kind = job->work.kind;
+	if (kind == G4_SPLIT_NAMES)
 		g4_batch_piece(wg, fs, job->work.names, (uint32_t)piece.offset, (uint32_t)piece.bytes);
 	else
 		rc = g4_split_move(wg, fs, job, &piece, &done);
 	g4_split_done(job, &piece, rc, done);
-	g4_split_leave(job);
+	g4_split_leave(fs, job, kind); /* it may be another one by now */
 	return true;
 }

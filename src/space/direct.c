@@ -191,6 +191,8 @@ G4_FN static void write_stripe(const struct call *call, const struct g4_chunk *c
 }
 
 #define BLOCKS_BYTES (16 * G4_KIB) /* of all columns */
+#define BLOCK_MOST                                                                                                     \
+	(4 * G4_KIB) /* of a column: what a warp has under way at a time; what is behind that waits once more */
 G4_FN static struct g4_direct_rows *take_rows(struct g4_wg *wg, const struct g4_chunk *chunk)
 {
 	struct g4_direct_rows *rows = (struct g4_direct_rows *)g4_scratch_take(wg, sizeof(*rows));
@@ -198,7 +200,7 @@ G4_FN static struct g4_direct_rows *take_rows(struct g4_wg *wg, const struct g4_
 
 	rows->data = g4_chunk_data_columns(chunk);
 	rows->parity = chunk->parity;
-	rows->block_bytes = g4_align_down(BLOCKS_BYTES / rows->data, 512);
+	rows->block_bytes = g4_min64(g4_align_down(BLOCKS_BYTES / rows->data, 512), BLOCK_MOST);
 	for (uint32_t c = 0; c < rows->data; c++)
 		rows->block[c] = blocks + c * rows->block_bytes;
 	return rows;
@@ -310,6 +312,8 @@ G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *
 
 /* ---- rows that several workgroups write ---- */
 
+#define PART_BYTES                                                                                                     \
+	(64 * G4_KIB) /* as large reads: more warps at a time, each of which waits for what it reads over PCIe */
 G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
 			       uint64_t bytes, uint64_t most, struct g4_direct_grant *grant)
 {
@@ -325,7 +329,8 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 	const struct stripes is = stripes_of(chunk, address, g4_min64(bytes, chunk->address + chunk->bytes - address));
 	grant->address = address + is.head;
 	grant->bytes = is.whole;
-	grant->part_bytes = most / g4_chunk_stripe_data(chunk) * g4_chunk_stripe_data(chunk);
+	const uint64_t stripe = g4_chunk_stripe_data(chunk);
+	grant->part_bytes = g4_max64(PART_BYTES / stripe, 1) * stripe;
 	grant->number = is.whole == 0 ? G4_DEV_GRANTS : take_grant(wg, direct, dev, grant->address, is.whole);
 	return grant->number < G4_DEV_GRANTS;
 }

@@ -64,8 +64,9 @@ static void *help(void *argument)
 			g4_sub32_rel(&holders, 1);
 		}
 		const int rc = g4_split_move(helper->wg, fs, job, &piece, &done);
+		const uint32_t kind = job->work.kind;
 		g4_split_done(job, &piece, rc, done);
-		g4_split_leave(job);
+		g4_split_leave(fs, job, kind);
 	}
 	return NULL;
 }
@@ -94,6 +95,8 @@ static void stop_helpers(void)
 		g4_wg_destroy(helpers[k].wg);
 	}
 	d.rig.fs->split.helpers = 0;
+	assert_int_equal(d.rig.fs->split.stripe_helpers, 0);
+	assert_int_equal(d.rig.fs->split.stripes, 0);
 }
 
 /* ------------------------------------------------------------------ the set, and who asks it for what */
@@ -274,6 +277,26 @@ static void one_grant_is_for_all_that_lies_in_a_row(void **state)
 	}
 }
 
+/* Who would only wait longer does something else: the owner writes what nobody helps with. */
+static void no_more_help_than_the_host_s_memory_takes(void **state)
+{
+	(void)state;
+	make_kind(&kinds[0]);
+	struct g4_split *split = &d.rig.fs->split;
+	g4_store32_rel(&split->stripe_helpers, G4_SPLIT_STRIPE_HELPERS);
+	start_helpers();
+	for (uint32_t turn = 0; turn < 8; turn++)
+		assert_int_equal(op_write(&d.rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	assert_int_equal(helped(), 0);
+	expect_stored(&d, FILE_BYTES);
+	g4_store32_rel(&split->stripe_helpers, 0);
+	while (helped() == 0)
+		assert_int_equal(op_write(&d.rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	stop_helpers();
+	expect_stored(&d, FILE_BYTES);
+	end();
+}
+
 /* Behind an agent, in the way that a GPU's lanes go. */
 static void few_requests_go_through_an_agent(void **state)
 {
@@ -441,6 +464,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_grant_is_for_all_that_lies_in_a_row),
+		cmocka_unit_test(no_more_help_than_the_host_s_memory_takes),
 		cmocka_unit_test(few_requests_go_through_an_agent),
 		cmocka_unit_test(who_is_killed_before_all_pieces_are_written_loses_nothing),
 		cmocka_unit_test(orders_and_the_log_wait_for_all_pieces),
