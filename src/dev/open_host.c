@@ -10,7 +10,7 @@
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/pci_host.h"
 
-#define LANE_QUEUES 4u /* of a controller, for lanes */
+#define LANE_QUEUES 8u /* of a controller, for lanes */
 
 /* The text after `prefix`, or NULL when the name does not start with it. */
 static const char *after(const char *name, const char *prefix)
