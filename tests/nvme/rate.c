@@ -4,7 +4,8 @@
  * block device of the same drive the kernel's with io_uring. Nothing is written.
  *
  * Usage: nvme_rate [-s SECONDS] [-b BYTES] [-d DEPTH] DEVICE
- * Prints: device, bytes of a read, depth, reads/s, then µs of a read: processor time (user's, kernel's).
+ * Prints: device, bytes of a read, depth, reads/s, then µs of a read: processor time (user's, kernel's). Of a drive also how long a waiter polls,
+ * and how many sleeps there were for each read.
  */
 #define _GNU_SOURCE 1
 #include <getopt.h>
@@ -15,6 +16,8 @@
 #include "base/memory_host.h"
 #include "base/thread_host.h"
 #include "dev/dev_host.h"
+#include "dev/nvme/device_host.h"
+#include "dev/nvme/waking_host.h"
 #include "simt/simt_host.h"
 
 #define DEPTH_MOST 64u
@@ -102,8 +105,13 @@ int main(int argc, char **argv)
 	getrusage(RUSAGE_SELF, &after);
 	const double user = microseconds(&before.ru_utime, &after.ru_utime) / (double)reads;
 	const double kernel = microseconds(&before.ru_stime, &after.ru_stime) / (double)reads;
-	printf("%-20s  %7ju  %2u  %8.0f reads/s  %7.1f us of processor time each (%.1f, %.1f)\n", argv[optind],
+	printf("%-20s  %7ju  %2u  %8.0f reads/s  %7.1f us of processor time each (%.1f, %.1f)", argv[optind],
 	       (uintmax_t)read_bytes, depth, (double)reads * 1e9 / ns, user + kernel, user, kernel);
+	const struct g4_nvme *nvme = g4_nvme_of(dev);
+	if (nvme)
+		printf("  polls %.0f us, %.2f sleeps each", (double)nvme->poll_ns / 1e3,
+		       (double)g4_nvme_waits_of(nvme).sleeps / (double)reads);
+	printf("\n");
 	g4_memory_unmap(memory, depth * read_bytes);
 	g4_dev_close(dev);
 	return 0;

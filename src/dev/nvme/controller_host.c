@@ -14,6 +14,7 @@
 #include "base/memory_host.h"
 #include "dev/nvme/controller_host.h"
 #include "dev/nvme/patience_host.h"
+#include "dev/nvme/waking_host.h"
 
 #define ADMIN_ENTRIES 32u
 #define SLOTS_DEFAULT 128u
@@ -354,13 +355,15 @@ int g4_nvme_make_queue(struct g4_nvme *nvme, uint32_t index, struct g4_dev_messa
 	uint32_t result;
 	int rc;
 
+	if (number < nvme->provider.vectors) /* each has its own; masked, until somebody listens */
+		create.dword11 |= number << 16 | G4_NVME_QUEUE_INTERRUPTS;
 	memset(completions_of(nvme, index), 0, completion_bytes);
 	rc = must(nvme, &create, &result, "create a completion queue", message);
 	if (rc < 0)
 		return rc;
 	create.opcode = G4_NVME_CREATE_SQ;
 	create.prp1 = address_of(nvme, commands_of(nvme, index));
-	create.dword11 |= number << 16; /* its completion queue */
+	create.dword11 = G4_NVME_QUEUE_CONTIGUOUS | number << 16; /* its completion queue */
 	return must(nvme, &create, &result, "create a submission queue", message);
 }
 
@@ -505,9 +508,12 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 		nvme->queue_count -= nvme->lane_count;
 		nvme->lanes = &nvme->queues[nvme->queue_count];
 	}
-	if (rc == 0)
-		g4_mapper_init(&nvme->mapper, nvme->queue_count);
-	return rc;
+	if (rc < 0)
+		return rc;
+	g4_mapper_init(&nvme->mapper, nvme->queue_count);
+	if (!g4_nvme_waking_open(nvme))
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", nvme->name);
+	return 0;
 }
 
 /* ---- again ---- */
@@ -583,6 +589,7 @@ bool g4_nvme_abort(struct g4_nvme *nvme, uint32_t index, uint32_t id)
 static void destroy(struct g4_nvme *nvme)
 {
 	nvme->provider.close(nvme->provider.context);
+	g4_nvme_waking_close(nvme);
 	if (!nvme->provider.obtain)
 		g4_memory_unmap(nvme->memory, nvme->memory_bytes);
 	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
@@ -616,6 +623,7 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 	nvme->read_only = options->read_only;
 	nvme->slots = options->slots ? options->slots : SLOTS_DEFAULT;
 	nvme->resets_most = options->resets == G4_NVME_NO_RESETS ? 0 : options->resets ? options->resets : RESETS_MOST;
+	nvme->poll_ns = options->poll_ns;
 	nvme->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
 	nvme->admin_timeout_ns = options->admin_timeout_ns ? options->admin_timeout_ns : TIMEOUT_NS;
 	const int rc = begin(nvme, options, message);

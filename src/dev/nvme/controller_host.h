@@ -18,12 +18,17 @@ struct g4_nvme_provider {
 	uint64_t register_bytes;
 	void *context;
 	/*
-	 * What a controller that is a thread wants, both NULL otherwise, thread-safe. Registers were written, and it may sleep. Let it work,
-	 * or sleep until *answers is no longer `seen`, or the time is over; may end early.
+	 * What a controller that is a thread wants, both NULL otherwise, thread-safe. Registers were written, and it may sleep. Be the
+	 * controller for one look; false: there was nothing to do, or somebody else is.
 	 */
 	void (*rung)(void *context);
-	void (*doze)(void *context, uint32_t seen, uint64_t ns);
-	const uint32_t *answers; /* counts completions */
+	bool (*work)(void *context);
+	/*
+	 * Interrupts, of so many vectors; vector 0 is that of admin commands. From the return on, each completion of a queue with the vector
+	 * counts an eventfd(2) up by 1; -1: none any more. False: it can not be. The calls for a vector come one at a time. 0 vectors: NULL.
+	 */
+	uint32_t vectors;
+	bool (*listen)(void *context, uint32_t vector, int event);
 	/*
 	 * For such a controller: nobody tells it of doorbells from now on, or they do again. NULL: it is a device, whose registers are I/O
 	 * memory.
@@ -61,7 +66,8 @@ struct g4_nvme_options {
 	uint32_t partition;  /* of its GPT; 0: all of it. Of a device (device_host.h) */
 	uint64_t timeout_ns; /* for each command of I/O; 0: 30 s */
 	uint64_t admin_timeout_ns;
-	uint32_t resets; /* in an hour; after that it is given up. 0: 3; G4_NVME_NO_RESETS: at once */
+	uint64_t poll_ns; /* that a waiter polls before it sleeps; 0: as it was measured (waking_host.h) */
+	uint32_t resets;  /* in an hour; after that it is given up. 0: 3; G4_NVME_NO_RESETS: at once */
 	bool read_only;
 	bool questions; /* nothing but g4_nvme_ask(): no namespace is opened, and there are no queues of I/O */
 	uint32_t lanes; /* so many queues more, if the controller has them, for an engine's lanes (lanes_host.h) */
@@ -114,6 +120,8 @@ struct g4_nvme {
 	pthread_mutex_t copy_locks[G4_NVME_COPIES];
 	struct g4_nvme_queue *queues;
 	uint32_t queue_count;
+	struct g4_nvme_waking *waking; /* of each of them (waking_host.h) */
+	uint64_t poll_ns;
 	struct g4_mapper mapper; /* which of them a workgroup uses */
 	uint32_t slots;
 	struct g4_nvme_space spaces[G4_NVME_SPACES_MOST]; /* those that were opened, with these caches; admin_lock */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kind of devices that NVMe controllers are (device_host.h): requests.c does the requests; waiting is here, with a
- * look at the controller now and then, so that no wait is for ever.
+ * The kind of devices that NVMe controllers are (device_host.h): requests.c does the requests, waiting_host.c waits.
  */
 #define _GNU_SOURCE 1
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "dev/gpt_host.h"
 #include "dev/nvme/device_host.h"
@@ -14,14 +12,10 @@
 #include "dev/nvme/pci_host.h"
 #include "dev/nvme/recovery_host.h"
 #include "dev/nvme/vfio_host.h"
+#include "dev/nvme/waiting_host.h"
+#include "dev/nvme/waking_host.h"
 
 #define QUEUE_BITS_AT 57u /* of g4_io.cookie, above what requests.c has there */
-#define LOOKS_PER_CHECK 64u
-#define LOOKS 4000u /* before naps */
-#define LOOKS_AWAKE                                                                                                    \
-	50u /* before sleeping until a controller that is a thread has done something: it may need the processor */
-#define NAP_NS UINT64_C(50000)
-#define LONGEST_NAP_NS UINT64_C(1000000)
 
 /* A namespace, or a part of one. dev.host is the controller, which others may have open, too. */
 struct nvme_device {
@@ -43,75 +37,28 @@ static struct g4_nvme_queue *queue_for(const struct g4_nvme *nvme, const struct 
 	return &nvme->queues[wg ? g4_mapper_queue(&nvme->mapper, g4_wg_index(wg)) : 0];
 }
 
-/* For a workgroup that has to wait for a slot of a queue: where it begins the next time. */
-static void consider_moving(struct g4_nvme *nvme, const struct g4_wg *wg, const struct g4_nvme_queue *queue)
+static uint32_t queue_of(const struct g4_io *io)
 {
-	const uint32_t index = (uint32_t)(queue - nvme->queues);
-	uint32_t other;
-
-	if (wg && g4_mapper_waited(&nvme->mapper, g4_wg_index(wg), index, &other))
-		g4_mapper_move(&nvme->mapper, g4_wg_index(wg), index, g4_slots_load(&queue->pool), other,
-			       g4_slots_load(&nvme->queues[other].pool));
-}
-
-static struct g4_nvme_queue *queue_of(const struct g4_nvme *nvme, const struct g4_io *io)
-{
-	return &nvme->queues[io->cookie >> QUEUE_BITS_AT];
+	return (uint32_t)(io->cookie >> QUEUE_BITS_AT);
 }
 
 static void poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
 	struct g4_nvme *nvme = dev->host;
 
+	const uint32_t index = queue_of(io);
+	const bool done = g4_nvme_step(&nvme->queues[index], target_of(dev), io, NULL);
+
 	(void)wg;
-	if (g4_nvme_step(queue_of(nvme, io), target_of(dev), io, NULL))
-		return;
-	g4_nvme_rung(nvme); /* more of it may have been started */
-	g4_nvme_check(nvme);
-}
-
-/*
- * One step of a wait. A thread that sleeps misses a completion that somebody else has taken and not passed on yet, so naps have an end soon
- * and grow.
- */
-static void rest(const struct g4_nvme *nvme, uint32_t looks, uint32_t seen, uint64_t *nap_ns)
-{
-	if (nvme->provider.doze && looks >= LOOKS_AWAKE) {
-		nvme->provider.doze(nvme->provider.context, seen, *nap_ns);
-		*nap_ns = g4_min64(2 * *nap_ns, LONGEST_NAP_NS);
-	} else if (looks < LOOKS) {
-		g4_pause();
-	} else {
-		const struct timespec nap = {.tv_nsec = NAP_NS};
-		nanosleep(&nap, NULL); /* ending early does no harm */
-	}
-}
-
-static uint32_t answers(const struct g4_nvme *nvme)
-{
-	return nvme->provider.answers ? g4_load32_acq(nvme->provider.answers) : 0;
+	g4_nvme_pass_on(nvme, index);
+	g4_nvme_rung(nvme); /* more of it may have been started, or another one's sent again */
+	if (!done)
+		g4_nvme_check(nvme);
 }
 
 static void wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-	struct g4_nvme *nvme = dev->host;
-	struct g4_nvme_queue *queue = queue_of(nvme, io);
-	struct g4_nvme_turn turn = {0};
-	uint64_t nap_ns = NAP_NS;
-	uint32_t seen = answers(nvme);
-	bool waited = false; /* for a slot */
-
-	for (uint32_t looks = 1; !g4_nvme_step(queue, target_of(dev), io, &turn); looks++) {
-		if (turn.asked && !waited)
-			consider_moving(nvme, wg, queue);
-		waited = waited || turn.asked;
-		if (looks % LOOKS_PER_CHECK == 1 || looks >= LOOKS_AWAKE) {
-			g4_nvme_rung(nvme); /* more of it may have been started */
-			g4_nvme_check(nvme);
-		}
-		rest(nvme, looks, seen, &nap_ns);
-		seen = answers(nvme);
-	}
+	g4_nvme_wait(dev->host, wg, queue_of(io), target_of(dev), io);
 }
 
 /* ---- memory that the controller does not have ---- */

@@ -27,8 +27,9 @@
 #define QUEUE_ENTRIES 1024u
 #define HELD_MOST 4096u
 #define MUTED_MOST 64u
-#define LOOKS 50u	  /* behind the last command; then it sleeps, and has to be told */
-#define NAP_NS 1000000u	  /* for a driver that rings and does not tell */
+#define LOOKS 50u	/* behind the last command; then it sleeps, and has to be told */
+#define NAP_NS 1000000u /* for a driver that rings and does not tell; twice as long each time, up to: */
+#define NAP_MOST_NS 128000000u
 #define LOOKS_AWAKE 1000u /* the same while nobody tells: the next command of somebody at work comes within them */
 #define NAP_AWAKE_NS 20000u
 #define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
@@ -42,7 +43,8 @@ struct submission {
 struct completion {
 	struct g4_nvme_completion *entries;
 	uint32_t size, tail, phase;
-	bool on;
+	uint32_t vector;
+	bool on, interrupts;
 };
 struct held { /* a command that was taken and is not complete */
 	struct g4_nvme_command command;
@@ -57,12 +59,12 @@ struct g4_emu {
 	pthread_t thread;
 	bool runs;
 	uint32_t stopping;
-	uint32_t turn;	  /* lock: 1 while somebody is the controller */
-	uint32_t asleep;  /* 1: its thread looks at registers no more until it is told */
-	uint32_t awake;	  /* 1: it looks for longer and takes short naps, as nobody tells it of doorbells */
-	uint32_t answers; /* completions written */
-	uint32_t dozing;  /* threads that wait for one */
-	uint8_t *told;	  /* what IDENTIFY has answered, where it is to change; else NULL */
+	uint32_t turn;		 /* lock: 1 while somebody is the controller */
+	uint32_t asleep;	 /* 1: its thread looks at registers no more until it is told */
+	uint32_t awake;		 /* 1: it looks for longer and takes short naps, as nobody tells it of doorbells */
+	uint32_t untold;	 /* 1: it has been awake, and may be rung for without being told */
+	uint32_t events[QUEUES]; /* of interrupt vectors: 1 + an eventfd; 0: masked */
+	uint8_t *told;		 /* what IDENTIFY has answered, where it is to change; else NULL */
 	uint32_t block_shift;
 	uint64_t blocks[NAMESPACES];
 	struct g4_emu_options options;
@@ -168,16 +170,27 @@ static void stay_awake(void *context, bool awake)
 {
 	struct g4_emu *emu = context;
 
+	g4_store32_rlx(&emu->untold, 1);
 	g4_store32_rel(&emu->awake, awake);
 	rung(emu);
 }
 
-/* A thread on its way to sleep may be missed; that costs it one nap. */
-static void answered(struct g4_emu *emu)
+static bool listen(void *context, uint32_t vector, int event)
 {
-	g4_add32(&emu->answers, 1);
-	if (g4_load32_rlx(&emu->dozing) > 0)
-		futex_wake(&emu->answers);
+	struct g4_emu *emu = context;
+
+	g4_xchg32(&emu->events[vector], (uint32_t)(event + 1));
+	return true;
+}
+
+/* Whoever has unmasked it before sees it here, whoever does behind this sees the completion: both change the word. */
+static void interrupt(struct g4_emu *emu, const struct completion *cq)
+{
+	const uint32_t event = cq->interrupts ? g4_add32(&emu->events[cq->vector], 0) : 0;
+	const uint64_t one = 1;
+
+	while (event && write((int)event - 1, &one, sizeof(one)) < 0 && errno == EINTR)
+		; /* one that is full can be read from already */
 }
 
 /* ---- completing ---- */
@@ -201,7 +214,7 @@ static void complete(struct g4_emu *emu, const struct held *held, uint32_t id, u
 		cq->tail = 0;
 		cq->phase ^= 1;
 	}
-	answered(emu);
+	interrupt(emu, cq);
 }
 
 /* ---- data ---- */
@@ -477,9 +490,15 @@ static uint32_t create_queue(struct g4_emu *emu, const struct g4_nvme_command *c
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES || !(command->dword11 & G4_NVME_QUEUE_CONTIGUOUS))
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	put32(emu, G4_NVME_DOORBELLS + (2 * number + !submits) * 4, 0);
+	if (!submits && completions >= QUEUES) /* the vector */
+		return G4_NVME_BAD_VECTOR | G4_NVME_DNR;
 	if (!submits) {
-		emu->cq[number] = (struct completion){
-			.entries = memory_at(emu, command->prp1), .size = size, .phase = 1, .on = true};
+		emu->cq[number] = (struct completion){.entries = memory_at(emu, command->prp1),
+						      .size = size,
+						      .phase = 1,
+						      .vector = completions,
+						      .interrupts = command->dword11 & G4_NVME_QUEUE_INTERRUPTS,
+						      .on = true};
 		return G4_NVME_OK;
 	}
 	if (completions == 0 || completions >= QUEUES || !emu->cq[completions].on)
@@ -752,25 +771,21 @@ static bool try_look(struct g4_emu *emu)
 	return done;
 }
 
-static void doze(void *context, uint32_t seen, uint64_t ns)
+static bool be_controller(void *context)
 {
-	struct g4_emu *emu = context;
-
-	if (try_look(emu))
-		return;
-	g4_add32(&emu->dozing, 1);
-	futex_wait(&emu->answers, seen, ns);
-	g4_sub32(&emu->dozing, 1);
+	return try_look(context);
 }
 
 static void *run(void *context)
 {
 	struct g4_emu *emu = context;
 	uint32_t idle = 0;
+	uint64_t nap_ns = NAP_NS;
 
 	while (!g4_load32_acq(&emu->stopping)) {
 		if (try_look(emu)) {
 			idle = 0;
+			nap_ns = NAP_NS;
 			continue;
 		}
 		const bool awake = g4_load32_rlx(&emu->awake);
@@ -778,8 +793,11 @@ static void *run(void *context)
 			continue;
 		g4_xchg32(&emu->asleep, 1);
 		if (!try_look(emu) && !g4_load32_acq(&emu->stopping))
-			futex_wait(&emu->asleep, 1, awake ? NAP_AWAKE_NS : NAP_NS);
-		g4_xchg32(&emu->asleep, 0);
+			futex_wait(&emu->asleep, 1, awake ? NAP_AWAKE_NS : nap_ns);
+		if (g4_xchg32(&emu->asleep, 0) == 0 || g4_load32_rlx(&emu->untold))
+			nap_ns = NAP_NS;
+		else
+			nap_ns = g4_min64(2 * nap_ns, NAP_MOST_NS);
 	}
 	return NULL;
 }
@@ -845,8 +863,9 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 					      .register_bytes = REGISTER_BYTES,
 					      .context = emu,
 					      .rung = rung,
-					      .doze = doze,
-					      .answers = &emu->answers,
+					      .work = be_controller,
+					      .vectors = QUEUES,
+					      .listen = listen,
 					      .stay_awake = stay_awake,
 					      .halt = halt,
 					      .close = close_emu,

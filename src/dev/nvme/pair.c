@@ -178,6 +178,14 @@ G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair)
 		move_tail(pair, &fixed);
 }
 
+/* The tail is never ahead of the tickets, so that the older of both loads has to come first. */
+G4_FN bool g4_nvme_pair_is_rung(const struct g4_nvme_pair *pair)
+{
+	const uint32_t tail = g4_load32_acq(&pair->tail);
+
+	return tail != HELD && tail == g4_load32_rlx(&pair->tickets);
+}
+
 /* Of completions at a place of the endless queue: the controller turns it at each of its turns, from 0 to 1 first. */
 G4_FN static uint32_t phase_at(const struct g4_nvme_pair *pair, uint32_t at)
 {

@@ -69,6 +69,11 @@ G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_c
 			       uint64_t value, uint32_t *dirty);
 /* Per-lane, thread-safe: for a lane that waits. Rings for commands that the holder of the tail left after a few rounds. */
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair);
+/*
+ * Per-lane, thread-safe; the pair is not paused. Whether the doorbell has been rung for all tickets, at one moment at least: for all commands that
+ * this lane has submitted, then.
+ */
+G4_FN bool g4_nvme_pair_is_rung(const struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4 where `result` is not NULL. */
 G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t *result);
 /*

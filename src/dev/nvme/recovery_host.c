@@ -13,6 +13,7 @@
 #include "dev/nvme/lanes.h"
 #include "dev/nvme/patience_host.h"
 #include "dev/nvme/recovery_host.h"
+#include "dev/nvme/waking_host.h"
 
 #define CHECK_NS UINT64_C(10000000)
 #define HOUR_NS UINT64_C(3600000000000)
@@ -51,6 +52,7 @@ static void restart_queues(struct g4_nvme *nvme)
 		g4_nvme_flight_restart(&nvme->queues[i].flight);
 		g4_slots_looked(&nvme->queues[i].pool);
 	}
+	g4_nvme_wake_all(nvme);
 }
 
 /* ---- the thread ---- */
@@ -65,6 +67,7 @@ static void die(struct g4_nvme *nvme, bool stopped)
 		nvme->queues[i].flight.dead = 1;
 		g4_slots_looked(&nvme->queues[i].pool);
 	}
+	g4_nvme_wake_all(nvme);
 }
 
 static bool may_reset(struct g4_nvme *nvme)

@@ -37,8 +37,8 @@ G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t sta
 	release(io);
 }
 
-/* Takes completions, and what is parked; ends at most as many as there are slots. */
-G4_FN static void take_completions(struct g4_nvme_queue *queue)
+/* Takes completions, and what is parked; ends at most as many as there are slots. How many were taken. */
+G4_FN static uint32_t take_completions(struct g4_nvme_queue *queue)
 {
 	struct g4_nvme_flight *flight = &queue->flight;
 	const bool paused = flight->paused;
@@ -55,15 +55,35 @@ G4_FN static void take_completions(struct g4_nvme_queue *queue)
 		g4_nvme_pair_consumed(&flight->pair);
 	for (uint32_t number = 0; n < flight->count && g4_nvme_flight_fails(flight, &number); n++, number++)
 		end(queue, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
+	return n;
 }
 
-/* Ends what is complete, for all, unless another workgroup does. */
-G4_FN static void look(struct g4_nvme_queue *queue)
+/* Who sleeps has had this lock behind counting itself, so it is seen here, or has seen what was ended. */
+G4_FN bool g4_nvme_look(struct g4_nvme_queue *queue)
 {
 	if (!g4_slots_try_look(&queue->pool))
-		return;
-	take_completions(queue);
+		return false;
+	if (take_completions(queue) > 0 && g4_load32_rlx(&queue->sleepers) > 0)
+		g4_store32_rlx(&queue->wake, 1);
 	g4_slots_looked(&queue->pool);
+	return true;
+}
+
+/* What is parked fails or is sent by the next look, unless a reset is under way: whoever ends that wakes all. */
+G4_FN static bool has_nothing(const struct g4_nvme_flight *flight)
+{
+	if (g4_load32_rlx(&flight->parked) > 0 && (!flight->paused || flight->dead))
+		return false;
+	return flight->paused || (g4_nvme_pair_is_rung(&flight->pair) && !g4_nvme_pair_is_answered(&flight->pair));
+}
+
+G4_FN bool g4_nvme_is_quiet(struct g4_nvme_queue *queue)
+{
+	if (!g4_slots_try_look(&queue->pool))
+		return false;
+	const bool nothing = has_nothing(&queue->flight);
+	g4_slots_looked(&queue->pool);
+	return nothing;
 }
 
 /* ---- starting ---- */
@@ -288,7 +308,7 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, const struct g4_nvme_target
 
 	if (g4_load32_acq(&io->done))
 		return true;
-	look(queue);
+	g4_nvme_look(queue);
 	g4_nvme_pair_help(&queue->flight.pair);
 	if (g4_load32_acq(&io->done))
 		return true;

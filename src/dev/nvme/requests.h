@@ -36,7 +36,9 @@ struct g4_nvme_queue {
 	uint32_t reserved;
 	struct g4_nvme_target first; /* what the controller was opened for; the queue has requests of others, too */
 	uint64_t shift;		     /* from an address to the controller's */
-	uint8_t padding[56];
+	uint32_t sleepers;	     /* threads that sleep, or are about to, until somebody looks (waiting_host.h) */
+	uint32_t wake; /* 1: somebody has looked for them, and they are to be woken, by whoever sees this first */
+	uint8_t padding[48];
 };
 #define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
 
@@ -54,6 +56,13 @@ G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, const struct g4_nvme_targe
  */
 G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, const struct g4_nvme_target *target, struct g4_io *io,
 			struct g4_nvme_turn *turn);
+/*
+ * Thread-safe, for a thread that is counted among the sleepers: whether there is nothing to look at, and nothing of its own left to ring for. What
+ * comes later interrupts, and who takes it sees the sleeper. False, too, while somebody else looks: that look may be over before.
+ */
+G4_FN bool g4_nvme_is_quiet(struct g4_nvme_queue *queue);
+/* Thread-safe. Looks at completions and ends what they complete, for all. False: somebody else does, and may have missed the last ones. */
+G4_FN bool g4_nvme_look(struct g4_nvme_queue *queue);
 /*
  * Thread-safe. A command that is under way since `ns` or longer while no completion is there: 1 + its identifier. One that nobody has
  * looked at is no fault of the controller: requests may be submitted and waited for much later. 0, too, while somebody looks.

@@ -66,6 +66,7 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_RW_FUA (1u << 30)	 /* dword 12 of READ and WRITE; bits 15-0: blocks less 1 */
 #define G4_NVME_DSM_DEALLOCATE (1u << 2) /* dword 11 of DSM; dword 10: ranges less 1 */
 #define G4_NVME_QUEUE_CONTIGUOUS 1u	 /* dword 11 of CREATE_SQ, CREATE_CQ */
+#define G4_NVME_QUEUE_INTERRUPTS 2u	 /* the same of CREATE_CQ; bits 31-16: the vector */
 #define G4_NVME_FEATURE_CACHE 0x06u	 /* volatile write cache: bit 0 on */
 #define G4_NVME_FEATURE_QUEUES 0x07u	 /* completion << 16 | submission, each less 1 */
 #define G4_NVME_CNS_NAMESPACE 0u
@@ -134,6 +135,7 @@ G4_HD G4_INLINE uint32_t g4_nvme_completion_status(uint64_t end)
 #define G4_NVME_READ_ONLY G4_NVME_STATUS(1, 0x82)
 #define G4_NVME_BAD_QUEUE G4_NVME_STATUS(1, 0x01)
 #define G4_NVME_BAD_QUEUE_SIZE G4_NVME_STATUS(1, 0x02)
+#define G4_NVME_BAD_VECTOR G4_NVME_STATUS(1, 0x08)
 #define G4_NVME_WRITE_FAULT G4_NVME_STATUS(2, 0x80)
 #define G4_NVME_READ_FAULT G4_NVME_STATUS(2, 0x81)
 

@@ -39,6 +39,7 @@
 
 #define CHUNK_BYTES (2 * G4_MIB)
 #define CHUNKS 65536u /* places of the table below; VFIO allows 65535 mappings */
+#define VECTORS_MOST (G4_NVME_QUEUES_MOST + 1)
 #define PCI_COMMAND 4u
 #define PCI_COMMAND_MEMORY 2u
 #define PCI_COMMAND_MASTER 4u
@@ -51,8 +52,9 @@ struct g4_vfio {
 	uint64_t register_bytes;
 	uint64_t config_offset;
 	bool can_reset, halted, told;
-	uint64_t shift; /* from an address to the IOMMU's */
-	bool unsafe;	/* no IOMMU: nothing is mapped */
+	uint64_t shift;	  /* from an address to the IOMMU's */
+	bool unsafe;	  /* no IOMMU: nothing is mapped */
+	uint32_t vectors; /* of interrupts, for all of which the kernel has a place; 0: there are none */
 	struct g4_huge huge;
 	struct g4_memory_watcher watcher;
 	pthread_mutex_t lock; /* of changes to the table */
@@ -415,19 +417,27 @@ static int get_unsafe_device(struct g4_vfio *vfio, const char *name, const char 
 	return 0;
 }
 
+/* Interrupts from `first` on, of a kind, count up these eventfds; -1: that one is masked. False, with an errno: they can not. */
+static bool set_events(const struct g4_vfio *vfio, uint32_t kind, uint32_t first, const int32_t *files, uint32_t count)
+{
+	uint8_t bytes[sizeof(struct vfio_irq_set) + VECTORS_MOST * sizeof(*files)] __attribute__((aligned(8)));
+	struct vfio_irq_set *const set = (struct vfio_irq_set *)(void *)bytes;
+
+	*set = (struct vfio_irq_set){.argsz = (uint32_t)(sizeof(*set) + count * sizeof(*files)),
+				     .flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER,
+				     .index = kind,
+				     .start = first,
+				     .count = count};
+	memcpy(set->data, files, count * sizeof(*files));
+	return ioctl(vfio->device, VFIO_DEVICE_SET_IRQS, set) == 0;
+}
+
 /* A file that the kernel makes readable when there is such an interrupt; -1, with an errno: there is none. */
 static int hear(const struct g4_vfio *vfio, uint32_t interrupt)
 {
-	uint8_t bytes[sizeof(struct vfio_irq_set) + sizeof(int32_t)] __attribute__((aligned(8)));
-	struct vfio_irq_set *const set = (struct vfio_irq_set *)(void *)bytes;
 	int32_t file = eventfd(0, EFD_CLOEXEC);
 
-	*set = (struct vfio_irq_set){.argsz = sizeof(bytes),
-				     .flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER,
-				     .index = interrupt,
-				     .count = 1};
-	memcpy(set->data, &file, sizeof(file));
-	if (file >= 0 && ioctl(vfio->device, VFIO_DEVICE_SET_IRQS, set) != 0) {
+	if (file >= 0 && !set_events(vfio, interrupt, 0, &file, 1)) {
 		const int error = errno;
 		close_file(&file);
 		errno = error;
@@ -444,6 +454,33 @@ static void hear_system(struct g4_vfio *vfio, const char *name)
 	vfio->failed = hear(vfio, VFIO_PCI_ERR_IRQ_INDEX);
 	if (vfio->failed < 0)
 		g4_log(G4_LOG_INFO, "%s: the system can not tell of errors of its link: %m", name);
+}
+
+/* Before Linux 6.5 there can be no more vectors later than the first time, which is without files: none of them costs anything. */
+static void allocate_vectors(struct g4_vfio *vfio, const char *name)
+{
+	struct vfio_irq_info info = {.argsz = sizeof(info), .index = VFIO_PCI_MSIX_IRQ_INDEX};
+	int32_t none[VECTORS_MOST];
+
+	memset(none, 0xff, sizeof(none));
+	if (ioctl(vfio->device, VFIO_DEVICE_GET_IRQ_INFO, &info) != 0 || !(info.flags & VFIO_IRQ_INFO_EVENTFD))
+		info.count = 0;
+	const uint32_t count = (uint32_t)g4_min64(info.count, VECTORS_MOST);
+	if (count > 1 && set_events(vfio, VFIO_PCI_MSIX_IRQ_INDEX, 0, none, count))
+		vfio->vectors = count;
+	else
+		g4_log(G4_LOG_INFO, "%s: no interrupts can be had; waiting for it takes more processor time", name);
+}
+
+static bool listen_to(void *context, uint32_t vector, int event)
+{
+	struct g4_vfio *vfio = context;
+	const int32_t file = event;
+
+	pthread_mutex_lock(&vfio->lock);
+	const bool heard = !vfio->halted && set_events(vfio, VFIO_PCI_MSIX_IRQ_INDEX, vector, &file, 1);
+	pthread_mutex_unlock(&vfio->lock);
+	return heard;
 }
 
 static int check_limit(const char *name, const uint8_t *memory, int error, struct g4_dev_message message)
@@ -560,6 +597,7 @@ static int begin(struct g4_vfio *vfio, const char *name, const char *address, st
 		       "memory of this machine",
 		       name);
 	hear_system(vfio, name);
+	allocate_vectors(vfio, name);
 	return 0;
 }
 
@@ -586,6 +624,8 @@ int g4_vfio_open(const char *name, const char *address, struct g4_nvme_provider 
 					      .shift = vfio->shift,
 					      .obtain = vfio->unsafe ? obtain : NULL,
 					      .obtain_most_bytes = G4_HUGE_BYTES,
+					      .vectors = vfio->vectors,
+					      .listen = listen_to,
 					      .halt = halt,
 					      .close = close_vfio,
 					      .let_go = vfio->asked >= 0 ? let_go : NULL,
