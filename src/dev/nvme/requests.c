@@ -58,15 +58,17 @@ G4_FN static uint32_t take_completions(struct g4_nvme_queue *queue)
 	return n;
 }
 
-/* Who sleeps has had this lock behind counting itself, so it is seen here, or has seen what was ended. */
-G4_FN bool g4_nvme_look(struct g4_nvme_queue *queue)
+/*
+ * Ends what is complete, for all, unless another workgroup does. Who sleeps has had this lock behind counting itself, so it is seen here,
+ * or has seen what was ended.
+ */
+G4_FN static void look(struct g4_nvme_queue *queue)
 {
 	if (!g4_slots_try_look(&queue->pool))
-		return false;
+		return;
 	if (take_completions(queue) > 0 && g4_load32_rlx(&queue->sleepers) > 0)
 		g4_store32_rlx(&queue->wake, 1);
 	g4_slots_looked(&queue->pool);
-	return true;
 }
 
 /* What is parked fails or is sent by the next look, unless a reset is under way: whoever ends that wakes all. */
@@ -308,7 +310,7 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, const struct g4_nvme_target
 
 	if (g4_load32_acq(&io->done))
 		return true;
-	g4_nvme_look(queue);
+	look(queue);
 	g4_nvme_pair_help(&queue->flight.pair);
 	if (g4_load32_acq(&io->done))
 		return true;

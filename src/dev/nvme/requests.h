@@ -61,8 +61,6 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, const struct g4_nvme_target
  * comes later interrupts, and who takes it sees the sleeper. False, too, while somebody else looks: that look may be over before.
  */
 G4_FN bool g4_nvme_is_quiet(struct g4_nvme_queue *queue);
-/* Thread-safe. Looks at completions and ends what they complete, for all. False: somebody else does, and may have missed the last ones. */
-G4_FN bool g4_nvme_look(struct g4_nvme_queue *queue);
 /*
  * Thread-safe. A command that is under way since `ns` or longer while no completion is there: 1 + its identifier. One that nobody has
  * looked at is no fault of the controller: requests may be submitted and waited for much later. 0, too, while somebody looks.

@@ -4,8 +4,8 @@
  *
  * A thread that goes to sleep counts itself among the sleepers, has the interrupt turned on, and looks a last time, with the look lock held. From
  * then on a completion interrupts, and a look by somebody else sees the sleeper. One of those that sleep listens to the interrupt; that
- * it has ended others' requests, and that it leaves, it tells them. Having taken the interrupt it must look, also when its own
- * request is done meanwhile: nobody else will be told of what it was for.
+ * it has ended others' requests, and that it leaves, it tells them. What an interrupt that it has taken was for, it finds itself, or
+ * one of those whom it wakes when it leaves: each looks before it sleeps again.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -122,21 +122,18 @@ static bool sleep_unless_done(struct wait *wait)
 {
 	struct g4_nvme_waking *waking = wait->waking;
 	const uint32_t seen = g4_load32_acq(&waking->generation);
-	bool done = false, listened = false;
+	bool done = false;
 
 	wait->listens = wait->listens || g4_xchg32(&waking->listening, 1) == 0;
 	if (may_sleep(wait, &done)) {
 		const long ns = wait->turn.asked ? SLEEP_FOR_SLOT_NS : SLEEP_NS;
 		wait->sleeps++;
-		listened = wait->listens;
-		if (listened)
+		if (wait->listens)
 			listen(wait, ns);
 		else
 			sleep_beside(wait, seen, ns);
 	}
 	g4_sub32(&wait->queue->sleepers, 1);
-	while (listened && !g4_nvme_look(wait->queue))
-		g4_pause();
 	g4_nvme_pass_on(wait->nvme, wait->index);
 	return done;
 }

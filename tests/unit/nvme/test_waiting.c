@@ -260,10 +260,13 @@ static void controller_answers(void)
 static void somebody_looks(void)
 {
 	controller_answers();
-	while (!g4_nvme_look(&nvme->queues[0]))
-		g4_pause();
+	struct g4_io other = {.op = G4_IO_READ}; /* a wait of somebody's who looks once */
+	struct g4_nvme_turn turn = {0};
+	while (!g4_load32_acq(&request.done)) {
+		other.cookie = UINT64_C(1) << 56; /* all of it is started */
+		g4_nvme_step(&nvme->queues[0], g4_nvme_target_of(dev), &other, &turn);
+	}
 	g4_nvme_pass_on(nvme, 0);
-	assert_true(g4_load32_acq(&request.done));
 }
 
 /* Somebody looks, for whom it was too early: the completion comes while the look lock is held still. */
@@ -362,6 +365,25 @@ static void the_listener_leaves_and_another_one_listens(void **state)
 		assert_true(polls > i); /* the wake-up may be one of it, too */
 		assert_int_equal(g4_load32_acq(&nvme->waking[0].listening), 0);
 	}
+}
+
+static uint64_t wakes_before;
+static void somebody_looks_for_it(void)
+{
+	somebody_looks();
+	wakes_before = g4_nvme_waits_of(nvme).wakes;
+}
+
+/* That it leaves, it tells those that sleep, also where it has taken nothing for them. */
+static void who_leaves_off_listening_says_so(void **state)
+{
+	(void)state;
+	open_waiting(1);
+	g4_add32(&nvme->queues[0].sleepers, 1); /* this test */
+	between(LISTENING, somebody_looks_for_it);
+	assert_int_equal(g4_nvme_waits_of(nvme).wakes, wakes_before + 1);
+	assert_int_equal(g4_load32_acq(&nvme->waking[0].listening), 0);
+	g4_sub32(&nvme->queues[0].sleepers, 1);
 }
 
 /* ---- several threads ---- */
@@ -606,6 +628,7 @@ int main(void)
 		waiting_test(a_completion_comes_at_each_place),
 		waiting_test(those_beside_the_listener_are_told),
 		waiting_test(the_listener_leaves_and_another_one_listens),
+		waiting_test(who_leaves_off_listening_says_so),
 		waiting_test(several_sleep_and_all_are_woken),
 		waiting_test(who_sleeps_looks_at_nothing),
 		waiting_test(long_requests_are_not_polled_for),
