@@ -573,19 +573,21 @@ static void a_reset_is_found_by_who_sleeps(void **state)
 	assert_int_equal(lost, 0);
 }
 
-/* Who has found it, sleeps not. What the others wait for is sent again, or fails, and they learn of it. */
-static void somebody_finds_the_reset(void)
+/* Who finds it does not sleep. What the others wait for is sent again, or fails, and they learn of it. */
+static void somebody_resets_and_finds_it(void)
 {
+	g4_store32_rel_sys((uint32_t *)(nvme->provider.registers + G4_NVME_CC), 0);
+	g4_nvme_rung(nvme);
 	while (g4_nvme_csts(nvme) & G4_NVME_CSTS_RDY)
 		g4_pause();
 	g4_nvme_check_at(nvme, g4_monotonic_ns());
 }
 
-static int read_while_somebody_finds_a_reset(void)
+static int read_while_it_is_reset(void)
 {
 	give_leave(ALWAYS);
-	set((struct g4_emu_faults){.reset_at = 1});
-	held_up = somebody_finds_the_reset;
+	set((struct g4_emu_faults){.mute_at = 1});
+	held_up = somebody_resets_and_finds_it;
 	held_at = LISTENING;
 	submit_read();
 	const int rc = g4_dev_wait(wg, dev, &request);
@@ -598,10 +600,10 @@ static void recovery_wakes_who_sleeps(void **state)
 {
 	(void)state;
 	open_waiting(1);
-	assert_int_equal(read_while_somebody_finds_a_reset(), 0);
+	assert_int_equal(read_while_it_is_reset(), 0);
 	assert_int_equal(g4_nvme_device_counts(dev).resets, 1);
 	nvme->resets_most = 0;
-	assert_int_equal(read_while_somebody_finds_a_reset(), -G4_E_IO);
+	assert_int_equal(read_while_it_is_reset(), -G4_E_IO);
 }
 
 static void a_late_command_is_aborted_for_who_sleeps(void **state)
