@@ -580,11 +580,14 @@ static void somebody_resets_and_finds_it(void)
 	g4_nvme_rung(nvme);
 	while (g4_nvme_csts(nvme) & G4_NVME_CSTS_RDY)
 		g4_pause();
+	set((struct g4_emu_faults){0}); /* the command may not have been taken before */
 	g4_nvme_check_at(nvme, g4_monotonic_ns());
 }
 
 static int read_while_it_is_reset(void)
 {
+	while (g4_load32_acq(&nvme->state) == G4_NVME_RECOVERS)
+		g4_pause(); /* the one before is not quite over, and nobody would begin another one */
 	give_leave(ALWAYS);
 	set((struct g4_emu_faults){.mute_at = 1});
 	held_up = somebody_resets_and_finds_it;
