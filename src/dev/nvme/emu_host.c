@@ -175,7 +175,7 @@ static void stay_awake(void *context, bool awake)
 	rung(emu);
 }
 
-static bool listen(void *context, uint32_t vector, int event)
+static bool count_interrupts(void *context, uint32_t vector, int event)
 {
 	struct g4_emu *emu = context;
 
@@ -865,7 +865,7 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 					      .rung = rung,
 					      .work = be_controller,
 					      .vectors = QUEUES,
-					      .listen = listen,
+					      .listen = count_interrupts,
 					      .stay_awake = stay_awake,
 					      .halt = halt,
 					      .close = close_emu,

@@ -472,7 +472,7 @@ static void allocate_vectors(struct g4_vfio *vfio, const char *name)
 		g4_log(G4_LOG_INFO, "%s: no interrupts can be had; waiting for it takes more processor time", name);
 }
 
-static bool listen_to(void *context, uint32_t vector, int event)
+static bool hear_vector(void *context, uint32_t vector, int event)
 {
 	struct g4_vfio *vfio = context;
 	const int32_t file = event;
@@ -625,7 +625,7 @@ int g4_vfio_open(const char *name, const char *address, struct g4_nvme_provider 
 					      .obtain = vfio->unsafe ? obtain : NULL,
 					      .obtain_most_bytes = G4_HUGE_BYTES,
 					      .vectors = vfio->vectors,
-					      .listen = listen_to,
+					      .listen = hear_vector,
 					      .halt = halt,
 					      .close = close_vfio,
 					      .let_go = vfio->asked >= 0 ? let_go : NULL,

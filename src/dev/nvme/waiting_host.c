@@ -81,7 +81,7 @@ static void note_silence(struct wait *wait)
 }
 
 /* For all that sleep. */
-static void listen(struct wait *wait, long ns)
+static void sleep_listening(struct wait *wait, long ns)
 {
 	const struct timespec longest = {.tv_nsec = ns};
 	struct pollfd file = {.fd = wait->waking->event, .events = POLLIN};
@@ -129,7 +129,7 @@ static bool sleep_unless_done(struct wait *wait)
 		const long ns = wait->turn.asked ? SLEEP_FOR_SLOT_NS : SLEEP_NS;
 		wait->sleeps++;
 		if (wait->listens)
-			listen(wait, ns);
+			sleep_listening(wait, ns);
 		else
 			sleep_beside(wait, seen, ns);
 	}
