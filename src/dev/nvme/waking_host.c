@@ -36,7 +36,10 @@ static uint64_t lateness(int timer)
 	return read(timer, &count, sizeof(count)) == sizeof(count) && now > due ? now - due : 0;
 }
 
-/* How long to poll: as long as two sleeps cost. The least of several, for this thread may have to wait for a processor. */
+/*
+ * How long to poll: as long as two sleeps cost, of which each is taken for two of a timer: a drive's has the interrupt's handler in VFIO and an
+ * eventfd besides. The least of several, for this thread may have to wait for a processor.
+ */
 static uint64_t measure(void)
 {
 	const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
@@ -49,7 +52,7 @@ static uint64_t measure(void)
 	}
 	if (timer >= 0)
 		close(timer);
-	return g4_max64(g4_min64(2 * least, POLL_MOST_NS), POLL_LEAST_NS);
+	return g4_max64(g4_min64(4 * least, POLL_MOST_NS), POLL_LEAST_NS);
 }
 
 /* ---- opening and closing ---- */
