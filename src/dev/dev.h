@@ -198,7 +198,7 @@ enum g4_dev_order_op {
 	G4_ORDER_SPREAD_BACK, /* they are the owner's again. Out: bytes 0, a request may be meant for what lay there, try again; else 1 */
 	/*
 	 * name: what lies on that disk is to be moved away, so that it can be removed. out: its UUID in `done` and `all`, and `bytes` of the others
-	 * that no chunk has. In: bytes, of which it is known that they miss, or 0
+	 * that no chunk has. In: bytes, of which it is known that they miss, or 0; disk 1: something is in use of what LEAVE_CHUNK calls FIXED
 	 */
 	G4_ORDER_LEAVE,
 	/*
@@ -209,7 +209,7 @@ enum g4_dev_order_op {
 	/*
 	 * out: of the chunks that begin before address `bytes` the last one that can be given up: it has `bytes` from `done` on, `all` places
 	 * on other disks, and disk: how many columns of data, from UNIT_SHIFT on of how many MiB of a place a part of it is at least, with LEAVES where one is on that disk, HELPS where one is on a disk that can take what comes
-	 * next. -G4_E_NOENT: there is none
+	 * next, FIXED where no other disk may have the one that is on that disk. -G4_E_NOENT: there is none
 	 */
 	G4_ORDER_LEAVE_CHUNK,
 	/* nothing lies on it any more: it is none of the set. Out: bytes 0, requests are under way, try again; else its number, disk, is that of `all` before */
@@ -241,6 +241,7 @@ enum g4_dev_room {		       /* of other disks for what comes next of one that is 
 #define G4_LEAVE_COLUMNS 0xffu
 #define G4_LEAVE_LEAVES 0x100u
 #define G4_LEAVE_HELPS 0x200u
+#define G4_LEAVE_FIXED 0x400u
 #define G4_LEAVE_UNIT_SHIFT 16u
 struct g4_dev_order {
 	uint32_t op;

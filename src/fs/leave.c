@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Removing a disk while users work: see leave.h. A step moves what comes next of the disk, as rebalancing does, or gives it up where nothing of
- * it is in use and the other disks have no room for all; where they have none for what is in use, others' free space is given up first.
+ * it is in use and the other disks have no room for all; where they have none for what is in use, others' free space is given up first. What
+ * no other disk may have (rows that have all disks) comes before all else, and the order is refused where something is in use there.
  *
  * Giving up: the allocator lets go of whole regions, of which nothing is in use (alloc/retire.c), and then the set of their places, so nobody
  * can have a page there in between; what the set does not give up the allocator gets back. No page on the disk says so: the next mount learns it
@@ -337,28 +338,35 @@ G4_FN int g4_leave_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 
 /* ------------------------------------------------------------------ the order */
 
-/* Bytes of places for which the other disks, of which nobody has `room`, can not make any; of what is in use now, and whatever may lie beside what. */
+/* The other disks have no place for some of what is in use, or too little room. */
+struct lack {
+	bool fixed;
+	uint64_t bytes; /* of places */
+};
+
+/* Of the other disks nobody has `room`; of what is in use now, and whatever may lie beside what. */
 G4_FN static int look_for_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t room,
-			       uint64_t *missing)
+			       struct lack *lack)
 {
 	struct g4_dev_order chunk;
 	uint64_t need = 0;
 	int rc;
 
+	lack->fixed = false;
 	memset(&chunk, 0, sizeof(chunk));
 	chunk.bytes = UINT64_MAX;
 	while ((rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk)) == 0) {
 		const uint64_t columns = chunk.disk & G4_LEAVE_COLUMNS, unit = unit_of(&chunk);
 		for (uint64_t at = 0; at < chunk.bytes; at += unit) {
 			const uint64_t bytes = g4_min64(unit, chunk.bytes - at);
-			if (may_go(wg, fs, chunk.done + at, bytes, false))
-				room += chunk.all * (bytes / columns);
-			else if (chunk.disk & G4_LEAVE_LEAVES)
-				need += bytes / columns;
+			const bool goes = may_go(wg, fs, chunk.done + at, bytes, false);
+			room += goes ? chunk.all * (bytes / columns) : 0;
+			need += !goes && (chunk.disk & G4_LEAVE_LEAVES) ? bytes / columns : 0;
+			lack->fixed = lack->fixed || (!goes && (chunk.disk & G4_LEAVE_FIXED));
 		}
 		chunk.bytes = chunk.done;
 	}
-	*missing = need > room ? need - room : 0;
+	lack->bytes = need > room ? need - room : 0;
 	return rc == -G4_E_NOENT ? 0 : rc;
 }
 
@@ -367,7 +375,7 @@ G4_FN int g4_leave_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 	const uint32_t mark = g4_scratch_mark(wg);
 	char *name = (char *)g4_scratch_take_page(wg);
 	struct g4_dev_order order;
-	uint64_t missing = 0;
+	struct lack lack = {.fixed = false};
 	uint32_t length = 0;
 
 	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PAGE_BYTES || cmd->length == 0) {
@@ -386,9 +394,10 @@ G4_FN int g4_leave_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 	record->arguments[0] = order.done;
 	record->arguments[1] = order.all;
 	if (rc == 0)
-		rc = look_for_room(wg, fs, record, order.bytes, &missing);
-	if (rc == 0 && missing > 0) { /* the set says it in words */
-		order.bytes = missing;
+		rc = look_for_room(wg, fs, record, order.bytes, &lack);
+	if (rc == 0 && (lack.fixed || lack.bytes > 0)) { /* the set says it in words */
+		order.disk = lack.fixed;
+		order.bytes = lack.bytes;
 		rc = g4_space_order(wg, &fs->space, &order);
 		rc = rc < 0 ? rc : -G4_E_NOSPC;
 	}

@@ -207,6 +207,16 @@ static bool is_of_rows(struct g4_wg *wg, struct g4_dev *set)
 	return g4_dev_order(wg, set, &order) == 0 && order.disk >= G4_LEVEL_PARITY;
 }
 
+/* Of its own level, or of one that was assigned. */
+static bool has_rows(const struct g4_dev *set)
+{
+	struct g4_chunk chunk = {.parity = 0};
+
+	for (uint32_t n = 0; !chunk.parity && g4_set_chunk(set, n, &chunk); n++)
+		;
+	return chunk.parity > 0;
+}
+
 /* Mounted for this alone: what a crash leaves is that of a mount that did the same. *fs is NULL after an error. */
 static int mount_to_move(struct g4_wg *wg, struct g4_dev *set, const char *name, struct g4_fs **fs, char *message,
 			 size_t message_bytes)
@@ -257,7 +267,7 @@ static int balance_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, 
 
 /*
  * Where rows can not go as a whole: in pieces, and what is free of others is given up for them. *bytes: the size of the file system that is left.
- * `message` says already that there is no room, and still does where it is refused for that.
+ * `message` may say already that there is no room, and still does where it is refused for that.
  */
 static int remove_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, struct g4_progress *progress,
 		       uint64_t *bytes, char *message, size_t message_bytes)
@@ -277,7 +287,7 @@ static int remove_rows(struct g4_wg *wg, struct g4_dev *set, const char *name, s
 	if (rc < 0)
 		return rc;
 	rc = g4_leave_order(wg, fs, &cmd, &record);
-	if (rc < 0 && rc != -G4_E_NOSPC)
+	if (rc < 0 && (rc != -G4_E_NOSPC || message[0] == 0))
 		snprintf(message, message_bytes, "%s", text);
 	while (rc == 0) {
 		rc = g4_leave_step(wg, fs, &record);
@@ -311,7 +321,10 @@ static int remove_moving(struct g4_dev *set, const char *name, struct g4_progres
 	if (rc == 0)
 		rc = g4_set_remove_moving(set, name, &in_use, progress, &gone, message, message_bytes);
 	*bytes -= g4_min64(gone, *bytes);
-	if (rc == -G4_E_NOSPC && wg && is_of_rows(wg, set))
+	const bool fixed = rc == -G4_E_INVAL && wg && has_rows(set); /* of which nothing may be in use */
+	if (fixed)
+		message[0] = 0;
+	if (fixed || (rc == -G4_E_NOSPC && wg && is_of_rows(wg, set)))
 		rc = remove_rows(wg, set, name, progress, bytes, message, message_bytes);
 	return end_moving(wg, name, &in_use, rc, message, message_bytes);
 }

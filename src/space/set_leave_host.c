@@ -11,7 +11,8 @@
  *
  * Nothing on the disks says that one is to leave: the order goes on by its UUID, and what was moved or given up stays so.
  *
- * Rows with parity go to disks that have no other column of them, in whole regions of their map, as set_spread_host.c moves them; those that are given up
+ * Rows with parity go to disks that have no other column of them, in whole regions of their map, as set_spread_host.c moves them. Where they have all disks
+ * they can go nowhere: what is free of them is given up, first of all, and where something is in use there the order is refused. Those that are given up
  * keep their bits of it (g4_table_give_up()), so that each table leads to the same ones. GIVE_UP and END hold the lock of rows, with an empty log.
  *
  * Crashes: those of a move are set_spread_host.c's. What is given up has nothing that is in use in any state that a crash leaves, so either
@@ -159,14 +160,32 @@ static struct g4_set_gap gap_behind(const struct leaving *l, uint32_t n, uint64_
 	return gap;
 }
 
-/* The first chunk with a place on the disk; how many there are: there is none. */
+/* Whether a chunk has a place on the disk that no other one may have. */
+static bool is_fixed(const struct leaving *l, const struct g4_chunk *chunk)
+{
+	bool possible = !lies_on(chunk, l->disk);
+
+	for (uint32_t d = 0; d < l->set->count; d++)
+		possible = possible || may_have(l, chunk, d);
+	return !possible;
+}
+
+/*
+ * The first chunk with a place on the disk, of those that have nowhere to go if there are any: where these can not be given up nothing is to be
+ * moved. How many chunks there are: there is none.
+ */
 static uint32_t find_leaving(const struct leaving *l)
 {
-	uint32_t n = 0;
+	const uint32_t count = l->draft.move.count;
+	uint32_t found = count;
 
-	while (n < l->draft.move.count && !lies_on(&l->draft.move.chunks[n], l->disk))
-		n++;
-	return n;
+	for (uint32_t n = 0; n < count; n++) {
+		if (is_fixed(l, &l->draft.move.chunks[n]))
+			return n;
+		if (found == count && lies_on(&l->draft.move.chunks[n], l->disk))
+			found = n;
+	}
+	return found;
 }
 
 /* Orders held. */
@@ -229,7 +248,7 @@ static int tell_chunk(const struct leaving *l, struct g4_dev_order *order)
 		order->done = chunk->address;
 		order->bytes = chunk->bytes;
 		order->disk = g4_chunk_data_columns(chunk) | (lies_on(chunk, l->disk) ? G4_LEAVE_LEAVES : 0) |
-			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0) |
+			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0) | (is_fixed(l, chunk) ? G4_LEAVE_FIXED : 0) |
 			      (uint32_t)(g4_table_unit(chunk) / G4_CHUNK_UNIT) << G4_LEAVE_UNIT_SHIFT;
 		order->all = g4_table_places(chunk);
 		for (uint32_t k = 0; k < g4_table_places(chunk); k++)
@@ -241,28 +260,11 @@ static int tell_chunk(const struct leaving *l, struct g4_dev_order *order)
 
 /* ---- whether it can be done ---- */
 
-static int check_rest(const struct leaving *l, const char *name, struct g4_dev_message message)
-{
-	if (l->set->count <= 2)
-		return g4_dev_fail(message, -G4_E_INVAL, "%s: a file system of several disks keeps two of them", name);
-	for (uint32_t n = 0; n < l->draft.move.count; n++) {
-		const struct g4_chunk *chunk = &l->draft.move.chunks[n];
-		bool possible = !lies_on(chunk, l->disk);
-		for (uint32_t d = 0; d < l->set->count; d++)
-			possible = possible || may_have(l, chunk, d);
-		if (!possible)
-			return g4_dev_fail(message, -G4_E_INVAL,
-					   "%s: a part of the file system lies on all of its disks, and would bear "
-					   "fewer losses without this one: add another disk, or replace it",
-					   name);
-	}
-	return 0;
-}
-
 /* Orders held. */
 static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_message message)
 {
 	const uint64_t missing = order->bytes;
+	const bool fixed = order->disk != 0;
 	struct leaving l = {.set = set};
 	char text[24];
 	int rc = g4_set_check_whole(set, message);
@@ -280,8 +282,15 @@ static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_m
 	rc = begin(&l, set, order);
 	if (rc < 0)
 		return g4_dev_fail(message, rc, "%s: %s", order->name, g4_strerror(rc));
-	rc = check_rest(&l, order->name, message);
 	g4_format_size(missing, text, sizeof(text));
+	if (set->count <= 2)
+		rc = g4_dev_fail(message, -G4_E_INVAL, "%s: a file system of several disks keeps two of them",
+				 order->name);
+	else if (fixed)
+		rc = g4_dev_fail(message, -G4_E_INVAL,
+				 "%s: a part of the file system lies on all of its disks, and would bear fewer losses "
+				 "without this one: add another disk, or replace it",
+				 order->name);
 	if (rc == 0 && missing > 0)
 		rc = g4_dev_fail(message, -G4_E_NOSPC,
 				 "%s: the other disks have too little room for what lies on it, %s are missing: delete "

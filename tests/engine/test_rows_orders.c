@@ -201,10 +201,126 @@ static void orders_follow_one_that_gave_rows_up(void **state)
 	disks_free(&s.d);
 }
 
+/* ---- rows that have all disks ---- */
+
+/* Chunks that lie on every disk of what is mounted; *used: pages of them that somebody has. */
+static uint32_t chunks_on_all(struct set *s, uint64_t *used)
+{
+	uint32_t count = 0;
+	struct g4_chunk chunk;
+
+	*used = 0;
+	for (uint32_t n = 0; g4_set_chunk(s->dev, n, &chunk); n++) {
+		if (chunk.columns < (uint32_t)__builtin_popcount(s->members))
+			continue;
+		count++;
+		for (uint64_t page = chunk.address / G4_PAGE_BYTES;
+		     page < (chunk.address + chunk.bytes) / G4_PAGE_BYTES; page++)
+			*used += g4_alloc_in_use(s->d.rig.wg, &s->d.rig.fs->alloc, g4_page_address(page)) == 1;
+	}
+	return count;
+}
+
+/* A set in which the addition that followed a removal has laid rows over all disks, of which nothing is in use; mounted. */
+static void begin_with_free_rows_on_all(struct set *s)
+{
+	uint64_t used;
+
+	begin_set(s);
+	remove_mounted(s, 4);
+	add(s, 6);
+	mount_set(s);
+	assert_true(chunks_on_all(s, &used) > 0);
+	assert_int_equal(used, 0);
+}
+
+static void free_rows_that_have_all_disks_are_given_up(void **state)
+{
+	static struct set s;
+	uint64_t used;
+
+	(void)state;
+	begin_with_free_rows_on_all(&s);
+	remove_mounted(&s, 1);
+	mount_set(&s);
+	expect_there(&s);
+	add(&s, 4);
+	mount_set(&s);
+	assert_true(chunks_on_all(&s, &used) > 0);
+	assert_int_equal(used, 0);
+	remove_unmounted(&s, 0);
+	mount_set(&s);
+	expect_there(&s);
+	expect_survived(&s);
+	end_model(&s.m);
+	disks_free(&s.d);
+}
+
+/* What is in use there can go nowhere: that is told before anything is changed, and by a mount and without one. */
+static void what_is_in_use_of_them_keeps_all_disks(void **state)
+{
+	static struct set s;
+	uint64_t used, file, moved;
+
+	(void)state;
+	begin_with_free_rows_on_all(&s);
+	const uint64_t bytes = disks_fill(&s.d, &file), gone = g4_alloc_free_in(&s.d.rig.fs->alloc, G4_POOL_GONE);
+	assert_true(chunks_on_all(&s, &used) > 0 && used > 0);
+	assert_int_equal(order(&s.d, G4_DISK_REMOVE, s.d.names[1]), -G4_E_INVAL);
+	assert_non_null(strstr(s.d.message, "lies on all of its disks"));
+	assert_int_equal(newest_of(&s.d, G4_JOB_REMOVE).state, G4_JOB_DONE); /* the one before */
+	struct g4_dev *dev = open_set(&s);
+	assert_int_equal(g4_remove_disk(dev, s.d.names[1], NULL, &moved, s.d.message, sizeof(s.d.message)),
+			 -G4_E_INVAL);
+	assert_non_null(strstr(s.d.message, "lies on all of its disks"));
+	g4_dev_close(dev);
+	mount_set(&s);
+	assert_int_equal(g4_alloc_free_in(&s.d.rig.fs->alloc, G4_POOL_GONE), gone);
+	disks_expect_filled(&s.d, file, bytes);
+	/* and once that is deleted it goes */
+	assert_int_equal(op_unlink(&s.d.rig, G4_NODE_ROOT, "big"), 0);
+	unmount(&s);
+	remove_mounted(&s, 1);
+	mount_set(&s);
+	expect_there(&s);
+	end_model(&s.m);
+	disks_free(&s.d);
+}
+
+/* Who writes there between the order and its first step ends it, before anything else was given up or moved. */
+static void who_is_there_before_the_order_ends_it(void **state)
+{
+	static struct set s;
+	uint64_t file, used;
+
+	(void)state;
+	begin_with_free_rows_on_all(&s);
+	const uint64_t gone = g4_alloc_free_in(&s.d.rig.fs->alloc, G4_POOL_GONE);
+	assert_int_equal(order(&s.d, G4_DISK_REMOVE, s.d.names[1]), 0);
+	const uint64_t bytes = disks_fill(&s.d, &file);
+	while (newest_of(&s.d, G4_JOB_REMOVE).state == G4_JOB_RUNNING)
+		step(&s.d);
+	const struct g4_job_record job = newest_of(&s.d, G4_JOB_REMOVE);
+	assert_int_equal(job.state, G4_JOB_FAILED);
+	assert_int_equal(job.code, G4_E_NOSPC);
+	assert_int_equal(job.bytes, 0);
+	assert_int_equal(g4_alloc_free_in(&s.d.rig.fs->alloc, G4_POOL_GONE), gone);
+	assert_true(chunks_on_all(&s, &used) > 0 && used > 0);
+	disks_expect_filled(&s.d, file, bytes);
+	expect_model(&s.m, &s.d);
+	unmount(&s);
+	disks_expect_clean(&s.d, s.members);
+	end_model(&s.m);
+	disks_free(&s.d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(orders_follow_one_that_gave_rows_up),
+		cmocka_unit_test(free_rows_that_have_all_disks_are_given_up),
+		cmocka_unit_test(what_is_in_use_of_them_keeps_all_disks),
+		cmocka_unit_test(who_is_there_before_the_order_ends_it),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
