@@ -196,6 +196,8 @@ enum g4_dev_order_op {
 	G4_ORDER_SPREAD_LEND,
 	G4_ORDER_SPREAD_LAY, /* they are laid anew; -G4_E_NOSPC: there is no room for all of them, nothing was changed */
 	G4_ORDER_SPREAD_BACK, /* they are the owner's again. Out: bytes 0, a request may be meant for what lay there, try again; else 1 */
+	/* addresses that lie nowhere get places again, as far as there is room. Out: `bytes` of them, and disk 1: none yet, try again. Nothing is lent */
+	G4_ORDER_SPREAD_FILL,
 	/*
 	 * name: what lies on that disk is to be moved away, so that it can be removed. out: its UUID in `done` and `all`, and `bytes` of the others
 	 * that no chunk has. In: bytes, of which it is known that they miss, or 0; disk 1: something is in use of what LEAVE_CHUNK calls FIXED

@@ -6,6 +6,9 @@
  * In each step free space is lent to the set: regions that nobody can claim meanwhile, whose places are room for what is moved, and that have
  * others when they are given back (space/set_lend_host.c). No page on the disk says so.
  *
+ * First of all, and when nothing is left to be moved, addresses that lie nowhere get places again, and then the allocator the regions that they are of: one that is
+ * claimed lies somewhere. All that are gone are looked up, so what a crash or an error leaves between both is made good by the next mount or order.
+ *
  * What is in use is asked of the allocator's view in memory: a page is in it from its claim, which comes before any write, until the
  * transaction that frees it is durable. The look comes after the set has begun to notice who writes there.
  */
@@ -166,13 +169,85 @@ G4_FN static int tell_use(struct g4_wg *wg, struct g4_fs *fs)
 
 /* ------------------------------------------------------------------ steps */
 
-/* With what is lent nothing is to be moved: it is laid anew, and what lies before comes next. 1: nothing is left that could be lent. */
+/* ------------------------------------------------------------------ what is gone */
+
+/* The chunk that has an address; -G4_E_NOENT: none has it. */
+G4_FN static int find_chunk(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, struct g4_dev_order *chunk)
+{
+	memset(chunk, 0, sizeof(*chunk));
+	chunk->bytes = address;
+	return ask(wg, fs, G4_ORDER_CHUNK, chunk);
+}
+
+/* Whether all of a region lies somewhere, of which the chunk that it begins in does. */
+G4_FN static bool lies_somewhere(struct g4_wg *wg, struct g4_fs *fs, uint64_t region, const struct g4_dev_order *first)
+{
+	const uint64_t end = (region + 1) * G4_REGION_PAGES * G4_PAGE_BYTES;
+	struct g4_dev_order chunk = *first;
+	int rc = 0;
+
+	while (rc == 0 && chunk.all != G4_POOL_GONE && chunk.bytes < end)
+		rc = find_chunk(wg, fs, chunk.bytes, &chunk);
+	return rc == -G4_E_NOENT || (rc == 0 && chunk.all != G4_POOL_GONE);
+}
+
+/* Regions that the table has places for are the allocator's again: of the pool of the chunk that each begins in (levels.c). */
+G4_FN static int bring_back(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const uint64_t region_bytes = G4_REGION_PAGES * G4_PAGE_BYTES, regions = g4_load64_acq(&fs->alloc.region_count);
+	struct g4_dev_order chunk;
+	uint64_t r = 0;
+	int rc = 0;
+
+	memset(&chunk, 0, sizeof(chunk));
+	while (r < regions && rc == 0) {
+		if (g4_alloc_region_pool(&fs->alloc, r) != G4_POOL_GONE) {
+			r++;
+			continue;
+		}
+		if (chunk.bytes <= r * region_bytes)
+			rc = find_chunk(wg, fs, r * region_bytes, &chunk);
+		if (rc < 0)
+			break;
+		if (chunk.all == G4_POOL_GONE) {
+			r = (chunk.bytes + region_bytes - 1) / region_bytes;
+			continue;
+		}
+		const bool own = chunk.all == chunk.disk || chunk.all >= G4_POOLS;
+		if (lies_somewhere(wg, fs, r, &chunk))
+			(void)g4_alloc_bring_back(wg, &fs->alloc, r, own ? G4_LEVEL_OWN : (uint32_t)chunk.all);
+		r++;
+	}
+	return rc == -G4_E_NOENT ? 0 : rc;
+}
+
+/* Nothing is lent. *bytes of the address space lie somewhere again; *again: requests are under way, try again. */
+G4_FN static int fill(struct g4_wg *wg, struct g4_fs *fs, uint64_t *bytes, bool *again)
+{
+	struct g4_dev_order order;
+
+	memset(&order, 0, sizeof(order));
+	const int rc = ask(wg, fs, G4_ORDER_SPREAD_FILL, &order);
+	*bytes = rc < 0 ? 0 : order.bytes;
+	*again = rc == 0 && order.disk == 1;
+	return rc < 0 || *again ? rc : bring_back(wg, fs);
+}
+
+/*
+ * With what is lent nothing is to be moved: it is laid anew, and what lies before comes next. 1: nothing is left that could be lent, nor any room for what
+ * is gone.
+ */
 G4_FN static int lay(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
 {
 	const struct g4_lent *lent = &fs->jobs.lent;
 	struct g4_dev_order order;
 
 	if (lent->count == 0) {
+		uint64_t bytes = 0;
+		bool again = false;
+		const int filled = fill(wg, fs, &bytes, &again);
+		if (filled < 0 || again || bytes > 0) /* what has come back can be lent */
+			return filled;
 		record->units = record->done;
 		return 1;
 	}
@@ -222,9 +297,17 @@ G4_FN int g4_rebalance_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_re
 
 	if (!g4_rebalance_take_back(wg, fs) || g4_monotonic_ns() < g4_load64_acq(&fs->jobs.lent.rest_ns))
 		return 0;
-	if (record->cursor[AT] == 0)
+	int rc = 0;
+	if (record->cursor[AT] == 0) {
+		uint64_t bytes;
+		bool again;
+		rc = fill(wg, fs, &bytes, &again);
+		if (rc < 0 || again)
+			return rc;
 		record->cursor[AT] = 1 + (record->cursor[TOP] = regions);
-	int rc = fs->jobs.lent.told ? 0 : tell_use(wg, fs);
+	}
+	if (!fs->jobs.lent.told)
+		rc = tell_use(wg, fs);
 	if (rc < 0)
 		return rc;
 	take_free(wg, fs, g4_min64(record->cursor[AT] - 1, regions));

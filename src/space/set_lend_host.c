@@ -208,6 +208,16 @@ static int lay_rows(struct laying *l, uint32_t n)
 	return 0;
 }
 
+int g4_set_lay_rows(const struct g4_superblock *super, struct g4_set_span *spans, struct g4_set_move *move, uint32_t n)
+{
+	struct laying l = {.super = super, .spans = spans, .move = *move};
+
+	find_room(&l);
+	const int rc = lay_rows(&l, n);
+	move->count = l.move.count;
+	return rc;
+}
+
 static int lay_all_rows(struct laying *l)
 {
 	int rc = 0;

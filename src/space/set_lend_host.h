@@ -24,6 +24,11 @@ bool g4_set_lend_places(const struct g4_set *set, struct g4_chunk *chunks, uint3
 int g4_set_lay_lent(const struct g4_set *set, const struct g4_superblock *super, struct g4_set_span *spans,
 		    struct g4_chunk *chunks, uint32_t *count);
 /*
+ * Rows without places, chunk n of a table that is planned, get those of what room there is, from their beginning on; what fits into no gaps is another
+ * chunk behind it. -G4_E_NOSPC: nothing fits, or there are too many chunks.
+ */
+int g4_set_lay_rows(const struct g4_superblock *super, struct g4_set_span *spans, struct g4_set_move *move, uint32_t n);
+/*
  * Locked (set_draft_host.h). Before that table counts: rows that lie elsewhere in it hold other bytes there than their parity was made of, so the
  * map of regions says nothing of them any more, durably.
  */

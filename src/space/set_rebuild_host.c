@@ -32,6 +32,7 @@
 #include "base/uuid_host.h"
 #include "space/set_drain_host.h"
 #include "space/set_epoch_host.h"
+#include "space/set_fill_host.h"
 #include "space/set_judge_host.h"
 #include "space/set_leave_host.h"
 #include "space/set_lend_host.h"
@@ -719,6 +720,7 @@ static int order_lent(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order 
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const uint32_t target = g4_load32_acq(&set->target);
+	bool again = false;
 	int rc = -G4_E_INVAL;
 
 	if (order->op == G4_ORDER_CHUNK)
@@ -741,6 +743,10 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		return g4_set_spread_move(wg, set, order->disk == 1, &order->bytes, &order->done);
 	case G4_ORDER_SPREAD_USE:
 		return g4_set_spread_use(set, order->disk, order->all, order->bytes, order->done * G4_PAGE_BYTES);
+	case G4_ORDER_SPREAD_FILL:
+		rc = g4_set_fill(wg, set, &order->bytes, &again);
+		order->disk = again;
+		return rc;
 	case G4_ORDER_SPREAD_LEND:
 	case G4_ORDER_SPREAD_LAY:
 	case G4_ORDER_SPREAD_BACK:

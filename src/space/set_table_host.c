@@ -63,6 +63,15 @@ bool g4_table_cut(struct g4_chunk *chunks, uint32_t *count, uint32_t n, uint64_t
 	return true;
 }
 
+/* Gone rows come back as wide as they were (set_fill_host.c): whole regions of one width can be joined. What else is gone has no shape. */
+static bool are_as_wide(const struct g4_chunk *chunk, const struct g4_chunk *next)
+{
+	if (chunk->place_bytes == 0 || next->place_bytes == 0)
+		return chunk->place_bytes == next->place_bytes;
+	return chunk->bytes % chunk->place_bytes == 0 && next->bytes % next->place_bytes == 0 &&
+	       chunk->bytes / chunk->place_bytes == next->bytes / next->place_bytes;
+}
+
 /*
  * Stripes as well: a MiB of each place is whole stripes, so the first column of `next` begins where it would. Of rows that one may be turned, and
  * none may begin in the middle of a region.
@@ -72,7 +81,7 @@ static bool goes_on(const struct g4_chunk *chunk, const struct g4_chunk *next)
 	bool same = chunk->columns == next->columns && chunk->copies == next->copies && chunk->level == next->level &&
 		    chunk->stripe_bytes == next->stripe_bytes && chunk->parity == next->parity &&
 		    chunk->place_bytes % g4_table_unit(chunk) == 0 &&
-		    (chunk->place_bytes == 0) == (next->place_bytes == 0); /* gone rows do not come back, others do */
+		    (!g4_chunk_is_gone(chunk) || are_as_wide(chunk, next));
 
 	for (uint32_t k = 0; same && k < g4_table_places(chunk); k++)
 		same = next->places[k] ==

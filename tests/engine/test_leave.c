@@ -201,6 +201,62 @@ static void what_is_given_up_is_no_part_of_the_file_system(void **state)
 	}
 }
 
+/* After a cancel, by a rebalancing of the mount: as large as it was, now and for the next mount. */
+static void what_was_given_up_comes_back(void **state)
+{
+	struct g4_cmd set = {.op = G4_CMD_JOB_SET, .mask = G4_JOB_CANCEL};
+
+	(void)state;
+	for (uint32_t s = 0; s < 3; s++) {
+		struct g4_statfs before, after;
+		struct model m;
+		struct disks d;
+		struct g4_dev *dev;
+		uint64_t ballast, file;
+		format(&d, &shapes[s], &ballast);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		begin_model(&m, &d);
+		assert_int_equal(op_statfs(&d.rig, &before), 0);
+		start(&d, 1, 0);
+		for (uint32_t k = 0; k < 3 || g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE) == 0; k++) {
+			use(&m, &d);
+			step(&d);
+			assert_int_equal(job(&d).state, G4_JOB_RUNNING);
+		}
+		set.number = job(&d).number;
+		assert_int_equal(g4_execute(d.rig.wg, d.rig.fs, &set), 0);
+		if (s == 1) { /* gone since before the mount */
+			disks_unmount_fs(&d, dev, true);
+			disks_mount_fs(&d, all_of(&d), &dev);
+		}
+		if (order(&d, G4_DISK_REBALANCE, "") < 0)
+			fail_msg("%s", d.message);
+		for (uint32_t k = 0; newest_of(&d, G4_JOB_REBALANCE).state == G4_JOB_RUNNING; k++) {
+			use(&m, &d);
+			step(&d);
+			assert_true(k < 2000);
+		}
+		assert_int_equal(newest_of(&d, G4_JOB_REBALANCE).state, G4_JOB_DONE);
+		assert_int_equal(g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE), 0);
+		for (uint32_t mounts = 0; mounts < 2; mounts++) {
+			assert_int_equal(op_statfs(&d.rig, &after), 0);
+			assert_int_equal(after.blocks, before.blocks);
+			expect_model(&m, &d);
+			disks_unmount_fs(&d, dev, true);
+			disks_expect_clean(&d, all_of(&d));
+			disks_mount_fs(&d, all_of(&d), &dev);
+		}
+		const uint64_t bytes = disks_fill(&d, &file);
+		disks_expect_filled(&d, file, bytes);
+		disks_expect_filled(&d, ballast, BALLAST_BYTES);
+		assert_int_equal(disks_scrub(&d), 0);
+		disks_unmount_fs(&d, dev, true);
+		disks_expect_clean(&d, all_of(&d));
+		end_model(&m);
+		disks_free(&d);
+	}
+}
+
 /* ---- several threads ---- */
 
 static void threads_write_while_a_disk_leaves(void **state)
@@ -832,6 +888,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(users_write_while_a_disk_leaves),
 		cmocka_unit_test(what_is_given_up_is_no_part_of_the_file_system),
+		cmocka_unit_test(what_was_given_up_comes_back),
 		cmocka_unit_test(threads_write_while_a_disk_leaves),
 		cmocka_unit_test(requests_keep_the_numbers_that_they_began_with),
 		cmocka_unit_test(flushes_ask_few_disks_again_when_old_numbers_are_forgotten),

@@ -51,6 +51,34 @@ static void what_is_cut_is_joined_again(void **state)
 	assert_int_equal(count, had + 1);
 }
 
+/* Gone rows are known by the width that they had: what is joined is whole regions of one. */
+static void gone_rows_are_joined_by_their_width(void **state)
+{
+	static const struct {
+		uint64_t mib, regions;
+	} gone[] = {{16, 1}, {32, 2}, {24, 1}, {24, 1}, {12, 1}, {14, 1}, {6, 0}, {2, 0}};
+	uint64_t address = 0;
+	uint32_t count = 0;
+
+	(void)state;
+	for (; count < sizeof(gone) / sizeof(gone[0]); count++) {
+		chunks[count] = (struct g4_chunk){.address = address,
+						  .bytes = gone[count].mib * G4_MIB,
+						  .place_bytes = gone[count].regions * G4_GONE_ROWS_UNIT};
+		address += chunks[count].bytes;
+	}
+	g4_table_join_all(chunks, &count);
+	assert_int_equal(count, 5);
+	assert_int_equal(chunks[0].bytes, 48 * G4_MIB);
+	assert_int_equal(chunks[0].place_bytes, 3 * G4_GONE_ROWS_UNIT);
+	assert_int_equal(chunks[1].bytes, 48 * G4_MIB);
+	assert_int_equal(chunks[1].place_bytes, 2 * G4_GONE_ROWS_UNIT);
+	assert_int_equal(chunks[2].bytes, 12 * G4_MIB);
+	assert_int_equal(chunks[3].bytes, 14 * G4_MIB);
+	assert_int_equal(chunks[4].bytes, 8 * G4_MIB);
+	assert_int_equal(chunks[4].place_bytes, 0);
+}
+
 /* Of a region that is gone in parts all is lost, once. */
 static void a_region_is_lost_as_a_whole(void **state)
 {
@@ -134,5 +162,5 @@ static void the_longest_idle_part_is_found(void **state)
 	}
 }
 
-RUN_TESTS(cmocka_unit_test(what_is_cut_is_joined_again), cmocka_unit_test(a_region_is_lost_as_a_whole),
-	  cmocka_unit_test(the_longest_idle_part_is_found))
+RUN_TESTS(cmocka_unit_test(what_is_cut_is_joined_again), cmocka_unit_test(gone_rows_are_joined_by_their_width),
+	  cmocka_unit_test(a_region_is_lost_as_a_whole), cmocka_unit_test(the_longest_idle_part_is_found))
