@@ -260,6 +260,22 @@ static int tell_chunk(const struct leaving *l, struct g4_dev_order *order)
 
 /* ---- whether it can be done ---- */
 
+/* Whether all that there is of a level is fixed: without that nobody would know the level any more, or have a place for its files. */
+static bool ends_level(const struct leaving *l)
+{
+	const struct g4_chunk *chunks = l->draft.move.chunks;
+
+	for (uint32_t n = 0; n < l->draft.move.count; n++) {
+		bool stays = !is_fixed(l, &chunks[n]);
+		for (uint32_t k = 0; k < l->draft.move.count && !stays; k++)
+			stays = !g4_chunk_is_gone(&chunks[k]) && chunks[k].level == chunks[n].level &&
+				chunks[k].parity == chunks[n].parity && !is_fixed(l, &chunks[k]);
+		if (!stays)
+			return true;
+	}
+	return false;
+}
+
 /* Orders held. */
 static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_message message)
 {
@@ -286,7 +302,7 @@ static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_m
 	if (set->count <= 2)
 		rc = g4_dev_fail(message, -G4_E_INVAL, "%s: a file system of several disks keeps two of them",
 				 order->name);
-	else if (fixed)
+	else if (fixed || ends_level(&l))
 		rc = g4_dev_fail(message, -G4_E_INVAL,
 				 "%s: a part of the file system lies on all of its disks, and would bear fewer losses "
 				 "without this one: add another disk, or replace it",

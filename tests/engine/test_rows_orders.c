@@ -7,6 +7,7 @@
 #include "rows_moving.h"
 
 #include "alloc/alloc.h"
+#include "leveled.h"
 
 #define SLOTS 7u /* disks that there are; some of them are of the set */
 static const struct shape shape = {3, 1, 3, 64 * G4_MIB};
@@ -314,6 +315,33 @@ static void who_is_there_before_the_order_ends_it(void **state)
 	disks_free(&s.d);
 }
 
+/* Nor are all rows of a level given up, though nothing lies in any: files that ask for it would have no place. */
+static void a_level_does_not_end_with_a_disk(void **state)
+{
+	uint64_t bytes;
+	struct world w;
+
+	(void)state;
+	begin_part(&w, G4_CHECKSUM_CRC32C, 16 * G4_MIB);
+	disks_unmount_fs(&w.d, w.set, true);
+	w.set = open_all(&w.d); /* and something behind it, for the last page has the second superblock */
+	if (g4_set_assign_to(w.set, G4_LEVEL_COPIES, 0, w.d.message, sizeof(w.d.message)) < 0 ||
+	    g4_resize_device(w.set, 0, &bytes, w.d.message, sizeof(w.d.message)) < 0)
+		fail_msg("%s", w.d.message);
+	assert_int_equal(g4_remove_disk(w.set, w.d.names[1], NULL, &bytes, w.d.message, sizeof(w.d.message)),
+			 -G4_E_INVAL);
+	assert_non_null(strstr(w.d.message, "lies on all of its disks"));
+	g4_dev_close(w.set);
+	mount_world(&w);
+	const uint64_t free_pages = g4_alloc_free_in(&w.d.rig.fs->alloc, LEVEL);
+	assert_true(free_pages >= w.free_at_first);
+	assert_int_equal(order(&w.d, G4_DISK_REMOVE, w.d.names[1]), -G4_E_INVAL);
+	assert_non_null(strstr(w.d.message, "lies on all of its disks"));
+	assert_int_equal(g4_alloc_free_in(&w.d.rig.fs->alloc, LEVEL), free_pages);
+	assert_int_equal(g4_alloc_free_in(&w.d.rig.fs->alloc, G4_POOL_GONE), 0);
+	end_world(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -321,6 +349,7 @@ int main(void)
 		cmocka_unit_test(free_rows_that_have_all_disks_are_given_up),
 		cmocka_unit_test(what_is_in_use_of_them_keeps_all_disks),
 		cmocka_unit_test(who_is_there_before_the_order_ends_it),
+		cmocka_unit_test(a_level_does_not_end_with_a_disk),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
