@@ -305,50 +305,112 @@ static void begin_to_fill(struct disks *d, uint64_t *ballast, uint8_t **before)
 	keep_disks(d, before);
 }
 
+/* What is there after a crash, without some disk or with all, is written to until all that is free was, and another one can be lost then. */
+static void expect_crashed(struct disks *crashed, uint64_t ballast, uint32_t lost, uint32_t next, bool fills)
+{
+	const uint32_t there = all_of(crashed) & ~lost;
+	uint64_t small = 0, bytes = 0;
+	struct g4_dev *dev;
+
+	disks_mount_fs(crashed, there, &dev);
+	disks_expect_filled(crashed, ballast, shape.ballast);
+	if (fills)
+		bytes = fill_in_small_pieces(crashed, &small);
+	expect_counts(crashed, dev);
+	disks_unmount_fs(crashed, dev, true);
+	disks_expect_clean(crashed, there);
+	disks_mount_fs(crashed, lost ? there : there & ~next,
+		       &dev); /* of one that was lost the others are all that there is */
+	disks_expect_filled(crashed, ballast, shape.ballast);
+	if (fills)
+		expect_small_pieces(crashed, small, bytes);
+	disks_unmount_fs(crashed, dev, true);
+}
+
+/* After some of the requests of so many steps of an order, given to the disks as they were kept. */
+static void crash(struct disks *d, uint8_t *const *before, uint64_t ballast, uint32_t what, const char *name,
+		  uint32_t steps)
+{
+	const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", 37 * rig_every(3));
+	struct disks crashed;
+	struct faulty f;
+	uint64_t random = 5;
+	uint32_t states = 0;
+
+	memset(&requests, 0, sizeof(requests));
+	mount_faulty(d, &f, &requests);
+	g4_dev_fault_share(f.fault[0]);
+	start(d, what, name);
+	for (uint32_t k = 0; k < steps; k++)
+		step(d);
+	expect_counts(d, f.set);
+	disks_make(&crashed, d->count, d->bytes);
+	for (uint32_t at = 0; at <= requests.count; at += every, states++) {
+		disks_crash(&crashed, before, &f, &requests, at, &random);
+		expect_crashed(&crashed, ballast, states % 2 ? 1u << states / 2 % d->count : 0,
+			       1u << (states + 1) % d->count, states % 4 < 2);
+	}
+	print_message("%u requests, %u states\n", requests.count, states);
+	assert_true(states > 2);
+	disks_free(&crashed);
+	disks_unmount_fs(d, f.set, true);
+	g4_dev_close(f.fault[0]);
+}
+
+static void end_crashes(struct disks *d, uint8_t **before)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		free(before[n]);
+	disks_free(d);
+}
+
 static void the_power_fails_while_rows_come_back(void **state)
 {
-	const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", 29 * rig_every(3));
-	struct disks d, crashed;
 	uint8_t *before[MOST_DISKS];
-	struct faulty f;
-	uint64_t ballast, random = 5;
-	uint32_t states = 0, filled = 0;
+	struct disks d;
+	uint64_t ballast;
 
 	(void)state;
 	begin_to_fill(&d, &ballast, before);
-	memset(&requests, 0, sizeof(requests));
-	mount_faulty(&d, &f, &requests);
-	g4_dev_fault_share(f.fault[0]);
-	start(&d, G4_DISK_REBALANCE, "");
-	for (uint32_t k = 0; k < STEPS; k++)
-		step(&d);
-	assert_int_equal(gone_pages(&d), 0);
-	disks_make(&crashed, d.count, d.bytes);
-	for (uint32_t at = 0; at <= requests.count; at += every, states++) {
-		const uint32_t lost = states % 2 ? 1u << states / 2 % d.count : 0;
-		uint64_t small = 0;
-		disks_crash(&crashed, before, &f, &requests, at, &random);
-		if (disks_try_mount(&crashed, all_of(&d) & ~lost, lost != 0) < 0)
-			fail_msg("after %u requests without %x: %s", at, lost, crashed.message);
-		disks_expect_filled(&crashed, ballast, shape.ballast);
-		const uint64_t bytes = states % 4 < 2 ? fill_in_small_pieces(&crashed, &small) : 0;
-		disks_unmount(&crashed);
-		disks_expect_clean(&crashed, all_of(&d) & ~lost);
-		/* of one that was lost the others are all that there is */
-		disks_mount(&crashed, all_of(&d) & ~(lost ? lost : 1u << (states + 1) % d.count));
-		disks_expect_filled(&crashed, ballast, shape.ballast);
-		expect_small_pieces(&crashed, small, bytes);
-		disks_unmount(&crashed);
-		filled += bytes > 0;
-	}
-	print_message("%u requests, %u states, %u of them filled\n", requests.count, states, filled);
-	assert_true(filled > 1);
-	disks_free(&crashed);
-	disks_unmount_fs(&d, f.set, true);
-	g4_dev_close(f.fault[0]);
-	for (uint32_t n = 0; n < d.count; n++)
-		free(before[n]);
-	disks_free(&d);
+	crash(&d, before, ballast, G4_DISK_REBALANCE, "", STEPS);
+	end_crashes(&d, before);
+}
+
+static uint32_t widest(const struct g4_dev *dev)
+{
+	uint32_t columns = 0;
+	struct g4_chunk chunk;
+
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &chunk); n++)
+		columns = (uint32_t)g4_max64(columns, chunk.columns);
+	return columns;
+}
+
+/* Rows on all disks, which an addition lays where a removal gave some up, are given up first. */
+static void the_power_fails_while_rows_of_all_disks_are_given_up(void **state)
+{
+	uint8_t *before[MOST_DISKS];
+	struct g4_dev *dev;
+	struct disks d;
+	uint64_t ballast;
+
+	(void)state;
+	format(&d, &shape, &ballast);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	start(&d, G4_DISK_REMOVE, d.names[d.count - 1]);
+	run(&d, NULL, G4_JOB_REMOVE);
+	disks_unmount_fs(&d, dev, true);
+	d.count--;
+	add_next(&d, true);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	assert_int_equal(widest(dev), d.count);
+	disks_unmount_fs(&d, dev, true);
+	keep_disks(&d, before);
+	crash(&d, before, ballast, G4_DISK_REMOVE, d.names[1], STEPS);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	assert_true(widest(dev) < d.count);
+	disks_unmount_fs(&d, dev, true);
+	end_crashes(&d, before);
 }
 
 /* One fails for good after so many writes: the order ends or is done, users do not notice, and all is there. */
@@ -388,9 +450,7 @@ static void a_disk_fails_while_rows_come_back(void **state)
 	}
 	print_message("%u times it ended, %u times without the disk\n", ended, without);
 	assert_true(ended > 0 && without > 0);
-	for (uint32_t n = 0; n < d.count; n++)
-		free(before[n]);
-	disks_free(&d);
+	end_crashes(&d, before);
 }
 
 int main(void)
@@ -401,6 +461,7 @@ int main(void)
 		cmocka_unit_test(a_file_system_is_filled_after_a_cancel),
 		cmocka_unit_test(rows_come_back_after_a_removal),
 		cmocka_unit_test(the_power_fails_while_rows_come_back),
+		cmocka_unit_test(the_power_fails_while_rows_of_all_disks_are_given_up),
 		cmocka_unit_test(a_disk_fails_while_rows_come_back),
 	};
 
