@@ -199,8 +199,8 @@ enum g4_dev_order_op {
 	/* addresses that lie nowhere get places again, as far as there is room. Out: `bytes` of them, and disk 1: none yet, try again. Nothing is lent */
 	G4_ORDER_SPREAD_FILL,
 	/*
-	 * name: what lies on that disk is to be moved away, so that it can be removed. out: its UUID in `done` and `all`, and `bytes` of the others
-	 * that no chunk has. In: bytes, of which it is known that they miss, or 0; disk 1: something is in use of what LEAVE_CHUNK calls FIXED
+	 * name: what lies on that disk is to be moved away, so that it can be removed. out: its UUID in `done` and `all`. Of each chunk is told then how
+	 * much of it is in use (LEAVE_USE), and whether there is room for that is asked by another LEAVE, with disk 1
 	 */
 	G4_ORDER_LEAVE,
 	/*
@@ -211,9 +211,11 @@ enum g4_dev_order_op {
 	/*
 	 * out: of the chunks that begin before address `bytes` the last one that can be given up: it has `bytes` from `done` on, `all` places
 	 * on other disks, and disk: how many columns of data, from UNIT_SHIFT on of how many MiB of a place a part of it is at least, with LEAVES where one is on that disk, HELPS where one is on a disk that can take what comes
-	 * next, FIXED where no other disk may have the one that is on that disk. -G4_E_NOENT: there is none
+	 * next. -G4_E_NOENT: there is none
 	 */
 	G4_ORDER_LEAVE_CHUNK,
+	/* of each place of the chunk at address `done` `bytes` are in use, or lie beside what is, and `all` could be given up */
+	G4_ORDER_LEAVE_USE,
 	/* nothing lies on it any more: it is none of the set. Out: bytes 0, requests are under way, try again; else its number, disk, is that of `all` before */
 	G4_ORDER_LEAVE_END,
 	/* `bytes` of a chunk, from `done` on, whole units or up to its end, have no place from now on: nothing is in use there, nor will be. Out: bytes 0, try again */
@@ -243,7 +245,6 @@ enum g4_dev_room {		       /* of other disks for what comes next of one that is 
 #define G4_LEAVE_COLUMNS 0xffu
 #define G4_LEAVE_LEAVES 0x100u
 #define G4_LEAVE_HELPS 0x200u
-#define G4_LEAVE_FIXED 0x400u
 #define G4_LEAVE_UNIT_SHIFT 16u
 struct g4_dev_order {
 	uint32_t op;

@@ -338,35 +338,31 @@ G4_FN int g4_leave_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 
 /* ------------------------------------------------------------------ the order */
 
-/* The other disks have no place for some of what is in use, or too little room. */
-struct lack {
-	bool fixed;
-	uint64_t bytes; /* of places */
-};
-
-/* Of the other disks nobody has `room`; of what is in use now, and whatever may lie beside what. */
-G4_FN static int look_for_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t room,
-			       struct lack *lack)
+/* The set is told of each chunk what is in use now, or lies beside that, and what could be given up. */
+G4_FN static int tell_use(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record)
 {
-	struct g4_dev_order chunk;
-	uint64_t need = 0;
+	struct g4_dev_order chunk, use;
 	int rc;
 
-	lack->fixed = false;
 	memset(&chunk, 0, sizeof(chunk));
 	chunk.bytes = UINT64_MAX;
 	while ((rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk)) == 0) {
 		const uint64_t columns = chunk.disk & G4_LEAVE_COLUMNS, unit = unit_of(&chunk);
+		memset(&use, 0, sizeof(use));
+		use.op = G4_ORDER_LEAVE_USE;
+		use.done = chunk.done;
 		for (uint64_t at = 0; at < chunk.bytes; at += unit) {
 			const uint64_t bytes = g4_min64(unit, chunk.bytes - at);
-			const bool goes = may_go(wg, fs, chunk.done + at, bytes, false);
-			room += goes ? chunk.all * (bytes / columns) : 0;
-			need += !goes && (chunk.disk & G4_LEAVE_LEAVES) ? bytes / columns : 0;
-			lack->fixed = lack->fixed || (!goes && (chunk.disk & G4_LEAVE_FIXED));
+			if (may_go(wg, fs, chunk.done + at, bytes, false))
+				use.all += bytes / columns;
+			else
+				use.bytes += bytes / columns;
 		}
+		rc = g4_space_order(wg, &fs->space, &use);
+		if (rc < 0)
+			return rc;
 		chunk.bytes = chunk.done;
 	}
-	lack->bytes = need > room ? need - room : 0;
 	return rc == -G4_E_NOENT ? 0 : rc;
 }
 
@@ -375,7 +371,6 @@ G4_FN int g4_leave_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 	const uint32_t mark = g4_scratch_mark(wg);
 	char *name = (char *)g4_scratch_take_page(wg);
 	struct g4_dev_order order;
-	struct lack lack = {.fixed = false};
 	uint32_t length = 0;
 
 	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PAGE_BYTES || cmd->length == 0) {
@@ -394,12 +389,10 @@ G4_FN int g4_leave_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 	record->arguments[0] = order.done;
 	record->arguments[1] = order.all;
 	if (rc == 0)
-		rc = look_for_room(wg, fs, record, order.bytes, &lack);
-	if (rc == 0 && (lack.fixed || lack.bytes > 0)) { /* the set says it in words */
-		order.disk = lack.fixed;
-		order.bytes = lack.bytes;
+		rc = tell_use(wg, fs, record);
+	if (rc == 0) {
+		order.disk = 1;
 		rc = g4_space_order(wg, &fs->space, &order);
-		rc = rc < 0 ? rc : -G4_E_NOSPC;
 	}
 	while (length < cmd->length && order.text[length])
 		length++;

@@ -22,6 +22,7 @@
 #include "space/set_epoch_host.h"
 #include "space/set_flush_host.h"
 #include "space/set_grant_host.h"
+#include "space/set_leave_room_host.h"
 
 struct child {
 	struct g4_io io;
@@ -643,6 +644,7 @@ void g4_set_free(struct g4_set *set, bool disks)
 		free(set->old_names[n]);
 	free(set->old_names);
 	g4_set_parity_end(set);
+	g4_set_leave_look_end(set);
 	g4_set_window_end(&set->window);
 	pthread_mutex_destroy(&set->lock);
 	pthread_mutex_destroy(&set->orders);

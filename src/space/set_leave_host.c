@@ -36,6 +36,7 @@
 #include "space/set_draft_host.h"
 #include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
+#include "space/set_leave_room_host.h"
 #include "space/set_parity_host.h"
 
 #define PARTS 128u /* of the address space: no longer piece is chosen */
@@ -77,10 +78,9 @@ static bool lies_on(const struct g4_chunk *chunk, uint32_t disk)
 	return g4_table_place_on(chunk, disk) != G4_CHUNK_PLACES;
 }
 
-/* Whether a disk may have the place that a chunk has on the one that goes: a disk that is lost takes no two copies with it. */
 static bool may_have(const struct leaving *l, const struct g4_chunk *chunk, uint32_t disk)
 {
-	return disk != l->disk && !((chunk->copies > 1 || chunk->parity) && lies_on(chunk, disk));
+	return g4_set_may_have(chunk, l->disk, disk);
 }
 
 static uint64_t room_of(const struct leaving *l, uint32_t disk)
@@ -248,7 +248,7 @@ static int tell_chunk(const struct leaving *l, struct g4_dev_order *order)
 		order->done = chunk->address;
 		order->bytes = chunk->bytes;
 		order->disk = g4_chunk_data_columns(chunk) | (lies_on(chunk, l->disk) ? G4_LEAVE_LEAVES : 0) |
-			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0) | (is_fixed(l, chunk) ? G4_LEAVE_FIXED : 0) |
+			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0) |
 			      (uint32_t)(g4_table_unit(chunk) / G4_CHUNK_UNIT) << G4_LEAVE_UNIT_SHIFT;
 		order->all = g4_table_places(chunk);
 		for (uint32_t k = 0; k < g4_table_places(chunk); k++)
@@ -276,13 +276,32 @@ static bool ends_level(const struct leaving *l)
 	return false;
 }
 
+/* Orders held. Whether it is told what is in use; then the look is over. */
+static int check_room(const struct leaving *l, const char *name, bool told, struct g4_dev_message message)
+{
+	bool fixed = false;
+	const uint64_t missing = told ? g4_set_leave_lacks(l->set, &fixed) : 0;
+	char text[24];
+
+	if (fixed || ends_level(l))
+		return g4_dev_fail(
+			message, -G4_E_INVAL,
+			"%s: a part of the file system lies on all of its disks, and would bear fewer losses "
+			"without this one: add another disk, or replace it",
+			name);
+	g4_format_size(missing, text, sizeof(text));
+	if (missing > 0)
+		return g4_dev_fail(message, -G4_E_NOSPC,
+				   "%s: the other disks have too little room for what lies on it, %s are missing: "
+				   "delete something, or add a disk",
+				   name, text);
+	return 0;
+}
+
 /* Orders held. */
 static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_message message)
 {
-	const uint64_t missing = order->bytes;
-	const bool fixed = order->disk != 0;
 	struct leaving l = {.set = set};
-	char text[24];
 	int rc = g4_set_check_whole(set, message);
 
 	if (rc < 0)
@@ -298,23 +317,26 @@ static int check(struct g4_set *set, struct g4_dev_order *order, struct g4_dev_m
 	rc = begin(&l, set, order);
 	if (rc < 0)
 		return g4_dev_fail(message, rc, "%s: %s", order->name, g4_strerror(rc));
-	g4_format_size(missing, text, sizeof(text));
 	if (set->count <= 2)
 		rc = g4_dev_fail(message, -G4_E_INVAL, "%s: a file system of several disks keeps two of them",
 				 order->name);
-	else if (fixed || ends_level(&l))
-		rc = g4_dev_fail(message, -G4_E_INVAL,
-				 "%s: a part of the file system lies on all of its disks, and would bear fewer losses "
-				 "without this one: add another disk, or replace it",
-				 order->name);
-	if (rc == 0 && missing > 0)
-		rc = g4_dev_fail(message, -G4_E_NOSPC,
-				 "%s: the other disks have too little room for what lies on it, %s are missing: delete "
-				 "something, or add a disk",
-				 order->name, text);
-	order->bytes = all_room(&l);
+	else
+		rc = check_room(&l, order->name, order->disk == 1, message);
+	if (rc == 0 && order->disk != 1) {
+		rc = g4_set_leave_look(set, l.draft.super, l.disk);
+		if (rc < 0)
+			g4_dev_fail(message, rc, "out of memory");
+	}
 	g4_set_draft_end(&l.draft);
 	return rc;
+}
+
+/* Orders held. */
+static int tell_use(struct g4_set *set, const struct g4_dev_order *order)
+{
+	const struct g4_chunk *chunk = g4_chunk_find(&set->map, order->done);
+
+	return g4_set_leave_tell(set, chunk, order->bytes, order->all);
 }
 
 /* ---- giving up ---- */
@@ -481,8 +503,10 @@ int g4_set_leave_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order
 	int rc;
 
 	pthread_mutex_lock(&set->orders);
-	if (order->op == G4_ORDER_LEAVE || order->op == G4_ORDER_GIVE_UP) {
-		rc = order->op == G4_ORDER_LEAVE ? check(set, order, message) : give_up(wg, set, order);
+	if (order->op == G4_ORDER_LEAVE || order->op == G4_ORDER_LEAVE_USE || order->op == G4_ORDER_GIVE_UP) {
+		rc = order->op == G4_ORDER_LEAVE     ? check(set, order, message) :
+		     order->op == G4_ORDER_LEAVE_USE ? tell_use(set, order) :
+						       give_up(wg, set, order);
 		pthread_mutex_unlock(&set->orders);
 		return rc;
 	}

@@ -754,6 +754,7 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 	case G4_ORDER_LEAVE:
 	case G4_ORDER_LEAVE_NEXT:
 	case G4_ORDER_LEAVE_CHUNK:
+	case G4_ORDER_LEAVE_USE:
 	case G4_ORDER_LEAVE_END:
 	case G4_ORDER_GIVE_UP:
 		return g4_set_leave_order(wg, set, order);

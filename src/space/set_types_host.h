@@ -98,12 +98,13 @@ struct g4_set {
 	/* of each part of the address space, of so many bytes, the share that is in use; no bytes: it was not told. Nothing is behind the last one */
 	uint64_t use_bytes;
 	double use[G4_USE_PARTS];
-	bool lent_ready;	     /* no request is under way that began before */
-	struct g4_superblock *super; /* the newest, as the set gives it */
-	uint64_t fs_bytes;	     /* atomic: of the file system, by its first superblock; the second is at its end */
-	bool has_super;		     /* it was read or written; not while the set is being made */
-	bool chunks_damaged;	     /* on a disk: all get them again with the next superblock */
-	bool uneven;		     /* some disks have an older generation than the newest: a crash left them so */
+	bool lent_ready;		/* no request is under way that began before */
+	struct g4_set_leave_look *look; /* with the lock of orders: set_leave_room_host.h; NULL: nobody looks */
+	struct g4_superblock *super;	/* the newest, as the set gives it */
+	uint64_t fs_bytes;   /* atomic: of the file system, by its first superblock; the second is at its end */
+	bool has_super;	     /* it was read or written; not while the set is being made */
+	bool chunks_damaged; /* on a disk: all get them again with the next superblock */
+	bool uneven;	     /* some disks have an older generation than the newest: a crash left them so */
 	uint32_t unrecorded; /* atomic: a disk is missing, and the others do not say so yet; or they are uneven */
 	uint32_t
 		stuck; /* atomic: a disk has failed that can not be done without, and what it had not flushed may be lost */

@@ -725,6 +725,91 @@ static void what_can_not_be_done_is_told(void **state)
 	disks_free(&d);
 }
 
+/* Whether there is a file, and all of it lies between two addresses. */
+static bool lies_between(struct disks *d, uint64_t ino, uint64_t from, uint64_t to)
+{
+	struct g4_map_extent extents[64];
+	uint32_t count = 0;
+
+	if (op_map(&d->rig, ino, 0, extents, 64, &count) == -G4_E_STALE)
+		return false;
+	assert_true(count > 0);
+	for (uint32_t e = 0; e < count; e++)
+		if (extents[e].address < from || extents[e].address + extents[e].length > to)
+			return false;
+	return true;
+}
+
+#define MOST_FILES 512u
+/* Files of a MiB, as many as there is room for. How many. */
+static uint32_t fill_with_files(struct disks *d, uint64_t *inos)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	uint64_t done = G4_MIB;
+	uint32_t count = 0;
+	char name[16];
+
+	for (; done == G4_MIB && count < MOST_FILES; count++) {
+		snprintf(name, sizeof(name), "n%u", count);
+		if (op_mknod(&d->rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &inos[count]) < 0)
+			break;
+		if (op_write(&d->rig, inos[count], 0, 0, data, G4_MIB, &done) < 0)
+			done = 0;
+	}
+	assert_true(count > 0 && count < MOST_FILES);
+	assert_int_equal(op_sync(&d->rig), 0);
+	free(data);
+	return done == G4_MIB ? count : count - 1; /* the last one is none of a MiB */
+}
+
+/* Those between two addresses are deleted. */
+static void delete_between(struct disks *d, const uint64_t *inos, uint32_t count, uint64_t from, uint64_t to,
+			   struct g4_dev **dev)
+{
+	char name[16];
+
+	for (uint32_t n = 0; n < count; n++) {
+		snprintf(name, sizeof(name), "n%u", n);
+		if (lies_between(d, inos[n], from, to))
+			assert_int_equal(op_unlink(&d->rig, G4_NODE_ROOT, name), 0);
+	}
+	disks_unmount_fs(d, *dev, true);
+	disks_mount_fs(d, all_of(d), dev);
+}
+
+/* Free space is room where what has to move may go: rows of which the disk has a part have others on the disks beside it already. */
+static void what_is_free_where_rows_may_not_go_is_no_room(void **state)
+{
+	static const struct shape empty = {3, 1, 3, 0};
+	static uint64_t inos[MOST_FILES];
+	struct g4_chunk chunk = {.parity = 0}, other = {.parity = 0};
+	struct g4_dev *dev;
+	struct disks d;
+	uint64_t ballast;
+
+	(void)state;
+	format(&d, &empty, &ballast);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	const uint32_t count = fill_with_files(&d, inos);
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &chunk); n++)
+		if (chunk.parity && g4_place_disk(chunk.places[0]) == 2 && chunk.place_bytes > 6 * UNIT)
+			other = chunk; /* the first rows, of the first three disks */
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &chunk) && g4_place_disk(chunk.places[0]) != 5; n++)
+		;
+	assert_true(other.parity > 0 && chunk.place_bytes > 6 * UNIT && chunk.columns == 3);
+	delete_between(&d, inos, count, chunk.address + chunk.bytes / 3, chunk.address + chunk.bytes, &dev);
+	expect_refused(&d, d.names[3], -G4_E_NOSPC, "are missing");
+	assert_int_equal(g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE), 0);
+	/* as much on the others is room for all of it */
+	delete_between(&d, inos, count, other.address, other.address + other.bytes, &dev);
+	start(&d, 3, 0);
+	(void)run(&d, NULL, 0);
+	expect_done(&d);
+	disks_unmount_fs(&d, dev, true);
+	disks_expect_clean(&d, rest_of(&d, 3));
+	disks_free(&d);
+}
+
 /* What is written meanwhile takes the room: it ends, tells so, and nothing is lost. */
 static void a_file_system_that_gets_full_meanwhile_keeps_the_disk(void **state)
 {
@@ -852,6 +937,7 @@ int main(void)
 		cmocka_unit_test(the_power_fails_at_any_request),
 		cmocka_unit_test(disks_fail_meanwhile),
 		cmocka_unit_test(what_can_not_be_done_is_told),
+		cmocka_unit_test(what_is_free_where_rows_may_not_go_is_no_room),
 		cmocka_unit_test(a_file_system_that_gets_full_meanwhile_keeps_the_disk),
 		cmocka_unit_test(rows_of_another_level_leave_as_well),
 		cmocka_unit_test(little_is_given_up_for_rows_that_have_no_room_then),
