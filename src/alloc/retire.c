@@ -80,17 +80,27 @@ G4_FN static bool is_clear(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t re
 	return used == 0;
 }
 
+/* Whether the view has all of it. */
+G4_FN static bool is_taken(const struct g4_alloc *alloc, uint64_t region)
+{
+	uint64_t taken = UINT64_MAX;
+
+	for (uint32_t w = 0; w < G4_REGION_PAGES / 64; w++)
+		taken &= g4_load64_acq(&alloc->used[region * 8 + w]);
+	return taken == UINT64_MAX;
+}
+
 G4_FN bool g4_alloc_bring_back(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, uint32_t pool)
 {
 	if (region >= g4_load64_acq(&alloc->region_count) || g4_alloc_region_pool(alloc, region) != G4_POOL_GONE ||
 	    g4_alloc_in_use(wg, alloc, g4_page_address(region * G4_REGION_PAGES)) < 0 || !is_clear(wg, alloc, region))
 		return false;
 	const uint32_t here = g4_load32_acq(&alloc->region_free[region]); /* the group's view is loaded */
-	if (here == 0) {
+	if (here == 0 && is_taken(alloc, region)) {
 		g4_alloc_take_back(alloc, region, pool);
 		return true;
 	}
-	if (here < G4_REGION_PAGES)
+	if (here < G4_REGION_PAGES) /* also of a group that could not be read at first, of which nothing is counted */
 		return false;
 	put_pool(alloc, region, pool);
 	g4_sub64(&alloc->pool_free[G4_POOL_GONE], G4_REGION_PAGES);

@@ -96,15 +96,21 @@ static int plan(const struct g4_set *set, struct g4_set_draft *draft)
 
 /* ---- the switch ---- */
 
-/* Locked. Of gone rows, whose bits mean nothing; also of those that stay gone. */
+/* Locked. Of gone rows, whose bits mean nothing, also of those that stay gone: durably, and written once. */
 static int forget_gone(struct g4_wg *wg, struct g4_set *set)
 {
-	int rc = 0;
+	struct g4_set_parity *p = set->parity;
 
-	for (uint32_t n = 0; n < set->map.count && set->parity && rc == 0; n++)
-		if (g4_chunk_is_gone(&set->chunks[n]))
-			rc = g4_rows_forget(wg, set, &set->chunks[n], 0, set->chunks[n].place_bytes);
-	return rc;
+	for (uint32_t n = 0; n < set->map.count && p; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		const uint64_t first = g4_set_log_region(set, chunk, 0);
+		for (uint64_t bit = first; g4_chunk_is_gone(chunk) && bit < first + g4_set_log_regions(chunk); bit++) {
+			p->made_changed = p->made_changed || (p->made[bit / 8] >> bit % 8 & 1);
+			p->made[bit / 8] &= (uint8_t) ~(1u << bit % 8);
+		}
+	}
+	/* also what an earlier call could not write */
+	return p && p->made_changed ? g4_set_log_empty(wg, set) : 0;
 }
 
 /* Orders held, and nobody looks at the table of before. */

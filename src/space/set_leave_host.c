@@ -165,8 +165,8 @@ static bool is_fixed(const struct leaving *l, const struct g4_chunk *chunk)
 {
 	bool possible = !lies_on(chunk, l->disk);
 
-	for (uint32_t d = 0; d < l->set->count; d++)
-		possible = possible || may_have(l, chunk, d);
+	for (uint32_t d = 0; d < l->set->count && !possible; d++)
+		possible = may_have(l, chunk, d);
 	return !possible;
 }
 

@@ -143,5 +143,22 @@ static void what_is_in_use_does_not_come_back(void **state)
 	g4_alloc_release(&fs->alloc, address, got);
 }
 
+/* Nor what is not counted: of a group whose map page could not be read when the file system was mounted. */
+static void what_is_not_counted_does_not_come_back(void **state)
+{
+	const uint64_t region = an_empty_region(), page = region * G4_REGION_PAGES;
+
+	(void)state;
+	assert_int_equal(g4_alloc_set_pool(wg, &fs->alloc, page, page + G4_REGION_PAGES, G4_POOL_GONE, true), 0);
+	fs->alloc.region_free[region] = 0;
+	assert_false(g4_alloc_bring_back(wg, &fs->alloc, region, G4_LEVEL_OWN));
+	assert_int_equal(g4_alloc_region_pool(&fs->alloc, region), G4_POOL_GONE);
+	assert_int_equal(g4_alloc_free_in(&fs->alloc, G4_POOL_GONE), G4_REGION_PAGES);
+	assert_int_equal(fs->alloc.region_free[region], 0);
+	fs->alloc.region_free[region] = (uint32_t)G4_REGION_PAGES;
+	assert_true(g4_alloc_bring_back(wg, &fs->alloc, region, G4_LEVEL_OWN));
+}
+
 RUN_TESTS(fs_test(a_region_that_is_retired_is_claimed_by_nobody), fs_test(what_is_in_use_or_promised_is_not_retired),
-	  fs_test(a_region_that_is_gone_comes_back), fs_test(what_is_in_use_does_not_come_back))
+	  fs_test(a_region_that_is_gone_comes_back), fs_test(what_is_in_use_does_not_come_back),
+	  fs_test(what_is_not_counted_does_not_come_back))
