@@ -453,6 +453,38 @@ static void a_disk_fails_while_rows_come_back(void **state)
 	end_crashes(&d, before);
 }
 
+/* Space that comes back is claimed at once. */
+static void threads_write_while_rows_come_back(void **state)
+{
+	struct user users[THREADS];
+	uint8_t *before[MOST_DISKS];
+	struct g4_statfs gone, back;
+	struct disks d;
+	uint64_t ballast;
+	uint32_t stop = 0;
+
+	(void)state;
+	begin_to_fill(&d, &ballast, before);
+	disks_mount(&d, all_of(&d));
+	assert_int_equal(op_statfs(&d.rig, &gone), 0);
+	begin_users(users, &d, &stop);
+	if (order_as(&d, G4_DISK_REBALANCE, "", G4_JOB_EAGER) < 0)
+		fail_msg("%s", d.message);
+	while (newest_of(&d, G4_JOB_REBALANCE).state == G4_JOB_RUNNING)
+		disks_expect_filled(&d, ballast, shape.ballast);
+	end_users(users);
+	assert_int_equal(newest_of(&d, G4_JOB_REBALANCE).state, G4_JOB_DONE);
+	assert_int_equal(op_statfs(&d.rig, &back), 0);
+	assert_true(back.blocks > gone.blocks);
+	disks_unmount(&d);
+	disks_expect_clean(&d, all_of(&d));
+	disks_mount(&d, all_of(&d) & ~2u);
+	expect_users(users, &d);
+	disks_expect_filled(&d, ballast, shape.ballast);
+	disks_unmount(&d);
+	end_crashes(&d, before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +495,7 @@ int main(void)
 		cmocka_unit_test(the_power_fails_while_rows_come_back),
 		cmocka_unit_test(the_power_fails_while_rows_of_all_disks_are_given_up),
 		cmocka_unit_test(a_disk_fails_while_rows_come_back),
+		cmocka_unit_test(threads_write_while_rows_come_back),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
