@@ -355,6 +355,17 @@ static int plan_giving_up(struct g4_set *set, struct g4_set_draft *draft, uint32
 	return g4_chunk_validate(move->chunks, move->count, draft->super->disk_bytes, set->count);
 }
 
+/* Whether a table has any of the level that a chunk is of: without that nobody would know what was given up, or have a place for its files. */
+static bool has_level(const struct g4_set_move *move, const struct g4_chunk *chunk)
+{
+	bool found = false;
+
+	for (uint32_t n = 0; n < move->count && !found; n++)
+		found = !g4_chunk_is_gone(&move->chunks[n]) && move->chunks[n].level == chunk->level &&
+			move->chunks[n].parity == chunk->parity;
+	return found;
+}
+
 /* Orders held. */
 static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
@@ -374,14 +385,15 @@ static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *or
 	if (rc < 0)
 		return rc;
 	rc = plan_giving_up(set, &draft, (uint32_t)(chunk - set->chunks), within, bytes);
-	if (rc == 0)
+	const bool goes = rc == 0 && has_level(&draft.move, chunk);
+	if (goes)
 		rc = g4_set_draft_lock(wg, set);
-	if (rc == 0) {
+	if (goes && rc == 0) {
 		rc = g4_set_draft_switch(wg, set, &draft);
 		g4_set_draft_unlock(set);
 	}
 	set->next.generation = 0;
-	order->bytes = rc == 0 ? bytes : 0;
+	order->bytes = goes && rc == 0 ? bytes : 0;
 	g4_set_draft_end(&draft);
 	return rc;
 }

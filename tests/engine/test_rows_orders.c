@@ -342,6 +342,55 @@ static void a_level_does_not_end_with_a_disk(void **state)
 	end_world(&w);
 }
 
+/* The same where rows could move, but no disk has room for any: all are free, and the last ones are not given up, by which the rest comes back. */
+static void rows_do_not_end_with_a_disk(void **state)
+{
+	const uint64_t sizes[MOST_DISKS] = {ROWS_BYTES, ROWS_BYTES, ROWS_BYTES, 9 * G4_MIB};
+	const struct g4_set_plan plan = {
+		.raid = G4_RAID_PARITY, .parity = 1, .leave_percent = 20, .journal_bytes = JOURNAL_BYTES};
+	uint64_t bytes = 0;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 4, sizes);
+	d.count = 3;
+	disks_format_plan(&d, &plan, G4_CHECKSUM_CRC32C);
+	add_next(&d, false);
+	dev = open_all(&d);
+	if (g4_set_assign_to(dev, G4_LEVEL_COPIES, 0, d.message, sizeof(d.message)) < 0 ||
+	    g4_resize_device(dev, 0, &bytes, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	g4_dev_close(dev);
+	for (uint32_t mounted = 0; mounted < 2; mounted++) {
+		if (mounted) {
+			disks_mount_fs(&d, all_of(&d), &dev);
+			begin(&d, G4_DISK_REMOVE, 0);
+			while (newest_of(&d, G4_JOB_REMOVE).state == G4_JOB_RUNNING)
+				step(&d);
+			assert_int_equal(newest_of(&d, G4_JOB_REMOVE).state, G4_JOB_FAILED);
+			assert_int_equal(newest_of(&d, G4_JOB_REMOVE).code, G4_E_NOSPC);
+		} else {
+			dev = open_all(&d);
+			assert_int_equal(g4_remove_disk(dev, d.names[0], NULL, &bytes, d.message, sizeof(d.message)),
+					 -G4_E_NOSPC);
+			g4_dev_close(dev);
+			disks_mount_fs(&d, all_of(&d), &dev);
+		}
+		const uint64_t gone = g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE);
+		assert_true(gone > 0);
+		begin(&d, G4_DISK_REBALANCE, 0);
+		while (newest_of(&d, G4_JOB_REBALANCE).state == G4_JOB_RUNNING)
+			step(&d);
+		assert_int_equal(newest_of(&d, G4_JOB_REBALANCE).state, G4_JOB_DONE);
+		/* but for what lay on the fourth disk as well, which has parts of the other level by now */
+		assert_true(g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE) < gone / 2);
+		disks_unmount_fs(&d, dev, true);
+		disks_expect_clean(&d, all_of(&d));
+	}
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +399,7 @@ int main(void)
 		cmocka_unit_test(what_is_in_use_of_them_keeps_all_disks),
 		cmocka_unit_test(who_is_there_before_the_order_ends_it),
 		cmocka_unit_test(a_level_does_not_end_with_a_disk),
+		cmocka_unit_test(rows_do_not_end_with_a_disk),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
