@@ -102,15 +102,18 @@ int g4_set_leave_tell(struct g4_set *set, const struct g4_chunk *chunk, uint64_t
 {
 	struct g4_set_leave_look *look = set->look;
 	uint64_t disks = 0;
+	uint32_t leaving = 0; /* columns of stripes that were moved may be on one disk */
 
 	if (!look)
 		return -G4_E_INVAL;
 	for (uint32_t k = 0; k < g4_table_places(chunk); k++)
 		if (g4_place_disk(chunk->places[k]) != look->disk)
 			look->room[g4_place_disk(chunk->places[k])] += idle;
+		else
+			leaving++;
 	for (uint32_t d = 0; d < set->count; d++)
 		disks |= (uint64_t)g4_set_may_have(chunk, look->disk, d) << d;
-	return used > 0 && g4_table_place_on(chunk, look->disk) != G4_CHUNK_PLACES ? add_demand(look, disks, used) : 0;
+	return used > 0 && leaving > 0 ? add_demand(look, disks, leaving * used) : 0;
 }
 
 /* A disk with room that a demand can get, where others go elsewhere if need be; reached[]: the demand that led to each disk. NONE: there is none. */

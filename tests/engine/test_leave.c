@@ -883,6 +883,58 @@ static void a_file_system_that_gets_full_meanwhile_keeps_the_disk(void **state)
 	}
 }
 
+/* Stripes may have several columns on a disk, by removals before: all of them have to find room. */
+static void room_is_needed_for_all_columns_on_the_disk(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_0, .stripe_bytes = 16 * 1024, .journal_bytes = JOURNAL_BYTES};
+	const uint64_t sizes[MOST_DISKS] = {BYTES, BYTES, BYTES, 2 * BYTES + 8 * G4_MIB, BYTES + 8 * G4_MIB};
+	uint32_t members = 1 | 2 | 4, columns = 0;
+	struct g4_dev *dev;
+	struct g4_chunk chunk;
+	uint64_t file, grown;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 5, sizes);
+	d.count = 3;
+	disks_format_plan(&d, &plan, G4_CHECKSUM_CRC32C);
+	disks_mount_fs(&d, members, &dev);
+	const uint64_t bytes = disks_fill(&d, &file);
+	disks_unmount_fs(&d, dev, true);
+	d.count = 5;
+	/* two leave for the first of them, and it has no other way than the second */
+	for (uint32_t added = 3; added < 5; added++) {
+		assert_int_equal(disks_try_open(&d, members, false, 0, &dev), 0);
+		if (g4_set_add_to(dev, NULL, d.names[added], d.message, sizeof(d.message)) < 0 ||
+		    g4_resize_device(dev, 0, &grown, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		g4_dev_close(dev);
+		members |= 1u << added;
+		disks_mount_fs(&d, members, &dev);
+		for (uint32_t gone = 2; added == 3 && gone > 0; gone--) {
+			start(&d, gone, 0);
+			(void)run(&d, NULL, 0);
+			expect_done(&d);
+			members &= ~(1u << gone);
+		}
+		if (added == 3)
+			disks_unmount_fs(&d, dev, true);
+	}
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &chunk); n++)
+		for (uint32_t a = 0; a < chunk.columns; a++)
+			for (uint32_t b = 0; b < a; b++)
+				columns += g4_place_disk(chunk.places[a]) == g4_place_disk(chunk.places[b]);
+	assert_true(columns > 0);
+	const uint64_t gone = g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE);
+	assert_int_equal(order(&d, G4_DISK_REMOVE, d.names[3]), -G4_E_NOSPC);
+	assert_non_null(strstr(d.message, "are missing"));
+	assert_int_equal(g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE), gone);
+	disks_expect_filled(&d, file, bytes);
+	disks_unmount_fs(&d, dev, true);
+	disks_expect_clean(&d, members);
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -898,6 +950,7 @@ int main(void)
 		cmocka_unit_test(the_power_fails_at_any_request),
 		cmocka_unit_test(a_disk_fails_meanwhile),
 		cmocka_unit_test(what_can_not_be_done_is_told),
+		cmocka_unit_test(room_is_needed_for_all_columns_on_the_disk),
 		cmocka_unit_test(a_file_system_that_gets_full_meanwhile_keeps_the_disk),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
