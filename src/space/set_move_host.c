@@ -255,6 +255,21 @@ static uint64_t lost_pages(const struct planning *p)
 	return pages;
 }
 
+/* Whether there is something of each level that there was: files that ask for one would have no place. */
+static bool has_levels(const struct g4_set *set, const struct g4_set_move *move)
+{
+	bool all = true;
+
+	for (uint32_t n = 0; n < set->map.count && all; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		bool found = g4_chunk_is_gone(chunk);
+		for (uint32_t k = 0; k < move->count && !found; k++)
+			found = !g4_chunk_is_gone(&move->chunks[k]) && move->chunks[k].level == chunk->level;
+		all = found;
+	}
+	return all;
+}
+
 static int explain(const struct planning *p, int rc, struct g4_dev_message message)
 {
 	const char *name = p->set->disks[p->disk].name;
@@ -290,7 +305,7 @@ int g4_set_move_plan(struct g4_set *set, uint32_t disk, const struct g4_set_in_u
 			rc = try_plan(&p);
 			p.unit *= 2;
 		} while (rc == -G4_E_NOSPC && p.full && p.unit <= G4_TABLE_UNIT_MOST);
-	if (rc == 0 && lost_pages(&p) > in_use->spare_pages)
+	if (rc == 0 && (lost_pages(&p) > in_use->spare_pages || !has_levels(set, move)))
 		rc = -G4_E_NOSPC;
 	free(p.spans);
 	free(p.lost);

@@ -391,6 +391,44 @@ static void rows_do_not_end_with_a_disk(void **state)
 	disks_free(&d);
 }
 
+/* Nor where rows take all the room there is: what is free of others is given up for the last of a level. */
+static void a_free_level_does_not_end_with_a_disk(void **state)
+{
+	const uint64_t sizes[MOST_DISKS] = {ROWS_BYTES, ROWS_BYTES, ROWS_BYTES, 60 * G4_MIB};
+	const struct g4_set_plan plan = {
+		.raid = G4_RAID_PARITY, .parity = 1, .leave_percent = 50, .journal_bytes = JOURNAL_BYTES};
+	uint64_t bytes = 0;
+	uint32_t on = G4_MAX_DISKS, left = 0;
+	struct g4_chunk chunk;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 4, sizes);
+	d.count = 3;
+	disks_format_plan(&d, &plan, G4_CHECKSUM_CRC32C);
+	dev = open_all(&d);
+	if (g4_set_assign_to(dev, G4_LEVEL_COPIES, G4_MIB, d.message, sizeof(d.message)) < 0 ||
+	    g4_set_assign_to(dev, G4_LEVEL_PARITY, 0, d.message, sizeof(d.message)) < 0 ||
+	    g4_resize_device(dev, 0, &bytes, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &chunk); n++)
+		if (chunk.level == G4_LEVEL_COPIES)
+			on = g4_place_disk(chunk.places[0]);
+	assert_true(on < d.count);
+	g4_dev_close(dev);
+	add_next(&d, false);
+	dev = open_all(&d);
+	if (g4_remove_disk(dev, d.names[on], NULL, &bytes, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	for (uint32_t n = 0; g4_set_chunk(dev, n, &chunk); n++)
+		left += chunk.level == G4_LEVEL_COPIES;
+	assert_true(left > 0);
+	g4_dev_close(dev);
+	disks_expect_clean(&d, all_of(&d) & ~(1u << on));
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +438,7 @@ int main(void)
 		cmocka_unit_test(who_is_there_before_the_order_ends_it),
 		cmocka_unit_test(a_level_does_not_end_with_a_disk),
 		cmocka_unit_test(rows_do_not_end_with_a_disk),
+		cmocka_unit_test(a_free_level_does_not_end_with_a_disk),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
