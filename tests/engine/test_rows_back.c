@@ -331,7 +331,6 @@ static void expect_crashed(struct disks *crashed, uint64_t ballast, uint32_t los
 static void crash(struct disks *d, uint8_t *const *before, uint64_t ballast, uint32_t what, const char *name,
 		  uint32_t steps)
 {
-	const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", 37 * rig_every(3));
 	struct disks crashed;
 	struct faulty f;
 	uint64_t random = 5;
@@ -344,6 +343,8 @@ static void crash(struct disks *d, uint8_t *const *before, uint64_t ballast, uin
 	for (uint32_t k = 0; k < steps; k++)
 		step(d);
 	expect_counts(d, f.set);
+	/* with a disk lost and without, filled and not */
+	const uint32_t every = (uint32_t)g4_min64(rig_setting("G4_CRASH_EVERY", 37 * rig_every(3)), requests.count / 3);
 	disks_make(&crashed, d->count, d->bytes);
 	for (uint32_t at = 0; at <= requests.count; at += every, states++) {
 		disks_crash(&crashed, before, &f, &requests, at, &random);
@@ -351,7 +352,7 @@ static void crash(struct disks *d, uint8_t *const *before, uint64_t ballast, uin
 			       1u << (states + 1) % d->count, states % 4 < 2);
 	}
 	print_message("%u requests, %u states\n", requests.count, states);
-	assert_true(states > 2);
+	assert_true(states > 3);
 	disks_free(&crashed);
 	disks_unmount_fs(d, f.set, true);
 	g4_dev_close(f.fault[0]);

@@ -222,6 +222,22 @@ static uint32_t chunks_on_all(struct set *s, uint64_t *used)
 	return count;
 }
 
+/* Without users until none of those is left: what they write may lie there, and then it can not be done. */
+static void remove_quietly(struct set *s, uint32_t slot)
+{
+	uint64_t used;
+
+	mount_set(s);
+	expect_done(s, order(&s->d, G4_DISK_REMOVE, s->d.names[slot]));
+	for (uint32_t steps = 0; chunks_on_all(s, &used) > 0 && newest_of(&s->d, G4_JOB_REMOVE).state == G4_JOB_RUNNING;
+	     steps++) {
+		step(&s->d);
+		assert_true(steps < 4000);
+	}
+	run(s, G4_JOB_REMOVE);
+	s->members &= ~(1u << slot);
+}
+
 /* A set in which the addition that followed a removal has laid rows over all disks, of which nothing is in use; mounted. */
 static void begin_with_free_rows_on_all(struct set *s)
 {
@@ -242,7 +258,7 @@ static void free_rows_that_have_all_disks_are_given_up(void **state)
 
 	(void)state;
 	begin_with_free_rows_on_all(&s);
-	remove_mounted(&s, 1);
+	remove_quietly(&s, 1);
 	mount_set(&s);
 	expect_there(&s);
 	add(&s, 4);
@@ -281,7 +297,7 @@ static void what_is_in_use_of_them_keeps_all_disks(void **state)
 	/* and once that is deleted it goes */
 	assert_int_equal(op_unlink(&s.d.rig, G4_NODE_ROOT, "big"), 0);
 	unmount(&s);
-	remove_mounted(&s, 1);
+	remove_quietly(&s, 1);
 	mount_set(&s);
 	expect_there(&s);
 	end_model(&s.m);
