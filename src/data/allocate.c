@@ -58,6 +58,7 @@ G4_FN static int count_needs(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	const uint32_t old = inode->disk.map_height, height = g4_map_height_for(end - 1);
 	const uint64_t room = g4_map_capacity_pages(old);
 	const bool sums = g4_sums_wanted(fs, inode);
+	bool changes = false;
 	uint64_t next = 0;
 	struct g4_run run;
 	int rc = 0;
@@ -70,6 +71,7 @@ G4_FN static int count_needs(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		if (page < room) /* behind it no array has a slot */
 			run.pages = g4_min64(run.pages, room - page);
 		need->pages += run.kind == G4_HOLE ? run.pages : 0;
+		changes |= run.kind != G4_WRITTEN;
 		if (page >= room || run.level > 0) {
 			if (run.kind == G4_HOLE)
 				count_nodes(page, page + run.pages, page >= room ? height : run.level, need);
@@ -81,7 +83,7 @@ G4_FN static int count_needs(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	}
 	/* what is mapped moves below a chain of new indirect pages; what the inode has of sums, to a page or a block */
 	need->nodes += height > old ? height - old : 0;
-	need->sums += old == 0 && (sums || g4_sums_own(inode)) ? 1 : 0;
+	need->sums += old == 0 && changes && (sums || g4_sums_own(inode)) ? 1 : 0;
 	return rc;
 }
 
@@ -214,6 +216,17 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t ind
 	return rc;
 }
 
+G4_FN static bool is_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page)
+{
+	const uint32_t line = g4_cache_find(&fs->cache, inode->data_key, page);
+
+	if (line == G4_NO_LINE)
+		return false;
+	const bool dirty = g4_data_line(&fs->cache, line)->dirty;
+	g4_cache_put(&fs->cache, line);
+	return dirty;
+}
+
 /* Zeros part of a page, if there is anything but zeros; without `apply` it only makes sure that there is space for it. */
 G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t from, uint64_t end, bool apply)
 {
@@ -224,26 +237,12 @@ G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	end = g4_min64(end, inode->size);
 	if (from >= end)
 		return 0;
-	uint32_t line = g4_cache_find(&fs->cache, inode->data_key, page);
-	if (line != G4_NO_LINE) {
-		g4_cache_put(&fs->cache, line);
-	} else {
+	if (!is_dirty(fs, inode, page)) { /* a hole that was read is no contents */
 		int rc = g4_map_lookup(wg, fs, inode, page, 1, &run);
 		if (rc < 0 || run.kind != G4_WRITTEN)
 			return rc;
 	}
 	return g4_page_write(wg, fs, index, page, from & (G4_PAGE_BYTES - 1), NULL, apply ? end - from : 0);
-}
-
-G4_FN static bool is_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page)
-{
-	const uint32_t line = g4_cache_find(&fs->cache, inode->data_key, page);
-
-	if (line == G4_NO_LINE)
-		return false;
-	const bool dirty = g4_data_line(&fs->cache, line)->dirty;
-	g4_cache_put(&fs->cache, line);
-	return dirty;
 }
 
 /* Makes sure that there is space for the parts of pages at both ends of a hole. Making room for the one may write the other back, which then has none. */
@@ -330,6 +329,23 @@ G4_FN static int own_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	return rc;
 }
 
+/* What the range changes before anything does: of pages from `page` to `end`, those from `first` to `last` whole. */
+G4_FN static int own_range(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t page,
+			   uint64_t first, uint64_t last, uint64_t end)
+{
+	const struct g4_change renew = {G4_CHANGE_RENEW, first, last, 0, 0};
+	int rc;
+
+	if (mode & G4_FALLOC_PUNCH_HOLE)
+		return g4_own_ends(wg, fs, index, first, last);
+	if (!(mode & G4_FALLOC_ZERO_RANGE) || first >= last)
+		return own_holes(wg, fs, index, page, end);
+	rc = g4_own_for(wg, fs, index, &renew);
+	if (rc == 0)
+		rc = own_holes(wg, fs, index, page, first);
+	return rc == 0 ? own_holes(wg, fs, index, last, end) : rc;
+}
+
 G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
 			   uint64_t bytes)
 {
@@ -346,12 +362,8 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 		return g4_check(fs, rc);
 	}
 	rc = g4_inline_leave(wg, fs, index);
-	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE))
-		rc = g4_own_pages(wg, fs, index, page, end_page - page);
-	else if (rc == 0 && allocates)
-		rc = own_holes(wg, fs, index, page, end_page);
-	else if (rc == 0)
-		rc = g4_own_ends(wg, fs, index, g4_pages_for(offset), end >> G4_PAGE_SHIFT);
+	if (rc == 0)
+		rc = own_range(wg, fs, index, mode, page, g4_pages_for(offset), end >> G4_PAGE_SHIFT, end_page);
 	if (rc == 0 && allocates) /* before anything changes */
 		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))

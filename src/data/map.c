@@ -730,8 +730,8 @@ G4_STATIC_ASSERT(G4_EXTENT_CREDITS(1, G4_GIB / G4_PAGE_BYTES) <= 2 * G4_MAP_CRED
 		 "what clearing begins with is enough for the largest piece, however full others make the transaction");
 
 /*
- * Down to what is cleared first at `page`. 1: an indirect page that others have as well goes with all that hangs there, and the slot is empty;
- * -G4_E_AGAIN: it would, with more credits.
+ * Down to what is cleared first at `page`. G4_LEFT, G4_LEFT_AS_IT_IS: it is an indirect page that others have as well; -G4_E_AGAIN: it would go, with
+ * more credits.
  */
 G4_FN static int clear_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   uint64_t page, uint64_t end, struct g4_path *path)
@@ -739,8 +739,8 @@ G4_FN static int clear_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	int rc = 0;
 
 	while (rc == 0 && path->level > 0 && (*path->slot & G4_PTR_INDIRECT)) {
-		if (g4_map_may_share(inode) && page % g4_map_span(path->level) == 0)
-			rc = g4_map_leave(wg, fs, txn, inode, path, end - page);
+		if (g4_map_may_share(inode))
+			rc = g4_map_leave(wg, fs, txn, inode, path, page, end);
 		if (rc == 0)
 			rc = g4_path_enter(wg, fs, inode, path, page);
 		if (rc == 0)
@@ -763,9 +763,9 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	int rc = clear_way(wg, fs, txn, inode, page, end, &path);
 	*behind = (page | (g4_map_span(path.level > 0 ? path.level : 1) - 1)) + 1;
 	*next = page;
-	if (rc == 1) {
-		*next = g4_min64(page + g4_map_span(path.level), end);
-		rc = g4_path_prune(wg, fs, txn, inode, &path, page);
+	if (rc == G4_LEFT || rc == G4_LEFT_AS_IT_IS) {
+		*next = g4_min64((page | (g4_map_span(path.level) - 1)) + 1, end);
+		rc = rc == G4_LEFT ? g4_path_prune(wg, fs, txn, inode, &path, page) : 0;
 	} else if (rc == -G4_E_AGAIN) {
 		rc = 0;
 	} else if (rc == 0) {

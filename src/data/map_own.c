@@ -46,26 +46,31 @@ G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pag
 	       g4_count_row(&slots[first], G4_INDIRECT_SLOTS - first, 0, 0) == G4_INDIRECT_SLOTS - first;
 }
 
-/* Whether nothing hangs at an indirect page of the file, of a level that others may have, from `pages` pages on: 1, 0, or an error. */
-G4_FN static int ends_at(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
-			 uint32_t level, uint64_t pages)
+/* Whether nothing hangs at an indirect page of the file, of a level that others may have, from one of its pages to another: 1, 0, or an error. */
+G4_FN static int is_hole(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
+			 uint32_t level, uint64_t from, uint64_t to)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
-	const uint64_t span = g4_map_span(level - 1), inside = pages & (span - 1);
-	uint32_t below;
+	const uint64_t span = g4_map_span(level - 1);
 
-	if (!g4_map_ends_within(slots, level, pages))
-		return 0;
-	/* what begins in front of there may have something behind it */
-	const g4_ptr last = inside == 0 || pages >= g4_map_span(level) ? 0 : slots[pages / span];
-	if (last == 0 || !(last & G4_PTR_INDIRECT))
-		return last == 0;
-	const int rc = g4_map_get_node(wg, fs, inode, last, level - 1, &below);
-	if (rc < 0)
-		return rc;
-	const bool ends = g4_map_ends_within(g4_map_slots(fs, below), level - 1, inside);
-	g4_cache_put(&fs->cache, below);
-	return ends;
+	for (uint64_t at = from; at < to; at = (at | (span - 1)) + 1) {
+		const g4_ptr ptr = slots[at / span];
+		const uint64_t inside = at & (span - 1), end = g4_min64(to - (at - inside), span);
+		uint32_t below;
+		if (ptr == 0)
+			continue;
+		if (!(ptr & G4_PTR_INDIRECT) || end - inside == span)
+			return 0;
+		const int rc = g4_map_get_node(wg, fs, inode, ptr, level - 1, &below);
+		if (rc < 0)
+			return rc;
+		const uint32_t pages = (uint32_t)(end - inside);
+		const bool hole = g4_count_row(&g4_map_slots(fs, below)[inside], pages, 0, 0) == pages;
+		g4_cache_put(&fs->cache, below);
+		if (!hole)
+			return 0;
+	}
+	return 1;
 }
 G4_STATIC_ASSERT(G4_SHARED_MAP_LEVEL <= 2, "what hangs at a slot of it has slots for single pages");
 
@@ -125,41 +130,70 @@ G4_FN static void measure(struct g4_fs *fs, uint32_t line, uint32_t level, struc
 		task->credits = fs->journal.max_blocks;
 }
 
-/*
- * What is to be done first on the way to a page; with `border` only to what has pages in front of it, too, unless all that is there lies from `from` on and
- * in front of it.
- */
-G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, bool border,
-		      uint64_t from, struct task *task)
+/* Which indirect pages on a way are looked at. */
+struct way {
+	uint64_t page, end; /* what changes */
+	uint32_t above;	    /* of a level above it alone */
+	bool ends;	    /* only what has pages in front of the way's own, too */
+	bool fills;	    /* holes change as well */
+	bool goes;	    /* what has nothing else goes as a whole */
+};
+
+/* Whether an indirect page in a line that begins at a page changes, and stays: 1, 0, or an error. */
+G4_FN static int changes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, const struct way *way,
+			 uint32_t line, uint32_t level, uint64_t begin)
+{
+	const uint64_t span = g4_map_span(level);
+	const uint64_t from = way->page > begin ? way->page - begin : 0, to = g4_min64(way->end - begin, span);
+	int rc = way->fills ? 0 : is_hole(wg, fs, inode, line, level, from, to);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	if (!way->goes)
+		return 1;
+	rc = is_hole(wg, fs, inode, line, level, 0, from);
+	if (rc > 0)
+		rc = is_hole(wg, fs, inode, line, level, to, span);
+	return rc < 0 ? rc : rc == 0;
+}
+
+/* What is to be done first on the way to a page. */
+G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+		      const struct way *way, struct task *task)
 {
 	struct g4_path path;
+	uint32_t level;
 	int rc = 0;
 
 	task->what = NOTHING;
 	g4_path_start(&path, inode, page);
-	while (rc == 0 && task->what == NOTHING && path.level > 0 && (*path.slot & G4_PTR_INDIRECT)) {
-		if (border && (page & (g4_map_span(path.level) - 1)) == 0)
+	level = path.level;
+	while (rc == 0 && task->what == NOTHING && path.level > way->above && (*path.slot & G4_PTR_INDIRECT)) {
+		const uint64_t inside = page & (g4_map_span(path.level) - 1);
+		if (way->ends && inside == 0)
 			break;
 		const int shared = g4_path_is_shared(wg, fs, inode, &path);
 		task->level = path.level;
 		rc = shared < 0 ? shared : g4_path_down(wg, fs, inode, &path, page);
 		if (rc < 0)
 			break;
+		level = path.level;
 		const uint32_t line = path.lines[task->level];
-		const uint64_t inside = page & (g4_map_span(task->level) - 1);
-		if (border && shared && page - inside >= from) {
-			rc = ends_at(wg, fs, inode, line, task->level, inside);
-			if (rc != 0)
-				break;
-		}
-		if (shared) {
-			task->what = COPY;
+		const bool counted = task->level == G4_SHARED_MAP_LEVEL && g4_meta_line(&fs->cache, line)->below != 0;
+		if (!shared && !counted)
+			continue;
+		rc = changes(wg, fs, inode, way, line, task->level, page - inside);
+		if (rc == 0)
+			level = task->level;
+		if (rc <= 0)
+			break;
+		rc = 0;
+		task->what = shared ? COPY : FORGET;
+		if (shared)
 			measure(fs, line, task->level, task);
-		} else if (task->level == G4_SHARED_MAP_LEVEL && g4_meta_line(&fs->cache, line)->below != 0) {
-			task->what = FORGET;
-		}
 	}
-	task->next = (page | (g4_map_span(path.level > 0 ? path.level : 1) - 1)) + 1;
+	level = level > way->above ? level : way->above + 1;
+	task->next = (page | (g4_map_span(level) - 1)) + 1;
 	g4_path_put(fs, &path);
 	return rc < 0 ? rc : 0;
 }
@@ -459,12 +493,12 @@ G4_FN static int forget_one(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 	return rc < 0 ? rc : 0;
 }
 
-/* All on the way to a page is the file's own; *next: and so is what is in front of that. `border`, `from`: look(). */
-G4_FN static int own_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, bool border,
-			 uint64_t from, uint64_t *next)
+/* What changes on the way to a page is the file's own; *next: and so is what is in front of that. */
+G4_FN static int own_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			 const struct way *way, uint64_t *next)
 {
 	struct task task;
-	int rc = look(wg, fs, inode, page, border, from, &task);
+	int rc = look(wg, fs, inode, page, way, &task);
 
 	for (uint32_t steps = 0; rc == 0 && task.what != NOTHING; steps++) {
 		if (steps > 4 * G4_SHARED_MAP_LEVEL) /* what is shared as a whole region is no indirect page */
@@ -477,7 +511,7 @@ G4_FN static int own_way(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 			continue;
 		}
 		if (rc == 0)
-			rc = look(wg, fs, inode, page, border, from, &task);
+			rc = look(wg, fs, inode, page, way, &task);
 	}
 	*next = task.next;
 	return rc;
@@ -490,35 +524,134 @@ G4_FN static uint64_t capacity(const struct g4_inode_core *inode)
 		       g4_inode_slots(&inode->disk) * g4_map_span(inode->disk.map_height);
 }
 
-G4_FN int g4_map_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t end)
+/* All ways to what changes. */
+G4_FN static int own_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct way *way)
 {
+	const uint64_t end = g4_min64(way->end, capacity(inode));
+	uint64_t page = way->page;
 	int rc = 0;
 
-	if (!g4_map_may_share(inode))
-		return 0;
-	end = g4_min64(end, capacity(inode));
 	while (page < end && rc == 0)
-		rc = own_way(wg, fs, inode, page, false, 0, &page);
+		rc = own_way(wg, fs, inode, page, way, &page);
 	return rc;
 }
 
-G4_FN int g4_map_own_border(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
-			    uint64_t from)
+/* The way to a page at an end of what changes. */
+G4_FN static int own_end(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			 const struct way *way)
 {
 	uint64_t next;
 
-	return !g4_map_may_share(inode) || page >= capacity(inode) ? 0 :
-								     own_way(wg, fs, inode, page, true, from, &next);
+	return page >= capacity(inode) ? 0 : own_way(wg, fs, inode, page, way, &next);
+}
+
+/* Whether the file has anything mapped from a page on, `pages` of them at most: 1, 0, or an error. */
+G4_FN static int has_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			   uint64_t pages)
+{
+	const uint64_t room = capacity(inode), end = page < room && room - page > pages ? page + pages : room;
+	int rc = 0;
+
+	while (page < end && rc == 0) {
+		struct g4_path path;
+		g4_path_start(&path, inode, page);
+		while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT))
+			rc = g4_path_down(wg, fs, inode, &path, page);
+		const uint32_t bits = 9 * path.level;
+		const uint64_t slot = page >> bits, slots = g4_path_line(inode, &path) == G4_NO_LINE ?
+								    g4_inode_slots(&inode->disk) - slot :
+								    G4_INDIRECT_SLOTS - slot % G4_INDIRECT_SLOTS;
+		const bool found = rc == 0 && *path.slot != 0;
+		if (rc == 0)
+			page = (slot + g4_count_row(path.slot, (uint32_t)slots, 0, 0)) << bits;
+		g4_path_put(fs, &path);
+		if (found)
+			return 1;
+	}
+	return rc;
+}
+
+/*
+ * Slots of a level move as they are, so pages above it change; below it only those that the first page's way leads through, and the way to where it
+ * comes to: each if something moves out of it, or into it. Where it moves up, nothing comes to what begins in front of the first page.
+ */
+G4_FN static int own_moved(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+			   const struct g4_change *change)
+{
+	struct way way = {change->page, UINT64_MAX, change->level, false, false, false};
+	int rc = own_range(wg, fs, inode, &way);
+
+	way.above = 0;
+	way.ends = true;
+	if (rc == 0)
+		rc = own_end(wg, fs, inode, change->page, &way);
+	way.page = change->to;
+	way.fills = true;
+	for (uint32_t level = G4_SHARED_MAP_LEVEL; level > 0 && rc == 0 && change->to < change->page; level--) {
+		const uint64_t span = g4_map_span(level);
+		way.above = level - 1;
+		rc = has_pages(wg, fs, inode, change->page, span - (change->to & (span - 1)));
+		if (rc > 0)
+			rc = own_end(wg, fs, inode, change->to, &way);
+	}
+	return rc;
+}
+
+G4_FN int g4_map_own_for(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+			 const struct g4_change *change)
+{
+	struct way way = {change->page, change->end, 0, false, true, false};
+	int rc;
+
+	if (!g4_map_may_share(inode) || change->page >= change->end)
+		return 0;
+	if (change->kind == G4_CHANGE_MOVE)
+		return own_moved(wg, fs, inode, change);
+	if (change->kind == G4_CHANGE_EACH)
+		return own_range(wg, fs, inode, &way);
+	way.ends = way.goes = true;
+	way.fills = change->kind == G4_CHANGE_RENEW;
+	rc = own_end(wg, fs, inode, change->page, &way);
+	return rc < 0 ? rc : own_end(wg, fs, inode, change->end, &way);
+}
+
+G4_FN int g4_map_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t end)
+{
+	const struct g4_change change = {G4_CHANGE_EACH, page, end, 0, 0};
+
+	return g4_map_own_for(wg, fs, inode, &change);
 }
 
 G4_FN int g4_map_way_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page)
 {
-	struct task task;
+	struct g4_path path;
+	int shared = 0, rc = 0;
 
 	if (!g4_map_may_share(inode) || page >= capacity(inode))
 		return 0;
-	const int rc = look(wg, fs, inode, page, false, 0, &task);
-	return rc < 0 ? rc : task.what == COPY;
+	g4_path_start(&path, inode, page);
+	while (shared == 0 && rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT)) {
+		shared = g4_path_is_shared(wg, fs, inode, &path);
+		if (shared == 0)
+			rc = g4_path_down(wg, fs, inode, &path, page);
+	}
+	g4_path_put(fs, &path);
+	return rc < 0 ? rc : shared;
+}
+
+G4_FN int g4_map_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			   struct g4_run *run)
+{
+	if (run->kind != G4_WRITTEN)
+		return 0;
+	if (!g4_layout_holds(&fs->meta.layout, run->address))
+		return -G4_E_CORRUPT_MAP;
+	uint64_t pages = g4_extent_part(run->address, run->pages); /* counts are of a region */
+	int rc = g4_extent_has_several(wg, fs, run->address, &pages);
+	if (rc == 0) /* what others lead to by the same indirect page has one owner by its count */
+		rc = g4_map_way_is_shared(wg, fs, inode, page);
+	run->pages = pages;
+	return rc;
 }
 
 /* ------------------------------------------------------------------ going */
@@ -537,22 +670,31 @@ G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line)
 }
 
 G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       struct g4_path *path, uint64_t most)
+		       struct g4_path *path, uint64_t page, uint64_t end)
 {
 	const struct g4_address address = g4_ptr_address(*path->slot);
+	const struct way all = {page, end, 0, false, true, true}, some = {page, end, 0, false, false, false};
+	const uint64_t begin = page & ~(g4_map_span(path->level) - 1);
 	uint32_t line;
 	int rc = g4_path_is_shared(wg, fs, inode, path);
 
 	if (rc <= 0)
-		return rc;
+		return rc < 0 ? rc : G4_LEFT_NOT;
 	rc = g4_map_get_node(wg, fs, inode, *path->slot, path->level, &line);
 	if (rc < 0)
 		return rc;
-	rc = ends_at(wg, fs, inode, line, path->level, most);
+	int left = G4_LEFT_NOT;
+	rc = changes(wg, fs, inode, &some, line, path->level, begin);
+	if (rc == 0)
+		left = G4_LEFT_AS_IT_IS;
+	else if (rc > 0)
+		rc = changes(wg, fs, inode, &all, line, path->level, begin);
+	if (rc == 0 && left == G4_LEFT_NOT)
+		left = G4_LEFT;
 	const uint64_t pages = g4_map_count_below(fs, line);
 	g4_cache_put(&fs->cache, line);
-	if (rc <= 0)
-		return rc;
+	if (rc < 0 || left != G4_LEFT)
+		return rc < 0 ? rc : left;
 	/* the count; the way, of which pages may go that are empty then */
 	if (!g4_extent_credits(fs, txn, 2, 1, false, 0, G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS))
 		return -G4_E_AGAIN;
@@ -560,9 +702,9 @@ G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		return -G4_E_CORRUPT_MAP;
 	rc = g4_share_leave(wg, &fs->alloc, txn, address);
 	if (rc <= 0)
-		return rc;
+		return rc < 0 ? rc : G4_LEFT_NOT;
 	g4_path_dirty(txn, path);
 	*path->slot = 0;
 	inode->disk.pages -= g4_min64(inode->disk.pages, pages);
-	return 1;
+	return G4_LEFT;
 }

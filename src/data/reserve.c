@@ -13,7 +13,6 @@
 #include "data/dirty.h"
 #include "data/extent.h"
 #include "data/map.h"
-#include "data/map_own.h"
 #include "data/writeback.h"
 #include "inode/txn.h"
 
@@ -60,34 +59,30 @@ G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return rc;
 }
 
-/* Of pages from `page` to `end`, or where a row of pages that goes ends: g4_map_own() and g4_map_own_border(). */
-G4_FN static int own(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end, bool border,
-		     uint64_t from)
+G4_FN int g4_own_for(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const struct g4_change *change)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	int rc = 0;
+	int rc = g4_map_own_for(wg, fs, inode, change);
 
-	for (uint32_t tries = 0; tries < 2; tries++) {
-		rc = border ? g4_map_own_border(wg, fs, inode, page, from) : g4_map_own(wg, fs, inode, page, end);
-		if (rc != -G4_E_NOSPC || tries > 0)
-			break;
-		const int room = g4_make_room(wg, fs, index);
-		if (room < 0)
-			return room;
-	}
-	return rc;
+	if (rc != -G4_E_NOSPC)
+		return rc;
+	rc = g4_make_room(wg, fs, index);
+	return rc < 0 ? rc : g4_map_own_for(wg, fs, inode, change);
 }
 
 G4_FN int g4_own_pages(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages)
 {
-	return own(wg, fs, index, page, pages > UINT64_MAX - page ? UINT64_MAX : page + pages, false, 0);
+	const struct g4_change change = {G4_CHANGE_EACH, page, pages > UINT64_MAX - page ? UINT64_MAX : page + pages, 0,
+					 0};
+
+	return g4_own_for(wg, fs, index, &change);
 }
 
 G4_FN int g4_own_ends(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end)
 {
-	const int rc = own(wg, fs, index, page, 0, true, UINT64_MAX);
+	const struct g4_change change = {G4_CHANGE_GO, page, end, 0, 0};
 
-	return rc < 0 || end == UINT64_MAX ? rc : own(wg, fs, index, end, 0, true, page);
+	return g4_own_for(wg, fs, index, &change);
 }
 
 /*

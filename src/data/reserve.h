@@ -3,13 +3,16 @@
 #ifndef G4_RESERVE_H
 #define G4_RESERVE_H
 
+#include "data/map_own.h"
 #include "inode/mounted.h"
 
 /* Written pages need less than was reserved, and space freed in the running transaction helps once that is durable. */
 G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
-/* Before a command changes what is mapped at pages: g4_map_own(), with room made for the copies where there is none. */
+/* Before a command changes pages: g4_map_own_for(), with room made for the copies where there is none. */
+G4_FN int g4_own_for(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const struct g4_change *change);
+/* The same of pages that are mapped anew. */
 G4_FN int g4_own_pages(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages);
-/* The same before all pages from `page` to `end` go (UINT64_MAX: of the file): what has others as well (g4_map_own_border()). */
+/* The same before what is there from `page` to `end` (UINT64_MAX: of the file) goes. */
 G4_FN int g4_own_ends(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end);
 /*
  * Puts a referenced line on the dirty list and reserves the space that writing it back may take, so that only this can

@@ -94,7 +94,30 @@ G4_FN static int move_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	return rc;
 }
 
-/* The same for one slot of a higher level, whatever hangs there. 1: it can not move as one, since its new place holds an empty page. */
+/* An indirect page that the slot leads to goes if it is empty; below it nothing is that could have others as well. */
+G4_FN static int free_if_empty(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			       const struct g4_path *path)
+{
+	const struct g4_address address = g4_ptr_address(*path->slot);
+	uint32_t line;
+	int rc = g4_map_get_node(wg, fs, inode, *path->slot, path->level, &line);
+
+	if (rc < 0)
+		return rc;
+	if (g4_count_row(g4_map_slots(fs, line), G4_INDIRECT_SLOTS, 0, 0) == G4_INDIRECT_SLOTS) {
+		rc = g4_sums_free(wg, fs, txn, inode, line);
+		if (rc == 0)
+			rc = g4_node_release(wg, fs, txn, inode, address);
+		if (rc == 0) {
+			g4_path_dirty(txn, path);
+			*path->slot = 0;
+		}
+	}
+	g4_cache_put(&fs->cache, line);
+	return rc;
+}
+
+/* The same for one slot of a higher level, whatever hangs there. 1: it can not move as one, since its new place holds pages without contents. */
 G4_FN static int move_tree(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct shift *s, uint64_t from,
 			   uint64_t to, uint32_t level)
 {
@@ -105,6 +128,8 @@ G4_FN static int move_tree(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	g4_path_start(&source, inode, from);
 	g4_path_start(&target, inode, to);
 	int rc = g4_path_make(wg, fs, txn, inode, &target, to, level);
+	if (rc == 0 && (*target.slot & G4_PTR_INDIRECT))
+		rc = free_if_empty(wg, fs, txn, inode, &target);
 	if (rc == 0 && *target.slot != 0)
 		rc = 1;
 	if (rc == 0)
@@ -335,6 +360,15 @@ G4_FN static void take_memory(struct g4_wg *wg, const struct g4_fs *fs, struct s
 		s->entries = (struct g4_sum_entry *)g4_scratch_take(wg, G4_SUMS_SLOTS * sizeof(*s->entries));
 }
 
+/* What the way of all pages behind the gap, or the range, changes is the file's own: `first` is the first of them, and comes to `to`. */
+G4_FN static int own_moved(struct g4_wg *wg, struct g4_fs *fs, const struct shift *s, uint64_t first, uint64_t to)
+{
+	const struct g4_change moves = {G4_CHANGE_MOVE, first, UINT64_MAX, to, whole_level(s)};
+	const int rc = to < first ? g4_own_ends(wg, fs, s->index, to, first) : 0;
+
+	return rc < 0 ? rc : g4_own_for(wg, fs, s->index, &moves);
+}
+
 G4_FN int g4_file_close_gap(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
@@ -344,7 +378,7 @@ G4_FN int g4_file_close_gap(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	s.gap = s.cleared = inode->disk.rdev;
 	s.pages = inode->disk.parent;
 	take_memory(wg, fs, &s);
-	int rc = g4_own_pages(wg, fs, index, s.gap, UINT64_MAX);
+	int rc = own_moved(wg, fs, &s, s.gap + s.pages, s.gap);
 	if (rc == 0)
 		rc = close_gap(wg, fs, &s, inode->disk.size);
 	if (rc == -G4_E_NOSPC)
@@ -367,7 +401,9 @@ G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct sh
 	const uint32_t whole = whole_level(s);
 	uint64_t counted[G4_MAP_MAX_HEIGHT + 1] = {0}; /* by level: the first node that is not counted yet */
 	uint64_t rows[G4_MAP_MAX_HEIGHT + 1] = {0};    /* the same of pages of sums */
-	uint64_t page = up ? s->from : s->from + s->pages;
+	uint64_t page = up ? s->from : s->from + s->pages, last = 0;
+	/* slots of the inode, which are there; beside each large page's its sums stand as well, which may have to get a place */
+	bool slots = whole == inode->disk.map_height && s->from % g4_map_span(whole) == 0;
 	struct g4_run run = {G4_HOLE, 0, G4_NO_ADDRESS, 0};
 	int rc = 0;
 
@@ -378,6 +414,8 @@ G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct sh
 		if (rc < 0 || run.kind == G4_HOLE)
 			continue;
 		const uint64_t to = up ? page + s->pages : page - s->pages;
+		last = to + run.pages;
+		slots = slots && (s->entries == NULL || run.level < whole);
 		for (uint32_t level = whole + 1; level <= G4_MAP_MAX_HEIGHT; level++) {
 			const uint64_t first = g4_max64(to >> (9 * level), counted[level]);
 			const uint64_t behind = ((to + run.pages - 1) >> (9 * level)) + 1;
@@ -396,6 +434,8 @@ G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct sh
 		if (run.level > 0 && run.kind == G4_WRITTEN)
 			*nodes += whole == 0 ? g4_extent_divide_pages(fs, page, run.pages) : 0;
 	}
+	if (rc == 0 && (last == 0 || (slots && last <= end)))
+		*nodes = 0;
 	return rc;
 }
 
@@ -449,7 +489,10 @@ G4_FN static int shift(struct g4_wg *wg, struct g4_fs *fs, struct shift *s, bool
 		return rc;
 	/* nobody brings pages back as long as the inode is locked */
 	g4_cache_drop_range(&fs->cache, inode->data_key, s->from, g4_max64(s->from, g4_pages_for(inode->size)));
-	s->gap = up ? g4_max64(end, s->from) : s->from;
+	const uint64_t span = g4_map_span(whole_level(s));
+	s->gap = s->from;
+	if (up && end > s->from) /* where the last slot ends that moves as it is */
+		s->gap = (end + span - 1) & ~(span - 1);
 	s->cleared = s->from;
 	rc = up ? open_gap(wg, fs, s, size) : close_gap(wg, fs, s, size);
 	if (rc == -G4_E_NOSPC && (inode->disk.flags & G4_INODE_GAP)) { /* though enough was reserved */
@@ -472,17 +515,18 @@ G4_FN int g4_file_shift(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 	struct shift s = {.index = index, .inode = g4_icache_at(fs, index)};
 	int rc = g4_inline_leave(wg, fs, index);
 
+	const bool up = mode == G4_FALLOC_INSERT_RANGE;
+	s.from = offset >> G4_PAGE_SHIFT;
+	s.pages = bytes >> G4_PAGE_SHIFT;
 	if (rc == 0)
 		rc = g4_writeback_mapped(wg, fs, index);
-	if (rc == 0) /* all that moves, and what it moves into */
-		rc = g4_own_pages(wg, fs, index, offset >> G4_PAGE_SHIFT, UINT64_MAX);
+	if (rc == 0)
+		rc = own_moved(wg, fs, &s, up ? s.from : s.from + s.pages, up ? s.from + s.pages : s.from);
 	if (rc < 0)
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
-	s.from = offset >> G4_PAGE_SHIFT;
-	s.pages = bytes >> G4_PAGE_SHIFT;
 	take_memory(wg, fs, &s);
-	rc = shift(wg, fs, &s, mode == G4_FALLOC_INSERT_RANGE);
+	rc = shift(wg, fs, &s, up);
 	g4_scratch_release(wg, mark);
 	return rc;
 }

@@ -66,20 +66,6 @@ G4_FN static void shorten(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, ui
 	}
 }
 
-/* Whether a file that others' indirect pages may be of has nothing from a page on, on disk or to come: 1, 0, or an error. */
-G4_FN static int ends_before(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page)
-{
-	const uint64_t end = g4_map_capacity_pages(inode->disk.map_height);
-	struct g4_run run = {G4_HOLE, 0, G4_NO_ADDRESS, 0};
-	int rc = 0;
-
-	if (!g4_map_may_share(inode) || inode->dirty_count > 0)
-		return 0;
-	for (; page < end && rc == 0 && run.kind == G4_HOLE; page += run.pages)
-		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
-	return rc < 0 ? rc : run.kind == G4_HOLE;
-}
-
 /* Removes pages from `first` on. In several transactions the inode is on the orphan list, so that recovery goes on. */
 G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t first, uint64_t size,
 		     const struct g4_page_ahead *tail)
@@ -90,15 +76,9 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_
 	/* it is cut altogether or not at all, so what the device does not give comes first */
 	int rc = g4_map_look(wg, fs, inode, first, false);
 
-	/* and so does what may find no space: not where there is nothing to clear, though others have the way there */
+	/* and so does what may find no space */
 	if (rc == 0)
-		rc = ends_before(wg, fs, inode, first);
-	if (rc > 0) {
-		next = g4_map_capacity_pages(inode->disk.map_height);
-		rc = 0;
-	} else if (rc == 0) {
 		rc = g4_own_ends(wg, fs, index, first, UINT64_MAX);
-	}
 	if (rc == 0 && !published)
 		rc = g4_own_pages(wg, fs, index, first - 1, 1);
 	while (rc == 0 && next != UINT64_MAX) {

@@ -366,7 +366,8 @@ static uint32_t pages_from(uint32_t page, uint64_t most)
 static void step_shift(struct file *file)
 {
 	const uint32_t page = (uint32_t)(any(2) ? any(3) * PART : some_page());
-	const uint32_t pages = any(2) ? PART : 1 + (uint32_t)any(40), used = (uint32_t)((file->size + 4095) / 4096);
+	const uint32_t pages = any(2) ? PART * (uint32_t)(1 + any(2)) : 1 + (uint32_t)any(40);
+	const uint32_t used = (uint32_t)((file->size + 4095) / 4096);
 
 	if (any(2) && page < file->size / G4_PAGE_BYTES && used + pages < FILE_PAGES)
 		(void)change(file, G4_FALLOC_INSERT_RANGE, page, pages);
@@ -596,6 +597,21 @@ static void a_copy_that_is_taken_back_leaves_nothing(void **state)
 	compare_all();
 }
 
+/* Until not a page more finds space; what a write reserves beside its page is left to no one. */
+static void fill_device(uint64_t ino)
+{
+	uint64_t at = 0;
+
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint64_t pages = 256; pages > 0;) {
+		const int rc = op_fallocate(&rig, ino, G4_FALLOC_KEEP_SIZE, at, pages * G4_PAGE_BYTES);
+		assert_true(rc == 0 || rc == -G4_E_NOSPC);
+		at += rc == 0 ? pages * G4_PAGE_BYTES : 0;
+		pages = rc == 0 ? pages : pages / 2;
+	}
+	assert_int_equal(op_sync(&rig), 0);
+}
+
 /* Removing, and cutting to nothing, need no space; what needs a copy says so before anything has changed. */
 static void a_full_device_refuses_and_deletes(void **state)
 {
@@ -603,13 +619,7 @@ static void a_full_device_refuses_and_deletes(void **state)
 	begin_low_and_high();
 	for (uint32_t n = 2; n < 5; n++)
 		assert_int_equal(copy(&files[n % 2], 0, &files[n], 0, FILE_PAGES), 0);
-	assert_int_equal(op_sync(&rig), 0);
-	for (uint32_t k = 0, pages = 256; pages > 0; k++) {
-		const int rc = op_write(&rig, files[5].ino, 0, (uint64_t)k * 256 * G4_PAGE_BYTES, data,
-					pages * G4_PAGE_BYTES, NULL);
-		assert_true(rc == 0 || rc == -G4_E_NOSPC);
-		pages = rc == 0 ? pages : pages / 2;
-	}
+	fill_device(files[5].ino);
 	const uint32_t before = refused;
 	for (uint32_t n = 0; n < 5; n++) {
 		(void)put(&files[n], 1, 1);
@@ -627,6 +637,216 @@ static void a_full_device_refuses_and_deletes(void **state)
 	drop(5);
 	assert_int_equal(op_sync(&rig), 0);
 	assert_int_equal(put(&files[4], 1, 8), 0);
+	compare_all();
+}
+
+#define GIB_PAGES (UINT64_C(1) << 18)
+#define APART 8u /* pages that are not in a row */
+
+/* At each other page from one on there are contents, or holes; nothing right in front of them. */
+static void expect_apart(uint64_t ino, uint64_t page)
+{
+	uint64_t done;
+
+	for (uint32_t k = 0; k < 2 * APART; k++) {
+		assert_int_equal(op_read(&rig, ino, 0, (page + k) * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(done, G4_PAGE_BYTES);
+		if (!is_page(found, (struct page){(uint16_t)(k % 2 ? 0 : 1 + k), G4_PAGE_BYTES}))
+			fail_msg("page %llu + %u", (unsigned long long)page, k);
+	}
+}
+
+static void copy_whole(uint64_t from, uint64_t to, uint64_t pages)
+{
+	uint64_t in, out, done;
+
+	assert_int_equal(op_open(&rig, from, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&rig, to, G4_OPEN_WRITE, &out), 0);
+	for (uint64_t at = 0; at < pages * G4_PAGE_BYTES; at += done) {
+		assert_int_equal(op_copy(&rig, in, at, out, at, pages * G4_PAGE_BYTES - at, &done), 0);
+		assert_true(done > 0);
+	}
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+}
+
+/* Of level 2, by whole pages of it and by parts. */
+static void what_is_shared_moves_by_gigabytes(void **state)
+{
+	const uint64_t at[] = {0, 700, 2 * PART, GIB_PAGES, GIB_PAGES + 2 * PART + 60};
+	const uint64_t pages = GIB_PAGES + 4 * PART, gib = GIB_PAGES * G4_PAGE_BYTES;
+	struct g4_attr attr;
+	uint64_t ino[4];
+
+	(void)state;
+	for (uint32_t n = 0; n < 4; n++) {
+		const char name[] = {'g', (char)('0' + n), 0};
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &ino[n]), 0);
+	}
+	for (uint32_t n = 0; n < 5; n++)
+		for (uint32_t k = 0; k < APART; k++) {
+			fill(data, (struct page){(uint16_t)(1 + 2 * k), G4_PAGE_BYTES});
+			assert_int_equal(op_write(&rig, ino[0], 0, (at[n] + 2 * k) * G4_PAGE_BYTES, data, G4_PAGE_BYTES,
+						  NULL),
+					 0);
+		}
+	assert_int_equal(op_truncate(&rig, ino[0], pages * G4_PAGE_BYTES), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t n = 1; n < 4; n++)
+		copy_whole(ino[0], ino[n], pages);
+	/* file 1: in front of everything; 2: inside of a page of level 1; 3: the first GiB goes */
+	assert_int_equal(op_fallocate(&rig, ino[1], G4_FALLOC_INSERT_RANGE, 0, gib), 0);
+	assert_int_equal(op_fallocate(&rig, ino[2], G4_FALLOC_INSERT_RANGE, 705 * G4_PAGE_BYTES, gib), 0);
+	assert_int_equal(op_fallocate(&rig, ino[3], G4_FALLOC_COLLAPSE_RANGE, 0, gib), 0);
+	for (uint32_t n = 0; n < 5; n++)
+		expect_apart(ino[1], at[n] + GIB_PAGES);
+	expect_apart(ino[2], 0);
+	for (uint32_t n = 2; n < 5; n++)
+		expect_apart(ino[2], at[n] + GIB_PAGES);
+	expect_apart(ino[3], 0);
+	expect_apart(ino[3], 2 * PART + 60);
+	assert_int_equal(op_getattr(&rig, ino[3], &attr), 0);
+	assert_int_equal(attr.size, pages * G4_PAGE_BYTES - gib);
+	unmount("after a GiB that came, or went");
+	assert_int_not_equal(slot_of(ino[0], 0), 0);
+	assert_int_equal(slot_of(ino[1], 0), 0);
+	assert_int_equal(slot_of(ino[1], 1), slot_of(ino[0], 0));
+	assert_int_equal(slot_of(ino[1], 2), slot_of(ino[0], 1));
+	assert_int_not_equal(slot_of(ino[2], 0), slot_of(ino[0], 0));
+	assert_int_equal(slot_of(ino[2], 2), slot_of(ino[0], 1));
+	assert_int_equal(slot_of(ino[3], 0), slot_of(ino[0], 1));
+	mount();
+	/* back, and by 2 MiB */
+	assert_int_equal(op_fallocate(&rig, ino[2], G4_FALLOC_COLLAPSE_RANGE, 705 * G4_PAGE_BYTES, gib), 0);
+	assert_int_equal(op_fallocate(&rig, ino[1], G4_FALLOC_COLLAPSE_RANGE, (GIB_PAGES - PART) * G4_PAGE_BYTES,
+				      PART * G4_PAGE_BYTES),
+			 0);
+	assert_int_equal(op_fallocate(&rig, ino[3], G4_FALLOC_INSERT_RANGE, 0, PART * G4_PAGE_BYTES), 0);
+	for (uint32_t n = 0; n < 5; n++) {
+		expect_apart(ino[0], at[n]);
+		expect_apart(ino[1], at[n] + GIB_PAGES - PART);
+		expect_apart(ino[2], at[n]);
+	}
+	expect_apart(ino[3], PART);
+	expect_apart(ino[3], 3 * PART + 60);
+	unmount("after 2 MiB that came, or went");
+	mount();
+	for (uint32_t n = 0; n < 4; n++) {
+		const char name[] = {'g', (char)('0' + n), 0};
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+}
+
+#define PUNCH (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE)
+
+/* Bytes of a page that is a hole, which somebody has read before. */
+static int punch_inside(struct file *file, uint32_t page)
+{
+	uint64_t done;
+
+	assert_int_equal(op_read(&rig, file->ino, 0, (uint64_t)page * G4_PAGE_BYTES, found, 100, &done), 0);
+	return op_fallocate(&rig, file->ino, PUNCH, (uint64_t)page * G4_PAGE_BYTES + 100, 200);
+}
+
+/* What leaves a shared page as it is, or takes all that it has, works without space. */
+static void what_changes_nothing_needs_no_copy(void **state)
+{
+	(void)state;
+	begin_low_and_high();
+	assert_int_equal(copy(&files[0], 0, &files[2], 0, FILE_PAGES), 0);
+	assert_int_equal(copy(&files[1], 0, &files[3], 0, FILE_PAGES), 0);
+	assert_int_equal(op_truncate(&rig, files[2].ino, (uint64_t)FILE_PAGES * G4_PAGE_BYTES), 0);
+	files[2].size = (uint64_t)FILE_PAGES * G4_PAGE_BYTES;
+	assert_int_equal(put(&files[4], 0, 3), 0); /* which hang at the inode */
+	fill_device(files[5].ino);
+	const uint64_t free_pages = rig_free_pages(&rig);
+	for (uint32_t n = 2; n < 4; n++) {
+		assert_int_equal(change(&files[n], PUNCH, 1, 1), 0);
+		assert_int_equal(punch_inside(&files[n], 3), 0);
+		assert_int_equal(change(&files[n], PUNCH, 250, 200), 0);
+		assert_int_equal(change(&files[n], PUNCH, 250, PART - 250), 0);
+		assert_int_equal(change(&files[n], PUNCH, 3 * PART + 7, 5 * PART), 0);
+		assert_int_equal(change(&files[n], G4_FALLOC_KEEP_SIZE, 4, 1), 0);
+		assert_int_equal(change(&files[n], 0, 198, 1), 0);
+	}
+	assert_int_equal(change(&files[3], 0, PART, PART), 0);
+	assert_int_equal(change(&files[4], 0, 0, 3), 0);
+	assert_int_equal(change(&files[2], G4_FALLOC_COLLAPSE_RANGE, 3 * PART + 5, 7), 0);
+	assert_int_equal(change(&files[2], G4_FALLOC_INSERT_RANGE, 3 * PART + 5, 7), 0);
+	compare_all();
+	assert_int_equal(rig_free_pages(&rig), free_pages);
+	unmount("after what changes nothing");
+	assert_int_equal(slot_of(files[2].ino, 0), slot_of(files[0].ino, 0));
+	assert_int_equal(slot_of(files[2].ino, 1), slot_of(files[0].ino, 1));
+	assert_int_equal(slot_of(files[3].ino, 0), slot_of(files[1].ino, 0));
+	mount();
+	assert_int_equal(change(&files[2], PUNCH, PART, 300), 0);	   /* all that one page leads to */
+	assert_int_equal(cut(&files[2], 300 * G4_PAGE_BYTES), 0);	   /* nothing is behind it */
+	assert_int_equal(change(&files[3], PUNCH, 0, 17 * PART + 100), 0); /* at level 2 */
+	compare_all();
+	unmount("after what takes everything");
+	assert_int_equal(slot_of(files[2].ino, 0), slot_of(files[0].ino, 0));
+	assert_int_equal(slot_of(files[2].ino, 1), 0);
+	assert_int_equal(slot_of(files[3].ino, 0), 0);
+	mount();
+}
+
+/* In front of what a hole takes, and behind it, the page has nothing, though it has slots for it. */
+static void a_hole_around_all_that_a_page_has_needs_no_copy(void **state)
+{
+	(void)state;
+	for (uint32_t n = 0; n < FILES; n++)
+		make(n);
+	put_apart(&files[0], 10, 40);
+	put_apart(&files[0], PART + 10, 40);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t n = 1; n < 5; n++)
+		assert_int_equal(copy(&files[0], 0, &files[n], 0, FILE_PAGES), 0);
+	fill_device(files[5].ino);
+	assert_int_equal(change(&files[1], PUNCH, 5, 200), 0);
+	assert_int_equal(change(&files[2], PUNCH, 5, PART), 0);
+	assert_int_equal(change(&files[2], PUNCH, PART + 5, 200), 0);
+	assert_int_equal(cut(&files[3], (PART + 10) * G4_PAGE_BYTES), 0);
+	assert_int_equal(change(&files[4], PUNCH, 11, 200), -G4_E_NOSPC); /* but for one */
+	compare_all();
+	unmount("after holes");
+	assert_int_equal(slot_of(files[1].ino, 0), 0);
+	assert_int_equal(slot_of(files[1].ino, 1), slot_of(files[0].ino, 1));
+	assert_int_equal(slot_of(files[2].ino, 0), 0);
+	assert_int_equal(slot_of(files[2].ino, 1), 0);
+	assert_int_equal(slot_of(files[3].ino, 0), slot_of(files[0].ino, 0));
+	assert_int_equal(slot_of(files[3].ino, 1), 0);
+	mount();
+}
+
+/* Whole slots move, with what others have below them. */
+static void insertions_and_collapses_move_what_is_shared(void **state)
+{
+	(void)state;
+	begin_low_and_high();
+	for (uint32_t n = 2; n < 4; n++)
+		assert_int_equal(copy(&files[0], 0, &files[n], 0, FILE_PAGES), 0);
+	fill_device(files[5].ino);
+	assert_int_equal(change(&files[2], G4_FALLOC_INSERT_RANGE, PART, 2 * PART), 0);
+	assert_int_equal(change(&files[2], G4_FALLOC_INSERT_RANGE, 0, PART), 0);
+	assert_int_equal(change(&files[3], G4_FALLOC_COLLAPSE_RANGE, 0, PART), 0);
+	compare_all();
+	unmount("after moves on a full device");
+	assert_int_equal(slot_of(files[2].ino, 1), slot_of(files[0].ino, 0));
+	assert_int_equal(slot_of(files[2].ino, 4), slot_of(files[0].ino, 1));
+	assert_int_equal(slot_of(files[3].ino, 0), slot_of(files[0].ino, 1));
+	mount();
+	drop(5);
+	assert_int_equal(change(&files[2], G4_FALLOC_INSERT_RANGE, PART + 30, PART), 0); /* inside of one */
+	assert_int_equal(change(&files[3], G4_FALLOC_INSERT_RANGE, 1, 1), 0);
+	compare_all();
+	unmount("after a move inside of a page");
+	assert_int_not_equal(slot_of(files[2].ino, 1), slot_of(files[0].ino, 0));
+	assert_int_equal(slot_of(files[2].ino, 5), slot_of(files[0].ino, 1));
+	assert_int_not_equal(slot_of(files[3].ino, 0), slot_of(files[0].ino, 1));
+	mount();
+	assert_int_equal(change(&files[2], G4_FALLOC_COLLAPSE_RANGE, PART + 30, PART), 0);
+	assert_int_equal(change(&files[3], G4_FALLOC_COLLAPSE_RANGE, 1, 1), 0);
 	compare_all();
 }
 
@@ -781,6 +1001,13 @@ int main(void)
 		TEST(a_copy_that_is_taken_back_leaves_nothing),
 		TEST_AS(a_full_device_refuses_and_deletes, "", setup_small),
 		TEST_AS(a_full_device_refuses_and_deletes, " with sums", setup_small_sums),
+		TEST_AS(what_changes_nothing_needs_no_copy, "", setup_small),
+		TEST_AS(what_changes_nothing_needs_no_copy, " with sums", setup_small_sums),
+		TEST_AS(a_hole_around_all_that_a_page_has_needs_no_copy, "", setup_small),
+		TEST_AS(a_hole_around_all_that_a_page_has_needs_no_copy, " with sums", setup_small_sums),
+		TEST_AS(insertions_and_collapses_move_what_is_shared, "", setup_small),
+		TEST_AS(insertions_and_collapses_move_what_is_shared, " with sums", setup_small_sums),
+		TEST(what_is_shared_moves_by_gigabytes),
 		TEST(any_order_of_changes_leaves_what_the_model_has),
 		TEST_AS(any_order_on_a_full_device, "", setup_small),
 		TEST_AS(any_order_on_a_full_device, " with sums", setup_small_sums),
