@@ -152,6 +152,24 @@ struct gpu4fs_page_sum {
  * Returns how many they are, 0 behind the last one; fewer than count does not mean that it was the last.
  */
 GPU4FS_API int64_t gpu4fs_page_sums(gpu4fs_file *file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count);
+#define GPU4FS_EXTENT_UNWRITTEN 1u /* fallocate() has given it, and it reads as zeros */
+#define GPU4FS_EXTENT_INLINE 2u	   /* in the inode, which is at the address */
+#define GPU4FS_EXTENT_HUGE 4u	   /* pages of 2 MiB or more */
+#define GPU4FS_EXTENT_SHARED 8u	   /* another file has it as well, or another place of this one */
+struct gpu4fs_extent {
+	uint64_t offset;  /* in the file */
+	uint64_t length;  /* bytes; an inline one's are the file's size */
+	uint64_t address; /* on the device */
+	uint32_t flags;	  /* GPU4FS_EXTENT_* */
+	uint32_t reserved;
+};
+/*
+ * Where a file lies, from the page that offset is in on: what FIEMAP tells of other file systems. Holes are left out, and what nobody has
+ * synced may be missing or be older. A file whose pages are shared in part has an extent for each part.
+ * Returns how many extents they are, 0 behind the last one. The next call begins behind the last one that was told.
+ * Errors: -EBADF the file is not open for reading; -EISDIR; -EINVAL.
+ */
+GPU4FS_API int64_t gpu4fs_extents(gpu4fs_file *file, int64_t offset, struct gpu4fs_extent *out, uint32_t count);
 /* Returns when the file's data and attributes are durable; fdatasync: its data and what is needed to read it. */
 GPU4FS_API int gpu4fs_fsync(gpu4fs_file *file);
 GPU4FS_API int gpu4fs_fdatasync(gpu4fs_file *file);

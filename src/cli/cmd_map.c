@@ -16,14 +16,16 @@ const char g4_help_map[] = "[--json] FILE...\n\n"
 			   "A file is synced first.\n\n"
 			   "  inline     in the inode, which is at this address\n"
 			   "  unwritten  allocated and never written: it reads as zeros\n"
-			   "  huge       pages of 2 MiB or more\n\n"
+			   "  huge       pages of 2 MiB or more\n"
+			   "  shared     another file has it, too, or another place of this one\n\n"
 			   "      --json  print one JSON object\n"
 			   "      --help  show this\n";
 
 static const struct {
 	uint32_t bit;
 	const char *name;
-} flags[] = {{G4_MAP_INLINE, "inline"}, {G4_MAP_UNWRITTEN, "unwritten"}, {G4_MAP_HUGE, "huge"}};
+} flags[] = {
+	{G4_MAP_INLINE, "inline"}, {G4_MAP_UNWRITTEN, "unwritten"}, {G4_MAP_HUGE, "huge"}, {G4_MAP_SHARED, "shared"}};
 #define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
 
 static bool failed(const char *path)

@@ -39,9 +39,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	part->elsewhere = g4_alloc_region_pool(&fs->alloc, g4_address_page(run->address) / G4_REGION_PAGES) !=
 			  g4_file_pool(fs, inode);
 	if (part->elsewhere)
-		rc = g4_extent_has_several(wg, fs, run->address, &run->pages);
-	if (rc == 0 && part->elsewhere) /* what others lead to by the same indirect page has one owner by its count */
-		rc = g4_map_way_is_shared(wg, fs, inode, page);
+		rc = g4_map_is_shared(wg, fs, inode, page, run);
 	part->shared = rc > 0;
 	return rc < 0 ? rc : 0;
 }

@@ -60,6 +60,8 @@ struct g4_statfs {
 #define G4_MAP_UNWRITTEN 1u /* allocated and reads as zeros */
 #define G4_MAP_INLINE 2u    /* in the inode, which is at `address` */
 #define G4_MAP_HUGE 4u	    /* one 2 MiB page, or a larger one, or several in a row */
+#define G4_MAP_SHARED                                                                                                  \
+	8u /* another file has it as well, or another place of this one; what was never written nobody shares */
 struct g4_map_extent {
 	uint64_t offset; /* in the file */
 	uint64_t length;

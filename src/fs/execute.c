@@ -578,10 +578,12 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 }
 
 /* Appends a run, or makes the last one longer where it continues it. */
-G4_FN static uint32_t add_extent(struct g4_map_extent *extents, uint32_t count, uint64_t page, const struct g4_run *run)
+G4_FN static uint32_t add_extent(struct g4_map_extent *extents, uint32_t count, uint64_t page, const struct g4_run *run,
+				 bool shared)
 {
 	const uint64_t offset = page * G4_PAGE_BYTES, length = run->pages * G4_PAGE_BYTES;
-	const uint32_t flags = (run->kind == G4_UNWRITTEN ? G4_MAP_UNWRITTEN : 0) | (run->level ? G4_MAP_HUGE : 0);
+	const uint32_t flags = (run->kind == G4_UNWRITTEN ? G4_MAP_UNWRITTEN : 0) | (run->level ? G4_MAP_HUGE : 0) |
+			       (shared ? G4_MAP_SHARED : 0);
 	struct g4_map_extent *last = &extents[count];
 
 	if (count > 0 && last[-1].flags == flags && last[-1].offset + last[-1].length == offset &&
@@ -627,7 +629,10 @@ G4_FN static int list_runs(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 		/* one that is longer than what there is room for is seen by its beginning */
 		if (count == room)
 			break;
-		count = add_extent(extents, count, page, &run);
+		const int shared = g4_map_is_shared(wg, fs, inode, page, &run);
+		if (shared < 0)
+			return shared;
+		count = add_extent(extents, count, page, &run, shared > 0);
 	}
 	cmd->value = count * sizeof(*extents);
 	return 0;

@@ -1136,6 +1136,104 @@ static void sharing_copies_nothing_or_says_why(void **state)
 	ok(gpu4fs_close(tiny));
 }
 
+/* All extents of a synced file, those in a row with the same flags as one. */
+static uint32_t extents_of(gpu4fs_file *file, struct gpu4fs_extent *all, uint32_t most)
+{
+	struct gpu4fs_extent some[3];
+	uint32_t count = 0;
+	int64_t got, next = 0;
+
+	ok(gpu4fs_fsync(file));
+	while ((got = gpu4fs_extents(file, next, some, 3)) > 0) {
+		for (int64_t k = 0; k < got; k++) {
+			next = (int64_t)(some[k].offset + some[k].length);
+			if (count > 0 && all[count - 1].flags == some[k].flags &&
+			    all[count - 1].offset + all[count - 1].length == some[k].offset) {
+				all[count - 1].length += some[k].length;
+				continue;
+			}
+			assert_true(count < most);
+			all[count++] = some[k];
+		}
+	}
+	gives(got, 0);
+	return count;
+}
+
+static void expect_extent(const struct gpu4fs_extent *extent, uint64_t page, uint64_t pages, uint32_t flags)
+{
+	assert_int_equal(extent->offset, page * PAGE);
+	assert_int_equal(extent->length, pages * PAGE);
+	assert_int_equal(extent->flags, flags);
+}
+
+/* Whatever leads there: by single pages, by a page of pointers that both files have, or by large ones. */
+static void extents_say_what_is_shared(void **state)
+{
+	enum { PAGES = 1024 };
+	struct gpu4fs_extent at[8];
+	gpu4fs_file *from, *to, *tiny;
+
+	(void)state;
+	api_write_pattern("/from", 4, 300 * PAGE);
+	api_write_pattern("/tiny", 5, 60);
+	api_write_pattern("/large", 6, PAGES * PAGE);
+	from = api_open("/from", O_RDWR, 0);
+	tiny = api_open("/tiny", O_RDONLY, 0);
+	to = api_open("/to", O_RDWR | O_CREAT, 0644);
+	gives(extents_of(tiny, at, 8), 1);
+	assert_int_equal(at[0].length, 60);
+	assert_int_equal(at[0].flags, GPU4FS_EXTENT_INLINE);
+	gives(extents_of(from, at, 8), 1);
+	expect_extent(&at[0], 0, 300, 0);
+	ok(gpu4fs_fallocate(from, FALLOC_FL_KEEP_SIZE, 600 * PAGE, 2 * PAGE));
+	gives(gpu4fs_share_range(from, 0, to, 0, UINT64_MAX), 300 * PAGE);
+	for (int n = 0; n < 2; n++) {
+		gives(extents_of(n ? to : from, at, 8), n ? 1 : 2);
+		expect_extent(&at[0], 0, 300, GPU4FS_EXTENT_SHARED);
+		if (n == 0)
+			expect_extent(&at[1], 600, 2, GPU4FS_EXTENT_UNWRITTEN);
+	}
+	/* the map is a copy from here on, and so is a page */
+	gives(gpu4fs_pwrite(to, "x", 1, 7 * PAGE), 1);
+	ok(gpu4fs_fsync(to));
+	for (int n = 0; n < 2; n++) {
+		gives(extents_of(n ? to : from, at, 8), n ? 3 : 4);
+		expect_extent(&at[0], 0, 7, GPU4FS_EXTENT_SHARED);
+		expect_extent(&at[1], 7, 1, 0);
+		expect_extent(&at[2], 8, 292, GPU4FS_EXTENT_SHARED);
+	}
+	ok(gpu4fs_ftruncate(to, 100 * PAGE));
+	gives(extents_of(from, at, 8), 5);
+	expect_extent(&at[2], 8, 92, GPU4FS_EXTENT_SHARED);
+	expect_extent(&at[3], 100, 200, 0);
+	ok(gpu4fs_close(from));
+	ok(gpu4fs_close(tiny));
+	from = api_open("/large", O_RDWR, 0);
+	ok(gpu4fs_ftruncate(to, 0));
+	gives(gpu4fs_share_range(from, 0, to, 0, UINT64_MAX), PAGES * PAGE);
+	gives(gpu4fs_pwrite(to, "x", 1, 700 * PAGE), 1);
+	ok(gpu4fs_fsync(to));
+	for (int n = 0; n < 2; n++) {
+		uint64_t shared = 0;
+		const uint32_t count = extents_of(n ? to : from, at, 8);
+		for (uint32_t k = 0; k < count; k++) {
+			shared += at[k].flags & GPU4FS_EXTENT_SHARED ? at[k].length : 0;
+			if (!(at[k].flags & GPU4FS_EXTENT_SHARED))
+				expect_extent(&at[k], 700, 1, at[k].flags);
+		}
+		assert_int_equal(shared, (PAGES - 1) * PAGE);
+	}
+	ok(gpu4fs_close(to));
+	to = api_open("/to", O_WRONLY, 0);
+	fails(gpu4fs_extents(to, 0, at, 8), EBADF);
+	fails(gpu4fs_extents(from, -1, at, 8), EINVAL);
+	fails(gpu4fs_extents(from, 0, at, 0), EINVAL);
+	gives(gpu4fs_extents(from, (int64_t)PAGES * PAGE, at, 8), 0);
+	ok(gpu4fs_close(to));
+	ok(gpu4fs_close(from));
+}
+
 static void what_is_the_same_is_shared_and_nothing_changes(void **state)
 {
 	enum { SIZE = 5000 * PAGE + 50 }; /* more than one command takes */
@@ -1247,6 +1345,7 @@ int main(void)
 		api_test(fallocate_changes_exactly_its_range_in_every_mode),
 		api_test(ranges_are_inserted_and_taken_out),
 		api_test(sharing_copies_nothing_or_says_why),
+		api_test(extents_say_what_is_shared),
 		api_test(what_is_the_same_is_shared_and_nothing_changes),
 		api_test(fallocate_takes_and_punching_gives_back_space),
 		api_test(fallocate_refuses_what_makes_no_sense),

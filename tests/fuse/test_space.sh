@@ -91,6 +91,12 @@ for extent in kept:
     found += image.read(extent["length"])
 assert found == open(sys.argv[3], "rb").read()
 PYTHON
+cp "$mnt/kept" "$mnt/kept.copy"
+check "map of a copy" "$gpu4fs" map "$mnt/kept" "$mnt/kept.copy"
+same "... says that all of it is shared" "0" "$(grep ' [0-9]' "$work/out" | grep -vc 'shared$')"
+rm "$mnt/kept.copy"
+check "map of what was copied" "$gpu4fs" map "$mnt/kept"
+same "... when the copy has gone" 0 "$(grep -c 'shared$' "$work/out")"
 same "many extents come in several pieces" 300 "$(
 	python3 - "$mnt/comb" <<'PYTHON'
 import os, sys
