@@ -36,6 +36,7 @@ struct copy {
 	uint32_t count, had; /* of them; and how many of these the file counted for the source */
 	uint32_t done;	     /* slots, from the first on, of which everything has an owner more */
 	uint64_t lost;	     /* pages that the copy does not lead to */
+	uint64_t unknown;    /* of these at most so many more: pages of sums of large pages whose entries are lost */
 };
 
 G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages)
@@ -319,12 +320,17 @@ G4_FN static int take_back(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
 	return rc;
 }
 
-/* Entries of what is there, and can not be told from anything else. */
-G4_FN static void make_lost(const g4_le64 *slots, struct g4_sum_entry *entries)
+/* Entries of what is there, and can not be told from anything else: so many. */
+G4_FN static uint32_t make_lost(const g4_le64 *slots, struct g4_sum_entry *entries)
 {
+	uint32_t count = 0;
+
 	for (uint32_t k = 0; k < G4_SUMS_SLOTS; k++)
-		if ((slots[k] & (G4_PTR_VALID | G4_PTR_INDIRECT)) == G4_PTR_VALID)
+		if ((slots[k] & (G4_PTR_VALID | G4_PTR_INDIRECT)) == G4_PTR_VALID) {
 			g4_sum_entry_make_lost(&entries[k]);
+			count++;
+		}
+	return count;
 }
 
 /* A page of sums for a quarter of the copy. */
@@ -359,8 +365,10 @@ G4_FN static int copy_sums(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, u
 	if (rc == -G4_E_IO || rc == -G4_E_NOMEM)
 		return rc;
 	if (rc < 0) {
-		make_lost(g4_map_slots(fs, c->from) + (uint64_t)quarter * G4_SUMS_SLOTS,
-			  ((struct g4_sums_page *)(void *)g4_line_data(&fs->cache, line))->entries);
+		const uint32_t lost =
+			make_lost(g4_map_slots(fs, c->from) + (uint64_t)quarter * G4_SUMS_SLOTS,
+				  ((struct g4_sums_page *)(void *)g4_line_data(&fs->cache, line))->entries);
+		c->unknown += c->level > 1 ? (uint64_t)lost * G4_SUMS_QUARTERS : 0;
 		return 0;
 	}
 	g4_copy(wg, g4_line_data(&fs->cache, line), g4_line_data(&fs->cache, source), G4_PAGE_BYTES);
@@ -391,6 +399,34 @@ G4_FN static int make(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
 		c->had += rc == 0;
 	}
 	return rc;
+}
+
+/*
+ * Of large pages whose entries are lost, how many pages of sums the file had there: what the page with several owners says of all that it leads to, less
+ * everything that is known. Where that can not be had they are taken for pages with sums.
+ */
+G4_FN static uint64_t lost_rows(struct g4_wg *wg, struct g4_fs *fs, const struct copy *c)
+{
+	const g4_le64 *slots = g4_map_slots(fs, c->from);
+	const uint64_t below = g4_meta_line(&fs->cache, c->from)->below;
+	uint64_t known = 1 + g4_map_sums_pages(fs, c->from);
+
+	if (c->unknown == 0 || below == 0)
+		return c->unknown;
+	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS; slot++) {
+		uint32_t line;
+		if (slots[slot] == 0)
+			continue;
+		if (!(slots[slot] & G4_PTR_INDIRECT)) {
+			known += G4_INDIRECT_SLOTS + (row_of(fs, c, slot) ? G4_SUMS_QUARTERS : 0);
+			continue;
+		}
+		if (g4_map_get_node(wg, fs, c->inode, slots[slot], c->level - 1, &line) < 0)
+			return c->unknown;
+		known += g4_map_count_below(fs, line);
+		g4_cache_put(&fs->cache, line);
+	}
+	return below > known ? g4_min64(below - known, c->unknown) : 0;
 }
 
 G4_FN static void put_lines(struct g4_fs *fs, struct copy *c, uint32_t made)
@@ -425,7 +461,7 @@ G4_FN static int copy_node(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, s
 	if (rc > 0) {
 		g4_path_dirty(&c->txn, path);
 		*path->slot = g4_ptr_make(c->pages[0], G4_TAG_4K, G4_PTR_VALID | G4_PTR_INDIRECT);
-		c->inode->disk.pages -= c->had + c->lost;
+		c->inode->disk.pages -= c->had + c->lost + lost_rows(wg, fs, c);
 	} else {
 		const int back = take_back(wg, fs, c);
 		rc = rc < 0 ? rc : back;

@@ -640,6 +640,51 @@ static void a_full_device_refuses_and_deletes(void **state)
 	compare_all();
 }
 
+/* The page of sums of the highest indirect page on the way to a page. */
+static uint64_t page_of_sums(uint64_t ino, uint64_t page)
+{
+	struct g4_map_nodes nodes;
+	uint32_t index;
+
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	assert_int_equal(g4_map_nodes(rig.wg, rig.fs, g4_icache_at(rig.fs, index), page, &nodes), 0);
+	g4_icache_put(rig.fs, index);
+	assert_true(nodes.sums_count > 0);
+	return g4_address_stored(nodes.sums[0]);
+}
+
+/* Of a large page whose entry is lost the copy does not lead to pages of sums, and counts none; another one has no sums. */
+static void a_copy_beside_damaged_sums_counts_what_it_leads_to(void **state)
+{
+	struct rig_repair how = {0};
+	char *text;
+
+	(void)state;
+	begin_low_and_high();
+	assert_int_equal(op_setxattr(&rig, files[1].ino, "gpu4fs.checksum", "none", 4, 0), 0);
+	assert_int_equal(put(&files[1], 16 * PART, PART), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(copy(&files[1], 0, &files[3], 0, FILE_PAGES), 0);
+	const uint64_t sums = page_of_sums(files[3].ino, PART);
+	unmount("after a copy");
+	const uint64_t before = damage_inode(&rig, files[3].ino)->pages;
+	rig.image[sums + 100] ^= 1;
+	mount();
+	assert_int_equal(put(&files[3], 4, 1), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+	assert_int_not_equal(slot_of(files[1].ino, 0), slot_of(files[3].ino, 0));
+	assert_int_equal(damage_inode(&rig, files[3].ino)->pages, before - G4_SUMS_QUARTERS);
+	assert_true(rig_fsck(&rig, &text).problems > 0);
+	free(text);
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	assert_int_equal(damage_inode(&rig, files[3].ino)->pages, before - G4_SUMS_QUARTERS);
+	mount();
+}
+
 #define GIB_PAGES (UINT64_C(1) << 18)
 #define APART 8u /* pages that are not in a row */
 
@@ -999,6 +1044,7 @@ int main(void)
 		TEST(copies_share_and_changes_do_not),
 		TEST(the_last_owner_needs_no_copy),
 		TEST(a_copy_that_is_taken_back_leaves_nothing),
+		TEST_AS(a_copy_beside_damaged_sums_counts_what_it_leads_to, " with sums", setup_sums),
 		TEST_AS(a_full_device_refuses_and_deletes, "", setup_small),
 		TEST_AS(a_full_device_refuses_and_deletes, " with sums", setup_small_sums),
 		TEST_AS(what_changes_nothing_needs_no_copy, "", setup_small),
