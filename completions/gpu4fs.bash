@@ -213,11 +213,11 @@ _gpu4fs() {
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
 		--reflink) _gpu4fs_words "${current#=}" "auto always never" ;;
-		--preserve | --no-preserve) _gpu4fs_words "${current#=}" "mode ownership timestamps links xattr all" ;;
+		--preserve | --no-preserve) _gpu4fs_words "${current#=}" "mode ownership timestamps links xattr all policy flags" ;;
 		=)
 			case ${COMP_WORDS[COMP_CWORD - 2]} in
 			--reflink) _gpu4fs_words "$current" "auto always never" ;;
-			--preserve | --no-preserve) _gpu4fs_words "$current" "mode ownership timestamps links xattr all" ;;
+			--preserve | --no-preserve) _gpu4fs_words "$current" "mode ownership timestamps links xattr all policy flags" ;;
 			esac
 			;;
 		esac

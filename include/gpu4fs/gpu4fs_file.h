@@ -177,6 +177,7 @@ GPU4FS_API int gpu4fs_fdatasync(gpu4fs_file *file);
 /* The functions of the same names by path, on an open file. */
 GPU4FS_API int gpu4fs_fstat(gpu4fs_file *file, struct gpu4fs_stat *out);
 GPU4FS_API int gpu4fs_fchmod(gpu4fs_file *file, uint32_t mode);
+GPU4FS_API int gpu4fs_fchflags(gpu4fs_file *file, uint32_t flags);
 GPU4FS_API int gpu4fs_fchown(gpu4fs_file *file, uint32_t uid, uint32_t gid);
 GPU4FS_API int gpu4fs_futimens(gpu4fs_file *file, const struct timespec times[2]);
 

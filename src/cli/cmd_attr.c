@@ -239,6 +239,15 @@ static void report_xattrs(struct g4_report *report, const char *path)
 	g4_report_end(report);
 }
 
+static const char domain_name[] = "gpu4fs.domain";
+
+/* Its number, where there is one. */
+static void report_domain(struct g4_report *report, const char *text, int64_t bytes)
+{
+	if (bytes > 0 && text[0] != '0')
+		g4_report_format(report, "domain", "%.*s", (int)bytes, text);
+}
+
 /* What is on no gpu4fs has none. */
 static void report_policies(struct g4_report *report, const char *path)
 {
@@ -249,6 +258,7 @@ static void report_policies(struct g4_report *report, const char *path)
 		if (bytes >= 0)
 			g4_report_format(report, policies[i].word, "%.*s", (int)bytes, text);
 	}
+	report_domain(report, text, lgetxattr(path, domain_name, text, sizeof(text)));
 }
 
 static uint64_t time_of(const struct statx_timestamp *stamp)
@@ -310,6 +320,7 @@ static bool get_in_image(struct g4_report *report, gpu4fs *fs, const char *path)
 	g4_report_text(report, "path", path);
 	for (size_t i = 0; i < POLICY_COUNT; i++)
 		g4_report_format(report, policies[i].word, "%.*s", (int)bytes[i], text[i]);
+	report_domain(report, text[0], gpu4fs_lgetxattr(fs, NULL, path, domain_name, text[0], sizeof(text[0])));
 	g4_report_end(report);
 	return true;
 }

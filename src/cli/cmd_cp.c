@@ -34,7 +34,10 @@ const char g4_help_cp[] =
 	"  -d                    --preserve=links\n"
 	"      --preserve[=LIST] keep of these, with commas between: mode (with access lists),\n"
 	"                        ownership, timestamps, links (files with several names stay one\n"
-	"                        file), xattr, all; without LIST mode,ownership,timestamps\n"
+	"                        file), xattr, all; and, not in all, policy (what 'gpu4fs attr' has\n"
+	"                        set of how contents are kept, in place of what the new directory\n"
+	"                        says) and flags (immutable, append, nodump, noatime); without LIST\n"
+	"                        mode,ownership,timestamps\n"
 	"      --no-preserve=LIST\n"
 	"                        do not keep them\n"
 	"      --reflink[=WHEN]  auto: what can not be shared is copied; always, which is meant without\n"
@@ -52,6 +55,7 @@ struct copy {
 	uint32_t kept; /* G4_CP_* */
 	struct g4_cli_links
 		links; /* files with several names, by generation and number of the source: a path of the copy */
+	struct g4_cp_later later; /* flags that come last */
 	struct g4_cli_links made; /* of several arguments: files that are copies, by their own */
 	bool several;
 	uint64_t top; /* the directory that an argument is copied to: what is copied into itself ends there */
@@ -75,14 +79,31 @@ static bool failed(const char *path, int64_t result)
 	return false;
 }
 
-static bool keep(const struct copy *copy, const struct g4_cp_name *from, const struct gpu4fs_stat *stat,
-		 const struct g4_cp_name *to, bool is_new, const char *path)
+static bool kept(const char *path, int64_t rc)
 {
-	const int64_t rc = g4_cp_keep(copy->fs, copy->kept, from, stat, to, is_new);
-
 	if (rc < 0)
 		g4_cli_error("cp", "%s: not all attributes were kept: %s", path, strerror((int)-rc));
 	return rc == 0;
+}
+
+/* Of a file or directory, before it is filled; `above`: the directory that the source is in, or NULL. */
+static bool keep_policy(const struct copy *copy, gpu4fs_file *from, gpu4fs_file *above, gpu4fs_file *to, bool is_new,
+			const char *path)
+{
+	return !(copy->kept & G4_CP_POLICY) || kept(path, g4_cp_keep_policy(from, above, to, is_new));
+}
+
+/* When nothing else of it changes. */
+static bool keep_flags(struct copy *copy, gpu4fs_file *to, uint32_t flags, const char *path, bool *taken)
+{
+	return !(copy->kept & G4_CP_FLAGS) ||
+	       kept(path, g4_cp_keep_flags(copy->fs, &copy->later, to, flags, path, taken));
+}
+
+static bool keep(const struct copy *copy, const struct g4_cp_name *from, const struct gpu4fs_stat *stat,
+		 const struct g4_cp_name *to, bool is_new, const char *path)
+{
+	return kept(path, g4_cp_keep(copy->fs, copy->kept, from, stat, to, is_new));
 }
 
 /* ------------------------------------------------------------------ contents */
@@ -197,7 +218,7 @@ static int open_source(const struct copy *copy, const struct place *source, int 
 }
 
 /* `how`: O_TRUNC into what may be there, O_EXCL into a name that is not. */
-static bool copy_file(const struct copy *copy, uint32_t worker, const struct place *source, const struct place *target,
+static bool copy_file(struct copy *copy, uint32_t worker, const struct place *source, const struct place *target,
 		      const struct gpu4fs_stat *stat, bool is_new, int how)
 {
 	const uint32_t mode = g4_cp_first_mode(copy->kept, stat->mode);
@@ -211,13 +232,16 @@ static bool copy_file(const struct copy *copy, uint32_t worker, const struct pla
 		gpu4fs_close(from);
 		return failed(target->path, rc);
 	}
+	bool good = keep_policy(copy, from, source->at, to, is_new, target->path), taken = false;
 	rc = copy_contents(copy, worker, from, to, (int64_t)stat->size);
-	const bool kept = rc < 0 || keep(copy, &(struct g4_cp_name){.file = from}, stat,
-					 &(struct g4_cp_name){.file = to}, is_new, target->path);
-	const int closed = gpu4fs_close(to);
+	if (rc == 0)
+		good = keep(copy, &(struct g4_cp_name){.file = from}, stat, &(struct g4_cp_name){.file = to}, is_new,
+			    target->path) &&
+		       keep_flags(copy, to, stat->flags, target->path, &taken) && good;
+	const int closed = taken ? 0 : gpu4fs_close(to);
 	gpu4fs_close(from);
 	rc = rc < 0 ? rc : closed;
-	return rc < 0 ? failed(target->path, rc) : kept;
+	return rc < 0 ? failed(target->path, rc) : good;
 }
 
 static int64_t copy_link(const struct copy *copy, const struct place *source, const struct place *target)
@@ -445,6 +469,9 @@ static bool open_both(struct copy *copy, const struct place *source, const struc
 		return failed(target->path, rc);
 	level->to_inode = made.ino;
 	level->to_device = made.generation;
+	/* names that come into it get its policy */
+	if (!keep_policy(copy, level->from, source->at, level->to, level->is_new, target->path))
+		count(&copy->failures);
 	return true;
 }
 
@@ -471,7 +498,7 @@ static void leave(struct g4_descent *descent, const struct g4_level *level, bool
 	const uint32_t of_owner = 0700u & ~level->stat.mode;
 	struct gpu4fs_stat made;
 	struct place target;
-	bool good = complete;
+	bool good = complete, taken = false;
 
 	(void)worker;
 	if (good) {
@@ -485,6 +512,7 @@ static void leave(struct g4_descent *descent, const struct g4_level *level, bool
 				rc = gpu4fs_fchmod(level->to, made.mode & ~of_owner & 07777);
 			good = rc == 0 ? true : failed(target.path, rc);
 		}
+		good = good && keep_flags(copy, level->to, level->stat.flags, target.path, &taken);
 	}
 	count(good ? &copy->directories : &copy->failures);
 }
@@ -631,6 +659,7 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 	copy->several = count > 1;
 	g4_cli_links_begin(&copy->links);
 	g4_cli_links_begin(&copy->made);
+	g4_cp_later_begin(&copy->later);
 	for (long k = 0; k < copy->jobs && good; k++) {
 		copy->buffers[k] = malloc(BUFFER_BYTES);
 		good = copy->buffers[k] != NULL ? true : failed(target, -ENOMEM);
@@ -640,6 +669,7 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 		good = copy_argument(copy, sources[i], target, into) && good;
 	if (g4_cli_interrupted())
 		good = failed(target, -EINTR);
+	good = g4_cp_later_end(&copy->later, !g4_cli_interrupted()) && good;
 	for (long k = 0; k < copy->jobs; k++)
 		free(copy->buffers[k]);
 	g4_cli_links_end(&copy->made);
@@ -689,8 +719,9 @@ int g4_cli_cp(int argc, char **argv)
 			if (answer == 'p' || list == NULL)
 				list = "mode,ownership,timestamps";
 			if (!g4_cp_parse_kept(list, &kept))
-				return g4_cli_usage("cp", "%s",
-						    "what is kept is mode, ownership, timestamps, links, xattr, all");
+				return g4_cli_usage(
+					"cp", "%s",
+					"what is kept is mode, ownership, timestamps, links, xattr, all, policy, flags");
 			copy.kept = answer == 'n' ? copy.kept & ~kept : copy.kept | kept;
 			copy.recursive |= answer == 'a';
 		} else if (answer == 'l' && !parse_when(optarg ? optarg : "always", &copy.when))

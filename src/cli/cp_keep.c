@@ -18,8 +18,9 @@ bool g4_cp_parse_kept(const char *list, uint32_t *kept)
 	static const struct {
 		const char *word;
 		uint32_t bits;
-	} words[] = {{"mode", G4_CP_MODE},   {"ownership", G4_CP_OWNERSHIP}, {"timestamps", G4_CP_TIMESTAMPS},
-		     {"links", G4_CP_LINKS}, {"xattr", G4_CP_XATTR},	     {"all", G4_CP_ALL}};
+	} words[] = {{"mode", G4_CP_MODE},     {"ownership", G4_CP_OWNERSHIP}, {"timestamps", G4_CP_TIMESTAMPS},
+		     {"links", G4_CP_LINKS},   {"xattr", G4_CP_XATTR},	       {"all", G4_CP_ALL},
+		     {"policy", G4_CP_POLICY}, {"flags", G4_CP_FLAGS}};
 
 	*kept = 0;
 	for (;;) {
@@ -123,6 +124,145 @@ static int64_t copy_xattrs(gpu4fs *fs, uint32_t kept, const struct g4_cp_name *f
 	free(names);
 	free(value);
 	return rc;
+}
+
+/* ------------------------------------------------------------------ policies */
+
+static const char domain_name[] = "gpu4fs.domain", dedup_name[] = "gpu4fs.dedup", domain_word[] = "domain";
+
+struct word {
+	char text[32]; /* more than any of them */
+};
+
+static int64_t word_of(gpu4fs_file *file, const char *name, struct word *word)
+{
+	const int64_t bytes = gpu4fs_fgetxattr(file, name, word->text, sizeof(word->text) - 1);
+
+	word->text[bytes > 0 ? bytes : 0] = 0;
+	return bytes < 0 ? bytes : 0;
+}
+
+static int64_t set_word(gpu4fs_file *file, const char *name, const char *text)
+{
+	return gpu4fs_fsetxattr(file, name, text, strlen(text), 0);
+}
+
+static bool is_word(const struct word *word, const char *text)
+{
+	return strcmp(word->text, text) == 0;
+}
+
+/* Whether a file is of another domain than the directory that it is in, so that its copy may not be of that one's. 1, 0, or a negative errno. */
+static int64_t is_apart(gpu4fs_file *from, gpu4fs_file *above)
+{
+	struct word its, directorys;
+	int64_t rc;
+
+	if (above == NULL)
+		return 0;
+	rc = word_of(from, domain_name, &its);
+	if (rc == 0)
+		rc = word_of(above, domain_name, &directorys);
+	return rc < 0 ? rc : !is_word(&its, directorys.text);
+}
+
+static int64_t keep_dedup(gpu4fs_file *from, gpu4fs_file *above, gpu4fs_file *to, bool is_new)
+{
+	struct word wanted, there;
+	int64_t rc = word_of(from, dedup_name, &wanted);
+
+	if (rc == 0)
+		rc = word_of(to, dedup_name, &there);
+	if (rc < 0)
+		return rc;
+	if (is_word(&there, domain_word)) { /* what is in a directory that is a domain stays in it */
+		rc = is_new && is_word(&wanted, domain_word) ? is_apart(from, above) : 0;
+		if (rc <= 0)
+			return rc;
+		rc = set_word(to, dedup_name, "on"); /* of no domain, so that a new one begins */
+		return rc < 0 ? rc : set_word(to, dedup_name, domain_word);
+	}
+	return is_word(&there, wanted.text) ? 0 : set_word(to, dedup_name, wanted.text);
+}
+
+int64_t g4_cp_keep_policy(gpu4fs_file *from, gpu4fs_file *above, gpu4fs_file *to, bool is_new)
+{
+	static const char *const names[] = {"gpu4fs.checksum", "gpu4fs.raid"};
+	int64_t rc = keep_dedup(from, above, to, is_new);
+
+	for (uint32_t k = 0; k < sizeof(names) / sizeof(names[0]) && rc == 0; k++) {
+		struct word wanted, there;
+		rc = word_of(from, names[k], &wanted);
+		if (rc == 0)
+			rc = word_of(to, names[k], &there);
+		if (rc == 0 && !is_word(&there, wanted.text))
+			rc = set_word(to, names[k], wanted.text);
+	}
+	return rc;
+}
+
+/* ------------------------------------------------------------------ flags */
+
+struct g4_cp_flagged {
+	struct g4_cp_flagged *next;
+	gpu4fs_file *file; /* open: whatever has its name by then */
+	uint32_t flags;
+	char path[];
+};
+
+void g4_cp_later_begin(struct g4_cp_later *later)
+{
+	pthread_mutex_init(&later->lock, NULL);
+	later->first = NULL;
+}
+
+int64_t g4_cp_keep_flags(gpu4fs *fs, struct g4_cp_later *later, gpu4fs_file *to, uint32_t flags, const char *path,
+			 bool *taken)
+{
+	struct gpu4fs_stat stat;
+	struct g4_cp_flagged *flagged;
+	int64_t rc = gpu4fs_fstat(to, &stat);
+
+	if (rc == 0 && stat.flags != (flags & ~(uint32_t)G4_CP_LAST_FLAGS))
+		rc = gpu4fs_fchflags(to, flags & ~(uint32_t)G4_CP_LAST_FLAGS);
+	if (rc < 0 || (flags & G4_CP_LAST_FLAGS) == 0)
+		return rc;
+	flagged = malloc(sizeof(*flagged) + strlen(path) + 1);
+	if (flagged == NULL)
+		return -ENOMEM;
+	flagged->flags = flags;
+	memcpy(flagged->path, path, strlen(path) + 1);
+	flagged->file = to;
+	if (S_ISDIR(stat.mode)) /* the walk closes it */
+		rc = gpu4fs_open(fs, to, ".", O_RDONLY | O_DIRECTORY, 0, &flagged->file);
+	if (rc < 0) {
+		free(flagged);
+		return rc;
+	}
+	*taken = !S_ISDIR(stat.mode);
+	pthread_mutex_lock(&later->lock);
+	flagged->next = later->first;
+	later->first = flagged;
+	pthread_mutex_unlock(&later->lock);
+	return 0;
+}
+
+bool g4_cp_later_end(struct g4_cp_later *later, bool good)
+{
+	bool set = true;
+
+	while (later->first != NULL) {
+		struct g4_cp_flagged *flagged = later->first;
+		const int kept = good ? gpu4fs_fchflags(flagged->file, flagged->flags) : 0;
+		const int closed = gpu4fs_close(flagged->file), rc = kept < 0 ? kept : closed;
+		if (rc < 0)
+			g4_cli_error("cp", "%s: not all attributes were kept: %s", flagged->path, strerror(-rc));
+		set = set && rc == 0;
+		later->first = flagged->next;
+		free(flagged);
+	}
+	pthread_mutex_destroy(&later->lock);
+	return set;
 }
 
 /* ------------------------------------------------------------------ all */

@@ -3,6 +3,8 @@
 #ifndef G4_CLI_CP_KEEP_H
 #define G4_CLI_CP_KEEP_H
 
+#include <pthread.h>
+
 #include "cli/cli.h"
 #include "gpu4fs/gpu4fs.h"
 
@@ -12,6 +14,9 @@
 #define G4_CP_TIMESTAMPS (1u << 2)
 #define G4_CP_LINKS (1u << 3)
 #define G4_CP_XATTR (1u << 4)
+/* Not among "all", as with cp(1) elsewhere: how contents are kept, which is the new directory's to say; and flags, by which files can not be removed. */
+#define G4_CP_POLICY (1u << 5)
+#define G4_CP_FLAGS (1u << 6)
 #define G4_CP_ALL (G4_CP_MODE | G4_CP_OWNERSHIP | G4_CP_TIMESTAMPS | G4_CP_LINKS | G4_CP_XATTR)
 
 /* A list of such words with commas, or "all". False: one of them is none. */
@@ -31,6 +36,28 @@ struct g4_cp_name {
  */
 int64_t g4_cp_keep(gpu4fs *fs, uint32_t kept, const struct g4_cp_name *from, const struct gpu4fs_stat *stat,
 		   const struct g4_cp_name *to, bool is_new);
+/*
+ * Before contents come into a copy of a file or directory: what `gpu4fs attr` has set of the source. A domain of deduplication that the copy has by its
+ * directory stays; it gets another one where the source, in the directory `above` (NULL: not known), is not of the domain of that. 0 or a negative errno.
+ */
+int64_t g4_cp_keep_policy(gpu4fs_file *from, gpu4fs_file *above, gpu4fs_file *to, bool is_new);
+
+/* Flags that forbid what copying is not done with: they come last. */
+#define G4_CP_LAST_FLAGS (GPU4FS_FLAG_IMMUTABLE | GPU4FS_FLAG_APPEND)
+struct g4_cp_flagged;
+struct g4_cp_later {
+	pthread_mutex_t lock;
+	struct g4_cp_flagged *first;
+};
+void g4_cp_later_begin(struct g4_cp_later *later);
+/*
+ * The copy gets the source's flags, those of LAST_FLAGS with g4_cp_later_end(), which then closes a file (*taken). `path` is for messages. By any
+ * thread. 0 or a negative errno.
+ */
+int64_t g4_cp_keep_flags(gpu4fs *fs, struct g4_cp_later *later, gpu4fs_file *to, uint32_t flags, const char *path,
+			 bool *taken);
+/* Sets them, where all was copied. False: one of them not, and it was said why. */
+bool g4_cp_later_end(struct g4_cp_later *later, bool good);
 /*
  * The permissions to make a copy with: nobody else gets at it before it has its owner. Set-id bits are for the source's owner, and are
  * given where modes are kept.

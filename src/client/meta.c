@@ -162,13 +162,27 @@ int gpu4fs_futimens(gpu4fs_file *file, const struct timespec times[2])
 	return rc ? rc : set_by_handle(file, mask, &attr);
 }
 
+static int check_flags(uint32_t flags)
+{
+	return flags & ~(GPU4FS_FLAG_IMMUTABLE | GPU4FS_FLAG_APPEND | GPU4FS_FLAG_NODUMP | GPU4FS_FLAG_NOATIME) ?
+		       -EINVAL :
+		       0;
+}
+
 int gpu4fs_chflags(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t flags)
 {
 	const struct g4_attr attr = {.flags = flags};
+	const int rc = check_flags(flags);
 
-	if (flags & ~(GPU4FS_FLAG_IMMUTABLE | GPU4FS_FLAG_APPEND | GPU4FS_FLAG_NODUMP | GPU4FS_FLAG_NOATIME))
-		return -EINVAL;
-	return set_by_path(fs, at, path, true, G4_SET_FLAGS, &attr);
+	return rc ? rc : set_by_path(fs, at, path, true, G4_SET_FLAGS, &attr);
+}
+
+int gpu4fs_fchflags(gpu4fs_file *file, uint32_t flags)
+{
+	struct g4_attr attr = {.flags = flags};
+	const int rc = check_flags(flags);
+
+	return rc ? rc : set_by_handle(file, G4_SET_FLAGS, &attr);
 }
 
 /* ------------------------------------------------------------------ length */

@@ -50,8 +50,25 @@ G4_FN static struct field field_of(enum g4_policy_field field)
 	return field == G4_POLICY_FIELD_DEDUP ? dedup : field == G4_POLICY_FIELD_RAID ? raid : checksum;
 }
 
+/* Its digits: how many. */
+G4_FN static uint32_t number_text(uint64_t number, char *text)
+{
+	uint32_t digits = 1;
+
+	number = g4_min64(number, G4_DOMAIN_MOST); /* of an image that says anything */
+
+	for (uint64_t rest = number; rest >= 10; rest /= 10)
+		digits++;
+	for (uint32_t k = digits; k-- > 0; number /= 10)
+		text[k] = (char)('0' + number % 10);
+	return digits;
+}
+G4_STATIC_ASSERT(G4_DOMAIN_MOST < UINT64_C(1) << 32 && G4_POLICY_TEXT >= 10, "it has room for one");
+
 G4_FN uint32_t g4_policy_text(const struct g4_inode_core *inode, enum g4_policy_field field, char *text)
 {
+	if (field == G4_POLICY_FIELD_DOMAIN)
+		return number_text(g4_inode_domain(&inode->disk), text);
 	const struct field f = field_of(field);
 	const uint32_t value = (inode->disk.policy & f.mask) >> f.shift;
 	const struct word *word = value < f.count ? &f.words[value] : &unknown;

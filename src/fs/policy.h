@@ -5,10 +5,10 @@
 
 #include "inode/mounted.h"
 
-/* The fields that users set, by their names behind "gpu4fs.". */
-enum g4_policy_field { G4_POLICY_FIELD_CHECKSUM, G4_POLICY_FIELD_DEDUP, G4_POLICY_FIELD_RAID };
+/* The fields that users set, by their names behind "gpu4fs."; and the number of the domain, which is only told. */
+enum g4_policy_field { G4_POLICY_FIELD_CHECKSUM, G4_POLICY_FIELD_DEDUP, G4_POLICY_FIELD_RAID, G4_POLICY_FIELD_DOMAIN };
 
-/* What the inode's own policy says in a field, as a word of at most G4_POLICY_TEXT bytes, no NUL. Locked. Its length. */
+/* What the inode's own policy says in a field, as a word, or a number, of at most G4_POLICY_TEXT bytes, no NUL. Locked. Its length. */
 #define G4_POLICY_TEXT 12u
 G4_FN uint32_t g4_policy_text(const struct g4_inode_core *inode, enum g4_policy_field field, char *text);
 /* The value of a field that a word names, in its bits of the policy. -G4_E_INVAL: none. */

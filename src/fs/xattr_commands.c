@@ -28,6 +28,7 @@ static G4_CONST struct prefix prefixes[] = {
 	{"gpu4fs.checksum", 15, SPACE_POLICY + G4_POLICY_FIELD_CHECKSUM, true},
 	{"gpu4fs.dedup", 12, SPACE_POLICY + G4_POLICY_FIELD_DEDUP, true},
 	{"gpu4fs.raid", 11, SPACE_POLICY + G4_POLICY_FIELD_RAID, true},
+	{"gpu4fs.domain", 13, SPACE_POLICY + G4_POLICY_FIELD_DOMAIN, true},
 };
 #define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
 
@@ -89,6 +90,10 @@ G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		if (type != G4_S_IFREG && type != G4_S_IFDIR)
 			return -G4_E_NOTSUP;
 		return !change || g4_is_owner(inode, cred) ? 0 : -G4_E_PERM;
+	case SPACE_POLICY + G4_POLICY_FIELD_DOMAIN:
+		if (type != G4_S_IFREG && type != G4_S_IFDIR)
+			return -G4_E_NOTSUP;
+		return change ? -G4_E_PERM : 0;
 	default:
 		if (type == G4_S_IFLNK)
 			return -G4_E_NOTSUP;

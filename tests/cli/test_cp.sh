@@ -28,6 +28,51 @@ exits 1 "of several to what is no directory" "$gpu4fs" cp --image disk.img /a /b
 one_sentence "... fails with one sentence"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img
 
+# ---- what `attr set` has said: the new directory's to say, unless it is asked for
+policy() { # policy PATH...: what sums, whether it is deduplicated, and in which domain
+	local path
+	for path in "$@"; do
+		"$gpu4fs" attr get --image policy.img "$path" | sed -n 's/^ *path .*  checksum \(.*\)  dedup \([a-z]*\)  raid [a-z]*/\1 \2/p'
+	done | sed 's/  domain / /' | paste -sd ' '
+}
+mkdir -p policies/own policies/domain/inner policies/weak
+head -c 100000 /dev/urandom >policies/own/file
+for name in domain domain/inner; do cp policies/own/file "policies/$name/file"; done
+exits 0 "mkfs" "$gpu4fs" mkfs -q --size 32M policy.img
+exits 0 "import" "$gpu4fs" import --image policy.img policies /new
+exits 0 "sums for a directory" "$gpu4fs" attr set --image policy.img checksum=crc32c /new/weak
+exits 0 "... none for a file" "$gpu4fs" attr set --image policy.img checksum=none /new/own/file
+exits 0 "... which is deduplicated" "$gpu4fs" attr set --image policy.img dedup=on /new/own/file
+equals "... and says so" "none on" "$(policy /new/own/file)"
+exits 0 "cp -a" "$gpu4fs" cp -a --image policy.img /new/own /plain
+equals "... keeps no policies" "default default" "$(policy /plain/file)"
+exits 0 "cp -a into a directory" "$gpu4fs" cp -a --image policy.img /new/own/file /new/weak/mine
+equals "... has what that says" "crc32c default" "$(policy /new/weak/mine)"
+for how in auto always never; do
+	exits 0 "--preserve=policy --reflink=$how" "$gpu4fs" cp -a --preserve=policy --reflink=$how --image policy.img /new/own/file "/new/weak/$how"
+	equals "... keeps the source's" "none on" "$(policy "/new/weak/$how")"
+done
+exits 0 "... of a tree" "$gpu4fs" cp -r --preserve=policy --image policy.img /new/weak /tree
+equals "... keeps directories' and files'" "crc32c default none on crc32c default" "$(policy /tree /tree/always /tree/mine)"
+exits 0 "... over what is there" "$gpu4fs" cp --preserve=policy --image policy.img /new/weak/mine /tree/always
+equals "... has the source's, too" "crc32c default" "$(policy /tree/always)"
+# two domains, of which one is in the other's directory, and what is made in them
+for path in /new/domain /new/domain/inner; do
+	exits 0 "a domain" "$gpu4fs" attr set --image policy.img dedup=domain "$path"
+	exits 0 "... of which a file is" "$gpu4fs" cp --image policy.img /plain/file "$path/made"
+done
+equals "they are two" "default domain 1 default domain 2" "$(policy /new/domain/made /new/domain/inner/made)"
+exits 0 "--preserve=policy of both" "$gpu4fs" cp -r --preserve=policy --image policy.img /new/domain /copy
+equals "... makes two others" "default domain 3 default domain 4" "$(policy /copy/made /copy/inner/made)"
+equals "... and what was made before there was one comes into it" "default domain 3 default domain 4 default domain 3" "$(policy /copy /copy/inner /copy/file)"
+exits 0 "... into a domain" "$gpu4fs" cp --preserve=policy --image policy.img /new/own/file /new/domain/made /copy
+equals "... stays in it, but for its sums" "none domain 3 default domain 3" "$(policy /copy/file /copy/made)"
+exits 0 "... out of one" "$gpu4fs" cp --preserve=policy --image policy.img /new/domain/made /alone
+equals "... is one" "default domain 5" "$(policy /alone)"
+exits 0 "without it" "$gpu4fs" cp -a --image policy.img /new/domain/made /open
+equals "... is none" "default default" "$(policy /open)"
+exits 0 "the image is clean" "$gpu4fs" fsck -f -n --data policy.img
+
 command -v python3 >/dev/null || { echo "skipped the rest: no python3"; finish; }
 cat >make.py <<'PYTHON'
 """Files with all that can be kept: make.py FOLDER"""

@@ -393,6 +393,12 @@ static void immutable_and_append_only_files_are_protected(void **state)
 	fails(gpu4fs_rename(fs, NULL, "/f", NULL, "/g", 0), EPERM);
 	api_check_text("/f", "logged");
 	ok(gpu4fs_chflags(fs, NULL, "/f", 0));
+	file = api_open("/f", O_RDONLY, 0);
+	ok(gpu4fs_fchflags(file, GPU4FS_FLAG_NODUMP | GPU4FS_FLAG_NOATIME));
+	assert_int_equal(api_lstat("/f").flags, GPU4FS_FLAG_NODUMP | GPU4FS_FLAG_NOATIME);
+	fails(gpu4fs_fchflags(file, 1), EINVAL);
+	ok(gpu4fs_fchflags(file, 0));
+	ok(gpu4fs_close(file));
 	ok(gpu4fs_unlink(fs, NULL, "/f"));
 	fails(gpu4fs_chflags(fs, NULL, "/", 1), EINVAL);
 }

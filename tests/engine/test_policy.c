@@ -192,6 +192,39 @@ static void what_is_made_inherits_it(void **state)
 	expect_set(ino, "xxh3");
 }
 
+static uint64_t domain_of(uint64_t ino)
+{
+	char text[12] = "";
+	uint64_t bytes;
+
+	assert_int_equal(op_getxattr(&rig, ino, "gpu4fs.domain", text, sizeof(text) - 1, &bytes), 0);
+	text[bytes] = 0;
+	return strtoull(text, NULL, 10);
+}
+
+/* Which domain a file is of is told to anybody, and set by nobody. */
+static void its_domain_has_a_number(void **state)
+{
+	const char *const names[] = {"d1", "d2"};
+	uint64_t dirs[2], inside[2];
+
+	(void)state;
+	const uint64_t outside = make(G4_NODE_ROOT, "f");
+	assert_int_equal(domain_of(outside), 0);
+	for (uint32_t n = 0; n < 2; n++) {
+		assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, names[n], 0755, &dirs[n]), 0);
+		assert_int_equal(op_setxattr(&rig, dirs[n], "gpu4fs.dedup", "domain", 6, 0), 0);
+		inside[n] = make(dirs[n], "f");
+		assert_int_equal(domain_of(inside[n]), domain_of(dirs[n]));
+		assert_int_not_equal(domain_of(dirs[n]), 0);
+	}
+	assert_int_not_equal(domain_of(dirs[0]), domain_of(dirs[1]));
+	assert_int_equal(op_setxattr(&rig, outside, "gpu4fs.domain", "1", 1, 0), -G4_E_PERM);
+	assert_int_equal(op_removexattr(&rig, inside[0], "gpu4fs.domain"), -G4_E_PERM);
+	assert_int_equal(op_setxattr(&rig, inside[0], "gpu4fs.dedup", "on", 2, 0), 0);
+	assert_int_equal(domain_of(inside[0]), 0);
+}
+
 static void its_owner_sets_it(void **state)
 {
 	const struct g4_cred owner = {.uid = 1000, .gid = 1000}, other = {.uid = 1001, .gid = 1000};
@@ -315,6 +348,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_image_without_sums_is_given_them, setup_without, teardown),
 		cmocka_unit_test_setup_teardown(a_change_holds_for_what_is_written_then, setup_with, teardown),
 		cmocka_unit_test_setup_teardown(what_is_made_inherits_it, setup_with, teardown),
+		cmocka_unit_test_setup_teardown(its_domain_has_a_number, setup_with, teardown),
 		cmocka_unit_test_setup_teardown(its_owner_sets_it, setup_with, teardown),
 		cmocka_unit_test_setup_teardown(no_policy_without_the_feature, setup_without, teardown),
 		cmocka_unit_test_setup_teardown(an_unknown_policy_is_read_and_not_written, setup_with, teardown),

@@ -16,6 +16,41 @@ used_kib() {
 
 make_image 256M
 mount_image
+# flags are no part of what cp -a keeps, here as elsewhere; those that forbid changes come when all is there
+mkdir -p "$mnt/flags/sub"
+echo flagged >"$mnt/flags/file"
+ln "$mnt/flags/file" "$mnt/flags/sub/again"
+echo other >"$mnt/flags/sub/quiet"
+flag() {
+	"$gpu4fs" attr set "$1" "${@:2}" || exit 1
+}
+flags_of() {
+	(cd "$mnt" && for path in "$@"; do "$gpu4fs" attr get "$path"; done) | sed -n 's/.*  flags \([-a-zA-Z]*\) .*/\1/p' | paste -sd ' '
+}
+flag +dA "$mnt/flags/sub/quiet"
+flag +d "$mnt/flags"
+((UID == 0)) && flag +i "$mnt/flags/file"
+((UID == 0)) && flag +a "$mnt/flags/sub"
+unmount_image
+check "cp -a of what has flags" copy -a /flags /plain
+check "cp -a --preserve=flags" copy -a --preserve=flags /flags /flagged
+check "... of what is named, which makes room" copy -a --preserve=flags /flags/sub/quiet /plain/file
+check "... of several names" copy -d --preserve=flags /flags/file /flags/sub/again /
+mount_image
+same "cp -a keeps none" "---- ----" "$(flags_of plain plain/sub)"
+if ((UID == 0)); then
+	same "flags are kept where that is asked for" "--d- i--- -a-- i--- --dA" "$(flags_of flagged flagged/file flagged/sub flagged/sub/again flagged/sub/quiet)"
+	same "... of a file over another" "--dA" "$(flags_of plain/file)"
+	same "... and of one with several names" "i--- i---" "$(flags_of file again)"
+	check_not "what was copied can not be changed" sh -c "echo >>'$mnt/flagged/file'"
+	flag -i "$mnt/flagged/file" "$mnt/file" "$mnt/flags/file"
+	flag -a "$mnt/flagged/sub" "$mnt/flags/sub"
+else
+	same "flags are kept where that is asked for" "--d- --dA" "$(flags_of flagged flagged/sub/quiet)"
+fi
+same "... with contents" "flagged other" "$(cat "$mnt/flagged/sub/again" "$mnt/flagged/sub/quiet" | paste -sd ' ')"
+same "... and names" 2 "$(stat -c %h "$mnt/flagged/file")"
+rm -r "$mnt/flags" "$mnt/flagged" "$mnt/plain" "$mnt/file" "$mnt/again"
 mkdir -p "$mnt/tree/sub/closed"
 head -c 20000123 /dev/urandom >"$mnt/tree/large"
 echo tiny >"$mnt/tree/sub/tiny"
