@@ -281,7 +281,7 @@ sequential() {
 }
 
 reflink() {
-	local peer=$1 format=$1 type=$1 k copy=(cp --reflink=always "$work/mnt/large" "$work/mnt/copy")
+	local peer=$1 format=$1 type=$1 k before copy=(cp --reflink=always "$work/mnt/large" "$work/mnt/copy")
 
 	if [[ $type == gpu4fs* ]]; then format=inprocess-blake3 type=fuse; fi
 	format_peer "$format" && mount_peer "$type" || return 1
@@ -296,8 +296,10 @@ reflink() {
 	gpu4fs) copy=(cp "$work/mnt/large" "$work/mnt/copy") ;;& # Linux passes FICLONE to no FUSE server
 	*) again "$type" || return 1 ;;
 	esac
+	[[ $peer != gpu4fs ]] || before=$(server_cpu)
 	timed "${copy[@]}" || return 1
 	timed_result reflink "$peer"
+	[[ $peer != gpu4fs ]] || result reflink.server_cpu_s "$peer" "$(python3 -c "print(round($(server_cpu) - $before, 2))")"
 	[[ $peer != gpu4fs-image ]] || mount_peer fuse || return 1
 	cmp "$work/mnt/large" "$work/mnt/copy" && release_peer
 }

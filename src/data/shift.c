@@ -434,7 +434,10 @@ G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct sh
 		if (run.level > 0 && run.kind == G4_WRITTEN)
 			*nodes += whole == 0 ? g4_extent_divide_pages(fs, page, run.pages) : 0;
 	}
-	if (rc == 0 && (last == 0 || (slots && last <= end)))
+	/* where nothing moves, what is taken out may begin inside of a large page */
+	if (rc == 0 && last == 0)
+		rc = g4_map_lookup(wg, fs, inode, s->from, 1, &run);
+	if (rc == 0 && (last == 0 ? run.level == 0 || run.kind == G4_HOLE : slots && last <= end))
 		*nodes = 0;
 	return rc;
 }
