@@ -28,6 +28,7 @@ struct clone {
 	bool apart;	/* the next run is to have sums of its own */
 	bool has_sums;	/* the pages of the next run are what the target had: their sums, in `sums`, stay */
 	uint32_t index; /* the target's */
+	struct g4_lend lend;
 };
 
 /* Whether any page of a run has a sum; they are in c->sums then. */
@@ -105,32 +106,32 @@ G4_FN static int lend_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, u
 			  uint64_t *pages)
 {
 	const uint64_t size = c->to->size;
-	struct g4_lend lend;
+	struct g4_lend *lend = &c->lend;
 	struct g4_txn txn;
 
 	*pages = 0;
 	/* whoever goes on a page at a time is told what is wrong */
-	if (g4_map_may_lend(wg, fs, c->from, c->from_page, c->to, c->to_page, most, &lend) <= 0)
+	if (g4_map_may_lend(wg, fs, c->from, c->from_page, c->to, c->to_page, most, lend) <= 0)
 		return 0;
 	if (!(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED_MAPS))
 		return -G4_E_AGAIN;
-	int rc = g4_own_pages(wg, fs, c->index, c->to_page, lend.pages);
+	int rc = g4_own_pages(wg, fs, c->index, c->to_page, lend->pages);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 	if (rc < 0)
 		return rc == -G4_E_NOSPC ? 0 : rc;
-	rc = g4_map_lend(wg, fs, &txn, c->from, c->to, c->to_page, &lend);
+	rc = g4_map_lend(wg, fs, &txn, c->from, c->to, c->to_page, lend);
 	const bool lent = rc == 0;
 	if (lent)
-		c->to->disk.size = g4_max64(size, g4_min64((c->to_page + lend.pages) * G4_PAGE_BYTES, end_bytes));
+		c->to->disk.size = g4_max64(size, g4_min64((c->to_page + lend->pages) * G4_PAGE_BYTES, end_bytes));
 	if (lent)
 		rc = g4_inode_log(wg, fs, &txn, c->from);
 	const int logged = lent || txn.changed ? g4_inode_log(wg, fs, &txn, c->to) : 0;
 	rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 	if (rc == 0 && lent) {
-		*pages = lend.pages;
+		*pages = lend->pages;
 		g4_cache_drop_range(&fs->cache, c->to->data_key, c->to_page,
-				    g4_min64(c->to_page + lend.pages, g4_pages_for(size)));
+				    g4_min64(c->to_page + lend->pages, g4_pages_for(size)));
 		g4_set_size(c->to, c->to->disk.size);
 	}
 	return rc == -G4_E_NOSPC || rc == -G4_E_MLINK ? 0 : rc;
@@ -153,7 +154,8 @@ G4_FN static int settle(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint3
 G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			uint64_t to_page, uint64_t pages, uint64_t end_bytes, uint64_t *done)
 {
-	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, false, to};
+	struct clone c = {
+		g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, false, to, {0}};
 	int rc = 0;
 
 	*done = 0;
@@ -357,12 +359,13 @@ G4_FN static int go(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, uint6
 G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done)
 {
-	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, true, to},
-			    compare,
-			    false,
-			    NULL,
-			    NULL,
-			    NULL};
+	struct pair pair = {
+		{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false, true, to, {0}},
+		compare,
+		false,
+		NULL,
+		NULL,
+		NULL};
 	*done = 0;
 	if (g4_inode_domain(&pair.c.from->disk) != g4_inode_domain(&pair.c.to->disk))
 		return 0; /* that they are the same would tell one domain of the other */
@@ -382,7 +385,7 @@ G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64
 		      uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	struct pair pair = {{inode, inode, page, page, NULL, false, true, index}, compare, true, NULL, NULL, NULL};
+	struct pair pair = {{inode, inode, page, page, NULL, false, true, index, {0}}, compare, true, NULL, NULL, NULL};
 
 	*done = 0;
 	int rc = g4_writeback(wg, fs, index);

@@ -153,6 +153,54 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	return rc;
 }
 
+struct ahead {
+	struct g4_meta_wanted wanted[G4_META_TOGETHER];
+	uint32_t count;
+};
+
+/* In the order of their addresses, so that of two that want the same pages none waits for what waits for it. False: there is no room. */
+G4_FN static bool want(struct ahead *ahead, struct g4_address address, uint32_t type)
+{
+	const uint64_t at = g4_address_stored(address);
+	uint32_t k;
+
+	for (k = 0; k < ahead->count; k++)
+		if (g4_address_stored(ahead->wanted[k].address) == at)
+			return true;
+	if (ahead->count == G4_META_TOGETHER)
+		return false;
+	for (k = ahead->count++; k > 0 && g4_address_stored(ahead->wanted[k - 1].address) > at; k--)
+		ahead->wanted[k] = ahead->wanted[k - 1];
+	ahead->wanted[k] = (struct g4_meta_wanted){address, type};
+	return true;
+}
+
+/*
+ * What hangs next at an indirect page of level 2, of `most` pages at most: indirect pages, and maps of the groups in which owners will be counted, each with
+ * one wait for several. Up to the page that is returned.
+ */
+G4_FN static uint64_t read_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, uint64_t page, uint64_t most)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	const uint64_t first = page & ~(g4_map_span(2) - 1);
+	const uint64_t behind = g4_min64(page - first + most, g4_map_span(2));
+	struct ahead nodes = {.count = 0}, maps = {.count = 0};
+	uint64_t at = page - first;
+
+	for (; at < behind && nodes.count < G4_META_TOGETHER; at += G4_INDIRECT_SLOTS) {
+		const g4_ptr ptr = slots[at / G4_INDIRECT_SLOTS];
+		const uint64_t group = g4_address_page(g4_ptr_address(ptr)) / G4_GROUP_PAGES;
+		if (ptr == 0 || g4_ptr_validate(ptr, &fs->meta.layout) < 0)
+			continue;
+		(void)want(&maps, g4_layout_map_page(&fs->meta.layout, group), G4_BLOCK_ALLOC);
+		if (ptr & G4_PTR_INDIRECT)
+			(void)want(&nodes, g4_ptr_address(ptr), G4_BLOCK_INDIRECT);
+	}
+	g4_meta_read_together(wg, &fs->meta, maps.wanted, maps.count);
+	g4_meta_read_together(wg, &fs->meta, nodes.wanted, nodes.count);
+	return first + at;
+}
+
 G4_FN int g4_map_may_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *from, uint64_t from_page,
 			  struct g4_inode_core *to, uint64_t to_page, uint64_t most, struct g4_lend *lend)
 {
@@ -173,6 +221,8 @@ G4_FN int g4_map_may_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 		}
 		if (rc == 0)
 			rc = g4_path_down(wg, fs, from, &path, from_page);
+		if (rc == 0 && path.level == 1 && from_page >= lend->ahead)
+			lend->ahead = read_ahead(wg, fs, path.lines[2], from_page, most);
 	}
 	g4_path_put(fs, &path);
 	return rc;
