@@ -7,7 +7,8 @@
 
 /* What of a map one file can have of another: an indirect page, which both lead to at the same level. */
 struct g4_lend {
-	uint64_t ahead; /* in and out, 0 at first: what hangs in front of this page of the source was read together with others */
+	uint64_t
+		ahead; /* in and out, 0 at first: what hangs in front of this page of the source was read together with others */
 	uint32_t level; /* of the page */
 	uint64_t pages; /* of the range that it covers */
 	uint64_t below; /* pages that a file has from it down */
