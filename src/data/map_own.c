@@ -721,12 +721,13 @@ G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		return rc;
 	int left = G4_LEFT_NOT;
 	rc = changes(wg, fs, inode, &some, line, path->level, begin);
-	if (rc == 0)
-		left = G4_LEFT_AS_IT_IS;
-	else if (rc > 0)
+	if (rc == 0) { /* what has nothing elsewhere, either, would be in the way of what comes there */
+		rc = is_hole(wg, fs, inode, line, path->level, 0, g4_map_span(path->level));
+		left = rc > 0 ? G4_LEFT : G4_LEFT_AS_IT_IS;
+	} else if (rc > 0) {
 		rc = changes(wg, fs, inode, &all, line, path->level, begin);
-	if (rc == 0 && left == G4_LEFT_NOT)
-		left = G4_LEFT;
+		left = rc == 0 ? G4_LEFT : G4_LEFT_NOT;
+	}
 	const uint64_t pages = g4_map_count_below(fs, line);
 	g4_cache_put(&fs->cache, line);
 	if (rc < 0 || left != G4_LEFT)

@@ -51,8 +51,8 @@ G4_FN uint64_t g4_map_count_below(struct g4_fs *fs, uint32_t line);
  * -G4_E_AGAIN. It needs no space.
  */
 enum g4_left {
-	G4_LEFT_NOT,	 /* it is the file's alone, or has others that stay */
-	G4_LEFT,	 /* others have it as well, and the slot leads there no more */
+	G4_LEFT_NOT, /* it is the file's alone, or has others that stay */
+	G4_LEFT, /* others have it as well, and the slot leads there no more: all of it goes, or nothing hangs there */
 	G4_LEFT_AS_IT_IS /* others have it as well, and nothing of it goes */
 };
 G4_FN int g4_map_leave(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,

@@ -57,6 +57,22 @@ G4_FN static int read_sums(struct g4_wg *wg, struct g4_fs *fs, const struct shif
 	return rc;
 }
 
+/*
+ * Where pages come to lie nothing is mapped. Indirect pages that nothing hangs at go first, so that whole slots can move there, and none is filled that
+ * others have as well. 1: one went, and the step begins anew; -G4_E_AGAIN: in a transaction of its own.
+ */
+G4_FN static int clear_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			     uint64_t to, uint64_t pages)
+{
+	const uint32_t before = txn->changed;
+	uint64_t next;
+	const int rc = g4_map_clear(wg, fs, txn, inode, to, to + pages, &next);
+
+	if (rc < 0)
+		return rc;
+	return next != UINT64_MAX ? -G4_E_AGAIN : txn->changed != before;
+}
+
 /* `count` slots for single pages, from that of page `from` on, each way in one array, become those from `to` on. */
 G4_FN static int move_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct shift *s, uint64_t from,
 			    uint64_t to, uint32_t count)
@@ -94,29 +110,6 @@ G4_FN static int move_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	return rc;
 }
 
-/* An indirect page that the slot leads to goes if it is empty; below it nothing is that could have others as well. */
-G4_FN static int free_if_empty(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			       const struct g4_path *path)
-{
-	const struct g4_address address = g4_ptr_address(*path->slot);
-	uint32_t line;
-	int rc = g4_map_get_node(wg, fs, inode, *path->slot, path->level, &line);
-
-	if (rc < 0)
-		return rc;
-	if (g4_count_row(g4_map_slots(fs, line), G4_INDIRECT_SLOTS, 0, 0) == G4_INDIRECT_SLOTS) {
-		rc = g4_sums_free(wg, fs, txn, inode, line);
-		if (rc == 0)
-			rc = g4_node_release(wg, fs, txn, inode, address);
-		if (rc == 0) {
-			g4_path_dirty(txn, path);
-			*path->slot = 0;
-		}
-	}
-	g4_cache_put(&fs->cache, line);
-	return rc;
-}
-
 /* The same for one slot of a higher level, whatever hangs there. 1: it can not move as one, since its new place holds pages without contents. */
 G4_FN static int move_tree(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct shift *s, uint64_t from,
 			   uint64_t to, uint32_t level)
@@ -128,8 +121,6 @@ G4_FN static int move_tree(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	g4_path_start(&source, inode, from);
 	g4_path_start(&target, inode, to);
 	int rc = g4_path_make(wg, fs, txn, inode, &target, to, level);
-	if (rc == 0 && (*target.slot & G4_PTR_INDIRECT))
-		rc = free_if_empty(wg, fs, txn, inode, &target);
 	if (rc == 0 && *target.slot != 0)
 		rc = 1;
 	if (rc == 0)
@@ -194,6 +185,9 @@ G4_FN static int step_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 		const uint64_t span = g4_map_span(level), behind = (end + span - 1) & ~(span - 1);
 		if (behind > s->gap || behind - span < s->from)
 			continue;
+		rc = clear_place(wg, fs, txn, s->inode, behind - span + s->pages, span);
+		if (rc != 0)
+			return rc < 0 ? rc : 0;
 		rc = move_tree(wg, fs, txn, s, behind - span, behind - span + s->pages, level);
 		if (rc == 0)
 			s->gap = behind - span;
@@ -202,6 +196,9 @@ G4_FN static int step_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 	}
 	const uint64_t most = g4_min64(row_before(s, end), row_before(s, end + s->pages));
 	const uint64_t count = g4_min64(end - s->from, most);
+	rc = clear_place(wg, fs, txn, s->inode, g4_max64(end, end - count + s->pages), g4_min64(count, s->pages));
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	rc = move_pages(wg, fs, txn, s, end - count, end - count + s->pages, (uint32_t)count);
 	if (rc == 0)
 		s->gap = end - count;
@@ -239,6 +236,9 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		const uint64_t span = g4_map_span(level), begin = first & ~(span - 1);
 		if (begin < s->gap + s->pages)
 			continue;
+		rc = clear_place(wg, fs, txn, s->inode, begin - s->pages, span);
+		if (rc != 0)
+			return rc < 0 ? rc : 0;
 		rc = move_tree(wg, fs, txn, s, begin, begin - s->pages, level);
 		if (rc == 0)
 			s->gap = begin - s->pages + span;
@@ -246,6 +246,9 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			return rc;
 	}
 	const uint64_t count = g4_min64(row_from(s, first), row_from(s, first - s->pages));
+	rc = clear_place(wg, fs, txn, s->inode, first - s->pages, g4_min64(count, s->pages));
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	rc = move_pages(wg, fs, txn, s, first, first - s->pages, (uint32_t)count);
 	if (rc == 0)
 		s->gap = first - s->pages + count;
@@ -264,7 +267,7 @@ G4_FN static int move_some(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			break;
 		rc = up ? step_up(wg, fs, txn, s) : step_down(wg, fs, txn, s);
 	} while (rc == 0 && !g4_txn_is_crowded(txn));
-	return rc;
+	return rc == -G4_E_AGAIN ? 0 : rc;
 }
 
 /* What the inode says of the gap at the end of a transaction, and the orphan list. */

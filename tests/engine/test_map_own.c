@@ -9,11 +9,14 @@
 #include "rig.h"
 
 #include "data/map_own.h"
+#include "data/map_path.h"
 #include "dedup/table.h"
 #include "format/indirect.h"
 #include "format/owners.h"
 #include "fsck/fsck_types.h"
 #include "inode/icache.h"
+#include "inode/inode.h"
+#include "inode/txn.h"
 #include "simt/simt_host.h"
 
 #define FILES 6u
@@ -895,6 +898,91 @@ static void insertions_and_collapses_move_what_is_shared(void **state)
 	compare_all();
 }
 
+/* What a command leaves that has found no space behind the indirect page: one to which nothing hangs. */
+static void make_empty(uint64_t ino, uint64_t page)
+{
+	struct g4_path path;
+	struct g4_txn txn;
+	uint32_t index;
+
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	g4_write_lock(&inode->lock);
+	assert_int_equal(g4_begin(rig.wg, rig.fs, 40, &txn), 0);
+	g4_path_start(&path, inode, page);
+	assert_int_equal(g4_path_make(rig.wg, rig.fs, &txn, inode, &path, page, 0), 0);
+	g4_path_put(rig.fs, &path);
+	assert_int_equal(g4_end(rig.fs, &txn, g4_inode_log(rig.wg, rig.fs, &txn, inode)), 0);
+	g4_write_unlock(&inode->lock);
+	g4_icache_put(rig.fs, index);
+}
+
+/* One that several files have is in nobody's way, and stays the others'. */
+static void an_indirect_page_without_anything_changes_like_others(void **state)
+{
+	(void)state;
+	for (uint32_t n = 0; n < FILES; n++)
+		make(n);
+	put_apart(&files[0], 0, 40);
+	put_apart(&files[0], PART, 40);
+	put_apart(&files[0], 3 * PART, 40);
+	assert_int_equal(op_sync(&rig), 0);
+	make_empty(files[0].ino, 2 * PART);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t n = 1; n < FILES; n++)
+		assert_int_equal(copy(&files[0], 0, &files[n], 0, FILE_PAGES), 0);
+	compare_all();
+	unmount("after copies");
+	mount();
+	assert_int_equal(change(&files[1], G4_FALLOC_ZERO_RANGE | G4_FALLOC_KEEP_SIZE, 2 * PART + 10, 5), 0);
+	assert_int_equal(change(&files[2], G4_FALLOC_INSERT_RANGE, PART, PART), 0);
+	compare_all();
+	assert_int_equal(change(&files[3], G4_FALLOC_COLLAPSE_RANGE, 2 * PART - 7, 7), 0);
+	compare_all();
+	assert_int_equal(change(&files[4], G4_FALLOC_COLLAPSE_RANGE, 2 * PART + 5, 7), 0);
+	assert_int_equal(change(&files[4], G4_FALLOC_COLLAPSE_RANGE, PART + 5, PART), 0);
+	compare_all();
+	assert_int_equal(change(&files[5], PUNCH, 2 * PART + 10, 300), 0);
+	assert_int_equal(put(&files[5], 2 * PART + 20, 3), 0);
+	assert_int_equal(cut(&files[5], (2 * PART + 10) * G4_PAGE_BYTES), 0);
+	compare_all();
+	unmount("after changes");
+	mount();
+	compare_all();
+}
+
+/* Nor is one of level 2 that leads to nothing but such a page in the way of one that several files have. */
+static void what_is_shared_moves_to_where_nothing_hangs(void **state)
+{
+	const uint64_t pages = GIB_PAGES + 4 * PART, gib = GIB_PAGES * G4_PAGE_BYTES;
+	uint64_t ino[2];
+
+	(void)state;
+	for (uint32_t n = 0; n < 2; n++) {
+		const char name[] = {'g', (char)('0' + n), 0};
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &ino[n]), 0);
+	}
+	for (uint32_t n = 0; n < 2; n++)
+		for (uint32_t k = 0; k < APART; k++) {
+			fill(data, (struct page){(uint16_t)(1 + 2 * k), G4_PAGE_BYTES});
+			assert_int_equal(op_write(&rig, ino[0], 0, (n * GIB_PAGES + 2 * k) * G4_PAGE_BYTES, data,
+						  G4_PAGE_BYTES, NULL),
+					 0);
+		}
+	assert_int_equal(op_truncate(&rig, ino[0], pages * G4_PAGE_BYTES), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	copy_whole(ino[0], ino[1], pages);
+	assert_int_equal(op_fallocate(&rig, ino[1], PUNCH, gib, gib), 0);
+	make_empty(ino[1], GIB_PAGES + 5);
+	assert_int_equal(op_fallocate(&rig, ino[1], G4_FALLOC_INSERT_RANGE, 0, gib), 0);
+	expect_apart(ino[0], 0);
+	expect_apart(ino[0], GIB_PAGES);
+	expect_apart(ino[1], GIB_PAGES);
+	unmount("after a move");
+	assert_int_equal(slot_of(ino[1], 1), slot_of(ino[0], 0));
+	mount();
+}
+
 static void any_order(uint64_t steps)
 {
 	for (uint64_t k = 1; k <= steps; k++) {
@@ -1054,6 +1142,8 @@ int main(void)
 		TEST_AS(insertions_and_collapses_move_what_is_shared, "", setup_small),
 		TEST_AS(insertions_and_collapses_move_what_is_shared, " with sums", setup_small_sums),
 		TEST(what_is_shared_moves_by_gigabytes),
+		TEST(an_indirect_page_without_anything_changes_like_others),
+		TEST(what_is_shared_moves_to_where_nothing_hangs),
 		TEST(any_order_of_changes_leaves_what_the_model_has),
 		TEST_AS(any_order_on_a_full_device, "", setup_small),
 		TEST_AS(any_order_on_a_full_device, " with sums", setup_small_sums),
