@@ -94,10 +94,10 @@ static bool keep_policy(const struct copy *copy, gpu4fs_file *from, gpu4fs_file 
 }
 
 /* When nothing else of it changes. */
-static bool keep_flags(struct copy *copy, gpu4fs_file *to, uint32_t flags, const char *path, bool *taken)
+static bool keep_flags(struct copy *copy, gpu4fs_file *to, uint32_t flags, bool at_once, const char *path, bool *taken)
 {
 	return !(copy->kept & G4_CP_FLAGS) ||
-	       kept(path, g4_cp_keep_flags(copy->fs, &copy->later, to, flags, path, taken));
+	       kept(path, g4_cp_keep_flags(copy->fs, &copy->later, to, flags, at_once, path, taken));
 }
 
 static bool keep(const struct copy *copy, const struct g4_cp_name *from, const struct gpu4fs_stat *stat,
@@ -222,6 +222,7 @@ static bool copy_file(struct copy *copy, uint32_t worker, const struct place *so
 		      const struct gpu4fs_stat *stat, bool is_new, int how)
 {
 	const uint32_t mode = g4_cp_first_mode(copy->kept, stat->mode);
+	const bool has_its_names = how != O_EXCL && (stat->nlink < 2 || !(copy->kept & G4_CP_LINKS));
 	gpu4fs_file *from, *to;
 	int64_t rc = open_source(copy, source, 0, stat, &from);
 
@@ -237,7 +238,7 @@ static bool copy_file(struct copy *copy, uint32_t worker, const struct place *so
 	if (rc == 0)
 		good = keep(copy, &(struct g4_cp_name){.file = from}, stat, &(struct g4_cp_name){.file = to}, is_new,
 			    target->path) &&
-		       keep_flags(copy, to, stat->flags, target->path, &taken) && good;
+		       keep_flags(copy, to, stat->flags, has_its_names, target->path, &taken) && good;
 	const int closed = taken ? 0 : gpu4fs_close(to);
 	gpu4fs_close(from);
 	rc = rc < 0 ? rc : closed;
@@ -512,7 +513,7 @@ static void leave(struct g4_descent *descent, const struct g4_level *level, bool
 				rc = gpu4fs_fchmod(level->to, made.mode & ~of_owner & 07777);
 			good = rc == 0 ? true : failed(target.path, rc);
 		}
-		good = good && keep_flags(copy, level->to, level->stat.flags, target.path, &taken);
+		good = good && keep_flags(copy, level->to, level->stat.flags, false, target.path, &taken);
 	}
 	count(good ? &copy->directories : &copy->failures);
 }

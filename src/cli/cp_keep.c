@@ -216,16 +216,17 @@ void g4_cp_later_begin(struct g4_cp_later *later)
 	later->first = NULL;
 }
 
-int64_t g4_cp_keep_flags(gpu4fs *fs, struct g4_cp_later *later, gpu4fs_file *to, uint32_t flags, const char *path,
-			 bool *taken)
+int64_t g4_cp_keep_flags(gpu4fs *fs, struct g4_cp_later *later, gpu4fs_file *to, uint32_t flags, bool at_once,
+			 const char *path, bool *taken)
 {
+	const uint32_t last = at_once ? 0 : flags & G4_CP_LAST_FLAGS;
 	struct gpu4fs_stat stat;
 	struct g4_cp_flagged *flagged;
 	int64_t rc = gpu4fs_fstat(to, &stat);
 
-	if (rc == 0 && stat.flags != (flags & ~(uint32_t)G4_CP_LAST_FLAGS))
-		rc = gpu4fs_fchflags(to, flags & ~(uint32_t)G4_CP_LAST_FLAGS);
-	if (rc < 0 || (flags & G4_CP_LAST_FLAGS) == 0)
+	if (rc == 0 && stat.flags != (flags & ~last))
+		rc = gpu4fs_fchflags(to, flags & ~last);
+	if (rc < 0 || last == 0)
 		return rc;
 	flagged = malloc(sizeof(*flagged) + strlen(path) + 1);
 	if (flagged == NULL)

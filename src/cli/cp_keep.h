@@ -51,11 +51,12 @@ struct g4_cp_later {
 };
 void g4_cp_later_begin(struct g4_cp_later *later);
 /*
- * The copy gets the source's flags, those of LAST_FLAGS with g4_cp_later_end(), which then closes a file (*taken). `path` is for messages. By any
- * thread. 0 or a negative errno.
+ * The copy gets the source's flags, those of LAST_FLAGS with g4_cp_later_end(), which then closes a file (*taken); until then it is open, and there is no
+ * room for many of them. `at_once`: all of them now, where neither names come into it nor it gets other ones. `path` is for messages. By any thread. 0 or
+ * a negative errno.
  */
-int64_t g4_cp_keep_flags(gpu4fs *fs, struct g4_cp_later *later, gpu4fs_file *to, uint32_t flags, const char *path,
-			 bool *taken);
+int64_t g4_cp_keep_flags(gpu4fs *fs, struct g4_cp_later *later, gpu4fs_file *to, uint32_t flags, bool at_once,
+			 const char *path, bool *taken);
 /* Sets them, where all was copied. False: one of them not, and it was said why. */
 bool g4_cp_later_end(struct g4_cp_later *later, bool good);
 /*

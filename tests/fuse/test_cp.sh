@@ -92,10 +92,14 @@ check "never: a file that was copied over another" cmp "$work/wanted/sub/tiny" "
 check "a change of the copy" dd if=/dev/zero of="$mnt/copied/large" bs=4096 count=3 seek=500 conv=notrunc status=none
 check "... is not in the source" cmp "$work/wanted/large" "$mnt/tree/large"
 check "... and not in another copy" cmp "$work/wanted/large" "$mnt/always/large"
+# more of them than may be open at a time
+mkdir "$mnt/flagged"
+touch "$mnt/flagged/"{100..300}
+((UID == 0)) && flag +a "$mnt/flagged/"*
 unmount_image
 fsck_image
 
-"$gpu4fs" serve --socket "$work/socket" -o cache=16M "$image" >"$work/serve.out" 2>&1 &
+"$gpu4fs" serve --socket "$work/socket" -o cache=16M,files=100 "$image" >"$work/serve.out" 2>&1 &
 server=$!
 for _ in $(seq 6000); do
 	[[ -s $work/serve.out ]] && break
@@ -104,6 +108,7 @@ for _ in $(seq 6000); do
 done
 check "over a socket" "$gpu4fs" cp --socket "$work/socket" --reflink=always -r /tree /served
 check "... and again" "$gpu4fs" cp --socket "$work/socket" -r /tree /again
+check "... with flags" "$gpu4fs" cp -j 4 --socket "$work/socket" -r --preserve=flags /flagged /kept
 check "rm -r over a socket" "$gpu4fs" rm -r --socket "$work/socket" /again
 kill "$server"
 wait "$server"
@@ -114,7 +119,8 @@ check "rm -r of trees" "$gpu4fs" rm -rv -j 3 --image "$image" /copied /always /n
 check "... gives their space back ($((used - $(used_kib))) KiB)" test $((used - $(used_kib))) -gt 60
 fsck_image
 mount_image
-same "... and leaves the others" "served tree" "$(cd "$mnt" && echo *)"
+same "... and leaves the others" "flagged kept served tree" "$(cd "$mnt" && echo *)"
+((UID == 0)) && same "... with their flags" -a-- "$(cd "$mnt" && flags_of kept/* | tr " " "\n" | sort -u)"
 check "... it is all there" diff -r --exclude=tree --no-dereference "$work/wanted/sub" "$mnt/served/sub"
 check "... and the large file" cmp "$work/wanted/large" "$mnt/served/large"
 unmount_image
