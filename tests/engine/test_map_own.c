@@ -898,7 +898,7 @@ static void insertions_and_collapses_move_what_is_shared(void **state)
 	compare_all();
 }
 
-/* What a command leaves that has found no space behind the indirect page: one to which nothing hangs. */
+/* What a copy by reference leaves that has found space for an indirect page, and none for sums: one at which nothing hangs. */
 static void make_empty(uint64_t ino, uint64_t page)
 {
 	struct g4_path path;
@@ -949,6 +949,30 @@ static void an_indirect_page_without_anything_changes_like_others(void **state)
 	unmount("after changes");
 	mount();
 	compare_all();
+}
+
+/* Nor does it keep space when its files have gone. */
+static void an_indirect_page_without_anything_goes_with_its_files(void **state)
+{
+	(void)state;
+	for (uint32_t n = 0; n < 3; n++)
+		make(n);
+	put_apart(&files[0], 0, 40);
+	assert_int_equal(op_truncate(&rig, files[0].ino, 4 * PART * G4_PAGE_BYTES), 0);
+	files[0].size = 4 * PART * G4_PAGE_BYTES;
+	assert_int_equal(op_sync(&rig), 0);
+	make_empty(files[0].ino, 2 * PART);
+	for (uint32_t n = 1; n < 3; n++)
+		assert_int_equal(copy(&files[0], 0, &files[n], 0, FILE_PAGES), 0);
+	unmount("after copies");
+	assert_int_not_equal(slot_of(files[0].ino, 2), 0);
+	assert_int_equal(slot_of(files[1].ino, 2), slot_of(files[0].ino, 2));
+	mount();
+	assert_int_equal(cut(&files[0], 0), 0);
+	for (uint32_t n = 0; n < 3; n++)
+		drop(n);
+	unmount("when all has gone");
+	mount();
 }
 
 /* Nor is one of level 2 that leads to nothing but such a page in the way of one that several files have. */
@@ -1143,6 +1167,7 @@ int main(void)
 		TEST_AS(insertions_and_collapses_move_what_is_shared, " with sums", setup_small_sums),
 		TEST(what_is_shared_moves_by_gigabytes),
 		TEST(an_indirect_page_without_anything_changes_like_others),
+		TEST(an_indirect_page_without_anything_goes_with_its_files),
 		TEST(what_is_shared_moves_to_where_nothing_hangs),
 		TEST(any_order_of_changes_leaves_what_the_model_has),
 		TEST_AS(any_order_on_a_full_device, "", setup_small),
