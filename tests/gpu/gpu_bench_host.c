@@ -5,7 +5,7 @@
  *
  * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-t TIER_MIB] [-f MIB of each of 64 files] [-k CHECKSUM] [-u] [-n NAMES] [-l BYTES]
  *                  [-r RAID LEVEL of DEVICE,DEVICE...] [-g GIB of each device] [-p KIB of each stripe]
- *		   [-o FILE.json] [NAME]...
+ *		   [-x DEVICE, an empty disk for `rebuild`, which has a set of copies or parity by -r] [-o FILE.json] [NAME]...
  *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's. -u: what is written is
  *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255)
  *
@@ -46,6 +46,11 @@ static uint32_t checksum_policy;
 static bool deduplicates;
 static FILE *json;
 static int rows;
+static const char *raid;	 /* NULL: one device */
+static const char *device_names; /* with commas between them */
+static const char *spare_name;	 /* NULL: there is none */
+static uint64_t disk_bytes = 72 * G4_GIB;
+static uint64_t stripe_bytes; /* 0: what mkfs takes */
 
 static void must(int rc, const char *what)
 {
@@ -553,7 +558,7 @@ static void bench_stream(void)
 	close_loads(loads, CLIENTS);
 }
 
-/* ------------------------------------------------------------------ pages that are there already */
+/* ------------------------------------------------------------------ a disk that is lost, and made again */
 
 static uint64_t mix(uint64_t x)
 {
@@ -561,6 +566,167 @@ static uint64_t mix(uint64_t x)
 	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
 	return x ^ x >> 31;
 }
+
+/* The newest job, as the engine tells it. */
+static struct g4_job_record last_job(struct hand *h)
+{
+	struct g4_ring_slot list = command(G4_CMD_JOB_LIST);
+	const struct g4_health *health = (const struct g4_health *)(const void *)h->data;
+	struct g4_job_record last = {0};
+	struct g4_ring_result result;
+
+	list.command.data = 0;
+	list.command.length = sizeof(*health);
+	must(run_one(h, &list, &result), "asking for jobs");
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (health->jobs[i].number > last.number)
+			last = health->jobs[i];
+	return last;
+}
+
+#define LOST_READS 20000u /* of 4 KiB, a client */
+
+static void fill_scattered(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	const uint64_t x = mix(load->salt + i), pages = file_bytes / G4_PAGE_BYTES;
+
+	slot->command.handle = load->nodes[x % load->bytes];
+	slot->command.node = 0;
+	slot->command.offset = (x >> 8) % pages * G4_PAGE_BYTES;
+	slot->command.length = G4_PAGE_BYTES;
+	slot->command.data = i % ENTRIES * G4_PAGE_BYTES;
+}
+
+struct reading { /* GB/s */
+	double sequential, scattered;
+};
+
+/* target 0: none; else a share of what was read before. */
+static struct reading read_both(struct load *loads, const char *when, const struct reading *before)
+{
+	struct reading is;
+	char name[80];
+
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].slot = command(G4_CMD_READ);
+		loads[c].fill = fill_stream;
+		loads[c].depth = 4;
+		loads[c].count = FILES / CLIENTS * file_bytes / PIECE;
+	}
+	double cpu = cpu_seconds(), seconds = run_loads(loads, CLIENTS);
+	is.sequential = FILES * (double)file_bytes / 1e9 / seconds;
+	snprintf(name, sizeof(name), "read, depth 4, %s", when);
+	report(name, "GB/s", is.sequential, before ? 0.7 * before->sequential : 0, true, cpu_seconds() - cpu);
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k += 511)
+			if (((uint64_t *)loads[c].hand.data)[k] != k * 0x9e3779b97f4a7c15 + c) {
+				fprintf(stderr, "gpu_bench: client %u read something else than it wrote, %s\n", c,
+					when);
+				exit(1);
+			}
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].fill = fill_scattered;
+		loads[c].depth = ENTRIES / 2;
+		loads[c].count = LOST_READS;
+		loads[c].salt += CLIENTS * LOST_READS + c * LOST_READS;
+	}
+	cpu = cpu_seconds();
+	seconds = run_loads(loads, CLIENTS);
+	is.scattered = CLIENTS * LOST_READS * (double)G4_PAGE_BYTES / 1e9 / seconds;
+	snprintf(name, sizeof(name), "4 KiB random read, %s", when);
+	report(name, "GB/s", is.scattered, before ? 0.6 * before->scattered : 0, true, cpu_seconds() - cpu);
+	return is;
+}
+
+static void order_disk(uint32_t order, const char *name)
+{
+	char text[256] = "";
+	struct g4_cmd cmd = {.op = G4_CMD_DISK,
+			     .mask = order,
+			     .flags = order == G4_DISK_REPLACE ? G4_JOB_EAGER : 0,
+			     .name = name,
+			     .name_bytes = (uint16_t)strlen(name),
+			     .data = text,
+			     .length = sizeof(text)};
+
+	if (g4_engine_execute(engine, &cmd) == 0)
+		return;
+	fprintf(stderr, "gpu_bench: an order about %s: %s\n", name, text);
+	exit(1);
+}
+
+/* An empty device of the size that all have. */
+static void make_spare(void)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = disk_bytes};
+	char message[256] = "";
+	struct g4_dev *dev;
+
+	if (g4_dev_open(spare_name, &open, &dev, message, sizeof(message)) < 0) {
+		fprintf(stderr, "gpu_bench: %s\n", message);
+		exit(1);
+	}
+	g4_dev_close(dev);
+}
+
+/* What is wanted of each level over PCIe: that, divided by what is read for each byte. */
+static double wanted_of_level(void)
+{
+	return strcmp(raid, "1") == 0 ? 40 : strcmp(raid, "5") == 0 ? 16 : strcmp(raid, "6") == 0 ? 12 : 0;
+}
+
+/* Reads of a set that is whole, without its first disk, and with another one in its place; and how long that takes to be made. */
+static void bench_rebuild(void)
+{
+	struct load loads[CLIENTS];
+	char name[80], first[256];
+	double cpu;
+
+	if (!raid || !spare_name || !device_names) {
+		puts("rebuild: without a set (-r) and a disk more (-x) there is nothing to be made again");
+		return;
+	}
+	open_loads(loads, CLIENTS, 2 * STREAM_DEPTH * PIECE);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].bytes = FILES / CLIENTS;
+		for (uint32_t f = 0; f < FILES / CLIENTS; f++) {
+			snprintf(name, sizeof(name), "lost%u.%u", c, f);
+			loads[c].nodes[f] = open_file(&loads[c].hand, G4_NODE_ROOT, name, NULL);
+		}
+		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k++)
+			((uint64_t *)loads[c].hand.data)[k] = k * 0x9e3779b97f4a7c15 + c;
+		loads[c].slot = command(G4_CMD_WRITE);
+		loads[c].fill = fill_stream;
+		loads[c].depth = STREAM_DEPTH;
+		loads[c].count = FILES / CLIENTS * file_bytes / PIECE;
+	}
+	run_loads(loads, CLIENTS);
+	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
+	must(g4_engine_execute(engine, &sync), "syncing");
+	const struct reading whole = read_both(loads, "all disks", NULL);
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(device_names, ","), device_names);
+	make_spare();
+	order_disk(G4_DISK_OFFLINE, first);
+	read_both(loads, "one disk lost", &whole);
+	wake_kernel();
+	cpu = cpu_seconds();
+	const struct cpu_use begin = begin_measuring();
+	order_disk(G4_DISK_REPLACE, spare_name);
+	struct g4_job_record job;
+	while ((job = last_job(&loads[0].hand)).state == G4_JOB_RUNNING)
+		usleep(2000);
+	end_measuring(&begin, 0);
+	must(job.state == G4_JOB_DONE && job.kind == G4_JOB_REBUILD ? 0 : 1, "the rebuild");
+	snprintf(name, sizeof(name), "rebuild of %.2f GB, RAID %s, with its beginning", (double)job.bytes / 1e9, raid);
+	const double all = measured.wall;
+	report(name, "GB/s", (double)job.bytes / 1e9 / all, 0, true, cpu_seconds() - cpu);
+	snprintf(name, sizeof(name), "rebuild, RAID %s", raid);
+	report(name, "GB/s", (double)job.bytes / (double)job.run_ns, wanted_of_level(), true, 0);
+	read_both(loads, "made again", &whole);
+	close_loads(loads, CLIENTS);
+}
+
+/* ------------------------------------------------------------------ pages that are there already */
 
 /* What a page's first word is: another one for each page of all clients. */
 static uint64_t number_of_page(const struct load *load, uint64_t i, uint64_t k)
@@ -741,23 +907,6 @@ static void fill_scrubbed(struct load *load, struct g4_ring_slot *slot, uint64_t
 	fill_one(load, slot, i / 4);
 	slot->command.handle = load->nodes[i % 4];
 	slot->command.data = i % ONE_PLACES * ONE_PIECE;
-}
-
-/* The newest job, as the engine tells it. */
-static struct g4_job_record last_job(struct hand *h)
-{
-	struct g4_ring_slot list = command(G4_CMD_JOB_LIST);
-	const struct g4_health *health = (const struct g4_health *)(const void *)h->data;
-	struct g4_job_record last = {0};
-	struct g4_ring_result result;
-
-	list.command.data = 0;
-	list.command.length = sizeof(*health);
-	must(run_one(h, &list, &result), "asking for jobs");
-	for (uint32_t i = 0; i < G4_JOBS; i++)
-		if (health->jobs[i].number > last.number)
-			last = health->jobs[i];
-	return last;
 }
 
 /* Of 32 GiB in four files. The rate is that of the time in which it ran, by the engine's own clock. */
@@ -1042,7 +1191,6 @@ static void bench_tier(void)
 }
 
 static bool forest_made, directories_made;	 /* by an earlier benchmark */
-static bool forest_made, directories_made;	 /* by an earlier benchmark */
 static uint32_t forest_names = 64, forest_bytes; /* names of a directory, bytes of one; 0: the shortest */
 #define FOREST_WARPS 1024u
 
@@ -1298,13 +1446,10 @@ static const struct bench {
 	{"null", bench_null},	  {"stat", bench_stat},	  {"make", bench_make},	    {"kernel", bench_kernel},
 	{"random", bench_random}, {"one", bench_one},	  {"stream", bench_stream}, {"idle", bench_idle},
 	{"forest", bench_forest}, {"scrub", bench_scrub}, {"single", bench_single}, {"workgroups", bench_workgroups},
-	{"table", bench_table},	  {"dedup", bench_dedup}, {"tier", bench_tier},
+	{"table", bench_table},	  {"dedup", bench_dedup}, {"tier", bench_tier},	    {"rebuild", bench_rebuild},
 };
 
 #define DISKS 8
-static const char *raid; /* NULL: one device */
-static uint64_t disk_bytes = 72 * G4_GIB;
-static uint64_t stripe_bytes; /* 0: what mkfs takes */
 
 /* One device, or with -r those that have commas between them. False: the message says why. */
 static bool open_device(const char *names, struct g4_dev **dev, char *message, size_t bytes)
@@ -1357,7 +1502,7 @@ int main(int argc, char **argv)
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* one that is ended has said how far it came */
 
-	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:r:g:p:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:r:g:p:x:")) != -1;) {
 		if (option == 's')
 			sms = (uint32_t)atoi(optarg);
 		else if (option == 'd')
@@ -1374,6 +1519,8 @@ int main(int argc, char **argv)
 			deduplicates = true;
 		else if (option == 'r')
 			raid = optarg;
+		else if (option == 'x')
+			spare_name = optarg;
 		else if (option == 'g')
 			disk_bytes = strtoull(optarg, NULL, 10) * G4_GIB;
 		else if (option == 'p')
@@ -1390,10 +1537,12 @@ int main(int argc, char **argv)
 	must(g4_policy_parse(G4_POLICY_FIELD_CHECKSUM, word, strlen(word), &checksum_policy), "-k");
 	if (json)
 		fputs("[", json);
+	device_names = device;
 	mount(device, sms);
 	for (size_t b = 0; b < sizeof(benches) / sizeof(benches[0]); b++) {
-		bool wanted =
-			optind == argc && benches[b].run != bench_tier; /* which is for a device that is not memory */
+		bool wanted = optind == argc &&
+			      benches[b].run != bench_tier &&  /* which is for a device that is not memory */
+			      benches[b].run != bench_rebuild; /* and which for a set */
 		for (int i = optind; i < argc; i++)
 			wanted = wanted || strcmp(argv[i], benches[b].name) == 0;
 		if (wanted)
