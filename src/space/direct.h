@@ -40,6 +40,7 @@ struct g4_direct { /* zeroed: closed */
 	uint32_t open;	       /* atomic */
 	uint32_t makes;	       /* atomic: the table is one of a disk that is rebuilt; not both */
 	uint64_t made_bytes;   /* atomic: of such disks, by g4_direct_make() */
+	uint64_t lost_most;    /* so much is taken of one at a time; the rebuild's. 0: as much as there are lanes for */
 	uint64_t stripe_bytes; /* the longest with parity, 0: no chunk has any; said while it is open */
 	struct {
 		uint32_t inside; /* atomic: requests on their way */

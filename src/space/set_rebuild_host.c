@@ -165,8 +165,10 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4
 	int rc = make_room(set, disk, &before);
 	if (rc == 0)
 		rc = take_name(set, disk, name);
-	if (rc == 0)
+	if (rc == 0) {
 		set->disks[disk].dev = dev;
+		memset(&set->taken, 0, sizeof(set->taken)); /* of a rebuild before */
+	}
 	unlock_all(set);
 	g4_dev_close(before);
 	return rc;
@@ -192,7 +194,6 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
 	set->noted_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	set->noted_bytes = 0;
 	set->told &= ~(UINT64_C(1) << disk);
-	memset(&set->taken, 0, sizeof(set->taken)); /* of a rebuild before */
 	rc = g4_set_begin_target(wg, set, disk, is_new);
 	if (rc == 0 && is_new)
 		g4_set_tell_spares(wg, set);
@@ -417,18 +418,20 @@ static void next_of(const struct g4_set_place *place, uint64_t position, uint64_
 	*scale = chunk->parity ? g4_chunk_data_columns(chunk) : 1;
 }
 
-int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes)
+int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *made)
 {
 	const uint32_t disk = g4_load32_acq(&set->target);
 	uint64_t from, to, scale;
 	struct g4_set_place place;
 
-	*address = *bytes = 0;
+	*address = *bytes = *made = 0;
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
-	if (!find_place(set, disk, g4_load64_acq(&set->position), &place))
+	const uint64_t position = g4_load64_acq(&set->position);
+	if (!find_place(set, disk, position, &place))
 		return 0;
-	next_of(&place, g4_load64_acq(&set->position), &from, &to, &scale);
+	next_of(&place, position, &from, &to, &scale);
+	*made = (g4_max64(position, place.address) - place.address - from) * scale;
 	*address = place.chunk->address + from * scale;
 	*bytes = (to - from) * scale;
 	lock_rows(wg, set);
@@ -796,7 +799,7 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		rc = g4_set_rebuild_step(wg, set, &order->bytes);
 		break;
 	case G4_ORDER_NEXT:
-		return g4_set_rebuild_next(wg, set, &order->done, &order->bytes);
+		return g4_set_rebuild_next(wg, set, &order->done, &order->bytes, &order->all);
 	case G4_ORDER_SKIP:
 		rc = g4_set_rebuild_skip(wg, set, &order->bytes);
 		break;

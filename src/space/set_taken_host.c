@@ -38,30 +38,37 @@ static void forget(struct g4_set *set)
 	(void)g4_set_window_watch(&set->window, 0, 0);
 }
 
-/* Lock of rows held. Of the place, from `within` it on, up to `most` of the address space. False: not now. */
-static bool take(struct g4_set *set, const struct g4_set_place *place, uint64_t within, uint64_t most)
+/*
+ * Lock of rows held. Where what is taken of a place ends: rows are made to the end of a bit of the map, of which none can be left out any more, as far as that
+ * is wanted.
+ */
+static uint64_t end_of(const struct g4_chunk *chunk, uint64_t within, uint64_t used, uint64_t most)
+{
+	if (!chunk->parity)
+		return within + g4_align_down(used > 0 ? g4_min64(used, most) : most, G4_PAGE_BYTES);
+	const uint64_t data = g4_chunk_data_columns(chunk),
+		       some = g4_max64(g4_align_down(most / data, chunk->stripe_bytes), chunk->stripe_bytes);
+
+	return g4_min64(g4_align_up(within + g4_max64(used / data, 1), G4_PARITY_REGION_BYTES), within + some);
+}
+
+/* Lock of rows held. Of the place, from `within` it on. False: not now. */
+static bool take(struct g4_set *set, const struct g4_set_place *place, uint64_t within, uint64_t used, uint64_t most)
 {
 	const struct g4_chunk *chunk = place->chunk;
-	if (within >= chunk->place_bytes)
-		return false;
-	struct g4_set_taken taken = {
-		.from = within, .rows = chunk->parity > 0, .disk_address = place->address + within};
+	const bool rows = chunk->parity > 0;
 
-	if (taken.rows) { /* whole stripes, of which the last one may have free pages */
-		most = g4_align_up(most / g4_chunk_data_columns(chunk), chunk->stripe_bytes);
-		taken.address = chunk->address;
-		if (within % chunk->stripe_bytes != 0 || set->parity->old_end > 1)
-			return false;
-	} else {
-		most = g4_align_down(most, G4_PAGE_BYTES);
-		taken.address = chunk->address + within;
-		if (chunk->columns != 1)
-			return false;
-	}
-	taken.to = within + g4_min64(most, chunk->place_bytes - within);
+	if (within >= chunk->place_bytes || most == 0 ||
+	    (rows ? within % chunk->stripe_bytes != 0 || set->parity->old_end > 1 : chunk->columns != 1))
+		return false;
+	const struct g4_set_taken taken = {.from = within,
+					   .to = g4_min64(end_of(chunk, within, used, most), chunk->place_bytes),
+					   .address = chunk->address + (rows ? 0 : within),
+					   .disk_address = place->address + within,
+					   .rows = rows};
 	if (taken.to <= taken.from)
 		return false;
-	if (!taken.rows && !g4_set_window_watch(&set->window, taken.address, taken.to - taken.from)) {
+	if (!rows && !g4_set_window_watch(&set->window, taken.address, taken.to - taken.from)) {
 		forget(set);
 		return false;
 	}
@@ -72,13 +79,13 @@ static bool take(struct g4_set *set, const struct g4_set_place *place, uint64_t 
 void g4_set_taken_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct g4_set_place *place,
 			struct g4_dev_order *order)
 {
-	const uint64_t most = order->bytes;
+	const uint64_t used = order->bytes, most = order->all;
 
 	order->bytes = 0;
 	lock(wg, set);
 	const uint64_t position = g4_load64_acq(&set->position);
 	if (!g4_load32_acq(&set->stuck) && g4_load32_acq(&set->target) == disk &&
-	    take(set, place, g4_max64(position, place->address) - place->address, most)) {
+	    take(set, place, g4_max64(position, place->address) - place->address, used, most)) {
 		set->taken.disk = disk;
 		set->taken.position = position;
 		order->disk = (uint32_t)(place->chunk - set->chunks);
