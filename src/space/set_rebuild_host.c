@@ -10,6 +10,8 @@
  * well, but not read. What is copied nobody writes to meanwhile (set_window_host.c), so the copy is never older than what was
  * written.
  *
+ * Where the set's user reaches all disks he may make what comes next by himself (set_taken_host.c).
+ *
  * What its owner says holds nothing is passed over: copies, since they get what is written wherever the position is; rows by
  * whole regions, which leave the map before.
  *

@@ -247,9 +247,11 @@ static void what_was_taken_of_another_does_not_count(void **state)
 		assert_true(take(&d, 256 * G4_KIB, &lost));
 		begin(&d, G4_DISK_OFFLINE, 0);
 		assert_false(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &lost));
-		o.bytes = lost.bytes;
-		assert_int_equal(give(&d, G4_ORDER_MADE, &o), -G4_E_NO_TARGET);
-		assert_int_equal(o.bytes, 0);
+		if (l % 2 == 0) { /* else it is said when the next one has begun */
+			o.bytes = lost.bytes;
+			assert_int_equal(give(&d, G4_ORDER_MADE, &o), -G4_E_NO_TARGET);
+			assert_int_equal(o.bytes, 0);
+		}
 		o.bytes = o.all = 256 * G4_KIB;
 		assert_int_equal(give(&d, G4_ORDER_TAKE, &o), -G4_E_NO_TARGET);
 		step(&d); /* the job finds that out */
