@@ -88,7 +88,7 @@ G4_FN void g4_split_done(struct g4_split_job *job, const struct g4_split_piece *
 
 G4_FN static bool join(struct g4_split_job *job, struct g4_split_piece *piece)
 {
-	const uint32_t most = job->work.kind == G4_SPLIT_LOST ? LOST_HELPERS_MOST : HELPERS_MOST;
+	const uint32_t most = g4_load32_rlx(&job->helpers_most);
 
 	if (!g4_task_is_open(&job->task) || g4_load32_rlx(&job->helpers) >= most)
 		return false;
@@ -185,6 +185,7 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 	struct g4_split_job *job = &split->jobs[slot];
 	job->work = *work;
 	job->piece_bytes = piece;
+	g4_store32_rlx(&job->helpers_most, work->kind == G4_SPLIT_LOST ? LOST_HELPERS_MOST : HELPERS_MOST);
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
 	if (work->kind == G4_SPLIT_STRIPES)
 		g4_or64(&split->stripes, UINT64_C(1) << slot);

@@ -79,7 +79,7 @@ struct g4_split_job { /* what many change at a time lies apart from what is cons
 	uint32_t helpers; /* workgroups besides the owner, or about to see that there are too many */
 	uint8_t padding1[100];
 	uint32_t piece_bytes;
-	uint32_t padding0;
+	uint32_t helpers_most; /* atomic: who looks at it may own no piece */
 	struct g4_split_work work;
 	uint8_t padding2[32];
 };

@@ -120,7 +120,7 @@ G4_FN G4_INLINE bool g4_direct_is_open(const struct g4_direct *direct)
 }
 
 /* The regions that it opens. Collective. */
-struct g4_direct_remake {		   /* in scratch memory: bytes of a column, from as many of others */
+struct g4_direct_remake { /* in scratch memory: bytes of a column, from as many of others; data 0: a copy */
 	const void *from[G4_CHUNK_PLACES]; /* NULL: it is not looked at */
 	uint8_t *to;
 	uint64_t bytes, lost; /* a bit for each column that is */

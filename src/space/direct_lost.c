@@ -83,7 +83,14 @@ G4_FN static void copy(struct g4_wg *wg, const struct g4_direct_table *table, co
 
 	while (!(from = source_of(table, chunk->places[place], within, bytes)))
 		place = (place + 1) % chunk->copies;
-	g4_copy(wg, to, from, bytes);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_direct_remake *r = (struct g4_direct_remake *)g4_scratch_take(wg, sizeof(*r));
+	r->from[0] = from;
+	r->to = to;
+	r->bytes = bytes;
+	r->data = 0;
+	g4_region(wg, G4_REGION_REMAKE, g4_direct_remake_region, r);
+	g4_scratch_release(wg, mark);
 }
 
 /* ---- rows ---- */
@@ -94,6 +101,11 @@ G4_REGION_BODY void g4_direct_remake_region(struct g4_wg *wg, void *args)
 	struct g4_direct_remake *r = (struct g4_direct_remake *)args;
 
 	g4_converge(wg);
+	if (r->data == 0) {
+		g4_copy_in_region(wg, r->to, r->from[0], r->bytes);
+		g4_sync(wg);
+		return;
+	}
 	for (uint64_t at = 0; at < r->bytes; at += r->block_bytes) {
 		const uint64_t bytes = g4_min64(r->bytes - at, r->block_bytes);
 
