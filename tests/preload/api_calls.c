@@ -572,6 +572,8 @@ int gpu4fs_fremovexattr(gpu4fs_file *file, const char *name)
 		return 0;                                                                                              \
 	}
 NOT_HERE(int, chflags, (gpu4fs * mounted, gpu4fs_file *at, const char *path, uint32_t flags))
+NOT_HERE(int, fchflags, (gpu4fs_file * file, uint32_t flags))
+NOT_HERE(int64_t, extents, (gpu4fs_file * file, int64_t offset, struct gpu4fs_extent *out, uint32_t count))
 NOT_HERE(int64_t, share_range,
 	 (gpu4fs_file * from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes))
 NOT_HERE(int64_t, dedupe_range,
