@@ -178,7 +178,7 @@ static void nonsense_gets_a_code(void **state)
 		message.order = (struct g4_remote_order){.op = op, .disk = UINT32_MAX, .bytes = UINT64_MAX};
 		assert_int_equal(g4_errand_do(p.wg, p.set, &errand), 0);
 		if (op != G4_ORDER_SPREAD && op != G4_ORDER_SPREAD_NEXT && op != G4_ORDER_SPREAD_MOVE &&
-		    op != G4_ORDER_SPREAD_LAY && op != G4_ORDER_SPREAD_BACK &&
+		    op != G4_ORDER_SPREAD_LAY && op != G4_ORDER_SPREAD_BACK && op != G4_ORDER_SPREAD_FILL &&
 		    op != G4_ORDER_ROWS_ASK) /* which need neither */
 			assert_true(message.order.result < 0);
 	}
