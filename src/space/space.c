@@ -242,6 +242,7 @@ G4_FN static enum effect effect_of(uint32_t op)
 	case G4_ORDER_SPREAD:
 	case G4_ORDER_SPREAD_USE:
 	case G4_ORDER_LEAVE_CHUNK:
+	case G4_ORDER_LEAVE_USE:
 	case G4_ORDER_ROWS_ASK:
 	case G4_ORDER_ROWS_NEXT:
 	case G4_ORDER_ROWS_TELL:
