@@ -88,7 +88,7 @@ G4_FN void g4_split_done(struct g4_split_job *job, const struct g4_split_piece *
 
 G4_FN static bool join(struct g4_split_job *job, struct g4_split_piece *piece)
 {
-	const uint32_t most = g4_load32_rlx(&job->helpers_most);
+	const uint32_t most = g4_load32_rlx(&job->helpers_most); /* the job may become another one meanwhile */
 
 	if (!g4_task_is_open(&job->task) || g4_load32_rlx(&job->helpers) >= most)
 		return false;
