@@ -68,6 +68,17 @@ static void leave(struct g4_nvme *nvme)
 	}
 }
 
+/* What is done about it at the moment may be its end: its requests fail a little before that is known. */
+static bool works(const struct g4_nvme *nvme)
+{
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+	uint32_t state;
+
+	while ((state = g4_load32_acq(&nvme->state)) == G4_NVME_RECOVERS)
+		nanosleep(&nap, NULL); /* ending early does no harm */
+	return state != G4_NVME_DEAD;
+}
+
 /* Something else may be done about it at the moment, and not be enough. */
 static void mend_failure(struct g4_nvme *nvme)
 {
@@ -115,7 +126,7 @@ static void *attend(void *context)
 	if (!g4_cas32(&nvme->attendance, LISTENS, SAVES))
 		return NULL; /* it is closed at the moment */
 	g4_log(G4_LOG_WARN, "%s: the system asks for it: it is to be removed", nvme->name);
-	if (g4_load32_acq(&nvme->state) != G4_NVME_DEAD)
+	if (works(nvme))
 		save();
 	if (!g4_cas32(&nvme->attendance, SAVES, LEAVES)) {
 		pthread_detach(pthread_self());
