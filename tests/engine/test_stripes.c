@@ -152,6 +152,7 @@ static void watch(void)
 	watched_ops.execute = own_ops->execute ? watched_execute : NULL;
 	watched_ops.flush = watched_flush;
 	set->ops = &watched_ops;
+	mine_count = 0; /* what this thread had of another set, and asked that for nothing after */
 	g4_store64_rel(&grants, 0);
 	g4_store64_rel(&granted_bytes, 0);
 }
@@ -294,6 +295,8 @@ static void no_more_help_than_the_host_s_memory_takes(void **state)
 		assert_int_equal(op_write(&d.rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
 	stop_helpers();
 	expect_stored(&d, FILE_BYTES);
+	assert_int_equal(op_sync(&d.rig), 0);
+	expect_rows_fit(&d, set);
 	end();
 }
 
