@@ -28,7 +28,7 @@ G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	}
 	const struct g4_address address = g4_address_from(g4_shares_map(alloc, c)->shares);
 	g4_txn_dirty(txn, c->map);
-	g4_shares_map(alloc, c)->shares = 0;
+	g4_store64_rlx(&g4_shares_map(alloc, c)->shares, 0); /* g4_share_any() has no lock */
 	g4_shares_put(alloc, &c->shares);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
@@ -721,7 +721,7 @@ G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_addre
 		rc = g4_alloc_get_map(wg, alloc, group, &map);
 		if (rc < 0)
 			return rc;
-		rc = ((const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, map))->shares != 0;
+		rc = g4_load64_rlx(&((const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, map))->shares) != 0;
 		g4_cache_put(alloc->meta->cache, map);
 	}
 	return rc;

@@ -29,7 +29,7 @@ G4_FN int g4_shares_make(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 	if (rc == 0) {
 		g4_shares_of(alloc, c)->group = c->group;
 		g4_txn_dirty(txn, c->map);
-		g4_shares_map(alloc, c)->shares = g4_address_stored(address);
+		g4_store64_rlx(&g4_shares_map(alloc, c)->shares, g4_address_stored(address));
 	}
 	return rc;
 }
