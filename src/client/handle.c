@@ -666,37 +666,31 @@ int64_t gpu4fs_restripe(gpu4fs_file *file, int64_t offset, uint32_t flags, struc
 	return (int64_t)told.next;
 }
 
-int64_t gpu4fs_page_sums(gpu4fs_file *file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count)
+/* What a command tells of a file from an offset on, `count` things of a size at most. How many it told, or a negative errno. */
+static int64_t list_from(gpu4fs_file *file, uint32_t op, int64_t offset, void *out, uint64_t size, uint32_t count)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_SUMS,
-			     .handle = file->handle,
-			     .offset = (uint64_t)offset,
-			     .data = out,
-			     .length = count * sizeof(*out)};
+	struct g4_cmd cmd = {
+		.op = op, .handle = file->handle, .offset = (uint64_t)offset, .data = out, .length = count * size};
 
-	G4_STATIC_ASSERT(sizeof(struct gpu4fs_page_sum) == sizeof(struct g4_page_sum), "the engine's own");
 	if (offset < 0 || count == 0)
 		return -EINVAL;
 	const int rc = g4c_run(file->engine, &cmd);
-	return rc ? rc : (int64_t)(cmd.value / sizeof(*out));
+	return rc ? rc : (int64_t)(cmd.value / size);
+}
+
+int64_t gpu4fs_page_sums(gpu4fs_file *file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count)
+{
+	G4_STATIC_ASSERT(sizeof(struct gpu4fs_page_sum) == sizeof(struct g4_page_sum), "the engine's own");
+	return list_from(file, G4_CMD_SUMS, offset, out, sizeof(*out), count);
 }
 
 int64_t gpu4fs_extents(gpu4fs_file *file, int64_t offset, struct gpu4fs_extent *out, uint32_t count)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_MAP,
-			     .handle = file->handle,
-			     .offset = (uint64_t)offset,
-			     .data = out,
-			     .length = count * sizeof(*out)};
-
 	G4_STATIC_ASSERT(sizeof(struct gpu4fs_extent) == sizeof(struct g4_map_extent) &&
 				 GPU4FS_EXTENT_SHARED == G4_MAP_SHARED && GPU4FS_EXTENT_HUGE == G4_MAP_HUGE &&
 				 GPU4FS_EXTENT_INLINE == G4_MAP_INLINE && GPU4FS_EXTENT_UNWRITTEN == G4_MAP_UNWRITTEN,
 			 "the engine's own");
-	if (offset < 0 || count == 0)
-		return -EINVAL;
-	const int rc = g4c_run(file->engine, &cmd);
-	return rc ? rc : (int64_t)(cmd.value / sizeof(*out));
+	return list_from(file, G4_CMD_MAP, offset, out, sizeof(*out), count);
 }
 
 int64_t gpu4fs_copy_file_range(gpu4fs_file *from, int64_t *from_offset, gpu4fs_file *to, int64_t *to_offset,

@@ -260,6 +260,12 @@ static int tell_chunk(const struct leaving *l, struct g4_dev_order *order)
 
 /* ---- whether it can be done ---- */
 
+/* Whether a chunk is something of the level that another one is of. */
+static bool is_of_level(const struct g4_chunk *chunk, const struct g4_chunk *other)
+{
+	return !g4_chunk_is_gone(chunk) && chunk->level == other->level && chunk->parity == other->parity;
+}
+
 /* Whether all that there is of a level is fixed: without that nobody would know the level any more, or have a place for its files. */
 static bool ends_level(const struct leaving *l)
 {
@@ -268,8 +274,7 @@ static bool ends_level(const struct leaving *l)
 	for (uint32_t n = 0; n < l->draft.move.count; n++) {
 		bool stays = !is_fixed(l, &chunks[n]);
 		for (uint32_t k = 0; k < l->draft.move.count && !stays; k++)
-			stays = !g4_chunk_is_gone(&chunks[k]) && chunks[k].level == chunks[n].level &&
-				chunks[k].parity == chunks[n].parity && !is_fixed(l, &chunks[k]);
+			stays = is_of_level(&chunks[k], &chunks[n]) && !is_fixed(l, &chunks[k]);
 		if (!stays)
 			return true;
 	}
@@ -361,8 +366,7 @@ static bool has_level(const struct g4_set_move *move, const struct g4_chunk *chu
 	bool found = false;
 
 	for (uint32_t n = 0; n < move->count && !found; n++)
-		found = !g4_chunk_is_gone(&move->chunks[n]) && move->chunks[n].level == chunk->level &&
-			move->chunks[n].parity == chunk->parity;
+		found = is_of_level(&move->chunks[n], chunk);
 	return found;
 }
 
