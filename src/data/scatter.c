@@ -149,7 +149,7 @@ G4_FN static int set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		rc = g4_share_acquire_each(wg, &fs->alloc, txn, st->one, st->pages, st->places, &batch->sums[first],
 					   batch->domain, &st->each);
 		if (rc == -G4_E_AGAIN || rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP) {
-			st->pages = 0; /* nobody has an owner more */
+			cut(st, 0); /* nobody has an owner more */
 			return 0;
 		}
 		if (rc > 0)
@@ -194,7 +194,7 @@ G4_FN static int go_there(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 
 	g4_path_start(path, inode, page);
 	if (rc < 0 || inode->disk.map_height == 0) {
-		st->pages = 0;
+		cut(st, 0);
 		return rc;
 	}
 	rc = g4_path_make(wg, fs, txn, inode, path, page, 0);
@@ -203,7 +203,7 @@ G4_FN static int go_there(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	if (rc == 0)
 		cut(st, (uint32_t)g4_count_row(path->slot, st->pages, 0, 0));
 	if (rc == 0 && !g4_extent_credits(fs, txn, 4, st->pages, has_found(st), 0, st->fresh > 0 ? G4_LIST_CREDITS : 0))
-		st->pages = 0;
+		cut(st, 0);
 	return rc;
 }
 

@@ -13,6 +13,7 @@
 #include "data/dedup.h"
 #include "data/file.h"
 #include "data/map.h"
+#include "fs/execute.h"
 #include "fs/fs.h"
 #include "fsck/fsck.h"
 #include "inode/txn.h"
@@ -109,6 +110,17 @@ static void write_file(uint32_t number, uint64_t first, uint64_t count, uint32_t
 	assert_int_equal(op_sync(&rig), 0);
 }
 
+/* Each page that was written was there, was not, or holds zeros. */
+static void expect_counted(uint64_t count)
+{
+	struct g4_dedup_counts counts;
+	struct g4_cmd cmd = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_STATS, .data = &counts, .length = sizeof(counts)};
+
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &cmd), 0);
+	assert_true(counts.hits <= count && counts.misses <= count);
+	assert_int_equal(counts.hits + counts.misses + counts.zeros, count);
+}
+
 static void begin(const char *dedup)
 {
 	static const struct g4_fault harmless = {0};
@@ -143,9 +155,11 @@ static void a_scattered_duplicate_costs_less_than_a_page(void **state)
 	write_file(1, KNOWN, PAGES, 9, 1);
 	print_message("single, %lu commits\n", (unsigned long)rig.fs->journal.commits);
 	single = all_pages();
+	expect_counted(KNOWN + PAGES);
 	write_file(2, KNOWN + PAGES, PAGES, 9, 128);
 	print_message("rows, %lu commits\n", (unsigned long)rig.fs->journal.commits);
 	rows = all_pages();
+	expect_counted(KNOWN + 2 * PAGES);
 	end();
 	print_message("%.3f times as much one by one, %.3f in rows\n", (double)single / (double)without,
 		      (double)rows / (double)without);
