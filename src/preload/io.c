@@ -445,21 +445,111 @@ ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, 
 	return done_both(&use, other, gpu4fs_copy_file_range(use.handle, from_offset, other->handle, to_offset, bytes));
 }
 
-/* FICLONE of two files of the engine's: what it shares, which through the mount nobody can ask for. */
-static int clone_file(int to, int from)
+/*
+ * FICLONERANGE, and FICLONE, which is all of it (`bytes` 0: up to the end), of two files of the engine's: what it shares, which through
+ * the mount nobody can ask for. A range behind the source's end is refused, as Linux does it.
+ */
+static int clone_range(int to, const struct file_clone_range *range, unsigned long request, const void *argument)
 {
 	struct g4p_use use;
 	struct g4p_file *other;
-	int64_t done = 0, shared = 0;
+	struct gpu4fs_stat st;
+	uint64_t done = 0;
 
-	if (are_apart(from, to))
+	if (are_apart((int)range->src_fd, to))
 		return -1;
-	if (!use_both(G4P_ioctl, from, to, &use, &other))
-		return G4P_NEXT(ioctl)(to, FICLONE, from);
-	while (done % 4096 == 0 && /* else it has come to the end */
-	       (shared = gpu4fs_share_range(use.handle, done, other->handle, done, UINT64_MAX)) > 0)
-		done += shared;
+	if (!use_both(G4P_ioctl, (int)range->src_fd, to, &use, &other))
+		return G4P_NEXT(ioctl)(to, request, argument);
+	int64_t shared = gpu4fs_fstat(use.handle, &st);
+	const uint64_t from = range->src_offset, room = shared == 0 && from <= st.size ? st.size - from : 0;
+	const uint64_t bytes = range->src_length ? range->src_length : room;
+	if (shared == 0 && (from > st.size || bytes > room || range->dest_offset > INT64_MAX))
+		shared = -EINVAL;
+	while (shared >= 0 && done < bytes) {
+		shared = gpu4fs_share_range(use.handle, (int64_t)(from + done), other->handle,
+					    (int64_t)(range->dest_offset + done), bytes - done);
+		if (shared == 0) /* it has become shorter */
+			break;
+		done += shared > 0 ? (uint64_t)shared : 0;
+	}
 	return done_both(&use, other, shared) < 0 ? -1 : 0;
+}
+
+static int clone_by(int to, const void *argument)
+{
+	struct file_clone_range range;
+
+	if (!g4p_can_read(argument, sizeof(range))) {
+		errno = EFAULT;
+		return -1;
+	}
+	memcpy(&range, argument, sizeof(range));
+	return clone_range(to, &range, FICLONERANGE, argument);
+}
+
+/* One of FIDEDUPERANGE's, which has a result of its own. */
+static void dedupe_one(int from, const struct file_dedupe_range *range, struct file_dedupe_range_info *info)
+{
+	struct g4p_use use;
+	struct g4p_file *other;
+	int64_t same;
+
+	info->bytes_deduped = 0;
+	if (are_apart(from, (int)info->dest_fd)) {
+		info->status = -errno;
+		return;
+	}
+	if (!use_both(G4P_ioctl, from, (int)info->dest_fd, &use, &other)) {
+		struct {
+			struct file_dedupe_range range;
+			struct file_dedupe_range_info info;
+		} one = {*range, *info};
+		one.range.dest_count = 1;
+		if (G4P_NEXT(ioctl)(from, FIDEDUPERANGE, &one) < 0)
+			one.info.status = -errno;
+		*info = one.info;
+		return;
+	}
+	if (range->src_offset > INT64_MAX || info->dest_offset > INT64_MAX)
+		same = -EINVAL;
+	else
+		same = gpu4fs_dedupe_range(use.handle, (int64_t)range->src_offset, other->handle,
+					   (int64_t)info->dest_offset, range->src_length, 0);
+	same = done_both(&use, other, same);
+	info->status = same < 0				  ? -errno :
+		       same > 0 || range->src_length == 0 ? FILE_DEDUPE_RANGE_SAME :
+							    FILE_DEDUPE_RANGE_DIFFERS;
+	info->bytes_deduped = same > 0 ? (uint64_t)same : 0;
+}
+
+static int dedupe_ranges(int from, void *argument)
+{
+	struct file_dedupe_range range;
+	struct file_dedupe_range_info info;
+	uint8_t *at = (uint8_t *)argument + sizeof(range);
+	int error = 0;
+
+	if (!g4p_can_read(argument, sizeof(range)))
+		error = EFAULT;
+	else
+		memcpy(&range, argument, sizeof(range));
+	if (!error && (range.reserved1 || range.reserved2))
+		error = EINVAL;
+	for (uint32_t k = 0; !error && k < range.dest_count; k++, at += sizeof(info)) {
+		if (!g4p_can_read(at, sizeof(info))) {
+			error = EFAULT;
+			break;
+		}
+		memcpy(&info, at, sizeof(info));
+		if (info.reserved)
+			info.status = -EINVAL;
+		else
+			dedupe_one(from, &range, &info);
+		if (!g4p_copy_out(at, &info, sizeof(info)))
+			error = EFAULT;
+	}
+	errno = error ? error : errno;
+	return error ? -1 : 0;
 }
 
 /* Descriptors that are, or begin, the argument of a request. */
@@ -469,7 +559,7 @@ static void settle_argument(unsigned long request, const void *argument)
 
 	if (request == LOOP_SET_FD || request == LOOP_CHANGE_FD)
 		g4p_settle((int)(intptr_t)argument, G4P_ioctl);
-	else if ((request == LOOP_CONFIGURE || request == FICLONERANGE) && readable)
+	else if (request == LOOP_CONFIGURE && readable)
 		g4p_settle(*(const int *)argument, G4P_ioctl);
 }
 
@@ -481,7 +571,12 @@ int ioctl(int fd, unsigned long request, ...)
 	void *argument = va_arg(list, void *);
 	va_end(list);
 	if (request == FICLONE && g4p_any_files())
-		return clone_file(fd, (int)(intptr_t)argument);
+		return clone_range(fd, &(struct file_clone_range){.src_fd = (int)(intptr_t)argument}, request,
+				   argument);
+	if (request == FICLONERANGE && g4p_any_files())
+		return clone_by(fd, argument);
+	if (request == FIDEDUPERANGE && g4p_any_files())
+		return dedupe_ranges(fd, argument);
 	if (g4p_any_files())
 		settle_argument(request, argument);
 	return g4p_settle(fd, G4P_ioctl) ? G4P_NEXT(ioctl)(fd, request, argument) : -1;

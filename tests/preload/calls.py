@@ -664,14 +664,54 @@ def system_calls_with_a_function_are_the_functions():
     os.close(other)
 
 
-def an_ioctl_finds_the_descriptors_in_its_argument():
-    source, target = make("f", b"x" * 4096), make("g")
-    try:  # FICLONERANGE, which the mount does not have
-        fcntl.ioctl(target, 0x4020940D, struct.pack("qQQQ", source, 0, 4096, 0))
-    except OSError as error:
-        assert error.errno in (errno.EOPNOTSUPP, errno.ENOTTY), error
+def ranges_are_cloned():
+    page = 4096
+    text = b"".join(bytes([65 + k]) * page for k in range(4)) + b"end"
+    source, target = make("f", text), make("g", b"x" * (6 * page))
+
+    def clone(start, length, to, argument=None):
+        # FICLONERANGE
+        fcntl.ioctl(target, 0x4020940D, argument or struct.pack("qQQQ", source, start, length, to))
+
+    if "gpu4fs_preload" not in os.environ.get("LD_PRELOAD", ""):
+        raises_any(clone, 0, page, 0)  # FUSE has no such thing
+        return
+    clone(page, 2 * page, 3 * page)
+    assert os.pread(target, 7 * page, 0) == b"x" * 3 * page + text[page : 3 * page] + b"x" * page
+    raises(errno.EINVAL, clone, 1, page, 0)
+    raises(errno.EINVAL, clone, 0, 5 * page, 0)  # more than there is
+    raises(errno.EINVAL, clone, 5 * page, 0, 0)
+    raises(errno.EINVAL, clone, 0, page, 1 << 63)
+    raises(errno.EINVAL, clone, 4 * page, 0, 0)  # an end that is inside of the target
+    assert os.pread(target, 7 * page, 0) == b"x" * 3 * page + text[page : 3 * page] + b"x" * page
+    clone(3 * page, 0, 6 * page)  # up to the end
+    assert content("g")[6 * page :] == text[3 * page :]
+    raises_any(clone, 0, 0, 0, struct.pack("qQQQ", 1000, 0, page, 0))
     os.close(source)
     os.close(target)
+
+
+def equal_ranges_become_one():
+    page = 4096
+    source, target, other = make("f", b"a" * 3 * page), make("g", b"a" * 2 * page + b"b" * page), make("h", b"c" * 3 * page)
+
+    def dedupe(length, *targets, reserved=0):
+        request = bytearray(struct.pack("QQHHI", 0, length, len(targets), reserved, 0))
+        for fd, to in targets:
+            request += struct.pack("qQQiI", fd, to, 7, 7, 0)
+        fcntl.ioctl(source, 0xC0189436, request)  # FIDEDUPERANGE
+        return [struct.unpack_from("qQQiI", request, 24 + 32 * k)[2:4] for k in range(len(targets))]
+
+    if "gpu4fs_preload" not in os.environ.get("LD_PRELOAD", ""):
+        return  # FUSE has no such thing
+    assert dedupe(2 * page, (target, 0), (other, 0), (target, 1)) == [(2 * page, 0), (0, 1), (0, -errno.EINVAL)]
+    assert dedupe(3 * page, (target, 0)) == [(2 * page, 0)]
+    assert dedupe(page, (target, 2 * page)) == [(0, 1)]
+    raises(errno.EINVAL, dedupe, page, (target, 0), reserved=1)
+    assert dedupe(page, (1000, 0))[0][1] < 0
+    assert content("g") == b"a" * 2 * page + b"b" * page and content("h") == b"c" * 3 * page
+    for fd in (source, target, other):
+        os.close(fd)
 
 
 def a_removed_directory_still_has_attributes():
