@@ -216,6 +216,20 @@ __device__ int g4d_link(g4d_warp *warp, const g4d_file *from_at, const char *fro
 			const char *to, int flags);
 __device__ int g4d_symlink(g4d_warp *warp, const char *target, const g4d_file *at, const char *path);
 __device__ int g4d_truncate(g4d_warp *warp, const g4d_file *file, uint64_t size);
+/* Space of a file: gpu4fs_fallocate(). */
+__device__ int g4d_fallocate(g4d_warp *warp, const g4d_file *file, uint32_t mode, uint64_t offset, uint64_t bytes);
+
+/*
+ * Copies inside the file system: gpu4fs_copy_file_range() at offsets, gpu4fs_share_range() by reference alone, and gpu4fs_dedupe_range()
+ * of what is the same already; with their results, errors and flags. They go on until all is done or nothing more can be, which one
+ * warp does.
+ */
+__device__ int64_t g4d_copy_range(g4d_warp *warp, const g4d_file *from, uint64_t from_offset, const g4d_file *to,
+				  uint64_t to_offset, uint64_t bytes);
+__device__ int64_t g4d_share_range(g4d_warp *warp, const g4d_file *from, uint64_t from_offset, const g4d_file *to,
+				   uint64_t to_offset, uint64_t bytes);
+__device__ int64_t g4d_dedupe_range(g4d_warp *warp, const g4d_file *from, uint64_t from_offset, const g4d_file *to,
+				    uint64_t to_offset, uint64_t bytes, uint32_t flags);
 
 /*
  * Operations on many names: gpu4fs_batch(), with its results. entries, with what they point to (paths and attributes), is device memory

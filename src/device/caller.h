@@ -171,6 +171,14 @@ G4_FN int64_t g4_caller_batch(struct g4_caller *caller, const struct g4_caller_f
 /* Of a file that is open for writing: -G4_E_INVAL. */
 G4_FN int g4_caller_truncate(struct g4_caller *caller, const struct g4_caller_file *file, uint64_t size);
 
+/* ---- space (caller_space.c) ---- */
+/* mode: G4_FALLOC_*. */
+G4_FN int g4_caller_fallocate(struct g4_caller *caller, const struct g4_caller_file *file, uint32_t mode,
+			      uint64_t offset, uint64_t bytes);
+/* flags: G4_COPY_*. The bytes that are copied, shared or the same; a negative code only where there are none. Changes caller->attr. */
+G4_FN int64_t g4_caller_copy(struct g4_caller *caller, const struct g4_caller_file *from, uint64_t from_offset,
+			     const struct g4_caller_file *to, uint64_t to_offset, uint64_t bytes, uint32_t flags);
+
 /* Per-lane. Whether it was opened for reading, which g4_caller_map() and g4_caller_peek() ask for. */
 G4_FN bool g4_caller_may_read(const struct g4_caller_file *file);
 /*

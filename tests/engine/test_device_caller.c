@@ -129,6 +129,66 @@ static void paths_start_where_the_session_says_or_at_a_directory(void **state)
 	g4_caller_leave(caller);
 }
 
+static void callers_share_and_copy_ranges_and_manage_space(void **state)
+{
+	static const struct g4_caller_open to_append = {.flags = G4_OPEN_READ | G4_OPEN_WRITE | G4_OPEN_APPEND};
+	struct g4_caller *caller = g4_caller_enter(&callers, 0);
+	const uint64_t page = G4_PAGE_BYTES, all = 10 * page + 100;
+	struct g4_caller_file from, to, again, dir, none = {0};
+	const uint32_t share = G4_COPY_SHARE, same = G4_COPY_SAME;
+
+	(void)state;
+	from = make_file(caller, "/from", all);
+	to = make_file(caller, "/to", 0);
+	assert_int_equal(g4_caller_fsync(caller, &from), 0);
+	assert_int_equal(g4_caller_copy(caller, &from, 0, &to, 0, UINT64_MAX, share), all);
+	expect_contents(caller, &to, data, all);
+	assert_int_equal(rig_place(&rig, to.ino, 3), rig_place(&rig, from.ino, 3));
+	assert_int_equal(g4_caller_copy(caller, &from, 11 * page, &to, 11 * page, page, share), 0);
+	assert_int_equal(g4_caller_copy(caller, &from, 1, &to, 0, page, share), -G4_E_INVAL);
+	/* what can not be shared is copied, where that is asked for; and what is the same becomes one */
+	assert_int_equal(g4_caller_copy(caller, &from, 1, &to, 0, 20000, 0), 20000);
+	assert_int_equal(g4_caller_read(caller, &to, 0, buffer, 20000), 20000);
+	assert_memory_equal(buffer, data + 1, 20000);
+	assert_int_equal(g4_caller_write(caller, &to, 0, data, 20000), 20000);
+	assert_int_equal(g4_caller_fsync(caller, &to), 0);
+	assert_int_not_equal(rig_place(&rig, to.ino, 3), rig_place(&rig, from.ino, 3));
+	assert_int_equal(g4_caller_copy(caller, &from, 0, &to, 0, UINT64_MAX, same), all);
+	assert_int_equal(rig_place(&rig, to.ino, 3), rig_place(&rig, from.ino, 3));
+	/* of one file */
+	assert_int_equal(g4_caller_copy(caller, &to, 0, &to, page, 2 * page, share), -G4_E_INVAL);
+	assert_int_equal(g4_caller_copy(caller, &to, 0, &to, 16 * page, 2 * page, share), 2 * page);
+	assert_int_equal(g4_caller_read(caller, &to, 16 * page, buffer, 2 * page), 2 * page);
+	assert_memory_equal(buffer, data, 2 * page);
+	/* space */
+	assert_int_equal(g4_caller_fallocate(caller, &to, 0, 18 * page, 4 * page), 0);
+	assert_int_equal(g4_caller_fallocate(caller, &to, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, page, page), 0);
+	assert_int_equal(g4_caller_fallocate(caller, &to, G4_FALLOC_COLLAPSE_RANGE, page, page), 0);
+	assert_int_equal(g4_caller_fstat(caller, &to), 0);
+	assert_int_equal(caller->attr.size, 21 * page);
+	assert_int_equal(g4_caller_read(caller, &to, page, buffer, page), page);
+	assert_memory_equal(buffer, data + 2 * page, page);
+	assert_int_equal(g4_caller_fallocate(caller, &to, G4_FALLOC_PUNCH_HOLE, 0, page), -G4_E_NOTSUP);
+	assert_int_equal(g4_caller_fallocate(caller, &to, 0, 0, 0), -G4_E_INVAL);
+	assert_int_equal(g4_caller_fallocate(caller, &none, 0, 0, page), -G4_E_BADF);
+	/* what was not opened for it */
+	assert_int_equal(open_at(caller, NULL, "/to", &to_read, &again), 0);
+	assert_int_equal(g4_caller_fallocate(caller, &again, 0, 0, page), -G4_E_BADF);
+	assert_int_equal(g4_caller_copy(caller, &from, 0, &again, 0, page, share), -G4_E_BADF);
+	assert_int_equal(g4_caller_copy(caller, &none, 0, &to, 0, page, share), -G4_E_BADF);
+	assert_int_equal(g4_caller_copy(caller, &from, 0, &none, 0, page, share), -G4_E_BADF);
+	assert_int_equal(g4_caller_close(caller, &again), 0);
+	assert_int_equal(open_at(caller, NULL, "/to", &to_append, &again), 0);
+	assert_int_equal(g4_caller_copy(caller, &from, 0, &again, 0, page, 0), -G4_E_BADF);
+	assert_int_equal(g4_caller_close(caller, &again), 0);
+	assert_int_equal(open_at(caller, NULL, "/", &to_read, &dir), 0);
+	assert_int_equal(g4_caller_copy(caller, &dir, 0, &to, 0, page, 0), -G4_E_ISDIR);
+	assert_int_equal(g4_caller_close(caller, &dir), 0);
+	assert_int_equal(g4_caller_close(caller, &from), 0);
+	assert_int_equal(g4_caller_close(caller, &to), 0);
+	g4_caller_leave(caller);
+}
+
 static void a_caller_may_do_what_its_session_may(void **state)
 {
 	static const struct g4_caller_open quietly = {.flags = G4_OPEN_READ | G4_OPEN_NOATIME, .noatime = true};
@@ -481,6 +541,7 @@ int main(void)
 		caller_test(a_caller_makes_reads_and_writes_files),
 		caller_test(what_cannot_be_opened_is_refused),
 		caller_test(paths_start_where_the_session_says_or_at_a_directory),
+		caller_test(callers_share_and_copy_ranges_and_manage_space),
 		caller_test(a_caller_may_do_what_its_session_may),
 		caller_test(a_listing_gives_every_name_once),
 		caller_test(a_mapped_page_shows_the_file),

@@ -279,6 +279,25 @@ static __global__ void change_kernel(scene s)
 	EXPECT(g4d_truncate(w, &file, 3000), 0);
 	EXPECT(g4d_fstat(w, &file, &stat), 0);
 	EXPECT(stat.size, 3000);
+	/* pages that two files have, space, and a copy of what can not be shared */
+	write_and_read(s, w, "/changed/sub/source", 6, 20000, s.buffers);
+	g4d_file source;
+	EXPECT(g4d_open(w, &dir, "sub/source", O_RDONLY, 0, &source), 0);
+	EXPECT(g4d_share_range(w, &source, 0, &file, 0, UINT64_MAX), 20000);
+	EXPECT(g4d_dedupe_range(w, &source, 0, &file, 0, UINT64_MAX, 0), 20000);
+	EXPECT(g4d_dedupe_range(w, &source, 0, &file, 0, UINT64_MAX, 8), -EINVAL);
+	EXPECT(g4d_share_range(w, &source, 1, &file, 0, 4096), -EINVAL);
+	EXPECT(g4d_share_range(w, &file, 0, &source, 0, 4096), -EBADF);
+	EXPECT(g4d_read(w, &file, s.buffers, 20001, 0), 20000);
+	EXPECT(wrong_bytes(s.buffers, 6, 0, 20000), 0);
+	EXPECT(g4d_fallocate(w, &file, GPU4FS_FALLOC_COLLAPSE_RANGE, 4096, 8192), 0);
+	EXPECT(g4d_copy_range(w, &source, 12288, &file, 4096, 5000), 5000);
+	EXPECT(g4d_read(w, &file, s.buffers, 5001, 4096), 5001);
+	EXPECT(wrong_bytes(s.buffers, 6, 12288, 5000), 0);
+	EXPECT(g4d_fallocate(w, &source, 0, 0, 4096), -EBADF);
+	EXPECT(g4d_close(w, &source), 0);
+	EXPECT(g4d_unlink(w, &dir, "sub/source"), 0);
+	EXPECT(g4d_truncate(w, &file, 3000), 0);
 	EXPECT(g4d_close(w, &file), 0);
 	EXPECT(g4d_truncate(w, &file, 0), -EBADF);
 	EXPECT(g4d_close(w, &dir), 0);

@@ -291,6 +291,43 @@ __device__ int g4d_truncate(g4d_warp *warp, const g4d_file *file, uint64_t size)
 			     [&](struct g4_caller *caller) { return g4_caller_truncate(caller, inner(file), size); });
 }
 
+__device__ int g4d_fallocate(g4d_warp *warp, const g4d_file *file, uint32_t mode, uint64_t offset, uint64_t bytes)
+{
+	return (int)together(warp, [&](struct g4_caller *caller) {
+		return g4_caller_fallocate(caller, inner(file), mode, offset, bytes);
+	});
+}
+
+static __device__ int64_t copy(g4d_warp *warp, const g4d_file *from, uint64_t from_offset, const g4d_file *to,
+			       uint64_t to_offset, uint64_t bytes, uint32_t flags)
+{
+	return together(warp, [&](struct g4_caller *caller) {
+		return g4_caller_copy(caller, inner(from), from_offset, inner(to), to_offset, bytes, flags);
+	});
+}
+
+__device__ int64_t g4d_copy_range(g4d_warp *warp, const g4d_file *from, uint64_t from_offset, const g4d_file *to,
+				  uint64_t to_offset, uint64_t bytes)
+{
+	return copy(warp, from, from_offset, to, to_offset, bytes, 0);
+}
+
+__device__ int64_t g4d_share_range(g4d_warp *warp, const g4d_file *from, uint64_t from_offset, const g4d_file *to,
+				   uint64_t to_offset, uint64_t bytes)
+{
+	return copy(warp, from, from_offset, to, to_offset, bytes, G4_COPY_SHARE);
+}
+
+__device__ int64_t g4d_dedupe_range(g4d_warp *warp, const g4d_file *from, uint64_t from_offset, const g4d_file *to,
+				    uint64_t to_offset, uint64_t bytes, uint32_t flags)
+{
+	if (flags & ~(GPU4FS_DEDUPE_COMPARE | GPU4FS_DEDUPE_ZEROS))
+		return -EINVAL;
+	return copy(warp, from, from_offset, to, to_offset, bytes,
+		    G4_COPY_SAME | (flags & GPU4FS_DEDUPE_COMPARE ? G4_COPY_COMPARE : 0) |
+			    (flags & GPU4FS_DEDUPE_ZEROS ? G4_COPY_ZEROS : 0));
+}
+
 /* Lane 0. One command: how many of its entries were done, or a negative code of them all. */
 static __device__ int64_t run_batch(struct g4_caller *caller, const g4d_file *at, const struct g4c_batch *batch,
 				    uint32_t first, uint32_t count, uint32_t flags)
