@@ -100,7 +100,7 @@ G4_FN static bool retire_to(struct g4_wg *wg, struct g4_fs *fs, struct run *run,
 
 /*
  * Of `most` bytes of a chunk, from an address on, as many as can be: whole units, or up to the chunk's end. *bytes: how many are given up; 0: none
- * can be, or try again.
+ * can be. -G4_E_AGAIN: not now, requests are under way.
  */
 G4_FN static int give_up(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, uint64_t unit, uint64_t most,
 			 uint64_t *bytes)
@@ -128,7 +128,7 @@ G4_FN static int give_up(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, u
 		take_back(fs, &run, 0);
 		*bytes = 0;
 	}
-	return rc;
+	return rc == 0 && *bytes == 0 && order.disk == 1 ? -G4_E_AGAIN : rc;
 }
 
 /* A part of a lost region, whatever chunks have it: lost as well, so its places are room. What can not go now goes later, with make_room(). */
@@ -151,7 +151,7 @@ G4_FN static int give_up_rest(struct g4_wg *wg, struct g4_fs *fs, const struct g
 		if (first < end)
 			rc = give_up(wg, fs, chunk.done + first * unit, unit, (end - first) * unit, &given);
 	}
-	return rc;
+	return rc == -G4_E_AGAIN ? 0 : rc;
 }
 
 /* The rests of the regions at both ends of what was given up. */
@@ -333,6 +333,8 @@ G4_FN int g4_leave_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 		record->units = record->done + next.all / G4_PAGE_BYTES;
 		rc = move_next(wg, fs, record, &next, &again);
 	}
+	if (rc == -G4_E_AGAIN) /* a request that takes long is waited for as long as it takes */
+		return 0;
 	return rc == -G4_E_NOSPC ? wait_for_room(wg, fs, record) : rc;
 }
 

@@ -8,6 +8,7 @@
 
 #include "alloc/alloc.h"
 #include "leveled.h"
+#include "space/set_epoch_host.h"
 
 #define SLOTS 7u /* disks that there are; some of them are of the set */
 static const struct shape shape = {3, 1, 3, 64 * G4_MIB};
@@ -297,6 +298,32 @@ static void free_rows_that_have_all_disks_are_given_up(void **state)
 	disks_free(&s.d);
 }
 
+/* A request that takes long looks at a table of before, so nothing more is given up, however often that is asked; and that is no want of room. */
+static void one_slow_request_is_waited_for(void **state)
+{
+	static struct set s;
+	uint64_t epoch;
+
+	(void)state;
+	begin_with_free_rows_on_all(&s);
+	struct g4_set *set = (struct g4_set *)s.dev->host;
+	expect_done(&s, order(&s.d, G4_DISK_REMOVE, s.d.names[1]));
+	(void)g4_set_view_enter(set, &epoch);
+	for (uint32_t k = 0; k < 12 && newest_of(&s.d, G4_JOB_REMOVE).state == G4_JOB_RUNNING; k++)
+		step(&s.d);
+	assert_int_equal(g4_load64_acq(&set->epoch), epoch + 1); /* it has begun, and stands still */
+	const struct g4_job_record job = newest_of(&s.d, G4_JOB_REMOVE);
+	if (job.state != G4_JOB_RUNNING)
+		fail_msg("state %u, %s", job.state, g4_strerror(-(int)job.code));
+	g4_set_view_leave(set, epoch);
+	run(&s, G4_JOB_REMOVE);
+	s.members &= ~(1u << 1);
+	mount_set(&s);
+	expect_there(&s);
+	end_model(&s.m);
+	disks_free(&s.d);
+}
+
 /* What is in use there can go nowhere: that is told before anything is changed, and by a mount and without one. */
 static void what_is_in_use_of_them_keeps_all_disks(void **state)
 {
@@ -474,6 +501,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(orders_follow_one_that_gave_rows_up),
 		cmocka_unit_test(free_rows_that_have_all_disks_are_given_up),
+		cmocka_unit_test(one_slow_request_is_waited_for),
 		cmocka_unit_test(what_is_in_use_of_them_keeps_all_disks),
 		cmocka_unit_test(who_is_there_before_the_order_ends_it),
 		cmocka_unit_test(a_level_does_not_end_with_a_disk),
