@@ -79,8 +79,8 @@ void g4_cuda_visit(struct g4_cuda_engine *engine, bool begin)
 #define SHARING_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two looks at the other processes on the GPU */
 /* With MPS others' blocks get the room that ours leave, and nothing takes it back from a kernel that stays. */
 #define MPS_SHARE 2u
-/* For thousands of workgroups instead of tens; as far as cache and journal allow. */
-#define MOST_INODES (4u << 20)
+/* For thousands of workgroups instead of tens; as far as cache, lookups and journal allow. */
+#define MOST_INODES UINT32_MAX
 #define MOST_TXN_BLOCKS 32768u
 
 struct attached { /* one session */
