@@ -159,7 +159,7 @@ struct gpu4fs_batch_entry {
  * entry is done or not, as if each had been a call.
  * Returns how many entries have succeeded; a negative errno if none was tried: -EINVAL unknown flags, -ENOTDIR `at` is no
  * directory, -EIO the server is gone (also the result of each entry). Connected to a mount (`mount -o socket=`) UNLINK, RMDIR and
- * RENAME are -EOPNOTSUPP: the kernel has to hear of each.
+ * RENAME are commands of their own: the kernel has to hear of each.
  */
 GPU4FS_API int64_t gpu4fs_batch(gpu4fs *fs, gpu4fs_file *at, struct gpu4fs_batch_entry *entries, uint32_t count,
 				uint32_t flags);

@@ -103,6 +103,49 @@ int api_teardown(void **state)
 	return rc;
 }
 
+/* As a mount's socket has it (fuse/share.c), but for its kernel: inodes that lose their names stay until the unmount. */
+#define HELD_IMAGE "api.held.image"
+#define HELD_SOCKET "api.held.socket"
+static struct {
+	struct g4_engine *engine;
+	struct g4_server *server;
+} held;
+
+int api_setup_held(void **state)
+{
+	const char *const name = HELD_IMAGE;
+	const struct gpu4fs_mkfs_options mkfs_options = {.size = sizeof(mkfs_options), .flags = GPU4FS_MKFS_FORCE};
+	const struct g4_mount_options options = {.flags = G4_MOUNT_HOLD_UNLINKED, .cache_bytes = 16 << 20};
+	const struct gpu4fs_connect_options connect_options = {.size = sizeof(connect_options),
+							       .credentials = &root_credentials};
+	const struct g4_server_options server_options = {.path = HELD_SOCKET};
+	char message[256] = "";
+
+	(void)state;
+	api_image(name, 64 << 20);
+	ok(gpu4fs_mkfs(&name, 1, &mkfs_options));
+	int rc = g4_engine_mount(&name, 1, &options, &held.engine, message, sizeof(message));
+	if (rc == 0)
+		rc = g4_server_start(g4_engine_sessions(held.engine), &server_options, &held.server, message,
+				     sizeof(message));
+	if (rc == 0)
+		rc = gpu4fs_connect(HELD_SOCKET, &connect_options, &fs);
+	if (rc)
+		print_error("%d: %s %s\n", rc, message, gpu4fs_last_message());
+	return rc;
+}
+
+int api_teardown_held(void **state)
+{
+	int rc = gpu4fs_unmount(fs);
+
+	(void)state;
+	g4_server_stop(held.server);
+	const int unmounted = g4_engine_unmount(held.engine);
+	(void)unlink(HELD_IMAGE);
+	return rc ? rc : unmounted;
+}
+
 uint64_t api_flip_in_image(const char *name, const uint8_t *page)
 {
 	FILE *file = fopen(name, "r+");

@@ -31,6 +31,13 @@ extern gpu4fs *fs;
 int api_setup(void **state);
 int api_teardown(void **state);
 #define api_test(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
+/* The same behind the socket of a mount, whose host has to hear of each inode that loses its last name. */
+int api_setup_held(void **state);
+int api_teardown_held(void **state);
+#define api_held_test(f)                                                                                               \
+	{                                                                                                              \
+#f ", at a mount's socket", f, api_setup_held, api_teardown_held, NULL                                 \
+	}
 
 /*
  * Mounts a new file system on `name`, or what is on it already. With G4_TEST_CONNECTED in the environment a server is

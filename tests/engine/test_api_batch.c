@@ -65,6 +65,130 @@ static void one_by_one_or_together(void **state)
 	ok(gpu4fs_close(d));
 }
 
+/* Removals and renames whose paths are at fault in all ways. */
+static void what_fails_of_removals_is_told(void **state)
+{
+	static char deep[3][66000];
+	const struct {
+		struct gpu4fs_batch_entry entry;
+		int result;
+		uint32_t component, made;
+	} cases[] = {
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "d/e/none"}, -ENOENT, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "d/e/"}, -EISDIR, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "d/f/"}, -ENOTDIR, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "d/e"}, -EISDIR, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "d/none/e/x"}, -ENOENT, 1, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "/none/x"}, -ENOENT, 0, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "d/e/none//x"}, -ENOENT, 2, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "d/f/x"}, -ENOTDIR, 1, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = "."}, -EISDIR, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = ""}, -ENOENT, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = NULL}, -ENOENT, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = deep[0]}, -ENAMETOOLONG, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RMDIR, .path = "d/f"}, -ENOTDIR, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RMDIR, .path = "d"}, -ENOTEMPTY, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RMDIR, .path = "d/.."}, -ENOTEMPTY, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RMDIR, .path = "/"}, -EBUSY, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/none", .path2 = "d/x"}, -ENOENT, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/none/x", .path2 = "d/x"}, -ENOENT, 1, 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/f", .path2 = "d/e/none/x"}, -ENOENT, 2, 1},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/f", .path2 = "d/x/"}, -ENOTDIR, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/f/", .path2 = "d/x"}, -ENOTDIR, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/f", .path2 = NULL}, -ENOENT, GPU4FS_BATCH_AT_NAME, 1},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/f", .path2 = ".."}, -EBUSY, GPU4FS_BATCH_AT_NAME, 1},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/f", .path2 = "d/e", .mode = GPU4FS_RENAME_NOREPLACE},
+		 -EEXIST,
+		 GPU4FS_BATCH_AT_NAME,
+		 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/f", .path2 = "d/e", .mode = 1u << 20},
+		 -EINVAL,
+		 GPU4FS_BATCH_AT_NAME,
+		 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/e", .path2 = "d/f/", .mode = GPU4FS_RENAME_EXCHANGE},
+		 -ENOTDIR,
+		 GPU4FS_BATCH_AT_NAME,
+		 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/e/", .path2 = "d/f", .mode = GPU4FS_RENAME_EXCHANGE},
+		 0,
+		 GPU4FS_BATCH_AT_NAME,
+		 0},
+		{{.op = GPU4FS_BATCH_UNLINK, .path = deep[1]}, 0, GPU4FS_BATCH_AT_NAME, 0},
+		{{.op = GPU4FS_BATCH_RENAME, .path = "d/e", .path2 = deep[2]}, 0, GPU4FS_BATCH_AT_NAME, 0},
+	};
+	enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
+	struct gpu4fs_batch_entry entries[COUNT];
+
+	(void)state;
+	memset(deep[0], '/', sizeof(deep[0]) - 1);
+	memcpy(deep[0], "d/f", 3); /* cut at what a command takes it would be another path */
+	for (int k = 1; k < 3; k++) {
+		memset(deep[k], '/', 60000);
+		memcpy(deep[k], "d", 1);
+		strcpy(deep[k] + 60000, k == 1 ? "g" : "h");
+	}
+	ok(gpu4fs_mkdir_all(fs, NULL, "/d/e", 0755, NULL));
+	api_touch("/d/f", 0644);
+	api_touch("/d/g", 0644);
+	for (uint32_t k = 0; k < COUNT; k++)
+		entries[k] = cases[k].entry;
+	gives(gpu4fs_batch(fs, NULL, entries, COUNT, 0), 3);
+	for (uint32_t k = 0; k < COUNT; k++) {
+		if (entries[k].result != cases[k].result || entries[k].component != cases[k].component ||
+		    entries[k].made != cases[k].made)
+			fail_msg("entry %u: %d at %d, %u", k, entries[k].result, (int)entries[k].component,
+				 entries[k].made);
+	}
+	assert_true(api_exists("/d/h") && !api_exists("/d/g") && !api_exists("/d/e"));
+}
+
+static void removals_stop_at_the_first_error(void **state)
+{
+	struct gpu4fs_batch_entry entries[] = {
+		{.op = GPU4FS_BATCH_CREATE, .path = "a", .mode = 0644},
+		{.op = GPU4FS_BATCH_RENAME, .path = "a", .path2 = "b"},
+		{.op = GPU4FS_BATCH_CREATE, .path = "a", .mode = 0644},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "a"},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "b"},
+		{.op = GPU4FS_BATCH_MKDIR, .path = "a", .mode = 0755},
+		{.op = GPU4FS_BATCH_RMDIR, .path = "a"},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "a"},
+		{.op = GPU4FS_BATCH_CREATE, .path = "c", .mode = 0644},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "c"},
+	};
+	const uint32_t count = sizeof(entries) / sizeof(entries[0]);
+
+	(void)state;
+	gives(gpu4fs_batch(fs, NULL, entries, count, GPU4FS_BATCH_STOP), 7);
+	for (uint32_t k = 0; k < count; k++)
+		assert_int_equal(entries[k].result, k < 7 ? 0 : k == 7 ? -ENOENT : -ECANCELED);
+	assert_int_equal(api_count_names("/"), 0);
+}
+
+/* Entries share a walk; that ends where what it led to is another directory by now. */
+static void removals_in_a_directory_that_moves(void **state)
+{
+	struct gpu4fs_batch_entry entries[] = {
+		{.op = GPU4FS_BATCH_UNLINK, .path = "d/a"},
+		{.op = GPU4FS_BATCH_RENAME, .path = "e", .path2 = "d", .mode = GPU4FS_RENAME_EXCHANGE},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "d/b"},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "d/c"},
+		{.op = GPU4FS_BATCH_RMDIR, .path = "d"},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "d/c"},
+	};
+	const char *const names[] = {"/d/a", "/e/b", "/e/c"};
+
+	(void)state;
+	ok(gpu4fs_mkdir(fs, NULL, "/d", 0755));
+	ok(gpu4fs_mkdir(fs, NULL, "/e", 0755));
+	for (int k = 0; k < 3; k++)
+		api_touch(names[k], 0644);
+	gives(gpu4fs_batch(fs, NULL, entries, 6, GPU4FS_BATCH_STOP), 5);
+	assert_int_equal(entries[5].result, -ENOENT);
+	assert_int_equal(entries[5].component, 0);
+	assert_int_equal(api_count_names("/"), 1);
+}
+
 #define MANY 3000u
 
 static void more_than_one_command_takes(void **state)
@@ -232,9 +356,19 @@ static void what_a_tree_takes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		api_test(one_by_one_or_together),      api_test(more_than_one_command_takes),
-		api_test(paths_longer_than_a_command), api_test(missing_parents),
+		api_test(one_by_one_or_together),
+		api_test(more_than_one_command_takes),
+		api_test(paths_longer_than_a_command),
+		api_test(missing_parents),
+		api_test(what_fails_of_removals_is_told),
+		api_test(removals_stop_at_the_first_error),
+		api_test(removals_in_a_directory_that_moves),
 		api_test(what_a_tree_takes),
+		api_held_test(one_by_one_or_together),
+		api_held_test(more_than_one_command_takes),
+		api_held_test(what_fails_of_removals_is_told),
+		api_held_test(removals_stop_at_the_first_error),
+		api_held_test(removals_in_a_directory_that_moves),
 	};
 
 	return cmocka_run_group_tests_name("api batches", tests, NULL, NULL);
