@@ -24,10 +24,13 @@ static bool is_due(struct g4_progress *progress)
 	if (progress->label == NULL)
 		return false;
 	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
-	if (now - progress->started_ns < SHOW_AFTER_NS || now - progress->shown_ns < SHOW_EVERY_NS)
+	uint64_t shown = __atomic_load_n(&progress->shown_ns, __ATOMIC_RELAXED);
+	if (now < progress->started_ns + SHOW_AFTER_NS || now < shown + SHOW_EVERY_NS)
 		return false;
-	progress->shown_ns = now;
-	progress->visible = true;
+	/* of threads for which it is time one writes the line */
+	if (!__atomic_compare_exchange_n(&progress->shown_ns, &shown, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return false;
+	__atomic_store_n(&progress->visible, true, __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -43,7 +46,7 @@ void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t tota
 	memset(bar, '#', (size_t)full);
 	bar[BAR_CHARACTERS] = 0;
 	fprintf(stderr, "\r%s [%s] %3d %%", progress->label, bar, (int)(share * 100));
-	const uint64_t gone_ns = progress->shown_ns - progress->started_ns;
+	const uint64_t gone_ns = __atomic_load_n(&progress->shown_ns, __ATOMIC_RELAXED) - progress->started_ns;
 	if (share >= 0.01 && gone_ns >= LEFT_AFTER_NS) {
 		const uint64_t left = (uint64_t)((double)gone_ns / 1e9 * (1 - share) / share);
 
@@ -60,7 +63,6 @@ void g4_progress_text(struct g4_progress *progress, const char *text)
 
 void g4_progress_clear(struct g4_progress *progress)
 {
-	if (progress->visible)
+	if (__atomic_exchange_n(&progress->visible, false, __ATOMIC_RELAXED))
 		fputs("\r\033[K", stderr);
-	progress->visible = false;
 }

@@ -9,12 +9,15 @@
 extern "C" {
 #endif
 
-/* A bar on standard error for what lasts longer than a second, when that is a terminal. Zero is a good start. */
+/*
+ * A bar on standard error for what lasts longer than a second, when that is a terminal. Zero is a good start. Several threads may say how far it
+ * is, and clear it, between its start and its end.
+ */
 struct g4_progress {
 	const char *label; /* NULL: never show */
 	uint64_t started_ns;
-	uint64_t shown_ns;
-	bool visible;
+	uint64_t shown_ns; /* atomic */
+	bool visible;	   /* atomic */
 };
 void g4_progress_start(struct g4_progress *progress, const char *label);
 /* Whether anything will be shown. */

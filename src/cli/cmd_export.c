@@ -61,6 +61,7 @@ static void failed(struct export *export, const struct g4_level *level, const ch
 
 	(void)g4_level_path("", level, name, path, sizeof(path));
 	count(&export->failures, 1);
+	g4_progress_clear(&export->progress);
 	g4_cli_error("export", "%s: %s", *path != 0 ? path : ".", strerror((int)-rc));
 }
 

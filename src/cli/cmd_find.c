@@ -15,8 +15,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/progress_host.h"
 #include "base/units_host.h"
 #include "cli/descent.h"
 #include "print/report.h"
@@ -68,6 +71,8 @@ struct search {
 	struct directory *stack;
 	long busy; /* threads that may put directories there */
 	uint64_t failures;
+	uint64_t seen; /* names; atomic */
+	struct g4_progress progress;
 	bool over; /* nobody reads what is printed, or there is no memory; atomic */
 };
 
@@ -165,6 +170,7 @@ static void say(struct search *search, const char *path, const struct gpu4fs_sta
 static void fail(struct search *search, const char *path, int rc)
 {
 	pthread_mutex_lock(&search->lock);
+	g4_progress_clear(&search->progress);
 	g4_cli_error("find", "%s: %s", path, strerror(-rc));
 	search->failures++;
 	if (rc == -ENOMEM)
@@ -221,10 +227,23 @@ static struct directory *pop(struct search *search)
 	return directory;
 }
 
+/* A name was looked at. */
+static void note_seen(struct search *search)
+{
+	const uint64_t seen = __atomic_add_fetch(&search->seen, 1, __ATOMIC_RELAXED);
+	char text[80];
+
+	if (!g4_progress_wanted(&search->progress))
+		return;
+	snprintf(text, sizeof(text), "%llu %s", (unsigned long long)seen, g4_counted(seen, "name", "names"));
+	g4_progress_text(&search->progress, text);
+}
+
 static void take_entry(struct search *search, const struct directory *directory, const struct gpu4fs_dirent *entry)
 {
 	const uint64_t depth = directory->depth + 1;
 
+	note_seen(search);
 	if (fits(&search->conditions, entry->name, entry->stat)) {
 		const size_t bytes = strlen(directory->path);
 		char *path = malloc(bytes + entry->name_bytes + 2);
@@ -270,6 +289,7 @@ static char *deep_path(const struct deep *deep, const struct g4_level *level, co
 static void say_deep(const struct deep *deep, const struct g4_level *level, const char *name,
 		     const struct gpu4fs_stat *stat)
 {
+	note_seen(deep->search);
 	if (is_over(deep->search) || !fits(&deep->search->conditions, name, stat))
 		return;
 	char *path = deep_path(deep, level, name);
@@ -459,6 +479,15 @@ static bool parse_depth(const char *word, uint64_t *depth)
 	return errno == 0 && *word >= '0' && *word <= '9' && *end == 0;
 }
 
+/* Where names go to a terminal, or to a program that shows them on one, they are what is seen of it. */
+static bool output_is_a_file(void)
+{
+	struct stat stat;
+
+	return fstat(STDOUT_FILENO, &stat) == 0 && !S_ISFIFO(stat.st_mode) && !S_ISSOCK(stat.st_mode) &&
+	       !isatty(STDOUT_FILENO);
+}
+
 static int run(struct search *search, const char *image, const char *socket, char **names, int count, long jobs)
 {
 	search->fs = g4_cli_attach("find", image, socket);
@@ -471,7 +500,10 @@ static int run(struct search *search, const char *image, const char *socket, cha
 		g4_report_start(&search->report, stdout, true);
 		g4_report_list(&search->report, "names");
 	}
+	if (output_is_a_file())
+		g4_progress_start(&search->progress, "find");
 	find(search, names, count, jobs);
+	g4_progress_clear(&search->progress);
 	if (search->json) {
 		g4_report_end(&search->report);
 		g4_report_bool(&search->report, "complete", search->failures == 0 && !is_over(search));

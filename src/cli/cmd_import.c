@@ -16,6 +16,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/progress_host.h"
 #include "cli/attach.h"
 
 const char g4_help_import[] =
@@ -61,6 +62,7 @@ struct import {
 	struct directory *tasks;
 	uint64_t unfinished;			      /* directories */
 	uint64_t files, directories, bytes, failures; /* atomic */
+	struct g4_progress progress;
 };
 
 struct worker {
@@ -71,7 +73,21 @@ struct worker {
 static void failed(struct import *import, const struct directory *dir, const char *name, int64_t rc)
 {
 	__atomic_fetch_add(&import->failures, 1, __ATOMIC_RELAXED);
+	g4_progress_clear(&import->progress);
 	g4_cli_error("import", "%s%s%s: %s", dir->path, *name ? "/" : "", name, strerror((int)-rc));
+}
+
+static void tell(struct import *import)
+{
+	char text[80];
+
+	if (!g4_progress_wanted(&import->progress))
+		return;
+	snprintf(text, sizeof(text), "%llu names, %llu MiB",
+		 (unsigned long long)(__atomic_load_n(&import->files, __ATOMIC_RELAXED) +
+				      __atomic_load_n(&import->directories, __ATOMIC_RELAXED)),
+		 (unsigned long long)(__atomic_load_n(&import->bytes, __ATOMIC_RELAXED) >> 20));
+	g4_progress_text(&import->progress, text);
 }
 
 /* ------------------------------------------------------------------ contents and attributes */
@@ -95,6 +111,7 @@ static int64_t copy_data(struct worker *worker, int from, gpu4fs_file *to, const
 				return put < 0 ? put : -ENOSPC;
 			at += got;
 			__atomic_fetch_add(&worker->import->bytes, (uint64_t)got, __ATOMIC_RELAXED);
+			tell(worker->import);
 		}
 	}
 	if (at < 0 && errno != ENXIO)
@@ -304,6 +321,7 @@ static void copy_item(struct worker *worker, const struct directory *dir, struct
 		close(from.fd);
 	if (rc >= 0) {
 		__atomic_fetch_add(&import->files, 1, __ATOMIC_RELAXED);
+		tell(import);
 		return;
 	}
 	failed(import, dir, item->name, rc);
@@ -347,6 +365,7 @@ static void let_go(struct worker *worker, struct directory *dir)
 			if (rc < 0)
 				failed(import, dir, "", rc);
 			__atomic_fetch_add(&import->directories, 1, __ATOMIC_RELAXED);
+			tell(import);
 		}
 		free_directory(dir);
 		pthread_mutex_lock(&import->lock);
@@ -595,7 +614,9 @@ static int import_tree(struct import *import, const char *source, const char *ta
 	top->fd = fd;
 	top->only = only;
 	push(import, top);
+	g4_progress_start(&import->progress, "import");
 	rc = run_workers(import, jobs);
+	g4_progress_clear(&import->progress);
 	return rc;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress_host.h"
 #include "cli/attach.h"
 
 const char g4_help_rm[] = "[-rfv] [-j N] --image IMAGE|--socket PATH NAME...\n\n"
@@ -30,6 +31,7 @@ struct removal {
 	bool recursive, force;
 	long jobs;
 	uint64_t removed; /* atomic */
+	struct g4_progress progress;
 };
 
 struct helper {
@@ -39,10 +41,22 @@ struct helper {
 	int error;
 };
 
-static bool failed(const char *path, int error)
+static bool failed(struct removal *removal, const char *path, int error)
 {
+	g4_progress_clear(&removal->progress);
 	g4_cli_error("rm", "%s: %s", path, strerror(-error));
 	return false;
+}
+
+static void tell(struct removal *removal)
+{
+	const uint64_t removed = __atomic_load_n(&removal->removed, __ATOMIC_RELAXED);
+	char text[80];
+
+	if (!g4_progress_wanted(&removal->progress))
+		return;
+	snprintf(text, sizeof(text), "%llu %s", (unsigned long long)removed, g4_counted(removed, "name", "names"));
+	g4_progress_text(&removal->progress, text);
 }
 
 static void *help(void *context)
@@ -55,6 +69,7 @@ static void *help(void *context)
 		names = gpu4fs_clear(removal->fs, NULL, removal->path, NAMES_AT_ONCE, helper->from);
 		if (names > 0)
 			__atomic_fetch_add(&removal->removed, (uint64_t)names, __ATOMIC_RELAXED);
+		tell(removal);
 	}
 	helper->error = names < 0 ? (int)names : 0;
 	return NULL;
@@ -99,6 +114,7 @@ static bool remove_argument(struct removal *removal)
 	struct gpu4fs_stat stat;
 
 	if (!may_go(path)) {
+		g4_progress_clear(&removal->progress);
 		g4_cli_error("rm", "'%s' is not removed: name a directory by the name that it has", path);
 		return false;
 	}
@@ -106,10 +122,11 @@ static bool remove_argument(struct removal *removal)
 	if (rc == -ENOENT && removal->force)
 		return true;
 	if (rc < 0)
-		return failed(path, rc);
+		return failed(removal, path, rc);
 	if (!S_ISDIR(stat.mode)) {
 		rc = gpu4fs_unlink(removal->fs, NULL, path);
 	} else if (!removal->recursive) {
+		g4_progress_clear(&removal->progress);
 		g4_cli_error("rm", "%s: is a directory, and -r was not given", path);
 		return false;
 	} else {
@@ -122,7 +139,7 @@ static bool remove_argument(struct removal *removal)
 	}
 	if (rc == 0)
 		removal->removed++;
-	return rc == 0 || failed(path, rc);
+	return rc == 0 || failed(removal, path, rc);
 }
 
 int g4_cli_rm(int argc, char **argv)
@@ -162,16 +179,19 @@ int g4_cli_rm(int argc, char **argv)
 	if (removal.fs == NULL)
 		return G4_EXIT_FAILURE;
 	g4_cli_catch_interrupts();
+	g4_progress_start(&removal.progress, "rm");
 	for (int i = optind; i < argc && !g4_cli_interrupted(); i++) {
 		/* a slash behind a symbolic link would lead through it */
 		for (size_t end = strlen(argv[i]); end > 1 && argv[i][end - 1] == '/'; end--)
 			argv[i][end - 1] = '\0';
 		removal.path = argv[i];
 		good = remove_argument(&removal) && good;
+		tell(&removal);
 	}
+	g4_progress_clear(&removal.progress);
 	const int rc = gpu4fs_unmount(removal.fs);
 	if (rc < 0)
-		good = failed(image != NULL ? image : socket, rc);
+		good = failed(&removal, image != NULL ? image : socket, rc);
 	if (verbose)
 		printf("%llu %s removed\n", (unsigned long long)removal.removed,
 		       g4_counted(removal.removed, "name", "names"));

@@ -45,4 +45,75 @@ equals "... apart from the table" 20 "$(wc -l <.out)"
 on_terminal "$gpu4fs" mkfs -q --size 64M quick.img
 equals "what is done at once" 0 "$status"
 equals "... shows none" "" "$(cat .err)"
+# Trees: a library says that standard error is a terminal, and that two seconds pass as soon as somebody has asked. So whoever tells at all
+# tells once, and what is done takes no longer than it does.
+if nm -D "$gpu4fs" | grep -q '__asan_\|__tsan_'; then
+	echo "# of trees nothing is tried: what a sanitizer is in loads no library before it"
+	finish
+fi
+cat >soon.c <<'SOURCE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+#include <unistd.h>
+
+static int calls = -1; /* of the clock, since somebody has asked */
+
+int isatty(int fd)
+{
+	if (fd == STDERR_FILENO)
+		__atomic_store_n(&calls, 0, __ATOMIC_RELAXED);
+	return fd == STDERR_FILENO;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+	const int rc = real(clock, time);
+
+	if (clock == CLOCK_MONOTONIC && __atomic_load_n(&calls, __ATOMIC_RELAXED) >= 0 &&
+	    __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) > 0)
+		time->tv_sec += 2;
+	return rc;
+}
+SOURCE
+exits 0 "the library is made" cc -shared -fPIC -O -o soon.so soon.c
+soon() { LD_PRELOAD=$work/soon.so "$@"; }
+
+# shown NAME TEXT: the last run has shown that, and has cleared it at the end, and printed nothing else there
+shown() {
+	equals "$1" True "$(python3 -c 'import re, sys
+text = open(sys.argv[1], "rb").read()
+print(re.fullmatch(rb"(\r" + sys.argv[2].encode() + rb"\x1b\[K)+\r\x1b\[K", text) is not None or text)' "$work/.err" "$2")"
+}
+
+mkdir -p tree/sub
+touch tree/{1..200} tree/sub/{1..50}
+run "$gpu4fs" mkfs -q --size 64M tree.img
+exits 0 "import on a terminal" soon "$gpu4fs" import -j 1 --image tree.img tree /tree
+shown "... tells how far it is" 'import: [0-9]+ names, 0 MiB'
+exits 0 "export" soon "$gpu4fs" export -j 1 --image tree.img /tree out
+shown "... does" 'export: [0-9]+ names, 0 MiB'
+exits 0 "cp" soon "$gpu4fs" cp -r -j 1 --image tree.img /tree /copy
+shown "... does" 'cp: [0-9]+ names'
+exits 0 "du" soon "$gpu4fs" du -j 1 --image tree.img /tree
+shown "... does" 'du: [0-9]+ files?, [0-9]+ director(y|ies)'
+soon "$gpu4fs" find -j 1 --image tree.img /tree >found 2>.err
+equals "find with its names in a file" 252 "$(wc -l <found)"
+shown "... does" 'find: [0-9]+ names?'
+soon "$gpu4fs" find -j 1 --image tree.img /tree 2>.err | cat >found
+equals "... with its names in a pipe" 252 "$(wc -l <found)"
+equals "... does not: they are seen there" "" "$(cat .err)"
+exits 0 "rm" soon "$gpu4fs" rm -r -j 1 --image tree.img /copy
+shown "... does" 'rm: [0-9]+ names?'
+exits 1 "what goes wrong on the way" soon "$gpu4fs" rm -r --image tree.img /tree/1 /none /tree
+equals "... is said on a line of its own" True "$(python3 -c 'import re
+print(re.search(rb"\x1b\[K\r\x1b\[Kgpu4fs rm: /none: [^\r\n]*\n", open(".err", "rb").read()) is not None)')"
+for words in "import tree /t" "find /t" "rm -r /t"; do
+	# shellcheck disable=SC2086 # they are words
+	set -- $words
+	exits 0 "$1 without a terminal" "$gpu4fs" "$1" --image tree.img "${@:2}"
+	equals "... says nothing of it" "" "$(cat .err)"
+done
+exits 0 "the image is clean" "$gpu4fs" fsck -n tree.img
 finish
