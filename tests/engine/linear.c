@@ -7,8 +7,9 @@
 
 #include "base/error.h"
 
-static const char *const verb_names[] = {"mknod", "mkdir",  "unlink", "rmdir", "rename", "noreplace", "exchange",
-					 "link",  "lookup", "stat",   "list",  "write",	 "read",      "truncate"};
+static const char *const verb_names[] = {"mknod",     "mkdir",	  "unlink", "rmdir",	"rename",
+					 "noreplace", "exchange", "link",   "lookup",	"stat",
+					 "list",      "write",	  "read",   "truncate", "mkdir_all"};
 
 /* A table that is too small is no answer. */
 static void must(bool holds)
@@ -97,6 +98,13 @@ static bool fits(struct linear_state *state, const struct linear_step *step)
 		code = at ? -G4_E_EXIST : 0;
 		if (!at)
 			linear_put(state, step->place, step->ino, step->verb == LINEAR_MAKE_DIR);
+		break;
+	case LINEAR_MAKE_ALL:
+		code = at && !directory ? -G4_E_EXIST : 0;
+		if (code == 0 && step->code == 0 && (step->value != !at || (at && step->ino != at)))
+			return false;
+		if (!at)
+			linear_put(state, step->place, step->ino, true);
 		break;
 	case LINEAR_UNLINK:
 	case LINEAR_RMDIR:

@@ -31,6 +31,7 @@ enum linear_verb {
 	LINEAR_WRITE,
 	LINEAR_READ,
 	LINEAR_CUT,
+	LINEAR_MAKE_ALL, /* MKDIR_ALL of one name */
 	LINEAR_VERBS
 };
 
@@ -41,8 +42,9 @@ struct linear_step {
 	/* what came of it */
 	int code;	/* 0 or a negative code of base/error.h */
 	bool half_told; /* LOOKUP: the inode number only */
-	uint64_t ino;	/* MAKE, LOOKUP: found; LINK, STAT: what was to be linked, or looked at by its number */
-	uint64_t value; /* LOOKUP, STAT: links; LIST: names found, a bit a place; READ: byte, 256 for an empty file */
+	uint64_t ino; /* MAKE, MAKE_ALL, LOOKUP: found; LINK, STAT: what was to be linked, or looked at by its number */
+	uint64_t
+		value; /* LOOKUP, STAT: links; LIST: names found, a bit a place; READ: byte, 256 for an empty file; MAKE_ALL: made */
 	uint64_t begun, ended; /* by one clock for all */
 };
 

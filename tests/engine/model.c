@@ -497,6 +497,135 @@ static void do_rename(struct model *m)
 		apply_rename(m, d1, name1, d2, name2, flags);
 }
 
+/* ------------------------------------------------------------------ operations on trees */
+
+#define CHAIN_NAMES 14u /* more than the engine makes one by one */
+#define CHAIN_MODE 0555u
+
+/* Directories that the engine says it has made: the first of what the path lacks. */
+static void grow_chain(struct model *m, struct node *dir, char names[][256], uint32_t count, uint32_t made)
+{
+	for (uint32_t k = 0; k < count && made > 0; k++) {
+		struct entry *entry = find(dir, names[k]);
+		struct g4_attr attr;
+		if (entry) {
+			dir = entry->node;
+			continue;
+		}
+		const int rc = op_lookup(m->rig, dir->ino, names[k], &attr);
+		if (rc < 0)
+			bad(m, "%s was made and is not there: %s", names[k], g4_strerror(rc));
+		dir = born(m, dir, names[k], attr.ino, G4_S_IFDIR | (k + 1 == count ? CHAIN_MODE : CHAIN_MODE | 0300));
+		made--;
+	}
+	if (made > 0)
+		bad(m, "%u directories too many were made", made);
+}
+
+/* What the path lacks; a full device may have a beginning of it. */
+static void do_mkdir_all(struct model *m)
+{
+	const uint32_t count = 1 + (uint32_t)(pick(m, 4) == 0 ? pick(m, CHAIN_NAMES) : pick(m, 4));
+	struct node *dir = pick_dir(m), *at = dir;
+	char names[CHAIN_NAMES][256], path[CHAIN_NAMES * 256];
+	uint32_t there = 0, made = 0;
+	size_t bytes = 0;
+	uint64_t ino = 0;
+	int wanted = 0;
+
+	m->doing = "mkdir_all";
+	for (uint32_t k = 0; k < count; k++) {
+		pick_name(m, names[k]);
+		bytes += (size_t)snprintf(path + bytes, sizeof(path) - bytes, "%s%s", k ? "/" : "", names[k]);
+	}
+	for (; there < count && wanted == 0; there++) {
+		const struct entry *entry = find(at, names[there]);
+		if (!entry)
+			break;
+		if (g4_is_link(entry->node->mode)) /* leads nowhere, or back into this tree */
+			return;
+		at = entry->node;
+		if (!g4_is_dir(at->mode))
+			wanted = there + 1 < count ? -G4_E_NOTDIR : -G4_E_EXIST;
+	}
+	const int rc = op_mkdir_all(m->rig, dir->ino, path, CHAIN_MODE, &made, &ino);
+	if (agree(m, rc, wanted) && made != count - there)
+		bad(m, "%u directories were made, %u wanted", made, count - there);
+	if (rc < 0 && wanted < 0 && made > 0)
+		bad(m, "%u directories were made of what cannot be", made);
+	grow_chain(m, dir, names, count, made);
+	for (uint32_t k = 0; k < count && rc == 0; k++)
+		dir = find(dir, names[k])->node;
+	if (rc == 0 && dir->ino != ino)
+		bad(m, "the path leads to ino %lx, not %lx", (unsigned long)dir->ino, (unsigned long)ino);
+}
+
+static uint64_t names_below(const struct node *dir)
+{
+	uint64_t count = dir->entry_count;
+
+	for (uint32_t k = 0; k < dir->entry_count; k++)
+		if (g4_is_dir(dir->entries[k].node->mode))
+			count += names_below(dir->entries[k].node);
+	return count;
+}
+
+/* Takes from the model what the engine does not have any more: how many names. A directory that is gone has to have been empty. */
+static uint64_t adopt_removals(struct model *m, struct node *dir)
+{
+	uint64_t gone = 0;
+
+	for (uint32_t k = dir->entry_count; k-- > 0;) {
+		struct node *node = dir->entries[k].node;
+		const bool directory = g4_is_dir(node->mode);
+		struct g4_attr attr;
+		const int rc = op_lookup(m->rig, dir->ino, dir->entries[k].name, &attr);
+		if (rc < 0 && rc != -G4_E_NOENT)
+			bad(m, "lookup of %s: %s", dir->entries[k].name, g4_strerror(rc));
+		if (rc == 0 && directory)
+			gone += adopt_removals(m, node);
+		if (rc == 0)
+			continue;
+		gone += 1 + (directory ? names_below(node) : 0);
+		while (directory && node->entry_count > 0) { /* they went before it: from the leaves up */
+			struct node *below = node;
+			while (g4_is_dir(below->entries[0].node->mode) && below->entries[0].node->entry_count > 0)
+				below = below->entries[0].node;
+			struct node *last = below->entries[0].node;
+			remove_entry(below, below->entries[0].name);
+			lose_name(m, last);
+		}
+		remove_entry(dir, dir->entries[k].name);
+		lose_name(m, node);
+	}
+	return gone;
+}
+
+static void do_clear(struct model *m)
+{
+	struct node *dir = pick_node(m, is_dir);
+	const uint64_t most = pick(m, 4) == 0 ? 1000 : 1 + pick(m, 6), from = pick(m, UINT64_C(1) << 32);
+
+	m->doing = "clear";
+	if (!dir || dir->shared || (!dir->parent && pick(m, 8) > 0))
+		return;
+	const uint64_t wanted = g4_min64(most, names_below(dir));
+	uint64_t all = 0, removed = 1;
+	int rc = 0;
+	while (all < wanted && rc == 0 && removed > 0) { /* a full device may stop it on the way */
+		rc = op_clear(m->rig, dir->ino, wanted - all, from, &removed);
+		all += removed;
+	}
+	if (all < wanted && rc == 0)
+		bad(m, "%lu names went, and then none, %lu wanted", (unsigned long)all, (unsigned long)wanted);
+	(void)agree(m, rc, 0);
+	const uint64_t gone = adopt_removals(m, dir);
+	if (gone != all)
+		bad(m, "%lu names are gone, %lu were told", (unsigned long)gone, (unsigned long)all);
+	if (names_below(dir) == 0 && agree(m, op_clear(m->rig, dir->ino, 10, from, &removed), 0) && removed > 0)
+		bad(m, "%lu names went of an empty directory", (unsigned long)removed);
+}
+
 /* ------------------------------------------------------------------ operations on files */
 
 static void write_at(struct model *m, struct node *node, uint64_t handle, uint64_t offset, uint64_t bytes)
@@ -791,9 +920,10 @@ void model_step(struct model *m)
 		void (*run)(struct model *);
 		uint32_t weight;
 	} kinds[] = {
-		{do_mknod, 10},	 {do_mkdir, 4},	 {do_symlink, 3},  {do_link, 4},	{do_remove, 12}, {do_rename, 9},
-		{do_write, 16},	 {do_read, 10},	 {do_truncate, 6}, {do_fallocate, 6},	{do_seek, 2},	 {do_open, 3},
-		{do_tmpfile, 1}, {do_handle, 6}, {do_setxattr, 6}, {do_removexattr, 3}, {do_setattr, 4}, {do_fsync, 2},
+		{do_mknod, 10},	     {do_mkdir, 4},   {do_symlink, 3}, {do_link, 4},	  {do_remove, 12},
+		{do_rename, 9},	     {do_write, 16},  {do_read, 10},   {do_truncate, 6},  {do_fallocate, 6},
+		{do_seek, 2},	     {do_open, 3},    {do_tmpfile, 1}, {do_handle, 6},	  {do_setxattr, 6},
+		{do_removexattr, 3}, {do_setattr, 4}, {do_fsync, 2},   {do_mkdir_all, 2}, {do_clear, 2},
 	};
 	uint64_t total = 0, k = 0;
 

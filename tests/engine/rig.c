@@ -563,6 +563,41 @@ int op_mkdir(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uin
 	return run_for_ino(rig, &cmd, ino);
 }
 
+int op_mkdir_all(struct rig *rig, uint64_t dir, const char *path, uint32_t mode, uint32_t *made, uint64_t *ino)
+{
+	uint64_t data[1024] = {0};
+	struct g4_batch_entry *entry = (struct g4_batch_entry *)(void *)data;
+	const uint64_t head = g4_batch_head_bytes(1, G4_BATCH_ATTR);
+	struct g4_cmd cmd = {.op = G4_CMD_BATCH,
+			     .node = dir,
+			     .data = data,
+			     .length = head + strlen(path),
+			     .mask = 1,
+			     .flags = G4_BATCH_ATTR};
+
+	assert_true(cmd.length < sizeof(data));
+	strcpy((char *)data + head, path);
+	*entry = (struct g4_batch_entry){.op = G4_BATCH_MKDIR_ALL,
+					 .mode = mode,
+					 .path_at = (uint32_t)head,
+					 .path_bytes = (uint32_t)strlen(path)};
+	const int rc = run_alone(rig, &cmd);
+	if (rc < 0)
+		return rc;
+	*made = entry->made;
+	*ino = ((const struct g4_attr *)(const void *)(entry + 1))->ino;
+	return entry->status;
+}
+
+int op_clear(struct rig *rig, uint64_t dir, uint64_t most, uint64_t from, uint64_t *removed)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .node = dir, .cookie = from, .length = most};
+	const int rc = run_alone(rig, &cmd);
+
+	*removed = cmd.value;
+	return rc;
+}
+
 int op_symlink(struct rig *rig, uint64_t dir, const char *name, const char *target, uint64_t *ino)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_SYMLINK, .node = dir};

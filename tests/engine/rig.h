@@ -136,6 +136,9 @@ int op_unlink(struct rig *rig, uint64_t dir, const char *name);
 int op_rmdir(struct rig *rig, uint64_t dir, const char *name);
 int op_rename(struct rig *rig, uint64_t dir, const char *name, uint64_t dir2, const char *name2, uint32_t flags);
 int op_open(struct rig *rig, uint64_t node, uint32_t flags, uint64_t *handle);
+/* MKDIR_ALL, a batch of one; made: also before an error. CLEAR; removed: also where it says why it went no further. */
+int op_mkdir_all(struct rig *rig, uint64_t dir, const char *path, uint32_t mode, uint32_t *made, uint64_t *ino);
+int op_clear(struct rig *rig, uint64_t dir, uint64_t most, uint64_t from, uint64_t *removed);
 int op_tmpfile(struct rig *rig, uint64_t dir, uint64_t *ino, uint64_t *handle);
 int op_release(struct rig *rig, uint64_t handle);
 /* handle 0: by node. *done may be NULL. */

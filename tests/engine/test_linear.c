@@ -156,6 +156,12 @@ static void perform(struct thread *thread, struct linear_step *step)
 	case LINEAR_READ:
 		step->value = read_byte(r, step);
 		break;
+	case LINEAR_MAKE_ALL: {
+		uint32_t made = 0;
+		step->code = op_mkdir_all(r, dir, name, 0700, &made, &step->ino);
+		step->value = made;
+		break;
+	}
 	default:
 		step->code = op_truncate(r, file, 0);
 		break;
@@ -239,8 +245,10 @@ static void forget(const struct linear_state *start, const struct linear_state *
 		seen[count++] = start->at[p];
 	for (uint32_t s = 0; s < LINEAR_WORKERS * LINEAR_STEPS; s++) {
 		const struct linear_step *step = &threads[s / LINEAR_STEPS].steps[s % LINEAR_STEPS];
-		seen[count++] =
-			step->code == 0 && (step->verb == LINEAR_MAKE || step->verb == LINEAR_MAKE_DIR) ? step->ino : 0;
+		seen[count++] = step->code == 0 && (step->verb == LINEAR_MAKE || step->verb == LINEAR_MAKE_DIR ||
+						    (step->verb == LINEAR_MAKE_ALL && step->value > 0)) ?
+					step->ino :
+					0;
 		threads[s / LINEAR_STEPS].known = 0;
 	}
 	for (uint32_t k = 0; k < count; k++) {
