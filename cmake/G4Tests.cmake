@@ -216,7 +216,9 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	add_executable(corrupt tests/corrupt/corrupt.c ${corrupt_shared} "${field_table}")
 	add_executable(corrupt_several tests/corrupt/several.c ${corrupt_shared}) # several structures at once
 	add_executable(flips tests/corrupt/flips.c tests/crash/clock.c) # single bits
-	foreach(program corrupt corrupt_several flips)
+	add_executable(corrupt_tiny tests/corrupt/corrupt.c ${corrupt_shared} "${field_table}") # directories of tiny pages
+	g4_tiny_program(corrupt_tiny)
+	foreach(program corrupt corrupt_several corrupt_tiny flips)
 		target_link_options(${program} PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
 		target_include_directories(${program} PRIVATE tests tests/support "${CMAKE_BINARY_DIR}/tests/generated")
 		target_link_libraries(${program} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
@@ -233,6 +235,7 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 		endif()
 		g4_corrupt_test(corrupt.${slice} corrupt CORRUPT_SLICES=4 CORRUPT_SLICE=${slice} CORRUPT_LEFT=${left})
 	endforeach()
+	g4_corrupt_test(corrupt.tiny corrupt_tiny CORRUPT_DIRECTORIES=1 CORRUPT_SLICES=4 CORRUPT_SLICE=1) # some cases
 	g4_corrupt_test(corrupt.no_sums corrupt G4_TEST_CHECKSUM=0 CORRUPT_SLICES=16 CORRUPT_SLICE=3) # some cases
 endif()
 

@@ -18,7 +18,9 @@
  * CORRUPT_ROUNDS (how often each combination is tried), CORRUPT_SEED, CORRUPT_CASE (one case, by its number),
  * CORRUPT_SHARE (n: one case of n, drawn by lot), CORRUPT_SLICES and CORRUPT_SLICE (n, and which: every n-th case, so that
  * processes beside each other do all of them), CORRUPT_LEFT (without those that a build with
- * a sanitizer takes), CORRUPT_MANY (a directory with two levels of index pages).
+ * a sanitizer takes), CORRUPT_MANY (a directory with two levels of index pages), CORRUPT_DIRECTORIES (their pages only).
+ *
+ * With G4_DIR_TINY the engine makes directories of pages with few entries, so that of one with some hundreds of names index pages have levels.
  *
  * The images are the same in every run, and so is each case by its number; only the engine's own threads, in "use" and when
  * a repaired image is mounted, are not.
@@ -32,6 +34,7 @@
 #include "corrupt/judge.h"
 #include "corrupt/world.h"
 #include "crash/clock.h"
+#include "dir/leaf.h"
 #include "fsck/journal.h"
 #include "fsck/tables.h"
 #include "hash/crc32c.h"
@@ -829,11 +832,13 @@ static void run_case(uint64_t number, struct damage *damage)
 	const uint64_t share = rig_setting("CORRUPT_SHARE", rig_slow() ? SLOW_SHARE : 1);
 	const uint64_t left = rig_setting("CORRUPT_LEFT", 0); /* all but what a build with a sanitizer takes */
 	const uint64_t slices = rig_setting("CORRUPT_SLICES", 1), slice = rig_setting("CORRUPT_SLICE", 0);
+	const bool fits = rig_setting("CORRUPT_DIRECTORIES", 0) == 0 || damage->site.type == G4_BLOCK_DIR_LEAF ||
+			  damage->site.type == G4_BLOCK_DIR_INDEX;
 	uint64_t lot = number;
 
 	const uint64_t drawn = rig_random(&lot);
 	const bool taken = drawn % share == 0 && !(left && drawn % SLOW_SHARE == 0) && number % slices == slice;
-	if (only != UINT64_MAX ? only != number : !taken)
+	if (only != UINT64_MAX ? only != number : !taken || !fits)
 		return;
 	total.cases++;
 	if (!prepare(damage)) {
@@ -942,12 +947,25 @@ static void run_base(struct base *base, uint64_t rounds, uint64_t *seed, uint64_
 	}
 }
 
+/* With tiny pages: that there is an index page below another one. */
+static void expect_levels(const struct base *base)
+{
+	uint32_t pages = 0;
+
+	for (uint32_t i = 0; i < base->site_count; i++)
+		pages += strcmp(base->sites[i].structure, "page") == 0 && base->sites[i].type == G4_BLOCK_DIR_INDEX;
+	printf("%u index pages of directories\n", pages);
+	if (G4_DIR_INDEX_FILL < G4_DIR_INDEX_ENTRIES && pages < 5)
+		abort();
+}
+
 int main(void)
 {
 	const uint64_t rounds = rig_setting("CORRUPT_ROUNDS", 1);
 	uint64_t seed = rig_setting("CORRUPT_SEED", 1), number = 0;
 
 	make_bases();
+	expect_levels(&settled);
 	world_open(&scratch, settled.rig.image, IMAGE_BYTES);
 	run_base(&settled, rounds, &seed, &number);
 	run_chosen(&settled, "mapped file", "map", SIBLING, 16 * rounds, &seed, &number); /* two files claim a page */
