@@ -168,7 +168,7 @@ static void put_format(struct g4_report *report, const struct g4_nvme_format *fo
 
 static void put_namespace(struct g4_report *report, uint32_t nsid, const struct g4_nvme_namespace_data *data)
 {
-	const struct g4_nvme_format *format = &data->format_list[data->format & 15];
+	const struct g4_nvme_format *format = &data->format_list[g4_nvme_format_index(data)];
 
 	g4_report_object(report, NULL);
 	g4_report_count(report, "namespace", nsid);
@@ -177,7 +177,7 @@ static void put_namespace(struct g4_report *report, uint32_t nsid, const struct 
 		g4_report_count(report, "block_bytes", UINT64_C(1) << format->lba_shift);
 	g4_report_count(report, "metadata_bytes", format->metadata_bytes);
 	g4_report_list(report, "formats");
-	for (uint32_t i = 0; i <= data->formats && i < 16; i++)
+	for (uint32_t i = 0; i <= data->formats && i < G4_NVME_FORMATS_MOST; i++)
 		put_format(report, &data->format_list[i]);
 	g4_report_end(report);
 	g4_report_end(report);

@@ -289,14 +289,19 @@ static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *id
 
 	if (rc < 0)
 		return rc;
-	const struct g4_nvme_format format = data->format_list[data->format & 15];
+	const uint32_t index = g4_nvme_format_index(data); /* below G4_NVME_FORMATS_MOST, whatever it says */
+	const struct g4_nvme_format format = data->format_list[index];
 	if (data->blocks == 0)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: namespace %u is not there or not active", nvme->name,
 				   nsid);
-	if ((data->format & 15) > data->formats)
+	if (data->formats >= G4_NVME_FORMATS_MOST)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN,
+				   "%s: the controller says that namespace %u could have %u formats: %u is the most",
+				   nvme->name, nsid, data->formats + 1u, G4_NVME_FORMATS_MOST);
+	if (index > data->formats)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN,
 				   "%s: the controller says that namespace %u has format %u of %u", nvme->name, nsid,
-				   data->format & 15u, data->formats + 1u);
+				   index, data->formats + 1u);
 	if (format.lba_shift != 9 && format.lba_shift != 12)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: blocks of 2^%u bytes: 512 or 4096 are needed",
 				   nvme->name, format.lba_shift);

@@ -424,6 +424,22 @@ static void identify_sizes(const struct g4_emu_options *options, struct g4_nvme_
 	data->discard_alignment = (g4_le16)(start ? start - 1 : 0);
 }
 
+static void identify_formats(const struct g4_emu *emu, struct g4_nvme_namespace_data *data)
+{
+	const uint32_t lies = emu->options.lies;
+	const uint32_t first = lies & G4_EMU_MANY_FORMATS ? 16 : 0; /* the other ones before are of 2^7 bytes */
+	const uint32_t index = lies & G4_EMU_NO_SUCH_FORMAT ? (first ? 41 : 9) : first + (emu->block_shift == 12);
+
+	data->formats = (uint8_t)(lies & G4_EMU_TOO_MANY_FORMATS ? 199 : first ? 19 : 1);
+	data->format = (uint8_t)((index & 15) | (index >> 4) << 5 | (lies & G4_EMU_STRAY_FORMAT ? 0x60 : 0));
+	for (uint32_t i = 0; i < first; i++)
+		data->format_list[i].lba_shift = 7;
+	data->format_list[first].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 9;
+	data->format_list[first + 1].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 12;
+	for (uint32_t i = 0; i < G4_NVME_FORMATS_MOST && (lies & G4_EMU_METADATA); i++)
+		data->format_list[i].metadata_bytes = 8;
+}
+
 static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const uint32_t lies = emu->options.lies;
@@ -458,12 +474,7 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 						       emu->blocks[command->nsid - 1];
 	data->capacity = data->used = data->blocks;
 	identify_sizes(&emu->options, data);
-	data->formats = 1;
-	data->format = lies & G4_EMU_NO_SUCH_FORMAT ? 9 : emu->block_shift == 12;
-	data->format_list[0].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 9;
-	data->format_list[1].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 12;
-	for (uint32_t i = 0; i < 2 && (lies & G4_EMU_METADATA); i++)
-		data->format_list[i].metadata_bytes = 8;
+	identify_formats(emu, data);
 	return G4_NVME_OK;
 }
 

@@ -15,7 +15,7 @@ enum g4_emu_lie {
 	G4_EMU_TOO_MANY_BLOCKS = 2,   /* 2^63 */
 	G4_EMU_ODD_BLOCKS = 4,	      /* of 2^7 bytes */
 	G4_EMU_METADATA = 8,	      /* 8 bytes a block */
-	G4_EMU_NO_SUCH_FORMAT = 16,   /* number 9 of 2 */
+	G4_EMU_NO_SUCH_FORMAT = 16,   /* number 9 of 2; of 20, number 41 */
 	G4_EMU_LARGE_COMMANDS = 32,   /* of 128 bytes */
 	G4_EMU_SHORT_QUEUES = 64,     /* of 1 entry, of which a queue has 2 at least */
 	G4_EMU_NEVER_READY = 128,     /* CSTS.RDY stays 0 */
@@ -24,7 +24,11 @@ enum g4_emu_lie {
 	G4_EMU_MUTE = 1024,	      /* no answer to admin commands */
 	G4_EMU_REFUSES_QUEUES = 2048, /* creating I/O queues fails */
 	G4_EMU_REWRITES = 4096,	      /* what IDENTIFY answered changes all the time */
-	G4_EMU_HALF = 8192	      /* it has half of its blocks */
+	G4_EMU_HALF = 8192,	      /* it has half of its blocks */
+	G4_EMU_MANY_FORMATS =
+		16384, /* no lie: it has 20 formats, of which the first 16 are of 2^7 bytes, and one of the others */
+	G4_EMU_STRAY_FORMAT = 32768,	/* bits 6 and 5 of its format are set, though there are 2 formats */
+	G4_EMU_TOO_MANY_FORMATS = 65536 /* 200 */
 };
 
 /* What becomes of ABORT. */

@@ -175,19 +175,20 @@ struct g4_nvme_format {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_format) == 4, "an LBA format");
 
+#define G4_NVME_FORMATS_MOST 64u
 struct g4_nvme_namespace_data {
 	g4_le64 blocks, capacity, used;
 	uint8_t features; /* bit 4: preferred sizes are there */
 	uint8_t formats;  /* less 1 */
-	uint8_t format;	  /* bits 3-0: which of them it has */
+	uint8_t format;	  /* which of them it has: g4_nvme_format_index() */
 	uint8_t skipped0[19];
 	g4_le16 boundary; /* NOIOB: blocks; commands that cross a multiple of it are slower. 0: none is */
 	uint8_t skipped2[16];
 	g4_le16 write_granularity, write_alignment;	/* NPWG, NPWA: blocks less 1 */
 	g4_le16 discard_granularity, discard_alignment; /* NPDG, NPDA */
 	uint8_t skipped3[56];
-	struct g4_nvme_format format_list[16];
-	uint8_t skipped1[3904];
+	struct g4_nvme_format format_list[G4_NVME_FORMATS_MOST];
+	uint8_t skipped1[3712];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_namespace_data) == 4096, "a page");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, boundary) == 46, "where the specification has it");
@@ -195,6 +196,12 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, write_granularity) == 6
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, discard_granularity) == 68, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, format_list) == 128, "where the specification has it");
 #define G4_NVME_FEATURES_SIZES 16u
+
+/* FLBAS: the index in bits 3-0, and its upper bits in 6-5, which mean nothing where there are no more than 16 formats. */
+G4_INLINE uint32_t g4_nvme_format_index(const struct g4_nvme_namespace_data *data)
+{
+	return (data->format & 15u) | (data->formats > 15 ? (data->format & 0x60u) >> 1 : 0);
+}
 
 /* ---- log pages ---- */
 struct g4_nvme_health_log {

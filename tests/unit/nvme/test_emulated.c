@@ -48,6 +48,21 @@ static void blocks_of_4096_bytes_work_too(void **state)
 	g4_dev_close(dev);
 }
 
+/* Its index has bits in two places, of which the upper ones mean nothing where there are 16 formats at most. */
+static void a_format_behind_the_sixteenth_is_found(void **state)
+{
+	(void)state;
+	for (uint32_t block_bytes = 512; block_bytes <= 4096; block_bytes += 4096 - 512)
+		for (uint32_t few = 0; few < 2; few++) {
+			const struct g4_emu_options options = {.block_bytes = block_bytes,
+							       .lies = few ? G4_EMU_STRAY_FORMAT : G4_EMU_MANY_FORMATS};
+			struct g4_dev *dev = open_emu(&options, NULL);
+			assert_int_equal(g4_dev_props(dev)->sector_bytes, block_bytes);
+			write_and_read(dev, 8192, 0, 65536, 0);
+			g4_dev_close(dev);
+		}
+}
+
 static void small_transfers_and_one_slot_are_enough(void **state)
 {
 	const struct g4_emu_options options = {.mdts = 1};
@@ -597,6 +612,8 @@ static void a_controller_that_lies_is_refused(void **state)
 		{G4_EMU_ODD_BLOCKS, -G4_E_DEV_OPEN, "blocks of 2^7 bytes"},
 		{G4_EMU_METADATA, -G4_E_DEV_OPEN, "8 bytes of metadata"},
 		{G4_EMU_NO_SUCH_FORMAT, -G4_E_DEV_OPEN, "format 9 of 2"},
+		{G4_EMU_NO_SUCH_FORMAT | G4_EMU_MANY_FORMATS, -G4_E_DEV_OPEN, "format 41 of 20"},
+		{G4_EMU_TOO_MANY_FORMATS, -G4_E_DEV_OPEN, "could have 200 formats: 64 is the most"},
 		{G4_EMU_LARGE_COMMANDS, -G4_E_DEV_OPEN, "another size"},
 		{G4_EMU_SHORT_QUEUES, -G4_E_DEV_OPEN, "queues have one entry"},
 		{G4_EMU_NEVER_READY, -G4_E_IO, "does not become ready"},
@@ -674,6 +691,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data_comes_back),
 		cmocka_unit_test(blocks_of_4096_bytes_work_too),
+		cmocka_unit_test(a_format_behind_the_sixteenth_is_found),
 		cmocka_unit_test(small_transfers_and_one_slot_are_enough),
 		cmocka_unit_test(short_queues_are_enough),
 		cmocka_unit_test(vectors_of_odd_pieces_work),
