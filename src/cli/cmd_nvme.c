@@ -8,7 +8,9 @@
 #include "base/clock_host.h"
 #include "base/memory_host.h"
 #include "cli/cli.h"
+#include "cli/nvme_show.h"
 #include "client/explain.h"
+#include "dev/nvme/emu_host.h"
 #include "dev/nvme/pci_host.h"
 #include "dev/nvme/vfio_host.h"
 #include "fs/mkfs_host.h"
@@ -29,7 +31,7 @@ const char g4_help_nvme[] =
 	"'list' shows all drives. 'bind' takes one from the kernel's driver and gives it to VFIO,\n"
 	"'unbind' gives it back, also when the program that used it has crashed. A drive that is in use\n"
 	"is neither taken nor given back. 'gpu4fs mount' and the end of that mount do both by themselves.\n"
-	"'id' shows what a drive that was bound says about itself,\n"
+	"'id' shows what a drive that was bound says about itself, or an emulated one (emu:DEVICE),\n"
 	"'log' how it is. 'test' writes to it and compares; what it holds is gone.\n\n"
 	"  -f, --force        although there are partitions or a file system on it\n"
 	"      --destructive  what 'test' needs to begin\n"
@@ -37,6 +39,7 @@ const char g4_help_nvme[] =
 	"      --help         show this\n";
 
 #define DRIVES 256u
+#define EMULATED "emu:" /* and what is a medium: its controller is asked, which shows what the answers of one are */
 #define TEST_BYTES (8 * G4_MIB)
 #define NODE_BYTES 300u
 
@@ -133,122 +136,41 @@ static int bind_to(const char *address, bool take, const struct request *request
 
 /* ---- id and log ---- */
 
+static int open_emulated(const char *name, struct g4_nvme_provider *provider, struct g4_dev_message sentence)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_READ_ONLY, .queues = 1};
+	struct g4_dev *medium;
+	struct g4_emu *emu;
+
+	if (strncmp(name, EMULATED, strlen(EMULATED)) == 0)
+		return g4_dev_fail(sentence, -G4_E_DEV_NAME, EMULATED "%s: is no medium of an emulated controller",
+				   name);
+	int rc = g4_dev_open(name, &open, &medium, sentence.text, sentence.bytes);
+	if (rc < 0)
+		return rc;
+	rc = g4_emu_open(medium, NULL, &emu, provider);
+	if (rc < 0) {
+		g4_dev_close(medium);
+		return g4_dev_fail(sentence, rc, EMULATED "%s: out of memory", name);
+	}
+	return 0;
+}
+
 static int open_controller(const char *address, struct g4_nvme **nvme)
 {
 	char name[G4_PCI_NAME_BYTES], message[1024];
 	const struct g4_dev_message sentence = sentence_in(message, sizeof(message));
 	const struct g4_nvme_options options = {.queues = 1, .slots = 1, .read_only = true, .questions = true};
+	const bool emulated = strncmp(address, EMULATED, strlen(EMULATED)) == 0;
 	struct g4_nvme_provider provider;
 	uint32_t nsid;
 
-	if (!g4_pci_parse(address, name, &nsid, NULL)) /* a namespace makes no difference */
+	if (!emulated && !g4_pci_parse(address, name, &nsid, NULL)) /* a namespace makes no difference */
 		return g4_cli_usage("nvme", "'%s' is no PCI address, such as 0000:03:00.0", address);
-	if (g4_vfio_open(name, name, &provider, sentence) < 0 ||
-	    g4_nvme_open(name, &provider, &options, nvme, sentence) < 0)
+	if ((emulated ? open_emulated(address + strlen(EMULATED), &provider, sentence) :
+			g4_vfio_open(name, name, &provider, sentence)) < 0 ||
+	    g4_nvme_open(emulated ? address : name, &provider, &options, nvme, sentence) < 0)
 		return failed(message);
-	return 0;
-}
-
-/* Text of a field without the blanks at its end. */
-static void put_field(struct g4_report *report, const char *key, const char *field, size_t bytes)
-{
-	while (bytes > 0 && (field[bytes - 1] == ' ' || field[bytes - 1] == '\0'))
-		bytes--;
-	g4_report_name(report, key, field, bytes);
-}
-
-/* Who formats a namespace, by other tools, wants the fastest one. */
-static void put_format(struct g4_report *report, const struct g4_nvme_format *format)
-{
-	static const char *const performance[] = {"best", "better", "good", "degraded"};
-
-	g4_report_format(report, NULL, "2^%u+%u %s", format->lba_shift, format->metadata_bytes,
-			 performance[format->performance & 3]);
-}
-
-static void put_namespace(struct g4_report *report, uint32_t nsid, const struct g4_nvme_namespace_data *data)
-{
-	const struct g4_nvme_format *format = &data->format_list[g4_nvme_format_index(data)];
-
-	g4_report_object(report, NULL);
-	g4_report_count(report, "namespace", nsid);
-	g4_report_count(report, "blocks", data->blocks);
-	if (format->lba_shift >= 9 && format->lba_shift < 32)
-		g4_report_count(report, "block_bytes", UINT64_C(1) << format->lba_shift);
-	g4_report_count(report, "metadata_bytes", format->metadata_bytes);
-	g4_report_list(report, "formats");
-	for (uint32_t i = 0; i <= data->formats && i < G4_NVME_FORMATS_MOST; i++)
-		put_format(report, &data->format_list[i]);
-	g4_report_end(report);
-	g4_report_end(report);
-}
-
-static int show_id(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
-{
-	union {
-		struct g4_nvme_controller_data controller;
-		struct g4_nvme_namespace_data space;
-	} page;
-	uint32_t active[G4_PAGE_BYTES / sizeof(uint32_t)];
-	int rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller", message);
-
-	if (rc < 0)
-		return rc;
-	put_field(report, "model", page.controller.model, sizeof(page.controller.model));
-	put_field(report, "serial", page.controller.serial, sizeof(page.controller.serial));
-	put_field(report, "firmware", page.controller.firmware, sizeof(page.controller.firmware));
-	g4_report_bool(report, "volatile_cache", page.controller.vwc & 1);
-	g4_report_bool(report, "discard", page.controller.oncs & G4_NVME_ONCS_DSM);
-	g4_report_count(report, "queue_entries", G4_NVME_CAP_MQES(nvme->cap) + 1);
-	if (page.controller.mdts != 0 && page.controller.mdts < 32)
-		g4_report_size(report, "largest_transfer_bytes", G4_PAGE_BYTES << page.controller.mdts);
-	g4_report_count(report, "atomic_blocks", page.controller.awupf + 1u);
-	rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_ACTIVE, active, "list namespaces", message);
-	g4_report_list(report, "namespaces");
-	for (uint32_t i = 0; rc == 0 && i < sizeof(active) / sizeof(active[0]) && active[i] != 0; i++) {
-		rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, active[i], G4_NVME_CNS_NAMESPACE, &page, "identify namespace",
-				 message);
-		if (rc == 0)
-			put_namespace(report, active[i], &page.space);
-	}
-	g4_report_end(report);
-	return rc;
-}
-
-/* Counters have 128 bits; nobody has seen one that needs more than 64. */
-static void put_counter(struct g4_report *report, const char *key, const g4_le64 counter[2])
-{
-	g4_report_count(report, key, counter[1] ? UINT64_MAX : counter[0]);
-}
-
-static int show_log(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
-{
-	union {
-		struct g4_nvme_health_log health;
-		uint8_t bytes[G4_PAGE_BYTES];
-	} page;
-	const struct g4_nvme_health_log *log = &page.health;
-	const uint32_t words = sizeof(*log) / sizeof(uint32_t);
-	const int rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
-				   (words - 1) << 16 | G4_NVME_LOG_HEALTH, &page, "get the log of its health", message);
-
-	if (rc < 0)
-		return rc;
-	g4_report_hex(report, "warnings", log->warnings);
-	g4_report_count(report, "temperature_kelvin", log->temperature[0] | (uint32_t)log->temperature[1] << 8);
-	g4_report_count(report, "spare_percent", log->spare);
-	g4_report_count(report, "spare_least_percent", log->spare_least);
-	g4_report_count(report, "used_percent", log->used);
-	put_counter(report, "units_read", log->units_read);
-	put_counter(report, "units_written", log->units_written);
-	put_counter(report, "reads", log->reads);
-	put_counter(report, "writes", log->writes);
-	put_counter(report, "busy_minutes", log->busy_minutes);
-	put_counter(report, "power_cycles", log->power_cycles);
-	put_counter(report, "power_hours", log->power_hours);
-	put_counter(report, "unsafe_shutdowns", log->unsafe_shutdowns);
-	put_counter(report, "media_errors", log->media_errors);
-	put_counter(report, "error_log_entries", log->errors);
 	return 0;
 }
 
@@ -263,7 +185,7 @@ static int show(const char *address, bool id, const struct request *request)
 	if (status != 0)
 		return status;
 	g4_report_start(&report, stdout, request->json);
-	if ((id ? show_id : show_log)(nvme, &report, sentence) < 0)
+	if ((id ? g4_nvme_show_id : g4_nvme_show_log)(nvme, &report, sentence) < 0)
 		status = failed(message);
 	g4_report_finish(&report);
 	g4_nvme_close(nvme);

@@ -10,6 +10,17 @@ for command in bind unbind id log; do
 	one_sentence "... is refused in one sentence"
 	exits 2 "$command without an address" "$gpu4fs" nvme "$command"
 done
+truncate -s 16M medium
+exits 0 "what an emulated controller says of itself" "$gpu4fs" nvme id emu:medium
+says "... its model" "model.*gpu4fs emulated controller"
+says "... and the formats of its namespace" "formats.*2^9+0 best 2^12+0 best"
+is_json "... as JSON" "$gpu4fs" nvme id -j emu:medium
+equals "... with what commands are cut by" "1 0 []" \
+	"$(json_value 'd["namespaces"][0]["atomic_blocks"], d["namespaces"][0]["format"], d["namespaces"][0]["not_gone_by"]')"
+for name in emu: emu:nothing emu:emu:medium; do
+	exits 1 "an emulated controller without a medium ($name)" "$gpu4fs" nvme id "$name"
+	one_sentence "... is refused in one sentence"
+done
 exits 2 "no test by accident" "$gpu4fs" nvme test ffff:ff:1f.7
 says "... which is said" destructive
 exits 1 "no test of no drive" "$gpu4fs" nvme test --destructive ffff:ff:1f.7

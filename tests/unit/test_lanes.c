@@ -60,6 +60,11 @@ static void sizes_of_the_drive_are_kept(void **state)
 		writes_are_cut_at_granules(dev, write);
 	}
 	granules_are_discarded(dev);
+	const struct g4_emu_options whole[] = {ATOMIC_CASES};
+	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+		again(open_device("mem:16M"), &whole[i], NULL);
+		short_writes_are_whole(dev);
+	}
 }
 
 static void data_comes_back(void **state)

@@ -22,8 +22,7 @@
 #define TIMEOUT_NS UINT64_C(30000000000)
 #define READY_UNIT_NS UINT64_C(500000000)
 #define RESETS_MOST 3u
-#define DISCARD_GRANULE_MOST_BYTES (2 * G4_MIB) /* a region of the allocator */
-#define LOOKS 2000u				/* before naps */
+#define LOOKS 2000u /* before naps */
 #define NAP_NS 50000
 
 G4_STATIC_ASSERT(G4_NVME_PIECE_MOST_BYTES <= (uint64_t)G4_NVME_MAX_BLOCKS * 512, "a command has no more blocks");
@@ -251,7 +250,7 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	if (data->mdts != 0 && data->mdts < 32)
 		identity->piece_bytes = g4_min64(identity->piece_bytes, G4_PAGE_BYTES << data->mdts);
 	memcpy(identity->serial, data->serial, sizeof(identity->serial));
-	identity->atomic_blocks = data->awupf;
+	identity->atomics = (struct g4_nvme_atomics){data->awun, data->awupf};
 	identity->namespaces = data->namespaces;
 	identity->volatile_cache = data->vwc & 1;
 	identity->discard = data->oncs & G4_NVME_ONCS_DSM;
@@ -260,19 +259,19 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	return 0;
 }
 
-/* A granule of discards that is larger than what the file system discards at once would not be discarded ever. */
-static struct g4_nvme_sizes sizes_of(const struct g4_nvme_namespace_data *data, uint32_t lba_shift)
+/* Each time that a namespace is opened. */
+static struct g4_nvme_sizes see_sizes(const struct g4_nvme *nvme, const struct g4_nvme_identity *identity,
+				      const struct g4_nvme_namespace_data *data, uint32_t nsid, uint32_t lba_shift)
 {
-	struct g4_nvme_sizes sizes = {.boundary = data->boundary};
+	uint32_t unheeded;
+	const struct g4_nvme_sizes sizes = g4_nvme_sizes_of(identity->atomics, data, lba_shift, &unheeded);
 
-	if (!(data->features & G4_NVME_FEATURES_SIZES))
-		return sizes;
-	sizes.write = data->write_granularity + 1u;
-	if ((data->discard_granularity + UINT64_C(1)) << lba_shift <= DISCARD_GRANULE_MOST_BYTES &&
-	    (data->discard_alignment + UINT64_C(1)) << lba_shift <= DISCARD_GRANULE_MOST_BYTES) {
-		sizes.discard = data->discard_granularity + 1u;
-		sizes.discard_start = data->discard_alignment + 1u;
-	}
+	for (uint32_t i = 0; i < G4_NVME_UNHEEDED_COUNT; i++)
+		if (unheeded >> i & 1)
+			g4_log(G4_LOG_INFO, "%s: not gone by, of namespace %u: %s", nvme->name, nsid,
+			       g4_nvme_unheeded[i]);
+	if (g4_nvme_faster_format(data) != UINT32_MAX)
+		g4_log(G4_LOG_INFO, "%s: namespace %u could have a faster format ('gpu4fs nvme id')", nvme->name, nsid);
 	return sizes;
 }
 
@@ -318,7 +317,7 @@ static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *id
 				       .read_only = nvme->read_only,
 				       .volatile_cache = identity->volatile_cache,
 				       .discard = identity->discard && !nvme->read_only};
-	*sizes = sizes_of(data, format.lba_shift);
+	*sizes = see_sizes(nvme, identity, data, nsid, format.lba_shift);
 	if (props->size_bytes < G4_PAGE_BYTES)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small (%" PRIu64 " bytes)", nvme->name,
 				   props->size_bytes);

@@ -10,6 +10,7 @@
 
 #include "dev/dev_ops_host.h"
 #include "dev/mapper.h"
+#include "dev/nvme/namespace_host.h"
 #include "dev/nvme/requests.h"
 
 /* Gives a process a controller, which then has memory of the process at the same addresses. */
@@ -83,7 +84,7 @@ struct g4_nvme_identity {
 	uint32_t namespaces;  /* the highest number */
 	bool volatile_cache, discard, sgl;
 	char serial[20];
-	uint16_t atomic_blocks; /* AWUPF, less 1 */
+	struct g4_nvme_atomics atomics;
 };
 /* A namespace that was opened. */
 struct g4_nvme_space {

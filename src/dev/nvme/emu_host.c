@@ -19,7 +19,7 @@
 
 #include "base/memory_host.h"
 #include "base/thread_host.h"
-#include "dev/nvme/emu_host.h"
+#include "dev/nvme/emu_says_host.h"
 #include "simt/simt_host.h"
 
 #define REGISTER_BYTES UINT64_C(8192)
@@ -33,7 +33,7 @@
 #define LOOKS_AWAKE 1000u /* the same while nobody tells: the next command of somebody at work comes within them */
 #define NAP_AWAKE_NS 20000u
 #define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
-#define NAMESPACES 2u
+#define NAMESPACES G4_EMU_NAMESPACES
 
 struct submission {
 	const struct g4_nvme_command *entries;
@@ -329,6 +329,29 @@ static bool has_namespace(const struct g4_emu *emu, uint32_t nsid)
 	return nsid >= 1 && nsid <= NAMESPACES && emu->media[nsid - 1];
 }
 
+static bool begins_or_ends(uint32_t multiple, uint64_t lba, uint64_t blocks)
+{
+	return multiple == 0 || lba % multiple == 0 || (lba + blocks) % multiple == 0;
+}
+
+static bool is_beyond(const struct g4_emu_options *options)
+{
+	return options->mdts && options->write_granularity > (G4_PAGE_BYTES << options->mdts) / 512;
+}
+
+/* A write of the sizes that it says it wants. */
+static bool likes(const struct g4_emu_options *options, uint64_t lba, uint64_t blocks)
+{
+	const uint64_t boundary = options->whole_boundary;
+	const bool crosses = boundary && (lba + boundary - options->whole_offset) / boundary !=
+						 (lba + blocks - 1 + boundary - options->whole_offset) / boundary;
+
+	return (is_beyond(options) || begins_or_ends(options->write_granularity, lba, blocks)) &&
+	       begins_or_ends(options->write_alignment, lba, blocks) &&
+	       begins_or_ends(options->write_optimal, lba, blocks) &&
+	       !(crosses && blocks <= options->whole && blocks > options->whole_anywhere);
+}
+
 static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const uint64_t lba = command->dword10 | (uint64_t)command->dword11 << 32;
@@ -342,8 +365,7 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	if (emu->options.boundary && lba / emu->options.boundary != (lba + blocks - 1) / emu->options.boundary)
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
-	if (!reads && emu->options.write_granularity && lba % emu->options.write_granularity != 0 &&
-	    (lba + blocks) % emu->options.write_granularity != 0)
+	if (!reads && !likes(&emu->options, lba, blocks))
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	const uint32_t status = (command->flags & 0xc0) == G4_NVME_SGL && emu->options.sgls ?
 					find_segments(emu, command, blocks << emu->block_shift, &count) :
@@ -405,77 +427,21 @@ static uint32_t execute_io(struct g4_emu *emu, const struct g4_nvme_command *com
 
 /* ---- admin commands ---- */
 
-static void pad(char *to, size_t bytes, const char *text)
-{
-	memset(to, ' ', bytes);
-	memcpy(to, text, g4_min64(strlen(text), bytes));
-}
-
-static void identify_sizes(const struct g4_emu_options *options, struct g4_nvme_namespace_data *data)
-{
-	const uint32_t write = options->write_granularity, discard = options->discard_granularity,
-		       start = options->discard_alignment;
-
-	data->boundary = (g4_le16)options->boundary;
-	if (write || discard || start)
-		data->features = G4_NVME_FEATURES_SIZES;
-	data->write_granularity = (g4_le16)(write ? write - 1 : 0);
-	data->discard_granularity = (g4_le16)(discard ? discard - 1 : 0);
-	data->discard_alignment = (g4_le16)(start ? start - 1 : 0);
-}
-
-static void identify_formats(const struct g4_emu *emu, struct g4_nvme_namespace_data *data)
-{
-	const uint32_t lies = emu->options.lies;
-	const uint32_t first = lies & G4_EMU_MANY_FORMATS ? 16 : 0; /* the other ones before are of 2^7 bytes */
-	const uint32_t index = lies & G4_EMU_NO_SUCH_FORMAT ? (first ? 41 : 9) : first + (emu->block_shift == 12);
-
-	data->formats = (uint8_t)(lies & G4_EMU_TOO_MANY_FORMATS ? 199 : first ? 19 : 1);
-	data->format = (uint8_t)((index & 15) | (index >> 4) << 5 | (lies & G4_EMU_STRAY_FORMAT ? 0x60 : 0));
-	for (uint32_t i = 0; i < first; i++)
-		data->format_list[i].lba_shift = 7;
-	data->format_list[first].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 9;
-	data->format_list[first + 1].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 12;
-	for (uint32_t i = 0; i < G4_NVME_FORMATS_MOST && (lies & G4_EMU_METADATA); i++)
-		data->format_list[i].metadata_bytes = 8;
-}
-
 static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
-	const uint32_t lies = emu->options.lies;
+	const struct g4_dev_props *props = &emu->media[0]->props;
+	const struct g4_emu_self self = {.options = &emu->options,
+					 .block_shift = emu->block_shift,
+					 .blocks = {emu->blocks[0], emu->media[1] ? emu->blocks[1] : 0},
+					 .volatile_cache = props->volatile_cache,
+					 .discard = props->discard};
 	uint8_t *to = memory_at(emu, command->prp1);
 
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES != 0)
 		return G4_NVME_BAD_PRP | G4_NVME_DNR;
 	memset(to, 0, G4_PAGE_BYTES);
-	emu->told = lies & G4_EMU_REWRITES ? to : NULL;
-	if (command->dword10 == G4_NVME_CNS_CONTROLLER) {
-		struct g4_nvme_controller_data *data = (struct g4_nvme_controller_data *)to;
-		pad(data->serial, sizeof(data->serial), "0");
-		pad(data->model, sizeof(data->model), "gpu4fs emulated controller");
-		pad(data->firmware, sizeof(data->firmware), "1");
-		data->mdts = (uint8_t)emu->options.mdts;
-		data->sqes = 0x60 | (lies & G4_EMU_LARGE_COMMANDS ? 7 : 6);
-		data->cqes = 0x44;
-		data->namespaces = emu->media[1] ? 2 : 1;
-		data->oncs = emu->media[0]->props.discard ? G4_NVME_ONCS_DSM : 0;
-		data->sgls = emu->options.sgls;
-		data->vwc = emu->media[0]->props.volatile_cache;
-		return G4_NVME_OK;
-	}
-	if (command->dword10 != G4_NVME_CNS_NAMESPACE)
-		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
-	if (!has_namespace(emu, command->nsid))
-		return G4_NVME_BAD_NAMESPACE | G4_NVME_DNR;
-	struct g4_nvme_namespace_data *data = (struct g4_nvme_namespace_data *)to;
-	data->blocks = lies & G4_EMU_NO_NAMESPACE    ? 0 :
-		       lies & G4_EMU_TOO_MANY_BLOCKS ? UINT64_C(1) << 63 :
-		       lies & G4_EMU_HALF	     ? emu->blocks[command->nsid - 1] / 2 :
-						       emu->blocks[command->nsid - 1];
-	data->capacity = data->used = data->blocks;
-	identify_sizes(&emu->options, data);
-	identify_formats(emu, data);
-	return G4_NVME_OK;
+	emu->told = emu->options.lies & G4_EMU_REWRITES ? to : NULL;
+	return g4_emu_identify(&self, command->dword10, command->nsid, to);
 }
 
 /* Another word of the answer becomes one that would be refused, or what it was. */

@@ -27,8 +27,10 @@ enum g4_emu_lie {
 	G4_EMU_HALF = 8192,	      /* it has half of its blocks */
 	G4_EMU_MANY_FORMATS =
 		16384, /* no lie: it has 20 formats, of which the first 16 are of 2^7 bytes, and one of the others */
-	G4_EMU_STRAY_FORMAT = 32768,	/* bits 6 and 5 of its format are set, though there are 2 formats */
-	G4_EMU_TOO_MANY_FORMATS = 65536 /* 200 */
+	G4_EMU_STRAY_FORMAT = 32768,	 /* bits 6 and 5 of its format are set, though there are 2 formats */
+	G4_EMU_TOO_MANY_FORMATS = 65536, /* 200 */
+	G4_EMU_ODD_SIZES = 131072,  /* atomic units and boundaries, preferred sizes: each contradicts another one */
+	G4_EMU_SLOW_FORMAT = 262144 /* no lie: the format of 512 bytes is the slowest */
 };
 
 /* What becomes of ABORT. */
@@ -64,12 +66,19 @@ struct g4_emu_options {
 	uint32_t entries;  /* most of a queue, as CAP has it; 0: 1024 */
 	uint32_t sgls;	   /* as IDENTIFY has it; 0: it takes no SGLs */
 	uint32_t boundary; /* blocks, as IDENTIFY has it; a command that crosses a multiple fails */
-	/* Blocks, of which IDENTIFY has one less; 0: it says nothing of the three. */
-	uint32_t write_granularity; /* a write that neither begins nor ends at a multiple fails */
+	/* Blocks, of which IDENTIFY has one less; 0: it says nothing of the five. */
+	uint32_t
+		write_granularity; /* a write that neither begins nor ends at a multiple fails, if a command can be so long */
+	uint32_t write_alignment, write_optimal; /* the same, whether it can or not */
 	uint32_t discard_granularity,
 		discard_alignment; /* a range that is no multiple, or does not begin at one, fails */
-	uint64_t shift;		   /* its addresses are so much higher than the process's; a multiple of pages */
-	struct g4_dev *second;	   /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
+	/*
+	 * Blocks, of which IDENTIFY has one less, and the offset. A write of at most `whole` blocks, and of more than
+	 * `whole_anywhere`, that crosses a boundary fails. whole is 0: it says nothing of the four.
+	 */
+	uint32_t whole, whole_anywhere, whole_boundary, whole_offset;
+	uint64_t shift;	       /* its addresses are so much higher than the process's; a multiple of pages */
+	struct g4_dev *second; /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
 };
 
 struct g4_emu;

@@ -155,7 +155,9 @@ struct g4_nvme_controller_data {
 	uint8_t vwc;   /* bit 0: there is a volatile write cache */
 	g4_le16 awun;  /* blocks less 1 that are written whole; */
 	g4_le16 awupf; /* also when the power fails */
-	uint8_t skipped3[6];
+	uint8_t skipped3[2];
+	g4_le16 acwu; /* the same of a fused COMPARE and WRITE */
+	uint8_t skipped5[2];
 	g4_le32 sgls; /* bits 1-0: 0: no SGLs, 1: any, 2: aligned to 4 bytes */
 	uint8_t skipped4[3556];
 };
@@ -165,6 +167,7 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, mdts) == 77, "where th
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sqes) == 512, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, oncs) == 520, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, vwc) == 525, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, acwu) == 532, "where the specification has it");
 
 #define G4_NVME_ONCS_DSM 4u
 
@@ -178,24 +181,33 @@ G4_STATIC_ASSERT(sizeof(struct g4_nvme_format) == 4, "an LBA format");
 #define G4_NVME_FORMATS_MOST 64u
 struct g4_nvme_namespace_data {
 	g4_le64 blocks, capacity, used;
-	uint8_t features; /* bit 4: preferred sizes are there */
+	uint8_t features; /* G4_NVME_FEATURES_... */
 	uint8_t formats;  /* less 1 */
 	uint8_t format;	  /* which of them it has: g4_nvme_format_index() */
-	uint8_t skipped0[19];
+	uint8_t skipped0[7];
+	g4_le16 atomic_normal, atomic_power_fail, atomic_compare; /* NAWUN, NAWUPF, NACWU: blocks less 1 */
+	g4_le16 atomic_boundary_normal; /* NABSN: blocks less 1 between boundaries of the first one; 0: there are none */
+	g4_le16 atomic_offset;		/* NABO: where the first boundary is, blocks */
+	g4_le16 atomic_boundary_power_fail; /* NABSPF: as NABSN, of the second one */
 	g4_le16 boundary; /* NOIOB: blocks; commands that cross a multiple of it are slower. 0: none is */
 	uint8_t skipped2[16];
 	g4_le16 write_granularity, write_alignment;	/* NPWG, NPWA: blocks less 1 */
 	g4_le16 discard_granularity, discard_alignment; /* NPDG, NPDA */
-	uint8_t skipped3[56];
+	g4_le16 optimal_write;				/* NOWS: blocks less 1 */
+	uint8_t skipped3[54];
 	struct g4_nvme_format format_list[G4_NVME_FORMATS_MOST];
 	uint8_t skipped1[3712];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_namespace_data) == 4096, "a page");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, atomic_normal) == 34, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, atomic_offset) == 42, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, boundary) == 46, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, write_granularity) == 64, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, discard_granularity) == 68, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, optimal_write) == 72, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, format_list) == 128, "where the specification has it");
-#define G4_NVME_FEATURES_SIZES 16u
+#define G4_NVME_FEATURES_ATOMIC 2u /* NSABP: the namespace has atomic units of its own */
+#define G4_NVME_FEATURES_SIZES 16u /* OPTPERF: NPWG, NPWA, NPDG, NPDA and NOWS are there */
 
 /* FLBAS: the index in bits 3-0, and its upper bits in 6-5, which mean nothing where there are no more than 16 formats. */
 G4_INLINE uint32_t g4_nvme_format_index(const struct g4_nvme_namespace_data *data)

@@ -135,6 +135,21 @@ static inline void writes_are_cut_at_granules(struct g4_dev *dev, uint32_t write
 	}
 }
 
+/* Boundaries as long as a unit and longer, from block 0 and from another one; long and short commands; what is whole anywhere. */
+#define ATOMIC_CASES                                                                                                   \
+	{.whole = 8, .whole_boundary = 8}, {.whole = 8, .whole_boundary = 8, .whole_offset = 3},                       \
+		{.whole = 8, .whole_boundary = 12, .whole_offset = 7, .whole_anywhere = 2},                            \
+	{                                                                                                              \
+		.mdts = 1, .whole = 16, .whole_boundary = 24, .whole_offset = 5                                        \
+	}
+
+static inline void short_writes_are_whole(struct g4_dev *dev)
+{
+	for (uint64_t first = 0; first < 26; first++)
+		for (uint64_t count = 1; count < 40; count += 1 + first % 3)
+			write_and_read(dev, 512 * first, 0, 512 * count, 0);
+}
+
 static inline void discard_sectors(struct g4_dev *dev, uint64_t first, uint64_t count)
 {
 	struct g4_io io = {.op = G4_IO_DISCARD, .offset_bytes = 512 * first, .discard_bytes = 512 * count};

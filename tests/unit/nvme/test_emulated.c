@@ -158,6 +158,51 @@ static void preferred_sizes_are_kept(void **state)
 	}
 }
 
+/* A write of an alignment where no granule is within reach, and of whole optimal sizes where they are. */
+static void preferred_alignments_and_optimal_sizes_are_kept(void **state)
+{
+	const struct g4_emu_options aligned = {
+		.mdts = 1, .write_granularity = 1, .write_alignment = 1, .write_optimal = 14};
+	const struct g4_emu_options beyond = {.mdts = 1, .write_granularity = 64, .write_alignment = 4};
+	struct g4_dev *dev = open_emu(&aligned, NULL);
+
+	(void)state;
+	writes_are_cut_at_granules(dev, 14);
+	g4_dev_close(dev);
+	dev = open_emu(&beyond, NULL);
+	writes_are_cut_at_granules(dev, 4);
+	g4_dev_close(dev);
+}
+
+static void writes_that_could_be_whole_are(void **state)
+{
+	const struct g4_emu_options cases[] = {ATOMIC_CASES};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct g4_dev *dev = open_emu(&cases[i], NULL);
+		short_writes_are_whole(dev);
+		g4_dev_close(dev);
+	}
+}
+
+/* It is used as if it had said nothing of them. */
+static void sizes_that_contradict_themselves_are_not_gone_by(void **state)
+{
+	const struct g4_emu_options odd = {.lies = G4_EMU_ODD_SIZES};
+	struct g4_dev *dev = open_emu(&odd, NULL);
+	const struct g4_nvme_sizes *sizes = &g4_nvme_of(dev)->spaces[0].sizes;
+
+	(void)state;
+	assert_int_equal(sizes->whole_boundary, 0);
+	assert_int_equal(sizes->write, 8);
+	assert_int_equal(sizes->write_start, 0);
+	assert_int_equal(sizes->write_optimal, 0);
+	assert_int_equal(sizes->discard, 0);
+	all_shapes(dev);
+	g4_dev_close(dev);
+}
+
 static void whole_granules_are_discarded(void **state)
 {
 	const struct g4_emu_options options = sizes_for(0);
@@ -697,6 +742,9 @@ int main(void)
 		cmocka_unit_test(vectors_of_odd_pieces_work),
 		cmocka_unit_test(boundaries_are_kept),
 		cmocka_unit_test(preferred_sizes_are_kept),
+		cmocka_unit_test(preferred_alignments_and_optimal_sizes_are_kept),
+		cmocka_unit_test(writes_that_could_be_whole_are),
+		cmocka_unit_test(sizes_that_contradict_themselves_are_not_gone_by),
 		cmocka_unit_test(whole_granules_are_discarded),
 		cmocka_unit_test(discarded_blocks_are_given_back),
 		cmocka_unit_test(what_is_empty_or_beyond_the_end_needs_no_controller),
