@@ -32,7 +32,8 @@ const char g4_help_nvme[] =
 	"'unbind' gives it back, also when the program that used it has crashed. A drive that is in use\n"
 	"is neither taken nor given back. 'gpu4fs mount' and the end of that mount do both by themselves.\n"
 	"'id' shows what a drive that was bound says about itself, or an emulated one (emu:DEVICE),\n"
-	"'log' how it is. 'test' writes to it and compares; what it holds is gone.\n\n"
+	"'log' its health, its firmware and its last errors. Formats are changed by nvme-cli's 'nvme format'.\n"
+	"'test' writes to it and compares; what it holds is gone.\n\n"
 	"  -f, --force        although there are partitions or a file system on it\n"
 	"      --destructive  what 'test' needs to begin\n"
 	"  -j, --json         as JSON\n"
@@ -293,6 +294,17 @@ static int test(const char *address, const struct request *request)
 	return status;
 }
 
+/* All that is on a drive is at stake, and the kernel's driver does not see a format that another one changes. */
+static int refuse_format(const char *address)
+{
+	g4_cli_error(
+		"nvme",
+		"format: gpu4fs changes no formats: 'gpu4fs nvme unbind %s', then 'nvme format' of nvme-cli, with one of the "
+		"formats that 'gpu4fs nvme id' lists",
+		address);
+	return G4_EXIT_FAILURE;
+}
+
 int g4_cli_nvme(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"force", no_argument, NULL, 'f'},
@@ -314,6 +326,8 @@ int g4_cli_nvme(int argc, char **argv)
 	const char *word = optind < argc ? argv[optind++] : "";
 	if (strcmp(word, "list") == 0)
 		return optind < argc ? g4_cli_usage("nvme", "list takes no address") : list(&request);
+	if (strcmp(word, "format") == 0)
+		return refuse_format(optind < argc ? argv[optind] : "ADDRESS");
 	const bool known = strcmp(word, "bind") == 0 || strcmp(word, "unbind") == 0 || strcmp(word, "id") == 0 ||
 			   strcmp(word, "log") == 0 || strcmp(word, "test") == 0;
 	if (!known)

@@ -130,16 +130,16 @@ static void put_counter(struct g4_report *report, const char *key, const g4_le64
 	g4_report_count(report, key, counter[1] ? UINT64_MAX : counter[0]);
 }
 
-int g4_nvme_show_log(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
+static int show_health(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
 {
 	union {
 		struct g4_nvme_health_log health;
 		uint8_t bytes[G4_PAGE_BYTES];
 	} page;
 	const struct g4_nvme_health_log *log = &page.health;
-	const uint32_t words = sizeof(*log) / sizeof(uint32_t);
 	const int rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
-				   (words - 1) << 16 | G4_NVME_LOG_HEALTH, &page, "get the log of its health", message);
+				   G4_NVME_LOG_DWORD(G4_NVME_LOG_HEALTH, sizeof(*log)), &page,
+				   "get the log of its health", message);
 
 	if (rc < 0)
 		return rc;
@@ -159,4 +159,90 @@ int g4_nvme_show_log(struct g4_nvme *nvme, struct g4_report *report, struct g4_d
 	put_counter(report, "media_errors", log->media_errors);
 	put_counter(report, "error_log_entries", log->errors);
 	return 0;
+}
+
+static int show_firmware(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
+{
+	union {
+		struct g4_nvme_firmware_log firmware;
+		uint8_t bytes[G4_PAGE_BYTES];
+	} page;
+	const struct g4_nvme_firmware_log *log = &page.firmware;
+	const uint32_t slots = sizeof(log->revisions) / sizeof(log->revisions[0]);
+	const int rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
+				   G4_NVME_LOG_DWORD(G4_NVME_LOG_FIRMWARE, sizeof(*log)), &page,
+				   "get the log of its firmware", message);
+
+	if (rc < 0)
+		return rc;
+	g4_report_count(report, "firmware_slot", log->active & 7);
+	if (log->active >> 4 & 7)
+		g4_report_count(report, "firmware_next_slot", log->active >> 4 & 7);
+	g4_report_list(report, "firmware");
+	for (uint32_t i = 0; i < slots; i++) {
+		if (log->revisions[i][0] == '\0')
+			continue;
+		g4_report_object(report, NULL);
+		g4_report_count(report, "slot", i + 1);
+		put_field(report, "revision", log->revisions[i], sizeof(log->revisions[i]));
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+	return 0;
+}
+
+#define NOT_SAID UINT16_MAX
+
+static void put_error(struct g4_report *report, const struct g4_nvme_error_entry *entry)
+{
+	const uint32_t status = entry->status >> 1;
+
+	g4_report_object(report, NULL);
+	g4_report_count(report, "error", entry->count);
+	g4_report_hex(report, "status", status & G4_NVME_STATUS_MASK);
+	g4_report_bool(report, "retry", !(status & G4_NVME_DNR));
+	if (entry->queue != NOT_SAID)
+		g4_report_count(report, "queue", entry->queue);
+	if (entry->id != NOT_SAID)
+		g4_report_count(report, "command", entry->id);
+	if (entry->location != NOT_SAID)
+		g4_report_format(report, "wrong_field", "byte %u bit %u", entry->location & 255u,
+				 entry->location >> 8 & 7u);
+	g4_report_count(report, "namespace", entry->nsid);
+	g4_report_count(report, "block", entry->lba);
+	g4_report_end(report);
+}
+
+/* As many as there are, 64 at most: what fits into a page. Those behind an empty one are not looked at. */
+static int show_errors(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
+{
+	union {
+		struct g4_nvme_controller_data controller;
+		struct g4_nvme_error_entry entries[G4_PAGE_BYTES / sizeof(struct g4_nvme_error_entry)];
+	} page;
+	int rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller", message);
+
+	if (rc < 0)
+		return rc;
+	const uint64_t most = sizeof(page.entries) / sizeof(page.entries[0]);
+	const uint32_t count = (uint32_t)g4_min64(page.controller.error_entries + UINT64_C(1), most);
+	rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
+			 G4_NVME_LOG_DWORD(G4_NVME_LOG_ERRORS, count * sizeof(page.entries[0])), &page,
+			 "get the log of its errors", message);
+	if (rc < 0)
+		return rc;
+	g4_report_list(report, "errors");
+	for (uint32_t i = 0; i < count && page.entries[i].count != 0; i++)
+		put_error(report, &page.entries[i]);
+	g4_report_end(report);
+	return 0;
+}
+
+int g4_nvme_show_log(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
+{
+	int rc = show_health(nvme, report, message);
+
+	if (rc == 0)
+		rc = show_firmware(nvme, report, message);
+	return rc < 0 ? rc : show_errors(nvme, report, message);
 }

@@ -17,6 +17,14 @@ says "... and the formats of its namespace" "formats.*2^9+0 best 2^12+0 best"
 is_json "... as JSON" "$gpu4fs" nvme id -j emu:medium
 equals "... with what commands are cut by" "1 0 []" \
 	"$(json_value 'd["namespaces"][0]["atomic_blocks"], d["namespaces"][0]["format"], d["namespaces"][0]["not_gone_by"]')"
+exits 0 "logs of an emulated controller" "$gpu4fs" nvme log emu:medium
+says "... its health" "media errors  *0"
+says "... and its firmware" "slot 1  revision 1"
+is_json "... as JSON" "$gpu4fs" nvme log -j emu:medium
+equals "... without an error" "[] 1 100" "$(json_value 'd["errors"], d["firmware_slot"], d["spare_percent"]')"
+exits 1 "no format is changed" "$gpu4fs" nvme format 0000:03:00.0
+one_sentence "... in one sentence"
+says "... that names the tool" "'nvme format' of nvme-cli"
 for name in emu: emu:nothing emu:emu:medium; do
 	exits 1 "an emulated controller without a medium ($name)" "$gpu4fs" nvme id "$name"
 	one_sentence "... is refused in one sentence"

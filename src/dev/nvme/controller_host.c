@@ -229,6 +229,12 @@ static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dw
 int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
 		struct g4_dev_message message)
 {
+	if (opcode != G4_NVME_IDENTIFY && opcode != G4_NVME_GET_LOG && opcode != G4_NVME_GET_FEATURES)
+		return g4_dev_fail(
+			message, -G4_E_NOTSUP,
+			"%s: %s: gpu4fs only asks a controller; what changes a drive, or formats it, is nvme-cli's: "
+			"'gpu4fs nvme unbind', then 'nvme format'",
+			nvme->name, what);
 	pthread_mutex_lock(&nvme->admin_lock);
 	const int rc = ask(nvme, opcode, nsid, dword10, to, what, message);
 	pthread_mutex_unlock(&nvme->admin_lock);

@@ -164,7 +164,10 @@ struct g4_nvme {
  */
 int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, const struct g4_nvme_options *options,
 		 struct g4_nvme **out, struct g4_dev_message message);
-/* An admin command that answers with a page, which is copied to `to`. `what` it is goes into the sentence, should it fail. */
+/*
+ * An admin command that asks: IDENTIFY, GET_LOG or GET_FEATURES. It answers with a page, which is copied to `to`. `what` it is goes into the
+ * sentence, should it fail. -G4_E_NOTSUP: another one, which may change the drive.
+ */
 int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
 		struct g4_dev_message message);
 /*

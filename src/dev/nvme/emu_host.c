@@ -79,6 +79,7 @@ struct g4_emu {
 	struct held muted[MUTED_MOST]; /* the last ones that were not answered */
 	uint32_t muted_count;
 	struct g4_iov iov[BUFFERS];
+	struct g4_emu_deeds deeds;
 };
 
 static uint64_t next_random(struct g4_emu *emu)
@@ -427,7 +428,8 @@ static uint32_t execute_io(struct g4_emu *emu, const struct g4_nvme_command *com
 
 /* ---- admin commands ---- */
 
-static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *command)
+/* IDENTIFY, GET_LOG: a page. */
+static uint32_t say(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const struct g4_dev_props *props = &emu->media[0]->props;
 	const struct g4_emu_self self = {.options = &emu->options,
@@ -440,6 +442,9 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES != 0)
 		return G4_NVME_BAD_PRP | G4_NVME_DNR;
 	memset(to, 0, G4_PAGE_BYTES);
+	if (command->opcode == G4_NVME_GET_LOG)
+		return g4_emu_log(&self, &emu->deeds, command->dword10 & 0xff,
+				  ((command->dword10 >> 16) + UINT64_C(1)) * sizeof(uint32_t), to);
 	emu->told = emu->options.lies & G4_EMU_REWRITES ? to : NULL;
 	return g4_emu_identify(&self, command->dword10, command->nsid, to);
 }
@@ -509,7 +514,8 @@ static uint32_t execute_admin(struct g4_emu *emu, const struct g4_nvme_command *
 {
 	switch (command->opcode) {
 	case G4_NVME_IDENTIFY:
-		return identify(emu, command);
+	case G4_NVME_GET_LOG:
+		return say(emu, command);
 	case G4_NVME_CREATE_CQ:
 	case G4_NVME_CREATE_SQ:
 		return create_queue(emu, command);
@@ -596,6 +602,8 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 		return false;
 	if (held->queue == 0) {
 		const uint32_t status = execute_admin(emu, &held->command, &result);
+		if (status != G4_NVME_OK)
+			g4_emu_note_error(&emu->deeds, 0, &held->command, status);
 		if (!(emu->options.lies & G4_EMU_MUTE))
 			complete(emu, held, held->command.id, status, result);
 		return true;
@@ -605,6 +613,10 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 	if (emu->dead || fate.mute)
 		return true;
 	const uint32_t status = fate.status ? fate.status : execute_io(emu, &held->command);
+	emu->deeds.reads += held->command.opcode == G4_NVME_READ;
+	emu->deeds.writes += held->command.opcode == G4_NVME_WRITE;
+	if (status != G4_NVME_OK)
+		g4_emu_note_error(&emu->deeds, held->queue, &held->command, status);
 	complete(emu, held, fate.wrong_id ? 0xfffe : held->command.id, status, 0);
 	if (fate.phantom && has_room(emu, cq, number))
 		complete(emu, held, held->command.id, status, 0);

@@ -29,8 +29,9 @@ enum g4_emu_lie {
 		16384, /* no lie: it has 20 formats, of which the first 16 are of 2^7 bytes, and one of the others */
 	G4_EMU_STRAY_FORMAT = 32768,	 /* bits 6 and 5 of its format are set, though there are 2 formats */
 	G4_EMU_TOO_MANY_FORMATS = 65536, /* 200 */
-	G4_EMU_ODD_SIZES = 131072,  /* atomic units and boundaries, preferred sizes: each contradicts another one */
-	G4_EMU_SLOW_FORMAT = 262144 /* no lie: the format of 512 bytes is the slowest */
+	G4_EMU_ODD_SIZES = 131072,   /* atomic units and boundaries, preferred sizes: each contradicts another one */
+	G4_EMU_SLOW_FORMAT = 262144, /* no lie: the format of 512 bytes is the slowest */
+	G4_EMU_ODD_LOGS = 524288     /* all bits of its logs are 1 */
 };
 
 /* What becomes of ABORT. */

@@ -67,6 +67,8 @@ static void identify_controller(const struct g4_emu_self *self, struct g4_nvme_c
 	pad(data->model, sizeof(data->model), "gpu4fs emulated controller");
 	pad(data->firmware, sizeof(data->firmware), "1");
 	data->mdts = (uint8_t)options->mdts;
+	data->firmware_slots = 3 << 1;
+	data->error_entries = G4_EMU_ERRORS - 1;
 	data->sqes = 0x60 | (lies & G4_EMU_LARGE_COMMANDS ? 7 : 6);
 	data->cqes = 0x44;
 	data->namespaces = (g4_le32)(self->blocks[1] ? 2 : 1);
@@ -116,4 +118,62 @@ uint32_t g4_emu_identify(const struct g4_emu_self *self, uint32_t cns, uint32_t 
 	default:
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	}
+}
+
+/* ---- logs ---- */
+
+void g4_emu_note_error(struct g4_emu_deeds *deeds, uint32_t queue, const struct g4_nvme_command *command,
+		       uint32_t status)
+{
+	const uint64_t number = ++deeds->errors;
+
+	deeds->last[number % G4_EMU_ERRORS] =
+		(struct g4_nvme_error_entry){.count = number,
+					     .queue = (g4_le16)queue,
+					     .id = command->id,
+					     .status = (g4_le16)(status << 1),
+					     .location = UINT16_MAX,
+					     .lba = command->dword10 | (uint64_t)command->dword11 << 32,
+					     .nsid = command->nsid};
+}
+
+static void log_errors(const struct g4_emu_deeds *deeds, struct g4_nvme_error_entry *entries)
+{
+	for (uint32_t i = 0; i < G4_EMU_ERRORS && i < deeds->errors; i++)
+		entries[i] = deeds->last[(deeds->errors - i) % G4_EMU_ERRORS];
+}
+
+static void log_health(const struct g4_emu_deeds *deeds, struct g4_nvme_health_log *health)
+{
+	health->temperature[0] = 300 & 255;
+	health->temperature[1] = 300 >> 8;
+	health->spare = 100;
+	health->spare_least = 10;
+	health->reads[0] = deeds->reads;
+	health->writes[0] = deeds->writes;
+	health->errors[0] = deeds->errors;
+}
+
+static void log_firmware(struct g4_nvme_firmware_log *log)
+{
+	log->active = 1;
+	pad(log->revisions[0], sizeof(log->revisions[0]), "1");
+}
+
+uint32_t g4_emu_log(const struct g4_emu_self *self, const struct g4_emu_deeds *deeds, uint32_t log, uint64_t bytes,
+		    void *page)
+{
+	if (bytes > G4_PAGE_BYTES)
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	if (self->options->lies & G4_EMU_ODD_LOGS)
+		memset(page, 0xff, bytes);
+	else if (log == G4_NVME_LOG_ERRORS && bytes <= sizeof(deeds->last))
+		log_errors(deeds, page);
+	else if (log == G4_NVME_LOG_HEALTH)
+		log_health(deeds, page);
+	else if (log == G4_NVME_LOG_FIRMWARE)
+		log_firmware(page);
+	else
+		return G4_NVME_STATUS(1, 0x09) | G4_NVME_DNR; /* no such log */
+	return G4_NVME_OK;
 }

@@ -6,6 +6,13 @@
 #include "dev/nvme/emu_host.h"
 
 #define G4_EMU_NAMESPACES 2u
+#define G4_EMU_ERRORS 4u /* that it remembers */
+
+/* What it has done, of which its logs tell. By the one that is the controller. */
+struct g4_emu_deeds {
+	uint64_t reads, writes, errors;
+	struct g4_nvme_error_entry last[G4_EMU_ERRORS]; /* error n: [n mod G4_EMU_ERRORS] */
+};
 
 struct g4_emu_self {
 	const struct g4_emu_options *options;
@@ -14,6 +21,12 @@ struct g4_emu_self {
 	bool volatile_cache, discard;
 };
 
+/* A command has ended with an error. */
+void g4_emu_note_error(struct g4_emu_deeds *deeds, uint32_t queue, const struct g4_nvme_command *command,
+		       uint32_t status);
+/* GET_LOG: `bytes` of log `log`, into a page that is zeroed; a status. */
+uint32_t g4_emu_log(const struct g4_emu_self *self, const struct g4_emu_deeds *deeds, uint32_t log, uint64_t bytes,
+		    void *page);
 /* IDENTIFY, into a page that is zeroed; a status. */
 uint32_t g4_emu_identify(const struct g4_emu_self *self, uint32_t cns, uint32_t nsid, void *page);
 

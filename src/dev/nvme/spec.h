@@ -44,7 +44,8 @@ enum g4_nvme_admin_op {
 	G4_NVME_ABORT =
 		0x08, /* dword 10: submission queue, identifier << 16; bit 0 of the result: it was not aborted */
 	G4_NVME_SET_FEATURES = 0x09,
-	G4_NVME_GET_FEATURES = 0x0a
+	G4_NVME_GET_FEATURES = 0x0a,
+	G4_NVME_FORMAT = 0x80 /* never sent */
 };
 enum g4_nvme_op { G4_NVME_FLUSH = 0x00, G4_NVME_WRITE = 0x01, G4_NVME_READ = 0x02, G4_NVME_DSM = 0x09 };
 
@@ -72,7 +73,11 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_CNS_NAMESPACE 0u
 #define G4_NVME_CNS_CONTROLLER 1u
 #define G4_NVME_CNS_ACTIVE 2u /* numbers of active namespaces above nsid, 32 bit each, in order; 0 behind the last */
-#define G4_NVME_LOG_HEALTH 2u /* dword 10 of GET_LOG: which log; its 4 byte words less 1 << 16 */
+/* dword 10 of GET_LOG: which log; its 4 byte words less 1 << 16 */
+#define G4_NVME_LOG_ERRORS 1u
+#define G4_NVME_LOG_HEALTH 2u
+#define G4_NVME_LOG_FIRMWARE 3u
+#define G4_NVME_LOG_DWORD(log, bytes) ((uint32_t)((bytes) / sizeof(uint32_t) - 1) << 16 | (log))
 #define G4_NVME_ALL_NAMESPACES 0xffffffffu
 #define G4_NVME_MAX_BLOCKS 65536u /* of one READ or WRITE */
 
@@ -146,7 +151,11 @@ struct g4_nvme_controller_data {
 	uint8_t skipped0[5];
 	uint8_t mdts; /* most data of a command: smallest page << this; 0: no limit */
 	g4_le16 controller;
-	uint8_t skipped1[432];
+	uint8_t skipped1[180];
+	uint8_t firmware_slots; /* FRMW, bits 3-1: how many there are */
+	uint8_t log_attributes;
+	uint8_t error_entries; /* ELPE: of the log of errors, less 1 */
+	uint8_t skipped6[249];
 	uint8_t sqes, cqes; /* needed entry sizes in bits 3-0, powers of two */
 	g4_le16 maxcmd;
 	g4_le32 namespaces;
@@ -164,6 +173,7 @@ struct g4_nvme_controller_data {
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_controller_data) == 4096, "a page");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sgls) == 536, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, mdts) == 77, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, error_entries) == 262, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sqes) == 512, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, oncs) == 520, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, vwc) == 525, "where the specification has it");
@@ -216,6 +226,30 @@ G4_INLINE uint32_t g4_nvme_format_index(const struct g4_nvme_namespace_data *dat
 }
 
 /* ---- log pages ---- */
+struct g4_nvme_error_entry { /* of the log of errors, the newest first */
+	g4_le64 count;	     /* how many there have been with it; 0: the entry is empty */
+	g4_le16 queue, id;   /* of the command; ffff: it was none */
+	g4_le16 status;	     /* bit 0: phase; behind it as in a completion */
+	g4_le16 location;    /* byte of the command in bits 7-0, bit in 10-8, which was wrong; ffff: none was */
+	g4_le64 lba;	     /* the first one that failed */
+	g4_le32 nsid;
+	uint8_t vendor, transport;
+	uint8_t skipped0[2];
+	g4_le64 specific;
+	uint8_t skipped1[24];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_error_entry) == 64, "64 of them are a page");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_error_entry, nsid) == 24, "where the specification has it");
+#define G4_NVME_ERROR_ENTRIES_MOST 256u /* ELPE */
+
+struct g4_nvme_firmware_log {
+	uint8_t active; /* bits 2-0: the slot that runs; 6-4: that which will after a reset, 0: the same */
+	uint8_t skipped0[7];
+	char revisions[7][8]; /* of slots 1 to 7; zeros: nothing is in it */
+	uint8_t skipped1[448];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_firmware_log) == 512, "the page of the specification");
+
 struct g4_nvme_health_log {
 	uint8_t warnings;		  /* bits 0-4: spare, temperature, reliability, read-only, backup of memory */
 	uint8_t temperature[2];		  /* kelvin */

@@ -731,6 +731,26 @@ static void questions_need_no_namespace(void **state)
 	g4_nvme_close(nvme);
 }
 
+/* What could change a drive is not sent, whoever asks for it. */
+static void nothing_but_questions_is_asked(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	const uint32_t orders[] = {G4_NVME_FORMAT, G4_NVME_SET_FEATURES, G4_NVME_CREATE_SQ, G4_NVME_ABORT, 0x84};
+	struct g4_dev *dev = open_emu(NULL, NULL);
+	uint8_t page[G4_PAGE_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		assert_int_equal(g4_nvme_ask(dev->host, orders[i], 1, 0, page, "format", sentence), -G4_E_NOTSUP);
+		assert_non_null(strstr(message, "'nvme format'"));
+	}
+	assert_int_equal(g4_nvme_ask(dev->host, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
+				     G4_NVME_LOG_DWORD(G4_NVME_LOG_ERRORS, 64), page, "errors", sentence),
+			 0);
+	assert_int_equal(((struct g4_nvme_error_entry *)(void *)page)->count, 0);
+	g4_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -772,6 +792,7 @@ int main(void)
 		cmocka_unit_test(an_answer_that_changes_is_looked_at_once),
 		cmocka_unit_test(a_namespace_that_is_not_there_is_refused),
 		cmocka_unit_test(questions_need_no_namespace),
+		cmocka_unit_test(nothing_but_questions_is_asked),
 	};
 
 	return cmocka_run_group_tests(tests, begin_emulated, end_emulated);

@@ -131,6 +131,58 @@ static void nonsense_is_shown_and_no_more(void **state)
 	}
 }
 
+/* The newest first, as many as the controller remembers. */
+static void errors_are_shown(void **state)
+{
+	struct g4_nvme *nvme = open_for_questions(NULL);
+	uint8_t page[G4_PAGE_BYTES];
+
+	(void)state;
+	assert_int_equal(show_of(nvme, true, g4_nvme_show_log), 0);
+	shows("\"errors\": []");
+	for (uint32_t i = 0; i < 6; i++) /* there is no such log */
+		assert_int_equal(g4_nvme_ask(nvme, G4_NVME_GET_LOG, 7 + i, 0x77, page, "a log", sentence), -G4_E_IO);
+	assert_int_equal(show_of(nvme, false, g4_nvme_show_log), 0);
+	shows("error 6  status 0x109  retry no  queue 0");
+	shows("namespace 12");
+	shows("error 3");
+	if (strstr(text, "error 2"))
+		fail_msg("\"%s\" has an error that the controller does not remember", text);
+	g4_nvme_close(nvme);
+}
+
+static void health_and_firmware_are_shown(void **state)
+{
+	const char *const wanted[] = {"\"temperature_kelvin\": 300",
+				      "\"spare_percent\": 100",
+				      "\"media_errors\": 0",
+				      "\"firmware_slot\": 1",
+				      "\"slot\": 1",
+				      "\"revision\": \"1\""};
+	struct g4_nvme *nvme = open_for_questions(NULL);
+
+	(void)state;
+	assert_int_equal(show_of(nvme, true, g4_nvme_show_log), 0);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		shows(wanted[i]);
+	g4_nvme_close(nvme);
+}
+
+/* Numbers of 128 bits are the largest of 64, and what is no text is shown as the report shows such bytes. */
+static void logs_of_nonsense_are_shown(void **state)
+{
+	const struct g4_emu_options odd = {.lies = G4_EMU_ODD_LOGS};
+	struct g4_nvme *nvme = open_for_questions(&odd);
+
+	(void)state;
+	assert_int_equal(show_of(nvme, true, g4_nvme_show_log), 0);
+	shows("\"media_errors\": 18446744073709551615");
+	shows("\"firmware_next_slot\": 7");
+	shows("\"revision\": \"\\udcff");
+	shows("\"error\": 18446744073709551615");
+	g4_nvme_close(nvme);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +190,9 @@ int main(void)
 		cmocka_unit_test(formats_are_shown_with_the_faster_one),
 		cmocka_unit_test(what_is_not_gone_by_is_said),
 		cmocka_unit_test(nonsense_is_shown_and_no_more),
+		cmocka_unit_test(errors_are_shown),
+		cmocka_unit_test(health_and_firmware_are_shown),
+		cmocka_unit_test(logs_of_nonsense_are_shown),
 	};
 
 	return cmocka_run_group_tests(tests, begin_emulated, end_show);
