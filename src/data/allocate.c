@@ -45,61 +45,107 @@ G4_FN static int count_missing(struct g4_wg *wg, struct g4_fs *fs, const struct 
 	return rc < 0 ? rc : 0;
 }
 
-/* Indirect pages below a slot that covers pages of `level`, for pages from `page` to `end`. */
-G4_FN static void count_nodes(uint64_t page, uint64_t end, uint32_t level, struct need *need)
+/* Indirect pages below a slot that covers pages of `level`, for pages from `page` to `end`, each counted once: *counted is as *next. */
+G4_FN static void count_nodes(uint64_t page, uint64_t end, uint32_t level, uint64_t *counted, struct need *need)
 {
-	for (uint32_t l = 1; l <= level; l++)
-		need->nodes += ((end - 1) >> (9 * l)) - (page >> (9 * l)) + 1;
+	for (uint32_t l = 1; l <= level; l++) {
+		const uint64_t first = g4_max64(page >> (9 * l), counted[l]), behind = ((end - 1) >> (9 * l)) + 1;
+		need->nodes += behind > first ? behind - first : 0;
+		counted[l] = g4_max64(counted[l], behind);
+	}
 }
 
-G4_FN static int count_needs(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			     uint64_t end, struct need *need)
+/* What has gone, by then, of the pages that are to have space. */
+enum goes {
+	NOTHING_GOES,
+	SHARED_GOES, /* what others have as well of those from `first` to `last`, which gives no space back */
+	ALL_GOES     /* all of these */
+};
+struct range {
+	uint64_t page, end, first, last;
+	enum goes goes;
+};
+
+/*
+ * Of a run that goes: *away: as a hole of the highest level of which others have an indirect page, with all below it. Else whether it takes other pages than
+ * those that it gives back.
+ */
+G4_FN static int look_at_going(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			       enum goes goes, struct g4_run *run, bool *away)
 {
-	const uint32_t old = inode->disk.map_height, height = g4_map_height_for(end - 1);
+	int rc = g4_map_way_is_shared(wg, fs, inode, page);
+
+	*away = rc > 0;
+	if (rc == 0 && goes == SHARED_GOES)
+		rc = g4_map_is_shared(wg, fs, inode, page, run);
+	else if (rc == 0)
+		rc = 1;
+	return rc;
+}
+
+G4_FN static int count_needs(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct range *range,
+			     struct need *need)
+{
+	const uint32_t old = inode->disk.map_height, height = g4_map_height_for(range->end - 1);
 	const uint64_t room = g4_map_capacity_pages(old);
 	const bool sums = g4_sums_wanted(fs, inode);
+	uint64_t next = 0, counted[G4_MAP_MAX_HEIGHT + 1] = {0};
 	bool changes = false;
-	uint64_t next = 0;
 	struct g4_run run;
 	int rc = 0;
 
 	memset(need, 0, sizeof(*need));
-	for (; page < end && rc == 0; page += run.pages) {
-		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
+	for (uint64_t page = range->page; page < range->end && rc >= 0; page += run.pages) {
+		const bool goes = range->goes != NOTHING_GOES && page >= range->first && page < range->last;
+		bool away = false;
+		rc = g4_map_lookup(wg, fs, inode, page,
+				   (goes		? range->last :
+				    page < range->first ? range->first :
+							  range->end) -
+					   page,
+				   &run);
 		if (rc < 0)
 			break;
 		if (page < room) /* behind it no array has a slot */
 			run.pages = g4_min64(run.pages, room - page);
-		need->pages += run.kind == G4_HOLE ? run.pages : 0;
-		changes |= run.kind != G4_WRITTEN;
-		if (page >= room || run.level > 0) {
-			if (run.kind == G4_HOLE)
-				count_nodes(page, page + run.pages, page >= room ? height : run.level, need);
-			if (run.kind == G4_HOLE && sums)
+		if (goes && page < room)
+			rc = look_at_going(wg, fs, inode, page, range->goes, &run, &away);
+		if (rc < 0)
+			break;
+		const bool hole = run.kind == G4_HOLE;
+		need->pages += hole || rc > 0 ? run.pages : 0;
+		changes |= goes || run.kind != G4_WRITTEN;
+		if (page >= room || run.level > 0 || away) {
+			const uint32_t level = page >= room ? height :
+					       away	    ? (uint32_t)g4_max64(run.level, G4_SHARED_MAP_LEVEL) :
+							      run.level;
+			if (hole || goes)
+				count_nodes(page, page + run.pages, level, counted, need);
+			if ((hole || goes) && sums)
 				count_quarters(page, page + run.pages, &next, need);
-		} else if (old > 0 && sums && run.kind != G4_WRITTEN) {
+		} else if (old > 0 && sums && (goes || run.kind != G4_WRITTEN)) {
 			rc = count_missing(wg, fs, inode, page, run.pages, &next, need);
 		}
 	}
 	/* what is mapped moves below a chain of new indirect pages; what the inode has of sums, to a page or a block */
 	need->nodes += height > old ? height - old : 0;
 	need->sums += old == 0 && changes && (sums || g4_sums_own(inode)) ? 1 : 0;
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /*
  * Reserves what a range needs beyond what is reserved for it already: fallocate gives all or nothing. What maps it, which only few
  * pages are that are needed now, may be of what is kept for that (g4_alloc_keep()); sums may not, since there are four times as many.
  */
-G4_FN static int reserve_needs(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
-			       struct need *reserved)
+G4_FN static int reserve_needs(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const struct range *range,
+			       bool makes_room, struct need *reserved)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	const uint32_t pool = g4_file_pool(fs, inode);
 	struct need need;
 
-	for (uint32_t tries = 0;; tries++) {
-		int rc = count_needs(wg, fs, inode, page, end, &need);
+	for (uint32_t tries = !makes_room;; tries++) {
+		int rc = count_needs(wg, fs, inode, range, &need);
 		if (rc < 0)
 			return rc;
 		need.pages = g4_max64(need.pages, reserved->pages);
@@ -120,6 +166,22 @@ G4_FN static int reserve_needs(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 		if (rc < 0)
 			return rc;
 	}
+}
+
+/*
+ * The same of pages that go first: for all of them, so that nobody else gets what they give back; where there is not as much, for those that give
+ * nothing back, which others have as well.
+ */
+G4_FN static int reserve_again(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct range *range,
+			       struct need *reserved)
+{
+	range->goes = ALL_GOES;
+	int rc = reserve_needs(wg, fs, index, range, false, reserved);
+	range->goes = SHARED_GOES;
+	if (rc == -G4_E_NOSPC)
+		rc = reserve_needs(wg, fs, index, range, true, reserved);
+	range->goes = NOTHING_GOES;
+	return rc;
 }
 
 /* Maps space that is claimed, or that is there and gets a place for its sums. From the reservation, which shrinks. */
@@ -352,6 +414,7 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool keep = mode & G4_FALLOC_KEEP_SIZE, allocates = !(mode & G4_FALLOC_PUNCH_HOLE);
 	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end);
+	struct range range = {page, end_page, g4_pages_for(offset), end >> G4_PAGE_SHIFT, NOTHING_GOES};
 	struct need reserved = {0, 0, 0};
 	int rc;
 
@@ -363,13 +426,14 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	}
 	rc = g4_inline_leave(wg, fs, index);
 	if (rc == 0)
-		rc = own_range(wg, fs, index, mode, page, g4_pages_for(offset), end >> G4_PAGE_SHIFT, end_page);
+		rc = own_range(wg, fs, index, mode, page, range.first, range.last, end_page);
 	if (rc == 0 && allocates) /* before anything changes */
-		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
+		rc = (mode & G4_FALLOC_ZERO_RANGE) ? reserve_again(wg, fs, index, &range, &reserved) :
+						     reserve_needs(wg, fs, index, &range, true, &reserved);
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))
 		rc = punch(wg, fs, index, offset, end);
 	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE)) /* what it has freed */
-		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
+		rc = reserve_needs(wg, fs, index, &range, true, &reserved);
 	if (rc == 0 && allocates)
 		rc = allocate_holes(wg, fs, index, page, end_page, &reserved);
 	g4_alloc_unreserve_in(&fs->alloc, g4_file_pool(fs, inode), reserved.pages);

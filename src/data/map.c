@@ -607,6 +607,10 @@ G4_FN static int set_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		    (n == room || path.slot[n] != 0))
 			rc = collapse(wg, fs, txn, inode, &path, at);
 	}
+	if (*changed == 0 && (rc == -G4_E_NOSPC || rc == -G4_E_MLINK)) { /* nobody goes on at what was made for it */
+		const int pruned = g4_path_prune(wg, fs, txn, inode, &path, at);
+		rc = pruned < 0 ? pruned : rc;
+	}
 	g4_path_put(fs, &path);
 	return rc;
 }

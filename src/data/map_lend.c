@@ -258,7 +258,7 @@ G4_FN int g4_map_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 			g4_txn_dirty(txn, line);
 			g4_meta_line(&fs->cache, line)->below = (uint32_t)lend->below;
 		}
-	} else if (path.level == lend->level && *path.slot == 0) {
+	} else if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK) {
 		const int pruned = g4_path_prune(wg, fs, txn, to, &path, to_page);
 		rc = pruned < 0 ? pruned : rc;
 	}

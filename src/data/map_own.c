@@ -47,7 +47,10 @@ G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pag
 	       g4_count_row(&slots[first], G4_INDIRECT_SLOTS - first, 0, 0) == G4_INDIRECT_SLOTS - first;
 }
 
-/* Whether nothing hangs at an indirect page of the file, of a level that others may have, from one of its pages to another: 1, 0, or an error. */
+/*
+ * Whether nothing hangs at an indirect page of the file, of a level that others may have, from one of its pages to another: 1, 0, or an error. An
+ * indirect page below it may lead to nothing: so two parts that are holes are one together. One that can not be had, all of which is asked for, has something.
+ */
 G4_FN static int is_hole(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
 			 uint32_t level, uint64_t from, uint64_t to)
 {
@@ -60,11 +63,11 @@ G4_FN static int is_hole(struct g4_wg *wg, struct g4_fs *fs, const struct g4_ino
 		uint32_t below;
 		if (ptr == 0)
 			continue;
-		if (!(ptr & G4_PTR_INDIRECT) || end - inside == span)
+		if (!(ptr & G4_PTR_INDIRECT))
 			return 0;
 		const int rc = g4_map_get_node(wg, fs, inode, ptr, level - 1, &below);
 		if (rc < 0)
-			return rc;
+			return end - inside == span ? 0 : rc;
 		const uint32_t pages = (uint32_t)(end - inside);
 		const bool hole = g4_count_row(&g4_map_slots(fs, below)[inside], pages, 0, 0) == pages;
 		g4_cache_put(&fs->cache, below);

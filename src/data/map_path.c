@@ -248,26 +248,6 @@ G4_FN int g4_map_grow(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	return 0;
 }
 
-G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       struct g4_path *path, uint64_t page, uint32_t level)
-{
-	while (path->level > level) {
-		int rc = 0;
-		if (*path->slot == 0) {
-			rc = g4_path_add_node(wg, fs, txn, inode, path, 0);
-		} else if (!(*path->slot & G4_PTR_INDIRECT)) {
-			rc = g4_map_check_data(fs, *path->slot, path->level);
-			if (rc == 0)
-				rc = g4_path_add_node(wg, fs, txn, inode, path, *path->slot);
-		}
-		if (rc == 0)
-			rc = g4_path_enter(wg, fs, inode, path, page);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
 G4_FN static bool node_is_empty(const g4_le64 *slots)
 {
 	for (uint32_t i = 0; i < G4_INDIRECT_SLOTS; i++)
@@ -296,6 +276,32 @@ G4_FN int g4_path_prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 		if (rc < 0)
 			return rc;
 		*slot = 0;
+		g4_cache_put(&fs->cache, path->lines[level]);
+		path->lines[level] = G4_NO_LINE;
+		path->level = level;
+		path->slot = slot;
 	}
 	return 0;
+}
+
+G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       struct g4_path *path, uint64_t page, uint32_t level)
+{
+	int rc = 0;
+
+	while (path->level > level && rc == 0) {
+		if (*path->slot == 0) {
+			rc = g4_path_add_node(wg, fs, txn, inode, path, 0);
+		} else if (!(*path->slot & G4_PTR_INDIRECT)) {
+			rc = g4_map_check_data(fs, *path->slot, path->level);
+			if (rc == 0)
+				rc = g4_path_add_node(wg, fs, txn, inode, path, *path->slot);
+		}
+		if (rc == 0)
+			rc = g4_path_enter(wg, fs, inode, path, page);
+	}
+	if (rc != -G4_E_NOSPC)
+		return rc;
+	const int pruned = g4_path_prune(wg, fs, txn, inode, path, page); /* what it has made above */
+	return pruned < 0 ? pruned : rc;
 }

@@ -80,10 +80,10 @@ G4_FN void g4_path_forget_below(struct g4_fs *fs, struct g4_txn *txn, const stru
 /* Puts a new indirect page into the slot. Without `fill` its slots are zero, else they divide that data pointer. */
 G4_FN int g4_path_add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   struct g4_path *path, g4_ptr fill);
-/* Goes on to the slot of `page` at `level`, making and splitting what is in the way. */
+/* Goes on to the slot of `page` at `level`, making and splitting what is in the way. -G4_E_NOSPC: and no page is left at which nothing hangs. */
 G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       struct g4_path *path, uint64_t page, uint32_t level);
-/* Frees indirect pages above the slot that became empty, from that of its level + 1 up. */
+/* Frees indirect pages above the slot that became empty, from that of its level + 1 up: the path ends at the slot that led to the highest. */
 G4_FN int g4_path_prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			struct g4_path *path, uint64_t page);
 
