@@ -70,6 +70,7 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
 #define G4_USER_REGIONS(X)                                                                                             \
 	X(CRC32C, "hash/crc32c.h")                                                                                     \
 	X(DIRECT, "space/direct.h")                                                                                    \
+	X(REMAKE, "space/direct.h")                                                                                    \
 	X(CACHE_PROBE, "cache/cache.h")                                                                                \
 	X(LEAF_SEARCH, "dir/leaf.h")                                                                                   \
 	X(COMMIT, "journal/wide.h")                                                                                    \

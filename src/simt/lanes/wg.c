@@ -88,6 +88,8 @@ G4_LANES_UNSEEN static void go_on_as(struct g4_wg *wg, uint32_t lane)
 #if defined(G4_TSAN)
 	from->fiber = __tsan_get_current_fiber();
 	__tsan_release(from); /* to the thread that ends the lane */
+	if (!to->fiber)
+		to->fiber = __tsan_create_fiber(0);
 	__tsan_switch_to_fiber(to->fiber, __tsan_switch_to_fiber_no_sync);
 #endif
 	swapcontext(&from->context, &to->context);

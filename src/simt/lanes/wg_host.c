@@ -53,9 +53,6 @@ static bool make_lane(struct g4_wg *wg, struct g4_lane *lane)
 	lane->context.uc_stack.ss_size = STACK_BYTES;
 	makecontext(&lane->context, (void (*)(void))lane_main, 2, (unsigned int)((uint64_t)(uintptr_t)wg >> 32),
 		    (unsigned int)(uintptr_t)wg);
-#if defined(G4_TSAN)
-	lane->fiber = __tsan_create_fiber(0);
-#endif
 	return true;
 }
 

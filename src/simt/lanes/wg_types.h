@@ -66,7 +66,11 @@ struct g4_transfer {
 struct g4_lane {
 	ucontext_t context;
 	void *stack; /* NULL: the leader's */
-	void *fiber; /* what ThreadSanitizer knows it by */
+	/*
+	 * What ThreadSanitizer knows it by. A lane gets one when it first runs (go_on_as()), for clang 14's ends the process when one goes by which nothing ever ran:
+	 * the head of a list in it has no value before (struct Trace of its runtime), and where reports that are suppressed have used that memory, a wild one.
+	 */
+	void *fiber;
 };
 
 struct g4_wg {
