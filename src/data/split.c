@@ -18,6 +18,8 @@
 #include "inode/chain.h"
 
 #define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
+#define LOST_HELPERS_MOST                                                                                              \
+	256u /* where columns are read: each of them has fewer bytes under way, and there is one such job */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
 #define REQUEST_PIECE_BYTES (256u * 1024)
@@ -45,6 +47,8 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_
 		return STAGE_PIECE_BYTES;
 	if (work->kind == G4_SPLIT_STRIPES)
 		return (uint32_t)work->stripes->grant.part_bytes;
+	if (work->kind == G4_SPLIT_LOST)
+		return (uint32_t)work->lost->part_bytes;
 	const uint64_t stripe = work->kind == G4_SPLIT_WRITE ? g4_space_stripe_bytes(&fs->space) : 0;
 	if (stripe > REQUEST_PIECE_BYTES)
 		return ROWS_PIECE_BYTES;
@@ -84,9 +88,11 @@ G4_FN void g4_split_done(struct g4_split_job *job, const struct g4_split_piece *
 
 G4_FN static bool join(struct g4_split_job *job, struct g4_split_piece *piece)
 {
-	if (!g4_task_is_open(&job->task) || g4_load32_rlx(&job->helpers) >= HELPERS_MOST)
+	const uint32_t most = g4_load32_rlx(&job->helpers_most); /* the job may become another one meanwhile */
+
+	if (!g4_task_is_open(&job->task) || g4_load32_rlx(&job->helpers) >= most)
 		return false;
-	if (g4_add32(&job->helpers, 1) < HELPERS_MOST && g4_split_take(job, piece))
+	if (g4_add32(&job->helpers, 1) < most && g4_split_take(job, piece))
 		return true;
 	g4_sub32_rel(&job->helpers, 1);
 	return false;
@@ -179,6 +185,7 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 	struct g4_split_job *job = &split->jobs[slot];
 	job->work = *work;
 	job->piece_bytes = piece;
+	g4_store32_rlx(&job->helpers_most, work->kind == G4_SPLIT_LOST ? LOST_HELPERS_MOST : HELPERS_MOST);
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
 	if (work->kind == G4_SPLIT_STRIPES)
 		g4_or64(&split->stripes, UINT64_C(1) << slot);

@@ -496,6 +496,12 @@ void g4_agent_set_area(struct g4_agent *agent, uint32_t index, void *base, uint6
 	pthread_mutex_unlock(&agent->lock);
 }
 
+void g4_agent_place(struct g4_agent *agent, g4_errand_found *found, void *context)
+{
+	if (agent->errands)
+		g4_errands_place(agent->errands, found, context);
+}
+
 void g4_agent_rest(struct g4_agent *agent, bool resting)
 {
 	pthread_mutex_lock(&agent->lock);

@@ -6,6 +6,7 @@
 #ifndef G4_DEV_AGENT_HOST_H
 #define G4_DEV_AGENT_HOST_H
 
+#include "dev/errand_host.h"
 #include "dev/remote.h"
 
 #ifdef __cplusplus
@@ -37,6 +38,12 @@ void g4_agent_describe(const struct g4_agent *agent, void *memory, struct g4_rem
  * before. The engine is told elsewhere: of a new area later, of the end of one before.
  */
 void g4_agent_set_area(struct g4_agent *agent, uint32_t index, void *base, uint64_t bytes);
+
+/*
+ * Where the engine finds disks of a set that its lanes use by themselves: whoever asks for the set's table (g4_dev_layout()) gets it as `found` has made it
+ * (errand_host.h), on a thread of the agent's.
+ */
+void g4_agent_place(struct g4_agent *agent, g4_errand_found *found, void *context);
 
 /* Resting, the agent looks every 20 ms only, until it finds something: for an engine that is not at work. */
 void g4_agent_rest(struct g4_agent *agent, bool resting);

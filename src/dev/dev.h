@@ -174,8 +174,19 @@ enum g4_dev_order_op {
 	 * numbers: chunks get others while pieces of them move (SPREAD_MOVE)
 	 */
 	G4_ORDER_CHUNK,
-	/* out: what comes next of a rebuild is `bytes` of the device's addresses from `done` on; 0: it is at its end */
+	/*
+	 * out: what comes next of a rebuild is `bytes` of the device's addresses from `done` on, 0: it is at its end. `all` of them are made already, which can
+	 * not be left out any more
+	 */
 	G4_ORDER_NEXT,
+	/*
+	 * the caller makes what comes next of a rebuild by itself, where it reaches all disks (g4_dev_layout()), and then says MADE: of place `all` of
+	 * chunk `disk` of that table `bytes` from `done` on. In: of the device's addresses there `bytes` are in use, 0: that is not known, and no more than `all` are wanted.
+	 * What can not be left out behind them comes with them. Out: bytes 0: not now, and nothing is to be said
+	 */
+	G4_ORDER_TAKE,
+	/* `bytes` of that were made, 0: nothing was. Out: so many count; 0: somebody has written there meanwhile, and all of it is to be made again */
+	G4_ORDER_MADE,
 	/* `bytes` of that, from its beginning on, were free when or after NEXT was told: they are left out. out: so many are */
 	G4_ORDER_SKIP,
 	G4_ORDER_ADD_SPARE,    /* name: a new one becomes a spare; what is on it is gone */

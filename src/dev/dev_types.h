@@ -18,6 +18,7 @@ struct g4_dev {
 	struct g4_dev_props props;
 	uint32_t persist;	      /* enum g4_dev_persist, of a mapped device */
 	bool anonymous;		      /* a mapped device with nothing behind its memory */
+	uint64_t opened;	      /* of a mapped device: its number among those of this process */
 	uint8_t *map;		      /* first byte of a mapped device, else NULL */
 	const struct g4_dev_ops *ops; /* what its kind does; host only */
 	void *host;		      /* the kind's own state; host only */

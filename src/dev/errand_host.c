@@ -17,6 +17,8 @@ struct g4_errands {
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t wake;
 	struct g4_errand *first, **last;
+	g4_errand_found *found;
+	void *context;
 	bool ends;
 };
 
@@ -100,6 +102,15 @@ static struct g4_errand *take(struct g4_errands *errands)
 	return errand;
 }
 
+static int place(struct g4_errands *errands, const struct g4_errand *errand)
+{
+	pthread_mutex_lock(&errands->lock);
+	g4_errand_found *found = errands->found;
+	void *context = errands->context;
+	pthread_mutex_unlock(&errands->lock);
+	return found ? found(context, errand->message, errand->request.bytes) : 0;
+}
+
 static void *run(void *argument)
 {
 	struct g4_errands *errands = argument;
@@ -107,6 +118,8 @@ static void *run(void *argument)
 
 	while ((errand = take(errands))) {
 		errand->result = g4_errand_do(errands->wg, errands->dev, errand);
+		if (errand->request.op == G4_REMOTE_LAYOUT && errand->result == 0)
+			errand->result = place(errands, errand);
 		g4_store32_rel(&errand->done, 1);
 	}
 	return NULL;
@@ -138,6 +151,14 @@ void g4_errands_post(struct g4_errands *errands, struct g4_errand *errand)
 	*errands->last = errand;
 	errands->last = &errand->next;
 	pthread_cond_signal(&errands->wake);
+	pthread_mutex_unlock(&errands->lock);
+}
+
+void g4_errands_place(struct g4_errands *errands, g4_errand_found *found, void *context)
+{
+	pthread_mutex_lock(&errands->lock);
+	errands->found = found;
+	errands->context = context;
 	pthread_mutex_unlock(&errands->lock);
 }
 

@@ -21,6 +21,9 @@ struct g4_errand { /* the caller's until it is posted, and again when it is done
 };
 struct g4_errands;
 
+/* A table was told (g4_dev_layout()), and says where the asker finds the disks when this has returned 0; else he gets the code. */
+typedef int g4_errand_found(void *context, void *table, uint64_t bytes);
+
 /* Whether a request is an errand. */
 bool g4_errand_is(const struct g4_remote_request *request);
 /* Does it now. What it was sent is not trusted. */
@@ -28,6 +31,8 @@ int g4_errand_do(struct g4_wg *wg, struct g4_dev *dev, const struct g4_errand *e
 
 /* For a device that stays the caller's. NULL: there is no memory, or no thread. */
 struct g4_errands *g4_errands_open(struct g4_dev *dev);
+/* For those that are posted from now on. NULL: tables are given as they are. Thread-safe. */
+void g4_errands_place(struct g4_errands *errands, g4_errand_found *found, void *context);
 /* It is done after those that were posted before. Thread-safe. */
 void g4_errands_post(struct g4_errands *errands, struct g4_errand *errand);
 /* All of them are done. NULL is ignored. */

@@ -125,6 +125,8 @@ static void close_mapped(struct g4_dev *dev)
 static const struct g4_dev_ops mapped_ops = {
 	.flush = flush, .persist = persist, .discard = discard, .close = close_mapped};
 
+static uint64_t opened; /* atomic */
+
 static struct g4_dev *make_device(uint32_t flags)
 {
 	struct g4_dev *dev = calloc(1, sizeof(*dev));
@@ -135,6 +137,7 @@ static struct g4_dev *make_device(uint32_t flags)
 		return NULL;
 	}
 	mapped->file.fd = -1;
+	dev->opened = g4_add64(&opened, 1) + 1;
 	dev->host = mapped;
 	dev->ops = &mapped_ops;
 	dev->props.sector_bytes = MAPPED_SECTOR_BYTES;

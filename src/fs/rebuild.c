@@ -5,6 +5,7 @@
  */
 #include "fs/rebuild.h"
 
+#include "data/split.h"
 #include "task/job.h"
 
 #define ARGUMENT_DISK 0
@@ -46,25 +47,62 @@ G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g
 	return ask(wg, fs, G4_ORDER_NAME, &order) == 0 && name[0] != 0;
 }
 
-#define LEAVES 16u			    /* so many times something is left out in one step */
-#define STEP_PAGES (G4_MIB / G4_PAGE_BYTES) /* more than that is not copied in one (space/set_rebuild_host.c) */
+#define LEAVES 16u		   /* so many times something is left out in one step */
+#define STEP_BYTES G4_MIB	   /* more than that is not copied in one (space/set_rebuild_host.c) */
+#define LANES_BYTES (128 * G4_MIB) /* nor than that made in one by lanes, */
+#define SECOND_SHARE 16u	   /* nor, where so much a second is asked for, more than that share of it */
+
+/* Of the device's addresses, in one step: a MiB for each workgroup that may help, since these wait for one another at its end. */
+G4_FN static uint64_t most_of(const struct g4_fs *fs, const struct g4_job_record *record)
+{
+	uint64_t most = STEP_BYTES;
+
+	if (g4_direct_makes(&fs->space.direct))
+		most = g4_min64(STEP_BYTES * g4_max64(g4_load32_rlx(&fs->split.helpers), 1), LANES_BYTES);
+	if (fs->space.direct.lost_most)
+		most = g4_min64(most, fs->space.direct.lost_most);
+	return record->rate ? g4_max64(g4_min64(most, record->rate / SECOND_SHARE), STEP_BYTES) : most;
+}
+
+/* So much is in use, or lies between with less than HOLE_PAGES of it in a row, which takes longer to be left out than to be made. */
+#define HOLE_PAGES (G4_MIB / G4_PAGE_BYTES)
+G4_FN static uint64_t count_used(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most)
+{
+	uint64_t used = 0, hole = 0;
+
+	do {
+		used += hole + g4_alloc_count(wg, &fs->alloc, page + used + hole, most - used - hole, true);
+		hole = used < most ?
+			       g4_alloc_count(wg, &fs->alloc, page + used, g4_min64(most - used, HOLE_PAGES), false) :
+			       0;
+	} while (hole > 0 && hole < HOLE_PAGES && used + hole < most);
+	return used;
+}
+
+/* The same from a page on that is in use, or is made in any case. 0: it is free, or that is not known. */
+G4_FN static uint64_t used_from(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most)
+{
+	return most > STEP_BYTES / G4_PAGE_BYTES ? count_used(wg, fs, page, most) :
+						   g4_alloc_count(wg, &fs->alloc, page, most, true);
+}
 
 /*
- * What nobody has claimed is left out, until something in use comes: then order->bytes is how much of that there is in a row, or 0
+ * What nobody has claimed is left out, until something in use comes: then order->bytes is how much of that there is in a row, at most used_most, or 0
  * where it is not known. The look comes after the set has begun to notice who writes there (space/set_rebuild_host.c). 1: there
  * may be more to leave out.
  */
-G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, struct g4_dev_order *order)
+G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, uint64_t used_most, struct g4_dev_order *order)
 {
 	for (uint32_t turn = 0; turn < LEAVES; turn++) {
 		int rc = ask(wg, fs, G4_ORDER_NEXT, order);
 		if (rc < 0 || order->bytes == 0)
 			return rc;
-		const uint64_t page = order->done / G4_PAGE_BYTES, most = order->bytes / G4_PAGE_BYTES;
-		order->bytes = g4_alloc_count(wg, &fs->alloc, page, most, false) * G4_PAGE_BYTES;
+		const uint64_t page = (order->done + order->all) / G4_PAGE_BYTES,
+			       most = (order->bytes - order->all) / G4_PAGE_BYTES;
+		order->bytes = order->all > 0 ? 0 : g4_alloc_count(wg, &fs->alloc, page, most, false) * G4_PAGE_BYTES;
 		if (order->bytes == 0) {
 			order->bytes =
-				g4_alloc_count(wg, &fs->alloc, page, g4_min64(most, STEP_PAGES), true) * G4_PAGE_BYTES;
+				used_from(wg, fs, page, g4_min64(most, used_most / G4_PAGE_BYTES)) * G4_PAGE_BYTES;
 			return 0;
 		}
 		rc = ask(wg, fs, G4_ORDER_SKIP, order);
@@ -75,14 +113,89 @@ G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, struct g4_dev_ord
 	return 1;
 }
 
+/* All of it, with workgroups that have nothing else to do. */
+G4_FN static void make(struct g4_wg *wg, struct g4_fs *fs, const struct g4_direct_lost *lost)
+{
+	const struct g4_split_work work = {.kind = G4_SPLIT_LOST, .bytes = lost->bytes, .lost = lost};
+	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	struct g4_split_piece piece;
+	uint64_t done;
+
+	if (!job) {
+		for (uint64_t at = 0; at < lost->bytes; at += lost->part_bytes)
+			g4_direct_make(wg, &fs->space.direct, lost, at, g4_min64(lost->bytes - at, lost->part_bytes));
+		return;
+	}
+	while (g4_split_take(job, &piece)) {
+		g4_direct_make(wg, &fs->space.direct, lost, piece.offset, piece.bytes);
+		g4_split_done(job, &piece, 0, 0);
+	}
+	(void)g4_split_close(fs, job, &done); /* pieces can not fail */
+}
+
+/* Where users write, fewer bytes are less often made in vain. */
+G4_FN static void change_most(struct g4_direct *direct, uint64_t most, bool counts)
+{
+	if (!counts)
+		direct->lost_most = g4_max64(most / 2, STEP_BYTES);
+	else if (direct->lost_most)
+		direct->lost_most = g4_min64(2 * direct->lost_most, LANES_BYTES);
+}
+
+/* What comes next by lanes, if they reach all disks. order->bytes: so many are made; 0: the set has to do it. */
+G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, struct g4_dev_order *order)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_direct_lost *lost = (struct g4_direct_lost *)g4_scratch_take(wg, sizeof(*lost));
+
+	order->all = most;
+	int rc = ask(wg, fs, G4_ORDER_TAKE, order);
+
+	if (rc == 0 && order->bytes > 0) {
+		memset(lost, 0, sizeof(*lost));
+		lost->chunk = order->disk;
+		lost->place = (uint32_t)order->all;
+		lost->within = order->done;
+		lost->bytes = order->bytes;
+		order->bytes = 0;
+		if (g4_direct_begin_lost(wg, &fs->space.direct, lost)) {
+			make(wg, fs, lost);
+			g4_direct_end_lost(&fs->space.direct, lost);
+			order->bytes = lost->bytes;
+		}
+		rc = ask(wg, fs, G4_ORDER_MADE, order);
+		change_most(&fs->space.direct, most, order->bytes > 0);
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+/* So much is in use from there on, 0: that is not known. */
+G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, struct g4_dev_order *order)
+{
+	const uint64_t used = order->bytes;
+	int rc = 0;
+
+	order->bytes = 0;
+	if (g4_direct_makes(&fs->space.direct)) {
+		order->bytes = used;
+		rc = make_next(wg, fs, most, order);
+	}
+	if (rc != 0 || order->bytes > 0)
+		return rc;
+	order->bytes = g4_min64(used, STEP_BYTES);
+	return ask(wg, fs, G4_ORDER_STEP, order);
+}
+
 G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
 {
 	struct g4_dev_order order;
 
 	memset(&order, 0, sizeof(order));
-	int rc = leave_out(wg, fs, &order);
+	const uint64_t most = most_of(fs, record);
+	int rc = leave_out(wg, fs, most, &order);
 	if (rc == 0)
-		rc = ask(wg, fs, G4_ORDER_STEP, &order);
+		rc = do_next(wg, fs, most, &order);
 	else if (rc > 0)
 		rc = 0;
 	else

@@ -23,6 +23,9 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 	case G4_REGION_DIRECT:
 		g4_direct_region(wg, region->args);
 		break;
+	case G4_REGION_REMAKE:
+		g4_direct_remake_region(wg, region->args);
+		break;
 	case G4_REGION_CACHE_PROBE:
 		g4_cache_probe_region(wg, region->args);
 		break;

@@ -115,12 +115,13 @@ static void forget_disks(struct g4_gpu_io *io)
  * A disk for the kernel's lanes, in a mapping of its own: the set's goes with its disk, when an order takes that out, and what is registered has to
  * stay until it is not. Private memory can not be mapped twice.
  */
-static bool place_disk(struct g4_gpu_io *io, struct g4_direct *direct, uint32_t disk)
+static bool add_disk(struct g4_gpu_io *io, uint64_t map, uint64_t bytes, uint64_t opened)
 {
-	uint64_t *place = &direct->table.disks[disk];
-	const uint64_t bytes = direct->table.disk_bytes[disk];
-	void *at = mremap((void *)(uintptr_t)*place, 0, bytes, MREMAP_MAYMOVE), *shared = NULL;
+	void *at, *shared = NULL;
 
+	if (io->disk_count == G4_GPU_IO_DISKS)
+		return false;
+	at = mremap((void *)(uintptr_t)map, 0, bytes, MREMAP_MAYMOVE);
 	if (at == MAP_FAILED)
 		return false;
 	if (g4_gpu_register(io->gpu, at, bytes, &shared) < 0) {
@@ -128,28 +129,54 @@ static bool place_disk(struct g4_gpu_io *io, struct g4_direct *direct, uint32_t 
 		return false;
 	}
 	io->disks[io->disk_count].at = (uint8_t *)at;
+	io->disks[io->disk_count].opened = opened;
 	io->disks[io->disk_count++].bytes = bytes;
-	direct->shift[disk] = (uintptr_t)at - *place;
-	*place = (uintptr_t)at;
 	return shared == at;
 }
 
-/* The kernel's lanes have all of them at the addresses that they have here, or none. */
-static void place_disks(struct g4_gpu_io *io, struct g4_direct *direct, struct g4_dev *on_gpu)
+/* The same, unless it is there already. */
+static bool place_disk(struct g4_gpu_io *io, struct g4_direct_table *table, uint32_t disk)
 {
-	const uint32_t count = g4_direct_is_open(direct) ? direct->table.disk_count : 0;
-	bool placed = count > 0;
+	uint32_t n = 0;
 
-	for (uint32_t d = 0; d < count && placed; d++)
-		placed = place_disk(io, direct, d);
-	direct->fixed = true;
-	if (placed) { /* a GPU would go on with the memory that was there before a hole */
+	while (n < io->disk_count &&
+	       (io->disks[n].opened != table->opened[disk] || io->disks[n].bytes != table->disk_bytes[disk]))
+		n++;
+	if (n == io->disk_count && !add_disk(io, table->disks[disk], table->disk_bytes[disk], table->opened[disk]))
+		return false;
+	table->disks[disk] = (uintptr_t)io->disks[n].at;
+	return true;
+}
+
+/* The kernel's lanes have all of them at the addresses that the table says then, or the table is of no use. */
+static int place_disks(void *context, void *memory, uint64_t bytes)
+{
+	struct g4_gpu_io *io = (struct g4_gpu_io *)context;
+	struct g4_direct_table *table = (struct g4_direct_table *)memory;
+
+	if (bytes < sizeof(*table))
+		return -G4_E_INVAL;
+	for (uint32_t d = 0; d < table->disk_count && !io->refused; d++)
+		if (table->disks[d] != 0)
+			io->refused = !place_disk(io, table, d);
+	return io->refused ? -G4_E_NOTSUP : 0;
+}
+
+/*
+ * At the mount: then that they are to be had is known, and so is that nobody discards, for a GPU would go on with the memory that was there before a
+ * hole. Disks that come later are placed by the agent, when the table is asked for.
+ */
+static void place_first(struct g4_gpu_io *io, struct g4_direct *direct, struct g4_dev *on_gpu)
+{
+	if ((g4_direct_is_open(direct) || g4_direct_makes(direct)) &&
+	    place_disks(io, &direct->table, sizeof(direct->table)) == 0) {
 		on_gpu->props.discard = false;
+		g4_agent_place(io->agent, place_disks, io);
 		return;
 	}
 	forget_disks(io);
 	direct->finished = true;
-	direct->open = 0;
+	direct->open = direct->makes = 0;
 }
 
 /* ---- either ---- */
@@ -164,7 +191,7 @@ int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev,
 		return rc;
 	rc = open_agent(io, dev, on_gpu);
 	if (rc == 0)
-		place_disks(io, direct, on_gpu);
+		place_first(io, direct, on_gpu);
 	return rc;
 }
 

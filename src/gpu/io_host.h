@@ -11,7 +11,8 @@
 #include "gpu/gpu.h"
 #include "space/direct.h"
 
-struct g4_gpu_io { /* zeroed: there is none */
+#define G4_GPU_IO_DISKS (2 * G4_MAX_DISKS) /* those that others took the place of stay */
+struct g4_gpu_io {			   /* zeroed: there is none */
 	struct g4_gpu *gpu;
 	struct g4_agent *agent;
 	bool agent_registered;
@@ -19,11 +20,13 @@ struct g4_gpu_io { /* zeroed: there is none */
 	uint32_t keeper_registered; /* pieces of its memory */
 	uint8_t *remote;     /* on the device: struct g4_remote; a keeper's, one a queue, with its lanes behind them */
 	uint32_t area_count; /* as there */
-	struct {	     /* of a set, where the lanes reach them: mappings of their own */
+	struct {	     /* of a set, where the lanes reach them: mappings of their own, until the end */
 		uint8_t *at;
 		uint64_t bytes;
-	} disks[G4_MAX_DISKS];
+		uint64_t opened; /* which device it is (dev_types.h) */
+	} disks[G4_GPU_IO_DISKS];
 	uint32_t disk_count;
+	bool refused; /* one could not be had */
 };
 
 /*

@@ -42,7 +42,15 @@ struct g4_ahead {
 /* Entries of a batch: few of them wait for the slowest, and what they have in common is walked to once. */
 #define G4_SPLIT_PIECE_NAMES 4u
 
-enum g4_split_kind { G4_SPLIT_READ, G4_SPLIT_WRITE, G4_SPLIT_STRIPES, G4_SPLIT_STAGE, G4_SPLIT_CHAIN, G4_SPLIT_NAMES };
+enum g4_split_kind {
+	G4_SPLIT_READ,
+	G4_SPLIT_WRITE,
+	G4_SPLIT_STRIPES,
+	G4_SPLIT_STAGE,
+	G4_SPLIT_CHAIN,
+	G4_SPLIT_NAMES,
+	G4_SPLIT_LOST
+};
 struct g4_batch;
 struct g4_chain;
 struct g4_names;
@@ -63,6 +71,7 @@ struct g4_split_work {
 	const struct g4_batch_stripes *stripes; /* STRIPES: the same; a piece has whole ones */
 	const struct g4_chain *chain;		/* CHAIN: the same; a piece has its directories' part of it */
 	const struct g4_names *names;		/* NAMES: the same, of its entries */
+	const struct g4_direct_lost *lost;	/* LOST: the same; a piece has whole stripes of it */
 };
 
 struct g4_split_job { /* what many change at a time lies apart from what is constant while the job is open */
@@ -70,9 +79,9 @@ struct g4_split_job { /* what many change at a time lies apart from what is cons
 	uint32_t helpers; /* workgroups besides the owner, or about to see that there are too many */
 	uint8_t padding1[100];
 	uint32_t piece_bytes;
-	uint32_t padding0;
+	uint32_t helpers_most; /* atomic: who looks at it may own no piece */
 	struct g4_split_work work;
-	uint8_t padding2[40];
+	uint8_t padding2[32];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU");
 

@@ -7,13 +7,18 @@
 /* ---- the gate ---- */
 
 /* Who is counted by an addition behind that of the one who closes (wait_for_all()) finds the gate closed. */
-G4_FN static bool enter(struct g4_direct *direct, uint32_t counter)
+G4_FN bool g4_direct_enter(struct g4_direct *direct, uint32_t counter, const uint32_t *open)
 {
 	g4_add32(&direct->counters[counter].inside, 1);
-	if (g4_direct_is_open(direct))
+	if (g4_load32_acq(open) != 0)
 		return true;
-	g4_sub32(&direct->counters[counter].inside, 1);
+	g4_direct_leave(direct, counter);
 	return false;
+}
+
+G4_FN static bool enter(struct g4_direct *direct, uint32_t counter)
+{
+	return g4_direct_enter(direct, counter, &direct->open);
 }
 
 G4_FN static void wait_for_all(struct g4_direct *direct)
@@ -26,9 +31,10 @@ G4_FN static void wait_for_all(struct g4_direct *direct)
 /* The lock is held. */
 G4_FN static void shut(struct g4_direct *direct)
 {
-	if (!g4_direct_is_open(direct))
+	if (!g4_direct_is_open(direct) && !g4_direct_makes(direct))
 		return;
 	g4_store32_rel(&direct->open, 0);
+	g4_store32_rel(&direct->makes, 0);
 	wait_for_all(direct);
 }
 
@@ -38,8 +44,10 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 	if (direct->finished || g4_dev_props(dev)->disks == 0 ||
 	    g4_dev_layout(wg, dev, &direct->table, sizeof(direct->table)) < 0)
 		return;
-	for (uint32_t d = 0; d < direct->table.disk_count; d++)
-		direct->table.disks[d] += direct->shift[d];
+	if (direct->table.target != G4_MAX_DISKS) {
+		g4_store32_rel(&direct->makes, 1);
+		return;
+	}
 	uint64_t most = 0;
 	for (uint32_t n = 0; n < direct->table.chunk_count; n++) {
 		const struct g4_chunk *chunk = &direct->table.chunks[n];
@@ -62,12 +70,25 @@ G4_FN void g4_direct_begin_order(struct g4_direct *direct)
 {
 	g4_lock(&direct->lock);
 	shut(direct);
-	direct->finished = direct->fixed;
 }
 
 G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
 	ask(wg, direct, dev);
+	g4_unlock(&direct->lock);
+}
+
+G4_FN void g4_direct_begin_step(struct g4_direct *direct)
+{
+	g4_lock(&direct->lock);
+}
+
+G4_FN void g4_direct_end_step(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, bool ends)
+{
+	if (ends) {
+		shut(direct);
+		ask(wg, direct, dev);
+	}
 	g4_unlock(&direct->lock);
 }
 

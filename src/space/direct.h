@@ -9,32 +9,39 @@
 
 #include "dev/dev.h"
 #include "format/format.h"
+#include "parity/parity.h"
 #include "space/chunk.h"
 
 #define G4_DIRECT_CHUNKS 128u
 #define G4_DIRECT_SUPERS 3u
 #define G4_DIRECT_COUNTERS 16u
 
-/* What a set tells (g4_dev_layout()); all of it stays true until an order that changes something, or a first superblock is written. */
+/*
+ * What a set tells (g4_dev_layout()); all of it stays true until an order that changes something, or a first superblock is written. While a disk is rebuilt
+ * requests go through the set, and what it says is for those who make that disk.
+ */
 struct g4_direct_table {
 	uint64_t supers[G4_DIRECT_SUPERS]; /* addresses of pages that are the set's to read and write */
 	uint64_t bytes;			   /* of the address space */
 	uint64_t disks[G4_MAX_DISKS];	   /* where their first bytes are, in the set's process */
 	uint64_t disk_bytes[G4_MAX_DISKS];
+	uint64_t opened
+		[G4_MAX_DISKS]; /* of all that the process has opened which, so that one is not taken for another */
 	uint32_t disk_count, chunk_count;
 	uint32_t read_only; /* not 0: nothing is written */
-	uint32_t reserved;
+	uint32_t
+		target; /* the disk that is rebuilt, of which nothing is read; others may be missing then (0). Or G4_MAX_DISKS */
 	struct g4_chunk chunks[G4_DIRECT_CHUNKS];
 };
 
 struct g4_direct { /* zeroed: closed */
 	struct g4_lock lock;
-	bool fixed;    /* what an order opens can not be reached: behind the first one it stays closed */
-	bool finished; /* it stays closed. The lock's */
-	uint64_t shift
-		[G4_MAX_DISKS]; /* how far behind a disk's own mapping requests find it, in another one; the lock's */
-	uint32_t open;		/* atomic */
-	uint64_t stripe_bytes;	/* the longest with parity, 0: no chunk has any; said while it is open */
+	bool finished;	       /* it stays closed. The lock's */
+	uint32_t open;	       /* atomic */
+	uint32_t makes;	       /* atomic: the table is one of a disk that is rebuilt; not both */
+	uint64_t made_bytes;   /* atomic: of such disks, by g4_direct_make() */
+	uint64_t lost_most;    /* so much is taken of one at a time; the rebuild's. 0: as much as there are lanes for */
+	uint64_t stripe_bytes; /* the longest with parity, 0: no chunk has any; said while it is open */
 	struct {
 		uint32_t inside; /* atomic: requests on their way */
 		uint8_t padding[124];
@@ -51,6 +58,9 @@ G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_d
 /* Before and after an order that may change something: nobody is on the way in between. One order at a time. Leader. */
 G4_FN void g4_direct_begin_order(struct g4_direct *direct);
 G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
+/* The same around a step of a rebuild, by which the gate stays as it is; `ends`: but for this one. */
+G4_FN void g4_direct_begin_step(struct g4_direct *direct);
+G4_FN void g4_direct_end_step(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, bool ends);
 /*
  * A checked or unchecked request, which is not begun. True: it is done, without an error. False: the device is to be asked. Leader, thread-safe, without
  * requests under way.
@@ -75,13 +85,51 @@ G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_
 G4_FN void g4_direct_write(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io);
 /* All of it is written. */
 G4_FN void g4_direct_end(struct g4_direct *direct, const struct g4_dev *dev, const struct g4_direct_grant *grant);
+/*
+ * A part of a disk that is rebuilt, taken from the set (G4_ORDER_TAKE). Who makes it only reads other disks and writes to this one: nobody looks at what is
+ * there before the set has been told that it was made, and the set knows whether anybody has written there meanwhile.
+ */
+struct g4_direct_lost {
+	uint32_t chunk, place;	/* numbers, of the table and of the chunk's places */
+	uint64_t within, bytes; /* of the place */
+	uint64_t part_bytes;	/* as much as others want at a time, in whole stripes */
+	uint32_t counter;
+};
+/* Of direct.c and direct_lost.c: counted from now on while *open, of which it is one, is not 0. False: it is 0. */
+G4_FN bool g4_direct_enter(struct g4_direct *direct, uint32_t counter, const uint32_t *open);
+G4_FN G4_INLINE void g4_direct_leave(struct g4_direct *direct, uint32_t counter)
+{
+	g4_sub32(&direct->counters[counter].inside, 1);
+}
+/* Whether there may be such a part; it may change. */
+G4_FN G4_INLINE bool g4_direct_makes(const struct g4_direct *direct)
+{
+	return g4_load32_acq(&direct->makes) != 0;
+}
+/* The caller and others may make it until he ends. False: not by this table. Leader, thread-safe. */
+G4_FN bool g4_direct_begin_lost(struct g4_wg *wg, struct g4_direct *direct, struct g4_direct_lost *lost);
+/* `bytes` of it from `at` on; with parity whole stripes. Leader, any workgroup; each byte is made by one. */
+G4_FN void g4_direct_make(struct g4_wg *wg, struct g4_direct *direct, const struct g4_direct_lost *lost, uint64_t at,
+			  uint64_t bytes);
+G4_FN void g4_direct_end_lost(struct g4_direct *direct, const struct g4_direct_lost *lost);
+
 /* Whether requests are done so now. */
 G4_FN G4_INLINE bool g4_direct_is_open(const struct g4_direct *direct)
 {
 	return g4_load32_acq(&direct->open) != 0;
 }
 
-/* The region that it opens. Collective. */
+/* The regions that it opens. Collective. */
+struct g4_direct_remake { /* in scratch memory: bytes of a column, from as many of others; data 0: a copy */
+	const void *from[G4_CHUNK_PLACES]; /* NULL: it is not looked at */
+	uint8_t *to;
+	uint64_t bytes, lost; /* a bit for each column that is */
+	uint32_t data, parity, column;
+	void *block[G4_CHUNK_PLACES]; /* of `from`, on its way, and the column that is made */
+	uint64_t block_bytes;
+	struct g4_parity_scratch scratch;
+};
+G4_FN void g4_direct_remake_region(struct g4_wg *wg, void *args);
 struct g4_direct_rows { /* in scratch memory: as many bytes of each column of a stripe, data first */
 	const void *from[G4_CHUNK_PLACES];
 	void *to[G4_CHUNK_PLACES];

@@ -18,8 +18,7 @@ static bool is_watched(const struct g4_set *set)
 static bool is_quiet(struct g4_set *set)
 {
 	bool quiet = (!set->parity || set->parity->old_end <= 1) && !set->stuck && !set->torn &&
-		     g4_load32_acq(&set->unrecorded) == 0 && g4_load32_acq(&set->target) == G4_MAX_DISKS &&
-		     g4_load32_acq(&set->leaving) == 0;
+		     g4_load32_acq(&set->unrecorded) == 0 && g4_load32_acq(&set->leaving) == 0;
 
 	pthread_mutex_lock(&set->window.lock);
 	quiet = quiet && set->window.from == set->window.to && !is_watched(set);
@@ -27,15 +26,21 @@ static bool is_quiet(struct g4_set *set)
 	return quiet;
 }
 
-/* Where the set itself would refuse requests behind the end of a disk, which a table that is none of this disk's may have, lanes do not look. */
+/*
+ * Where the set itself would refuse requests behind the end of a disk, which a table that is none of this disk's may have, lanes do not look. While a disk
+ * is rebuilt another one may be missing.
+ */
 static bool add_disk(const struct g4_set *set, uint32_t disk, struct g4_direct_table *table)
 {
 	const struct g4_dev *dev = set->disks[disk].dev;
 
-	if (g4_load32_acq(&set->disks[disk].state) != G4_DISK_ACTIVE || !dev || !dev->map ||
+	if (table->target != G4_MAX_DISKS && !g4_set_is_written(set, disk))
+		return true;
+	if (!(disk == table->target || g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE) || !dev || !dev->map ||
 	    dev->persist != G4_DEV_PERSIST_NEVER || set->super->disk_bytes[disk] > dev->props.size_bytes)
 		return false;
 	table->disks[disk] = (uintptr_t)dev->map;
+	table->opened[disk] = dev->opened;
 	table->disk_bytes[disk] = dev->props.size_bytes;
 	return true;
 }
@@ -49,6 +54,7 @@ static bool fill(const struct g4_set *set, struct g4_direct_table *table)
 	memcpy(table->supers, supers, sizeof(supers));
 	table->bytes = g4_set_bytes(set);
 	table->read_only = set->dev.props.read_only;
+	table->target = g4_load32_acq(&set->target);
 	table->disk_count = g4_load32_acq(&set->count);
 	table->chunk_count = set->map.count;
 	if (table->chunk_count > G4_DIRECT_CHUNKS)

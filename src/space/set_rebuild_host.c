@@ -10,6 +10,8 @@
  * well, but not read. What is copied nobody writes to meanwhile (set_window_host.c), so the copy is never older than what was
  * written.
  *
+ * Where the set's user reaches all disks he may make what comes next by himself (set_taken_host.c).
+ *
  * What its owner says holds nothing is passed over: copies, since they get what is written wherever the position is; rows by
  * whole regions, which leave the map before.
  *
@@ -38,6 +40,7 @@
 #include "space/set_lend_host.h"
 #include "space/set_spare_host.h"
 #include "space/set_spread_host.h"
+#include "space/set_taken_host.h"
 
 #define COPY_BYTES G4_CHUNK_UNIT
 #define PART_BYTES (UINT64_C(64) << 10) /* where somebody writes to a part of that */
@@ -49,14 +52,8 @@
 
 /* ---- what there is to do ---- */
 
-struct place { /* of a chunk, on the disk that is being rebuilt */
-	const struct g4_chunk *chunk;
-	uint32_t number;
-	uint64_t address; /* on the disk */
-};
-
 /* The first place that ends behind an address. False: there is none. */
-static bool find_place(const struct g4_set *set, uint32_t disk, uint64_t position, struct place *found)
+static bool find_place(const struct g4_set *set, uint32_t disk, uint64_t position, struct g4_set_place *found)
 {
 	found->chunk = NULL;
 	for (uint32_t n = 0; n < set->map.count; n++) {
@@ -66,7 +63,7 @@ static bool find_place(const struct g4_set *set, uint32_t disk, uint64_t positio
 			if (g4_place_disk(chunk->places[p]) != disk || address + chunk->place_bytes <= position ||
 			    (found->chunk && found->address < address))
 				continue;
-			*found = (struct place){chunk, p, address};
+			*found = (struct g4_set_place){chunk, p, address};
 		}
 	}
 	return found->chunk != NULL;
@@ -170,8 +167,10 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4
 	int rc = make_room(set, disk, &before);
 	if (rc == 0)
 		rc = take_name(set, disk, name);
-	if (rc == 0)
+	if (rc == 0) {
 		set->disks[disk].dev = dev;
+		memset(&set->taken, 0, sizeof(set->taken)); /* of a rebuild before */
+	}
 	unlock_all(set);
 	g4_dev_close(before);
 	return rc;
@@ -295,8 +294,8 @@ static bool shut(struct g4_set *set, uint64_t address, uint64_t part, uint64_t *
 }
 
 /* A part of a chunk with copies, `within` its place. *bytes: how much; 0: somebody writes there. */
-static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct place *place, uint64_t within,
-		     uint64_t most, uint64_t *bytes, uint8_t *buffer)
+static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct g4_set_place *place,
+		     uint64_t within, uint64_t most, uint64_t *bytes, uint8_t *buffer)
 {
 	const uint64_t address = place->chunk->address + within;
 	uint64_t some = g4_min64(COPY_BYTES - within % COPY_BYTES, place->chunk->place_bytes - within);
@@ -318,8 +317,8 @@ static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const 
 }
 
 /* What a chunk with parity has there of a stripe. */
-static int make_stripe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct place *place, uint64_t within,
-		       uint64_t *bytes, uint8_t *buffer)
+static int make_stripe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct g4_set_place *place,
+		       uint64_t within, uint64_t *bytes, uint8_t *buffer)
 {
 	const uint64_t stripe = place->chunk->stripe_bytes;
 
@@ -340,7 +339,7 @@ static int copy_some(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes, uint
 	const uint64_t most = *bytes;
 	const uint32_t disk = g4_load32_acq(&set->target);
 	const uint64_t position = g4_load64_acq(&set->position);
-	struct place place;
+	struct g4_set_place place;
 
 	*bytes = 0;
 	if (disk == G4_MAX_DISKS)
@@ -365,6 +364,18 @@ static void give_up(struct g4_wg *wg, struct g4_set *set, int rc)
 	g4_set_give_up(wg, set, disk);
 }
 
+/* After an error it is given up. */
+static int note_now_and_then(struct g4_wg *wg, struct g4_set *set)
+{
+	if (g4_load64_acq(&set->position) - set->noted_bytes < NOTE_BYTES &&
+	    g4_clock_ns(CLOCK_MONOTONIC) - set->noted_ns < NOTE_NS)
+		return 0;
+	const int rc = g4_set_rebuild_note(wg, set);
+	if (rc < 0)
+		give_up(wg, set, rc);
+	return rc;
+}
+
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 {
 	const uint32_t disk = g4_load32_acq(&set->target);
@@ -384,10 +395,9 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 		*bytes += some;
 	}
 	free(buffer);
-	if (rc == 0 && (g4_load64_acq(&set->position) - set->noted_bytes >= NOTE_BYTES ||
-			g4_clock_ns(CLOCK_MONOTONIC) - set->noted_ns >= NOTE_NS))
-		rc = g4_set_rebuild_note(wg, set);
-	if (rc < 0)
+	if (rc == 0)
+		rc = note_now_and_then(wg, set);
+	else if (rc < 0)
 		give_up(wg, set, rc);
 	if (rc == 1)
 		g4_log(G4_LOG_INFO, "%s: disk %u is up to date", set->disks[disk].name, disk);
@@ -399,7 +409,7 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 #define LOOK_BYTES (UINT64_C(1) << 30) /* of a place: what an owner has to look through at once */
 
 /* What is told to be next of a place: between two offsets in it, and what one byte of it is of the address space. */
-static void next_of(const struct place *place, uint64_t position, uint64_t *from, uint64_t *to, uint64_t *scale)
+static void next_of(const struct g4_set_place *place, uint64_t position, uint64_t *from, uint64_t *to, uint64_t *scale)
 {
 	const struct g4_chunk *chunk = place->chunk;
 
@@ -410,18 +420,20 @@ static void next_of(const struct place *place, uint64_t position, uint64_t *from
 	*scale = chunk->parity ? g4_chunk_data_columns(chunk) : 1;
 }
 
-int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes)
+int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *made)
 {
 	const uint32_t disk = g4_load32_acq(&set->target);
 	uint64_t from, to, scale;
-	struct place place;
+	struct g4_set_place place;
 
-	*address = *bytes = 0;
+	*address = *bytes = *made = 0;
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
-	if (!find_place(set, disk, g4_load64_acq(&set->position), &place))
+	const uint64_t position = g4_load64_acq(&set->position);
+	if (!find_place(set, disk, position, &place))
 		return 0;
-	next_of(&place, g4_load64_acq(&set->position), &from, &to, &scale);
+	next_of(&place, position, &from, &to, &scale);
+	*made = (g4_max64(position, place.address) - place.address - from) * scale;
 	*address = place.chunk->address + from * scale;
 	*bytes = (to - from) * scale;
 	lock_rows(wg, set);
@@ -439,7 +451,7 @@ static int skip(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t *b
 {
 	const uint64_t position = g4_load64_acq(&set->position);
 	uint64_t from, to, scale, all = *bytes;
-	struct place place;
+	struct g4_set_place place;
 	int rc = 0;
 
 	*bytes = 0;
@@ -717,6 +729,20 @@ static int order_lent(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order 
 	return rc;
 }
 
+static int order_take(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	const uint32_t disk = g4_load32_acq(&set->target);
+	struct g4_set_place place;
+
+	if (disk == G4_MAX_DISKS)
+		return -G4_E_NO_TARGET;
+	if (find_place(set, disk, g4_load64_acq(&set->position), &place))
+		g4_set_taken_begin(wg, set, disk, &place, order);
+	else
+		order->bytes = 0;
+	return 0;
+}
+
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const uint32_t target = g4_load32_acq(&set->target);
@@ -775,9 +801,15 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		rc = g4_set_rebuild_step(wg, set, &order->bytes);
 		break;
 	case G4_ORDER_NEXT:
-		return g4_set_rebuild_next(wg, set, &order->done, &order->bytes);
+		return g4_set_rebuild_next(wg, set, &order->done, &order->bytes, &order->all);
 	case G4_ORDER_SKIP:
 		rc = g4_set_rebuild_skip(wg, set, &order->bytes);
+		break;
+	case G4_ORDER_TAKE:
+		return order_take(wg, set, order);
+	case G4_ORDER_MADE:
+		g4_set_taken_end(wg, set, order);
+		rc = target == G4_MAX_DISKS ? -G4_E_NO_TARGET : note_now_and_then(wg, set);
 		break;
 	case G4_ORDER_NOTE:
 		rc = g4_set_rebuild_note(wg, set);

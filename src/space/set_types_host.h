@@ -113,10 +113,18 @@ struct g4_set {
 	uint64_t
 		position; /* atomic: an address on it; what it has before is as it should be. It never falls while that goes on */
 	uint64_t idle_from,
-		idle_to;   /* of the address space: what comes next, of rows, and nobody has written to since that was
+		idle_to; /* of the address space: what comes next, of rows, and nobody has written to since that was
 					told; with the lock of rows */
-	uint32_t refused;  /* so many times in a row somebody was in the way of a copy to it */
-	uint64_t noted_ns; /* when that was written to superblocks */
+	struct g4_set_taken {
+		uint64_t from, to;		 /* of a place; from == to: nothing is */
+		uint64_t address;		 /* of what is there, in the address space; of rows, of their chunk */
+		uint64_t disk_address, position; /* on the disk: of `from`, and the set's when it was taken */
+		uint32_t disk;
+		bool rows;
+		bool touched; /* rows there have been written since, with their lock */
+	} taken; /* of the disk that is being rebuilt, by somebody who makes it by himself (set_taken_host.c) */
+	uint32_t refused;     /* so many times in a row somebody was in the way of a copy to it */
+	uint64_t noted_ns;    /* when that was written to superblocks */
 	uint64_t noted_bytes; /* and what it was */
 	struct g4_set_window window;
 	uint8_t *page;		      /* aligned */
@@ -212,8 +220,8 @@ bool g4_set_window_open(struct g4_set_window *window, uint64_t address, uint64_t
 /* The same, but those that write there have so long to end, while nobody else begins to. */
 bool g4_set_window_wait(struct g4_set_window *window, uint64_t address, uint64_t bytes, uint64_t most_ns);
 void g4_set_window_close(struct g4_set_window *window);
-/* From now on who begins to write there is noticed. One range at a time. */
-void g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+/* From now on who begins to write there is noticed. One range at a time. Whether nobody is writing there now. */
+bool g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes);
 /* A part of that: nobody begins to write there until it is closed. False, at once: somebody has since it is watched. */
 bool g4_set_window_shut(struct g4_set_window *window, uint64_t address, uint64_t bytes);
 
@@ -230,8 +238,8 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
  * After any error none is.
  */
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);
-/* What comes next: *bytes of the address space, from *address on, 0: nothing does. Of rows all that a bit of the map is of. */
-int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes);
+/* What comes next: *bytes of the address space, from *address on, 0: nothing does. Of rows all that a bit of the map is of, of which *made are. */
+int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *made);
 /*
  * *bytes of that, from its beginning on, held nothing when or after it was told: they are not made, as far as nobody has
  * written there since. Then *bytes is how much was left out; of rows a whole bit of the map or several.

@@ -127,13 +127,15 @@ bool g4_set_window_wait(struct g4_set_window *window, uint64_t address, uint64_t
 	return free;
 }
 
-void g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes)
+bool g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes)
 {
 	pthread_mutex_lock(&window->lock);
 	window->watch_from = address;
 	window->watch_to = address + bytes;
 	window->touched = false;
+	const bool free = is_free(window, address, bytes);
 	pthread_mutex_unlock(&window->lock);
+	return free;
 }
 
 bool g4_set_window_shut(struct g4_set_window *window, uint64_t address, uint64_t bytes)

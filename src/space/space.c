@@ -248,6 +248,7 @@ G4_FN static enum effect effect_of(uint32_t op)
 	case G4_ORDER_ROWS_TELL:
 		return EFFECT_NONE;
 	case G4_ORDER_NEXT:
+	case G4_ORDER_TAKE:
 	case G4_ORDER_SPREAD_NEXT:
 	case G4_ORDER_SPREAD_LEND:
 	case G4_ORDER_SPREAD_BACK:
@@ -259,20 +260,43 @@ G4_FN static enum effect effect_of(uint32_t op)
 	}
 }
 
+/* While a disk is rebuilt the gate is closed to requests, and these change nothing that its table says, unless they end that. */
+G4_FN static bool is_step(uint32_t op)
+{
+	return op == G4_ORDER_NEXT || op == G4_ORDER_SKIP || op == G4_ORDER_STEP || op == G4_ORDER_TAKE ||
+	       op == G4_ORDER_MADE;
+}
+
+/* A disk is relieved that has failed, and as long as one has nobody is on the way past the set. */
+G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order, bool alone)
+{
+	struct g4_direct *direct = &space->direct;
+	struct g4_dev *dev = space->disks[0];
+	const bool step = is_step(order->op);
+
+	if (step)
+		g4_direct_begin_step(direct);
+	else if (alone)
+		g4_direct_begin_order(direct);
+	const int rc = g4_dev_order(wg, dev, order);
+	if (step)
+		g4_direct_end_step(wg, direct, dev, rc != 0);
+	else if (alone)
+		g4_direct_end_order(wg, direct, dev);
+	else if (order->op == G4_ORDER_RELIEVE && rc == 0)
+		g4_direct_ask(wg, direct, dev);
+	return rc;
+}
+
 G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
 {
 	const enum effect effect = effect_of(order->op);
-	/* a disk is relieved that has failed, and as long as one has nobody is on the way past the set */
 	const bool alone = effect != EFFECT_NONE && order->op != G4_ORDER_RELIEVE;
 
 	if (effect ==
 	    EFFECT_CHANGES) /* what is there stays the same, but from which disks it comes, and with which errors */
 		write_begin(space, G4_NO_ADDRESS, EVERYTHING);
-	if (alone)
-		g4_direct_begin_order(&space->direct);
-	const int rc = g4_dev_order(wg, space->disks[0], order);
-	if (alone)
-		g4_direct_end_order(wg, &space->direct, space->disks[0]);
+	const int rc = give(wg, space, order, alone);
 	if (effect == EFFECT_CHANGES)
 		write_end(space, G4_NO_ADDRESS, EVERYTHING);
 	return rc;

@@ -363,44 +363,88 @@ static void the_gate_is_open_again_when_all_was_moved(void **state)
 	}
 }
 
-/* Where what an order opens can not be reached, the set is used behind the first one. */
-static void a_gate_that_is_fixed_stays_closed(void **state)
+/* Mappings of those who make requests, as a GPU has them: one of each device that they were told of. */
+struct placed {
+	uint8_t *at[MOST_DISKS];
+	uint64_t opened[MOST_DISKS], bytes[MOST_DISKS];
+	uint32_t count;
+	bool refuses;
+};
+
+static int place(void *context, void *memory, uint64_t bytes)
 {
-	struct g4_dev *dev;
+	struct placed *placed = (struct placed *)context;
+	struct g4_direct_table *table = (struct g4_direct_table *)memory;
+
+	if (placed->refuses || bytes < sizeof(*table))
+		return -G4_E_NOTSUP;
+	for (uint32_t d = 0; d < table->disk_count; d++) {
+		uint32_t n = 0;
+		if (table->disks[d] == 0)
+			continue;
+		while (n < placed->count && placed->opened[n] != table->opened[d])
+			n++;
+		if (n == placed->count) {
+			void *at = mremap((void *)(uintptr_t)table->disks[d], 0, table->disk_bytes[d], MREMAP_MAYMOVE);
+			if (at == MAP_FAILED || n == MOST_DISKS)
+				return -G4_E_NOTSUP;
+			placed->at[n] = (uint8_t *)at;
+			placed->opened[n] = table->opened[d];
+			placed->bytes[n] = table->disk_bytes[d];
+			placed->count++;
+		}
+		table->disks[d] = (uintptr_t)placed->at[n];
+	}
+	return 0;
+}
+
+static bool is_placed(const struct placed *placed, uint64_t at)
+{
+	for (uint32_t n = 0; n < placed->count; n++)
+		if ((uintptr_t)placed->at[n] == at)
+			return true;
+	return false;
+}
+
+/* Also what an order opens, and as long as it can be had; then the set is used. */
+static void disks_are_used_where_they_were_placed(void **state)
+{
+	struct placed placed = {.count = 0};
+	struct g4_dev *set, *remote;
 	struct disks d;
 
 	(void)state;
 	make(&d, &levels[3]);
-	disks_mount_fs(&d, all_of(&d), &dev);
+	assert_int_equal(disks_try_open(&d, all_of(&d), false, 0, &set), 0);
+	assert_int_equal(g4_dev_remote_open(set, NULL, &remote), 0);
+	g4_agent_place(g4_dev_remote_agent(remote), place, &placed);
+	disks_begin_fs(&d, remote, 0);
 	struct g4_direct *direct = &d.rig.fs->space.direct;
-	void *own[MOST_DISKS]; /* mappings of a GPU's */
-	for (uint32_t n = 0; n < d.count; n++) {
-		own[n] = mremap((void *)(uintptr_t)direct->table.disks[n], 0, d.bytes[n], MREMAP_MAYMOVE);
-		assert_true(own[n] != MAP_FAILED);
-		direct->shift[n] = (uintptr_t)own[n] - direct->table.disks[n];
+	for (uint32_t turn = 0; turn < 3; turn++) {
+		assert_true(is_open(&d));
+		assert_int_equal(placed.count, d.count + turn);
+		for (uint32_t n = 0; n < d.count; n++)
+			assert_true(is_placed(&placed, direct->table.disks[n]));
+		assert_int_equal(disks_put(&d, turn, 1), 0);
+		if (turn == 2)
+			break;
+		begin(&d, G4_DISK_OFFLINE, turn);
+		assert_false(is_open(&d));
+		begin(&d, G4_DISK_REBUILD, turn);
+		assert_true(g4_direct_makes(direct));
+		finish(&d);
 	}
-	direct->fixed = true;
-	g4_space_open(d.rig.wg, &d.rig.fs->space); /* as behind a superblock */
-	assert_true(is_open(&d));
-	for (uint32_t n = 0; n < d.count; n++)
-		assert_int_equal(direct->table.disks[n], (uintptr_t)own[n]);
-	for (uint32_t k = 0; k < 10; k++) { /* what an engine does on its own from time to time is no such order */
-		g4_jobs_look(d.rig.fs);
-		step(&d);
-	}
-	assert_int_equal(disks_put(&d, 2, 1), 0);
-	assert_true(is_open(&d));
+	assert_true(g4_load64_rlx(&direct->made_bytes) > 0);
+	placed.refuses = true;
 	begin(&d, G4_DISK_OFFLINE, 0);
 	begin(&d, G4_DISK_REBUILD, 0);
 	finish(&d);
 	assert_false(is_open(&d));
-	g4_space_open(d.rig.wg, &d.rig.fs->space);
-	assert_false(is_open(&d));
-	assert_int_equal(disks_put(&d, 1, 1), 0);
-	assert_int_equal(disks_has(&d, 2, 1), 1);
-	for (uint32_t n = 0; n < d.count; n++)
-		munmap(own[n], d.bytes[n]);
-	disks_unmount_fs(&d, dev, true);
+	assert_int_equal(disks_put(&d, 3, 1), 0);
+	disks_expect_files(&d, 4, 1);
+	disks_unmount_fs(&d, remote, true);
+	for (uint32_t n = 0; n < placed.count; n++)
+		munmap(placed.at[n], placed.bytes[n]);
 	disks_expect_clean(&d, all_of(&d));
 	disks_free(&d);
 }
@@ -1058,7 +1102,7 @@ int main(void)
 		cmocka_unit_test(an_agent_is_asked_for_nothing),
 		cmocka_unit_test(superblocks_are_the_sets),
 		cmocka_unit_test(nobody_goes_past_what_is_special),
-		cmocka_unit_test(a_gate_that_is_fixed_stays_closed),
+		cmocka_unit_test(disks_are_used_where_they_were_placed),
 		cmocka_unit_test(orders_wait_for_those_on_the_way),
 		cmocka_unit_test(places_behind_a_disks_end_are_not_reached),
 		cmocka_unit_test(the_gate_is_open_again_when_all_was_moved),

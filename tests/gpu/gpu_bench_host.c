@@ -5,7 +5,7 @@
  *
  * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-t TIER_MIB] [-f MIB of each of 64 files] [-k CHECKSUM] [-u] [-n NAMES] [-l BYTES]
  *                  [-r RAID LEVEL of DEVICE,DEVICE...] [-g GIB of each device] [-p KIB of each stripe]
- *		   [-x DEVICE, an empty disk for `rebuild`, which has a set of copies or parity by -r] [-o FILE.json] [NAME]...
+ *		   [-x DEVICE, an empty disk for `rebuild`, which has a set of copies or parity by -r; -m: mounted anew without the lost one] [-o FILE.json] [NAME]...
  *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's. -u: what is written is
  *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255)
  *
@@ -46,11 +46,20 @@ static uint32_t checksum_policy;
 static bool deduplicates;
 static FILE *json;
 static int rows;
+static uint32_t sms;		 /* 0: as many as there are */
 static const char *raid;	 /* NULL: one device */
 static const char *device_names; /* with commas between them */
 static const char *spare_name;	 /* NULL: there is none */
+static bool remounts;		 /* before it is made again */
 static uint64_t disk_bytes = 72 * G4_GIB;
+static uint64_t cache_bytes = 8 * G4_GIB, tier_bytes;
 static uint64_t stripe_bytes; /* 0: what mkfs takes */
+
+static struct g4_mount_options mount_options(void)
+{
+	return (struct g4_mount_options){
+		.cache_bytes = cache_bytes, .tier_bytes = tier_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
+}
 
 static void must(int rc, const char *what)
 {
@@ -669,6 +678,37 @@ static void make_spare(void)
 	g4_dev_close(dev);
 }
 
+/* Mounted anew without its first disk. */
+static void mount_degraded(void)
+{
+	const struct g4_set_options set = {.degraded = true};
+	const char *rest = strchr(device_names, ',') + 1;
+	const struct g4_mount_options options = mount_options();
+	char message[256] = "";
+	struct g4_dev *dev;
+
+	must(g4_engine_unmount(engine), "unmounting");
+	if (g4_set_open(&rest, 1, &set, &dev, message, sizeof(message)) == 0 &&
+	    g4_engine_mount_device(dev, &options, &engine, message, sizeof(message)) == 0)
+		return;
+	fprintf(stderr, "gpu_bench: %s\n", message);
+	exit(1);
+}
+
+static void open_lost(struct load *loads)
+{
+	char name[32];
+
+	open_loads(loads, CLIENTS, 2 * STREAM_DEPTH * PIECE);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].bytes = FILES / CLIENTS;
+		for (uint32_t f = 0; f < FILES / CLIENTS; f++) {
+			snprintf(name, sizeof(name), "lost%u.%u", c, f);
+			loads[c].nodes[f] = open_file(&loads[c].hand, G4_NODE_ROOT, name, NULL);
+		}
+	}
+}
+
 /* What is wanted of each level over PCIe: that, divided by what is read for each byte. */
 static double wanted_of_level(void)
 {
@@ -686,13 +726,8 @@ static void bench_rebuild(void)
 		puts("rebuild: without a set (-r) and a disk more (-x) there is nothing to be made again");
 		return;
 	}
-	open_loads(loads, CLIENTS, 2 * STREAM_DEPTH * PIECE);
+	open_lost(loads);
 	for (uint32_t c = 0; c < CLIENTS; c++) {
-		loads[c].bytes = FILES / CLIENTS;
-		for (uint32_t f = 0; f < FILES / CLIENTS; f++) {
-			snprintf(name, sizeof(name), "lost%u.%u", c, f);
-			loads[c].nodes[f] = open_file(&loads[c].hand, G4_NODE_ROOT, name, NULL);
-		}
 		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k++)
 			((uint64_t *)loads[c].hand.data)[k] = k * 0x9e3779b97f4a7c15 + c;
 		loads[c].slot = command(G4_CMD_WRITE);
@@ -708,6 +743,11 @@ static void bench_rebuild(void)
 	make_spare();
 	order_disk(G4_DISK_OFFLINE, first);
 	read_both(loads, "one disk lost", &whole);
+	if (remounts) {
+		close_loads(loads, CLIENTS);
+		mount_degraded();
+		open_lost(loads);
+	}
 	wake_kernel();
 	cpu = cpu_seconds();
 	const struct cpu_use begin = begin_measuring();
@@ -1055,8 +1095,6 @@ static bool kernel_job(const char *metric, const char *unit, double scale, doubl
 	report(metric, unit, (double)result.done * scale / result.seconds, target, true, cpu_seconds() - cpu);
 	return result.first_error == 0;
 }
-
-static uint64_t cache_bytes = 8 * G4_GIB, tier_bytes;
 
 /* 32 pages at a time; the file is /small. More warps hide more of the memory's latency, fewer keep their buffers in the L2. */
 static void bench_random_each(void)
@@ -1475,12 +1513,11 @@ static bool open_device(const char *names, struct g4_dev **dev, char *message, s
 	return good;
 }
 
-static void mount(const char *device, uint32_t sms)
+static void mount(const char *device)
 {
 	const struct g4_mkfs_options format = {
 		.journal_bytes = 512 * G4_MIB, .checksum = checksum_policy, .dedup = deduplicates};
-	const struct g4_mount_options options = {
-		.cache_bytes = cache_bytes, .tier_bytes = tier_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
+	const struct g4_mount_options options = mount_options();
 	struct g4_superblock sb;
 	char message[256] = "";
 	struct g4_dev *dev;
@@ -1498,11 +1535,10 @@ static void mount(const char *device, uint32_t sms)
 int main(int argc, char **argv)
 {
 	const char *device = "mem:72G";
-	uint32_t sms = 0;
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* one that is ended has said how far it came */
 
-	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:r:g:p:x:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:t:f:k:un:l:r:g:p:x:m")) != -1;) {
 		if (option == 's')
 			sms = (uint32_t)atoi(optarg);
 		else if (option == 'd')
@@ -1521,6 +1557,8 @@ int main(int argc, char **argv)
 			raid = optarg;
 		else if (option == 'x')
 			spare_name = optarg;
+		else if (option == 'm')
+			remounts = true;
 		else if (option == 'g')
 			disk_bytes = strtoull(optarg, NULL, 10) * G4_GIB;
 		else if (option == 'p')
@@ -1538,7 +1576,7 @@ int main(int argc, char **argv)
 	if (json)
 		fputs("[", json);
 	device_names = device;
-	mount(device, sms);
+	mount(device);
 	for (size_t b = 0; b < sizeof(benches) / sizeof(benches[0]); b++) {
 		bool wanted = optind == argc &&
 			      benches[b].run != bench_tier &&  /* which is for a device that is not memory */

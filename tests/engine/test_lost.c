@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a disk that is rebuilt lacks is made by lanes (src/space/direct_lost.c, src/space/set_taken_host.c): it counts if nobody has written there
+ * meanwhile, and else is made again; helpers share it; orders to disks wait for those who make it; and each disk has what the others stand for.
+ */
+#define _GNU_SOURCE 1
+#include <pthread.h>
+#include <sched.h>
+
+#include "rebuilding.h"
+
+#include "fs/help.h"
+#include "space/space.h"
+
+#define STRIPE (16 * 1024u)
+#define FILES 6u
+#define LARGE_BYTES (3 * G4_MIB)
+
+struct level {
+	struct g4_set_plan plan;
+	uint32_t disks, spare; /* so many may be lost */
+};
+
+static const struct level levels[] = {
+	{{.raid = G4_RAID_1, .copies = 2}, 2, 1},
+	{{.raid = G4_RAID_1, .copies = 3}, 4, 2},
+	{{.raid = G4_RAID_PARITY, .parity = 1, .stripe_bytes = STRIPE, .journal_bytes = JOURNAL_BYTES}, 4, 1},
+	{{.raid = G4_RAID_PARITY, .parity = 2, .stripe_bytes = STRIPE, .journal_bytes = JOURNAL_BYTES}, 6, 2},
+};
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+static uint32_t all_of(const struct disks *d)
+{
+	return (1u << d->count) - 1;
+}
+
+static struct g4_direct *direct_of(const struct disks *d)
+{
+	return &d->rig.fs->space.direct;
+}
+
+static uint64_t made(const struct disks *d)
+{
+	return g4_load64_rlx(&direct_of(d)->made_bytes);
+}
+
+/* A file of several MiB, so that there is something to be made; which one, by its content. */
+static void put_large(struct disks *d, uint32_t version)
+{
+	uint8_t *data = rig_memory(LARGE_BYTES, 1);
+	struct g4_attr attr;
+	uint64_t ino, done = 0;
+
+	rig_pattern(data, 1000 + version, LARGE_BYTES);
+	if (op_lookup(&d->rig, G4_NODE_ROOT, "large", &attr) == 0)
+		ino = attr.ino;
+	else
+		assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "large", G4_S_IFREG | 0644, &ino), 0);
+	assert_int_equal(op_write(&d->rig, ino, 0, 0, data, LARGE_BYTES, &done), 0);
+	assert_int_equal(done, LARGE_BYTES);
+	assert_int_equal(op_fsync(&d->rig, ino), 0);
+	free(data);
+}
+
+static void expect_large(struct disks *d, uint32_t version)
+{
+	uint8_t *data = rig_memory(LARGE_BYTES, 1), *found = rig_memory(LARGE_BYTES, 2);
+	struct g4_attr attr;
+	uint64_t done = 0;
+
+	rig_pattern(data, 1000 + version, LARGE_BYTES);
+	assert_int_equal(op_lookup(&d->rig, G4_NODE_ROOT, "large", &attr), 0);
+	assert_int_equal(op_read(&d->rig, attr.ino, 0, 0, found, LARGE_BYTES, &done), 0);
+	assert_int_equal(done, LARGE_BYTES);
+	assert_memory_equal(found, data, LARGE_BYTES);
+	free(data);
+	free(found);
+}
+
+static void make(struct disks *d, const struct level *level, struct g4_dev **dev)
+{
+	disks_make(d, level->disks, NULL);
+	disks_format_plan(d, &level->plan, G4_CHECKSUM_BLAKE3);
+	disks_mount_fs(d, all_of(d), dev);
+	for (uint32_t n = 0; n < FILES; n++)
+		assert_int_equal(disks_put(d, n, 1), 0);
+	put_large(d, 1);
+}
+
+/* One that is new, so that nothing of it is right by itself. */
+static void lose(struct disks *d, uint32_t disk)
+{
+	begin(d, G4_DISK_OFFLINE, disk);
+	memset(d->memory[disk], 0xa5, d->bytes[disk]);
+}
+
+/* Whichever disks are lost, the others have everything. Not mounted. */
+static void expect_everywhere(struct disks *d, const struct level *level, uint32_t version, uint32_t large)
+{
+	struct g4_dev *dev;
+
+	disks_expect_clean(d, all_of(d));
+	for (uint32_t which = 1; which <= all_of(d); which++) {
+		if (d->count - (uint32_t)__builtin_popcount(which) > level->spare)
+			continue;
+		if (disks_try_open(d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
+			fail_msg("%s", d->message);
+		disks_begin_fs(d, dev, G4_FS_READ_ONLY);
+		disks_expect_files(d, FILES, version);
+		expect_large(d, large);
+		disks_unmount_fs(d, dev, true);
+	}
+}
+
+/* ---- orders by hand ---- */
+
+static int give(struct disks *d, uint32_t op, struct g4_dev_order *order)
+{
+	order->op = op;
+	return g4_space_order(d->rig.wg, &d->rig.fs->space, order);
+}
+
+static uint64_t position(struct disks *d)
+{
+	struct g4_dev_order o = {0};
+
+	assert_int_equal(give(d, G4_ORDER_ASK, &o), 0);
+	return o.done;
+}
+
+/* So much of what comes next, as far as there is that much. */
+static bool take(struct disks *d, uint64_t bytes, struct g4_direct_lost *lost)
+{
+	struct g4_dev_order o = {.bytes = bytes, .all = bytes};
+
+	memset(lost, 0, sizeof(*lost));
+	assert_int_equal(give(d, G4_ORDER_TAKE, &o), 0);
+	lost->chunk = o.disk;
+	lost->place = (uint32_t)o.all;
+	lost->within = o.done;
+	lost->bytes = o.bytes;
+	return o.bytes > 0;
+}
+
+static uint64_t say_made(struct disks *d, const struct g4_direct_lost *lost)
+{
+	struct g4_dev_order o = {.bytes = lost->bytes};
+
+	assert_int_equal(give(d, G4_ORDER_MADE, &o), 0);
+	return o.bytes;
+}
+
+static void make_taken(struct disks *d, struct g4_direct_lost *lost)
+{
+	assert_true(g4_direct_begin_lost(d->rig.wg, direct_of(d), lost));
+	g4_direct_make(d->rig.wg, direct_of(d), lost, 0, lost->bytes);
+	g4_direct_end_lost(direct_of(d), lost);
+}
+
+/* An address that lies in what was taken, or right behind it. */
+static uint64_t address_in(const struct disks *d, const struct g4_direct_lost *lost, bool behind)
+{
+	const struct g4_chunk *chunk = &direct_of(d)->table.chunks[lost->chunk];
+	const uint64_t within = lost->within + (behind ? lost->bytes : 0);
+
+	return chunk->parity ? chunk->address + within / chunk->stripe_bytes * g4_chunk_stripe_data(chunk) :
+			       chunk->address + within;
+}
+
+/* What is there is written again: to the user nothing has changed. With parity it goes to its place at once. */
+static void write_at(struct disks *d, uint64_t address)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 0);
+	struct g4_space *space = &d->rig.fs->space;
+
+	assert_int_equal(g4_space_read(d->rig.wg, space, g4_address_from(address), page, G4_PAGE_BYTES), 0);
+	assert_int_equal(g4_space_write(d->rig.wg, space, g4_address_from(address), page, G4_PAGE_BYTES, G4_IO_FUA), 0);
+	assert_int_equal(g4_space_flush(d->rig.wg, space), 0);
+	free(page);
+}
+
+static void what_was_written_meanwhile_is_made_again(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct g4_direct_lost lost;
+		struct g4_dev *dev;
+		struct disks d;
+		make(&d, &levels[l], &dev);
+		lose(&d, 1);
+		put_large(&d, 2);
+		begin(&d, G4_DISK_REPLACE, 1);
+		assert_true(g4_direct_makes(direct_of(&d)));
+		assert_false(g4_direct_is_open(direct_of(&d)));
+		uint64_t at = position(&d);
+		uint32_t rows = 0, copies = 0;
+		while (take(&d, 256 * G4_KIB, &lost)) {
+			const bool parity = direct_of(&d)->table.chunks[lost.chunk].parity > 0;
+			if (rows + copies == 0) { /* a crossing too many changes nothing */
+				assert_int_equal(say_made(&d, &(struct g4_direct_lost){.bytes = 0}), 0);
+				assert_int_equal(say_made(&d, &lost), 0);
+				assert_true(take(&d, 256 * G4_KIB, &lost));
+			}
+			/* written before it is made, and after */
+			if (parity ? rows < 2 : copies < 2) {
+				for (uint32_t after = 0; after < 2; after++) {
+					if (after)
+						make_taken(&d, &lost);
+					write_at(&d, address_in(&d, &lost, false));
+					if (!after)
+						make_taken(&d, &lost);
+					assert_int_equal(say_made(&d, &lost), 0);
+					assert_int_equal(position(&d), at);
+					assert_true(take(&d, 256 * G4_KIB, &lost));
+				}
+				if (lost.within + lost.bytes < direct_of(&d)->table.chunks[lost.chunk].place_bytes)
+					write_at(&d, address_in(&d, &lost, true)); /* elsewhere */
+			}
+			make_taken(&d, &lost);
+			assert_int_equal(say_made(&d, &lost), lost.bytes);
+			assert_true(position(&d) >= at + lost.bytes);
+			at = position(&d);
+			rows += parity;
+			copies += !parity;
+		}
+		assert_true(levels[l].plan.parity ? rows > 2 && copies > 0 : copies > 2);
+		finish(&d); /* nothing is left but to say so */
+		assert_true(g4_direct_is_open(direct_of(&d)));
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[l], 1, 2);
+		disks_free(&d);
+	}
+}
+
+/* The disk that was being made is given up, or another one begins: what was taken of it before does not count. */
+static void what_was_taken_of_another_does_not_count(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct g4_direct_lost lost;
+		struct g4_dev_order o = {0};
+		struct g4_dev *dev;
+		struct disks d;
+		make(&d, &levels[l], &dev);
+		lose(&d, 0);
+		begin(&d, G4_DISK_REPLACE, 0);
+		assert_true(take(&d, 256 * G4_KIB, &lost));
+		begin(&d, G4_DISK_OFFLINE, 0);
+		assert_false(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &lost));
+		if (l % 2 == 0) { /* else it is said when the next one has begun */
+			o.bytes = lost.bytes;
+			assert_int_equal(give(&d, G4_ORDER_MADE, &o), -G4_E_NO_TARGET);
+			assert_int_equal(o.bytes, 0);
+		}
+		o.bytes = o.all = 256 * G4_KIB;
+		assert_int_equal(give(&d, G4_ORDER_TAKE, &o), -G4_E_NO_TARGET);
+		step(&d); /* the job finds that out */
+		begin(&d, G4_DISK_REBUILD, 0);
+		assert_int_equal(say_made(&d, &lost), 0);
+		assert_int_equal(position(&d), 0);
+		finish(&d);
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[l], 1, 1);
+		disks_free(&d);
+	}
+}
+
+/* What is said to be taken is checked by the table. */
+static void nothing_else_is_made(void **state)
+{
+	struct g4_direct_lost lost, wrong;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[2], &dev);
+	wrong = (struct g4_direct_lost){.bytes = STRIPE};
+	assert_false(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &wrong)); /* nothing is rebuilt */
+	lose(&d, 1);
+	begin(&d, G4_DISK_REPLACE, 1);
+	assert_true(take(&d, 256 * G4_KIB, &lost));
+	const struct g4_direct_table *table = &direct_of(&d)->table;
+	wrong = lost;
+	wrong.chunk = table->chunk_count;
+	assert_false(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &wrong));
+	wrong = lost;
+	wrong.place = G4_CHUNK_PLACES;
+	assert_false(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &wrong));
+	wrong = lost;
+	wrong.place =
+		(lost.place + 1) % ((uint32_t)table->chunks[lost.chunk].columns * table->chunks[lost.chunk].copies);
+	assert_false(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &wrong)); /* another disk's */
+	wrong = lost;
+	wrong.within = table->chunks[lost.chunk].place_bytes;
+	assert_false(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &wrong));
+	assert_int_equal(say_made(&d, &(struct g4_direct_lost){.bytes = 0}), 0);
+	finish(&d);
+	disks_unmount_fs(&d, dev, true);
+	expect_everywhere(&d, &levels[2], 1, 1);
+	disks_free(&d);
+}
+
+/* ---- more disks than one ---- */
+
+/* In the middle another one goes, where that can be done without: lanes go on with those that are left. */
+static void another_disk_goes_meanwhile(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct g4_dev *dev;
+		struct disks d;
+		make(&d, &levels[l], &dev);
+		lose(&d, 1);
+		begin(&d, G4_DISK_REPLACE, 1);
+		step(&d);
+		const uint64_t before = made(&d);
+		assert_true(before > 0);
+		assert_int_equal(job_of(&d).state, G4_JOB_RUNNING);
+		const int rc = order(&d, G4_DISK_OFFLINE, d.names[0]);
+		assert_int_equal(rc < 0, levels[l].spare < 2);
+		assert_true(g4_direct_makes(direct_of(&d)));
+		put_large(&d, 2);
+		finish(&d);
+		assert_true(made(&d) > before);
+		if (rc == 0) {
+			begin(&d, G4_DISK_REBUILD, 0);
+			finish(&d);
+		}
+		assert_true(g4_direct_is_open(direct_of(&d)));
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[l], 1, 2);
+		disks_free(&d);
+	}
+}
+
+/* ---- several workgroups ---- */
+
+#define HELPERS 2u
+#define WRITERS 2u
+
+struct worker {
+	pthread_t thread;
+	struct disks own; /* of a writer: a way of its own to the same file system */
+	struct g4_fs *fs;
+	uint32_t number;
+	uint32_t done; /* atomic: pieces, or versions of a file */
+	uint32_t *stop;
+};
+
+static void *help(void *argument)
+{
+	struct worker *w = (struct worker *)argument;
+	struct g4_wg *wg = g4_wg_create(10 + w->number);
+
+	while (!g4_load32_acq(w->stop)) {
+		if (g4_split_help(wg, w->fs))
+			g4_store32_rel(&w->done, w->done + 1);
+		else
+			sched_yield();
+	}
+	g4_wg_destroy(wg);
+	return NULL;
+}
+
+static void *write_file(void *argument)
+{
+	struct worker *w = (struct worker *)argument;
+	bool good = true;
+
+	while (good && !g4_load32_acq(w->stop)) {
+		good = disks_put(&w->own, FILES + w->number, w->done + 1) == 0 &&
+		       disks_has(&w->own, FILES + w->number, w->done + 1) == 1;
+		g4_store32_rel(&w->done, w->done + 1);
+	}
+	return good ? NULL : w;
+}
+
+static void begin_workers(struct disks *d, struct worker *w, uint32_t count, void *(*run)(void *), uint32_t *stop)
+{
+	for (uint32_t n = 0; n < count; n++) {
+		memset(&w[n], 0, sizeof(w[n]));
+		w[n].fs = d->rig.fs;
+		w[n].own.rig.fs = d->rig.fs;
+		w[n].own.rig.wg = g4_wg_create(1 + n);
+		w[n].number = n;
+		w[n].stop = stop;
+		assert_int_equal(pthread_create(&w[n].thread, NULL, run, &w[n]), 0);
+	}
+}
+
+static void end_workers(struct worker *w, uint32_t count)
+{
+	for (uint32_t n = 0; n < count; n++) {
+		void *failed;
+		assert_int_equal(pthread_join(w[n].thread, &failed), 0);
+		assert_null(failed);
+		g4_wg_destroy(w[n].own.rig.wg);
+	}
+}
+
+/* The disk that goes and comes may have requests to it as it was. */
+static void replace(struct disks *d, uint32_t disk)
+{
+	while (order(d, G4_DISK_REPLACE, d->names[disk]) < 0)
+		assert_non_null(strstr(d->message, "under way"));
+	finish(d);
+}
+
+static void helpers_share_it_while_users_write(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct worker helpers[HELPERS], writers[WRITERS];
+		uint32_t stop = 0, rounds = 0;
+		struct g4_dev *dev;
+		struct disks d;
+		make(&d, &levels[l], &dev);
+		g4_store32_rel(&d.rig.fs->split.helpers, HELPERS);
+		begin_workers(&d, helpers, HELPERS, help, &stop);
+		begin_workers(&d, writers, WRITERS, write_file, &stop);
+		for (uint32_t helped = 0, wrote = 0; rounds < 3 || helped == 0 || wrote < 3; rounds++) {
+			const uint32_t before = g4_load32_acq(&writers[0].done),
+				       pieces = g4_load32_acq(&helpers[0].done);
+			begin(&d, G4_DISK_OFFLINE, rounds % d.count);
+			replace(&d, rounds % d.count);
+			helped += g4_load32_acq(&helpers[0].done) != pieces;
+			wrote += g4_load32_acq(&writers[0].done) != before;
+		}
+		g4_store32_rel(&stop, 1);
+		end_workers(writers, WRITERS);
+		end_workers(helpers, HELPERS);
+		g4_store32_rel(&d.rig.fs->split.helpers, 0);
+		assert_true(made(&d) > 0);
+		assert_int_equal(disks_scrub(&d), 0);
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[l], 1, 1);
+		disks_mount_fs(&d, all_of(&d) & ~1u, &dev);
+		for (uint32_t w = 0; w < WRITERS; w++)
+			assert_int_equal(disks_has(&d, FILES + w, writers[w].done), 1);
+		disks_unmount_fs(&d, dev, true);
+		disks_free(&d);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_written_meanwhile_is_made_again),
+		cmocka_unit_test(what_was_taken_of_another_does_not_count),
+		cmocka_unit_test(nothing_else_is_made),
+		cmocka_unit_test(another_disk_goes_meanwhile),
+		cmocka_unit_test(helpers_share_it_while_users_write),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
