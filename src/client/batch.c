@@ -179,7 +179,12 @@ static int move_name(struct batch *batch, struct gpu4fs_batch_entry *entry, cons
 	g4c_set_node2(&cmd, there);
 	cmd.name2 = to.name;
 	cmd.name2_bytes = (uint16_t)to.name_bytes;
-	return run_on(batch, &cmd, batch->here, from);
+	rc = run_on(batch, &cmd, batch->here, from);
+	/* elsewhere it may take the place of a link that the walk went through */
+	if (to.directory_bytes != from->directory_bytes ||
+	    memcmp(to.directory, from->directory, to.directory_bytes) != 0)
+		batch->near = NULL;
+	return rc;
 }
 
 static int run_entry_once(struct batch *batch, struct gpu4fs_batch_entry *entry, bool *known)

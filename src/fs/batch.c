@@ -219,7 +219,12 @@ G4_FN static int move_name(struct g4_wg *wg, struct g4_fs *fs, struct batch *b, 
 	one.name2 = to.name;
 	one.name2_bytes = (uint16_t)to.name_bytes;
 	one.flags = entry->mode;
-	return g4_do_rename(wg, fs, &one);
+	rc = g4_do_rename(wg, fs, &one);
+	/* elsewhere it may take the place of a link that the walk went through */
+	if (to.directory_bytes != from->directory_bytes ||
+	    !g4_bytes_equal(to.directory, from->directory, to.directory_bytes))
+		b->near = NULL;
+	return rc;
 }
 
 /* An operation on a name in a directory. */

@@ -189,6 +189,25 @@ static void removals_in_a_directory_that_moves(void **state)
 	assert_int_equal(api_count_names("/"), 1);
 }
 
+/* The same where a link to it does. */
+static void removals_behind_a_link_that_goes(void **state)
+{
+	struct gpu4fs_batch_entry entries[] = {
+		{.op = GPU4FS_BATCH_RENAME, .path = "l/a", .path2 = "l"},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "l/b"},
+	};
+
+	(void)state;
+	ok(gpu4fs_mkdir(fs, NULL, "/d", 0755));
+	ok(gpu4fs_symlink(fs, "d", NULL, "/l"));
+	api_touch("/d/a", 0644);
+	api_touch("/d/b", 0644);
+	gives(gpu4fs_batch(fs, NULL, entries, 2, GPU4FS_BATCH_STOP), 1);
+	assert_int_equal(entries[1].result, -ENOTDIR);
+	assert_true(api_exists("/d/b"));
+	assert_int_equal(api_lstat("/l").mode & S_IFMT, S_IFREG);
+}
+
 #define MANY 3000u
 
 static void more_than_one_command_takes(void **state)
@@ -363,12 +382,14 @@ int main(void)
 		api_test(what_fails_of_removals_is_told),
 		api_test(removals_stop_at_the_first_error),
 		api_test(removals_in_a_directory_that_moves),
+		api_test(removals_behind_a_link_that_goes),
 		api_test(what_a_tree_takes),
 		api_held_test(one_by_one_or_together),
 		api_held_test(more_than_one_command_takes),
 		api_held_test(what_fails_of_removals_is_told),
 		api_held_test(removals_stop_at_the_first_error),
 		api_held_test(removals_in_a_directory_that_moves),
+		api_held_test(removals_behind_a_link_that_goes),
 	};
 
 	return cmocka_run_group_tests_name("api batches", tests, NULL, NULL);
