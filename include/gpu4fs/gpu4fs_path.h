@@ -50,7 +50,7 @@ GPU4FS_API int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path);
 /*
  * Removes names below a directory, at most `most` of them, as unlink and rmdir would one after the other; the directory stays.
  * Returns how many; 0: nothing is below it. An error, such as -EACCES of a name that may not go, comes when nothing went before
- * it. `from` says where in directories to begin: threads that clear one tree together give numbers that lie far apart.
+ * it, or when it stops all changes, such as -EUCLEAN. `from` says where in directories to begin: threads that clear one tree together give numbers that lie far apart.
  * -ENOTDIR also for a symbolic link.
  */
 GPU4FS_API int64_t gpu4fs_clear(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t most, uint32_t from);

@@ -217,18 +217,36 @@ static int open_source(const struct copy *copy, const struct place *source, int 
 	return rc;
 }
 
-/* `how`: O_TRUNC into what may be there, O_EXCL into a name that is not. */
+/* Opens what is copied to. *made: it is a name that was not there before. */
+static int open_target(const struct copy *copy, const struct place *target, bool is_new, int how, uint32_t mode,
+		       gpu4fs_file **to, bool *made)
+{
+	const int flags = O_WRONLY | O_CREAT | how | (is_new ? O_EXCL : 0);
+	const int rc = gpu4fs_open(copy->fs, target->at, target->name, flags, mode, to);
+
+	*made = rc == 0 && (flags & O_EXCL);
+	if (rc != -EEXIST || how == O_EXCL || !is_new)
+		return rc;
+	return gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | how, mode,
+			   to); /* since a moment ago */
+}
+
+/*
+ * `how`: O_TRUNC into what may be there, O_EXCL into a name that is not. A file that was made and does not get its contents goes again: it would be
+ * half a copy with a whole one's name.
+ */
 static bool copy_file(struct copy *copy, uint32_t worker, const struct place *source, const struct place *target,
 		      const struct gpu4fs_stat *stat, bool is_new, int how)
 {
 	const uint32_t mode = g4_cp_first_mode(copy->kept, stat->mode);
 	const bool has_its_names = how != O_EXCL && (stat->nlink < 2 || !(copy->kept & G4_CP_LINKS));
 	gpu4fs_file *from, *to;
+	bool made;
 	int64_t rc = open_source(copy, source, 0, stat, &from);
 
 	if (rc < 0)
 		return failed(source->path, rc);
-	rc = gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | how, mode, &to);
+	rc = open_target(copy, target, is_new, how, mode, &to, &made);
 	if (rc < 0) {
 		gpu4fs_close(from);
 		return failed(target->path, rc);
@@ -241,6 +259,8 @@ static bool copy_file(struct copy *copy, uint32_t worker, const struct place *so
 		       keep_flags(copy, to, stat->flags, has_its_names, target->path, &taken) && good;
 	const int closed = taken ? 0 : gpu4fs_close(to);
 	gpu4fs_close(from);
+	if (rc < 0 && made)
+		(void)gpu4fs_unlink(copy->fs, target->at, target->name); /* what is said is why */
 	rc = rc < 0 ? rc : closed;
 	return rc < 0 ? failed(target->path, rc) : good;
 }

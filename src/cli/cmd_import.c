@@ -107,10 +107,10 @@ static int64_t copy_data(struct worker *worker, int from, gpu4fs_file *to, const
 			if (got <= 0) /* 0: it has become shorter */
 				return got < 0 ? -errno : 0;
 			const int64_t put = gpu4fs_pwrite(to, worker->buffer, (size_t)got, at);
-			if (put != got)
+			if (put <= 0)
 				return put < 0 ? put : -ENOSPC;
-			at += got;
-			__atomic_fetch_add(&worker->import->bytes, (uint64_t)got, __ATOMIC_RELAXED);
+			at += put; /* fewer than were read: the next write has the engine make room, or says that there is none */
+			__atomic_fetch_add(&worker->import->bytes, (uint64_t)put, __ATOMIC_RELAXED);
 			tell(worker->import);
 		}
 	}

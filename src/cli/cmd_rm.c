@@ -90,8 +90,9 @@ static int clear(struct removal *removal)
 	help(&helpers[0]);
 	for (long k = 1; k < started; k++)
 		pthread_join(helpers[k].id, NULL);
-	for (long k = 0; k < started && error == 0; k++)
-		error = helpers[k].error;
+	for (long k = 0; k < started; k++) /* what one of them met may have stopped all: then that is what is wrong */
+		if (helpers[k].error != 0 && (error == 0 || error == -EROFS))
+			error = helpers[k].error;
 	return error == 0 && g4_cli_interrupted() ? -EINTR : error;
 }
 

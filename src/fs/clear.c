@@ -216,5 +216,6 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	begin_at_top(c);
 	rc = clear(wg, fs, c);
 	g4_scratch_release(wg, mark);
-	return cmd->value > 0 ? 0 : rc; /* what stopped it is met again, before anything else */
+	/* what stopped it is met again, before anything else, unless it has stopped all changes: then this is who can say it */
+	return cmd->value > 0 && !g4_load32_acq(&fs->journal.aborted) ? 0 : rc;
 }

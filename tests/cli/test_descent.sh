@@ -152,6 +152,14 @@ says "... says what is wrong" 'a/b: Structure needs cleaning'
 equals "... and copies the rest" "3 1" "$(find loop.back -type d | wc -l) $(find loop.back -type f | wc -l)"
 exits 1 "cp -a of it ends" timeout 60 "$gpu4fs" cp -a --image loop.img /loop /copy
 says "... says what is wrong" '/loop/a/b: Structure needs cleaning'
+exits 1 "find in it ends" timeout 60 "$gpu4fs" find --image loop.img /loop
+says "... says what is wrong" '/loop/a/b: Structure needs cleaning'
+equals "... and finds the rest, once" "/loop /loop/a /loop/a/b /loop/file" "$(sort .out | paste -sd ' ')"
+exits 1 "du of it ends" timeout 60 "$gpu4fs" du --json --image loop.img /loop
+says "... says what is wrong" '1 directory below it could not be read'
+equals "... and sums up the rest, once" "3 1" "$(json_value 'str(d["names"][0]["directories"]) + " " + str(d["names"][0]["files"])')"
+exits 1 "rm -r of it ends" timeout 60 "$gpu4fs" rm -r -j 2 --image loop.img /loop
+says "... says what is wrong" '/loop: Structure needs cleaning'
 
 # interrupted
 cat >interrupt.py <<'PYTHON'

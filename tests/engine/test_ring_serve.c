@@ -147,6 +147,71 @@ static void a_killed_client_leaves_nothing_behind(void **state)
 	ok(gpu4fs_rmdir(fs, NULL, "/child"));
 }
 
+#define BATCH_NAMES 400u
+
+/* The same, with batches of names: made by one, moved and removed by the next. */
+static void batches_until_killed(int ready)
+{
+	static struct gpu4fs_batch_entry entries[BATCH_NAMES];
+	static char names[BATCH_NAMES][2][32];
+	gpu4fs *connection;
+
+	if (gpu4fs_connect(path, NULL, &connection) || gpu4fs_mkdir(connection, NULL, "/child", 0755))
+		_exit(1);
+	for (uint32_t k = 0; k < BATCH_NAMES; k++) {
+		snprintf(names[k][0], sizeof(names[k][0]), "/child/%u/here", k);
+		snprintf(names[k][1], sizeof(names[k][1]), "/child/%u/there", k);
+	}
+	for (uint32_t round = 0;; round++) {
+		for (uint32_t k = 0; k < BATCH_NAMES; k++)
+			entries[k] = (struct gpu4fs_batch_entry){
+				.op = round % 3 == 0 ? GPU4FS_BATCH_MKDIR_ALL :
+				      round % 3 == 1 ? GPU4FS_BATCH_RENAME :
+						       GPU4FS_BATCH_RMDIR,
+				.mode = round % 3 == 0 ? 0755 : 0,
+				.path = names[k][round % 3 == 2],
+				.path2 = names[k][1],
+			};
+		if (gpu4fs_batch(connection, NULL, entries, BATCH_NAMES, 0) != BATCH_NAMES ||
+		    (round == 3 && write(ready, "x", 1) != 1))
+			_exit(1);
+	}
+}
+
+/* Each entry of the batch that it was in is done or not; what is there goes on as if it had ended well. */
+static void a_client_that_is_killed_in_a_batch(void **state)
+{
+	int ready[2], status;
+	uint64_t cleared = 0;
+	int64_t names;
+	char byte, name[32];
+
+	(void)state;
+	ok(pipe(ready));
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		batches_until_killed(ready[1]);
+	close(ready[1]);
+	gives(read(ready[0], &byte, 1), 1);
+	ok(kill(child, SIGKILL));
+	gives(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	close(ready[0]);
+	await_clients(0);
+	assert_int_equal(open_files(), 0);
+	for (uint32_t k = 0; k < BATCH_NAMES; k++) {
+		snprintf(name, sizeof(name), "/child/%u", k);
+		assert_true(api_exists(name));
+		assert_in_range(api_count_names(name), 0, 1);
+	}
+	while ((names = gpu4fs_clear(fs, NULL, "/child", 1000, 0)) > 0)
+		cleared += (uint64_t)names;
+	ok(names);
+	assert_in_range(cleared, BATCH_NAMES, 2 * BATCH_NAMES);
+	ok(gpu4fs_rmdir(fs, NULL, "/child"));
+}
+
 static int raw_socket(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -522,6 +587,7 @@ int main(void)
 		serve_test(connections_see_one_file_system),
 		serve_test(a_path_without_a_server_says_so),
 		serve_test(a_killed_client_leaves_nothing_behind),
+		serve_test(a_client_that_is_killed_in_a_batch),
 		serve_test(nonsense_on_the_socket_ends_that_connection_alone),
 		serve_test(silent_clients_do_not_stand_in_the_way),
 		serve_test(epochs_are_for_who_asks_and_for_reading),
