@@ -12,6 +12,7 @@
 #include "client/explain.h"
 #include "dev/nvme/emu_host.h"
 #include "dev/nvme/pci_host.h"
+#include "dev/nvme/place_host.h"
 #include "dev/nvme/vfio_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
@@ -28,7 +29,8 @@ const char g4_help_nvme[] =
 	"the first namespace, nvme:ADDRESS/NAMESPACE, with /PARTITION behind it for one of a GUID\n"
 	"partition table; an address is one of PCI, 0000:03:00.0. The kernel needs an IOMMU that is\n"
 	"on, and vfio-pci.\n\n"
-	"'list' shows all drives. 'bind' takes one from the kernel's driver and gives it to VFIO,\n"
+	"'list' shows all drives, how far NVIDIA's GPUs are from them, and what could be done about what\n"
+	"stands in the way (IOMMU, limits, BARs, slots). 'bind' takes one from the kernel's driver and gives it to VFIO,\n"
 	"'unbind' gives it back, also when the program that used it has crashed. A drive that is in use\n"
 	"is neither taken nor given back. 'gpu4fs mount' and the end of that mount do both by themselves.\n"
 	"'id' shows what a drive that was bound says about itself, or an emulated one (emu:DEVICE),\n"
@@ -83,6 +85,8 @@ static int list(const struct request *request)
 	const uint32_t count = (uint32_t)g4_min64(g4_pci_list(drives, DRIVES), DRIVES);
 	struct g4_report report;
 	char disk[256], use[512], node[NODE_BYTES];
+	const uint64_t locked_bytes = g4_place_locked_bytes();
+	struct g4_place place;
 
 	g4_report_start(&report, stdout, request->json);
 	g4_report_list(&report, "drives");
@@ -106,8 +110,16 @@ static int list(const struct request *request)
 					 used ? ", " : "", used ? use : "");
 		}
 		g4_report_end(&report);
+		if (g4_place_look("", pci->name, locked_bytes, &place))
+			g4_nvme_show_place(&place, &report);
 		g4_report_end(&report);
 	}
+	g4_report_end(&report);
+	g4_report_list(&report, "remedies");
+	for (uint32_t i = 0; i < count; i++)
+		if (g4_place_look("", drives[i].name, locked_bytes, &place))
+			g4_nvme_show_remedies(&place, &report);
+	g4_report_end(&report);
 	g4_report_finish(&report);
 	return G4_EXIT_OK;
 }
@@ -177,10 +189,12 @@ static int open_controller(const char *address, struct g4_nvme **nvme)
 
 static int show(const char *address, bool id, const struct request *request)
 {
-	char message[1024];
+	char message[1024], name[G4_PCI_NAME_BYTES];
 	const struct g4_dev_message sentence = sentence_in(message, sizeof(message));
 	struct g4_report report;
+	struct g4_place place;
 	struct g4_nvme *nvme;
+	uint32_t nsid;
 	int status = open_controller(address, &nvme);
 
 	if (status != 0)
@@ -188,6 +202,13 @@ static int show(const char *address, bool id, const struct request *request)
 	g4_report_start(&report, stdout, request->json);
 	if ((id ? g4_nvme_show_id : g4_nvme_show_log)(nvme, &report, sentence) < 0)
 		status = failed(message);
+	if (id && g4_pci_parse(address, name, &nsid, NULL) &&
+	    g4_place_look("", name, g4_place_locked_bytes(), &place)) {
+		g4_nvme_show_place(&place, &report);
+		g4_report_list(&report, "remedies");
+		g4_nvme_show_remedies(&place, &report);
+		g4_report_end(&report);
+	}
 	g4_report_finish(&report);
 	g4_nvme_close(nvme);
 	return status;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an NVMe controller says about itself (nvme_show.h). */
+#include <inttypes.h>
+
 #include "cli/nvme_show.h"
 
 /* Text of a field without the blanks at its end. */
@@ -245,4 +247,32 @@ int g4_nvme_show_log(struct g4_nvme *nvme, struct g4_report *report, struct g4_d
 	if (rc == 0)
 		rc = show_firmware(nvme, report, message);
 	return rc < 0 ? rc : show_errors(nvme, report, message);
+}
+
+/* ---- where it is ---- */
+
+void g4_nvme_show_place(const struct g4_place *place, struct g4_report *report)
+{
+	static const char *const ways[] = {"below the same bridge", "below the same root complex",
+					   "below another root complex"};
+
+	g4_report_list(report, "gpus");
+	for (uint32_t i = 0; i < place->gpu_count; i++) {
+		const struct g4_place_gpu *gpu = &place->gpus[i];
+		g4_report_format(report, NULL, "%s (%s%s%s, PCI reaches %" PRIu64 " MiB)", gpu->name, ways[gpu->way],
+				 gpu->common[0] ? " " : "", gpu->common, gpu->bar_bytes / G4_MIB);
+	}
+	g4_report_end(report);
+}
+
+void g4_nvme_show_remedies(const struct g4_place *place, struct g4_report *report)
+{
+	char text[G4_PLACE_REMEDY_BYTES];
+
+	for (uint32_t i = 0; g4_place_remedy(place, i, text); i++) {
+		g4_report_object(report, NULL);
+		g4_report_text(report, "address", place->name);
+		g4_report_text(report, "remedy", text);
+		g4_report_end(report);
+	}
 }

@@ -4,6 +4,7 @@
 #define G4_CLI_NVME_SHOW_H
 
 #include "dev/nvme/controller_host.h"
+#include "dev/nvme/place_host.h"
 #include "print/report.h"
 
 /*
@@ -12,5 +13,8 @@
  */
 int g4_nvme_show_id(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message);
 int g4_nvme_show_log(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message);
+/* Its way to GPUs, into the open object; and remedies, into the open list. */
+void g4_nvme_show_place(const struct g4_place *place, struct g4_report *report);
+void g4_nvme_show_remedies(const struct g4_place *place, struct g4_report *report);
 
 #endif

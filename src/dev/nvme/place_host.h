@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where an NVMe controller is in the machine, as sysfs shows it: the IOMMU, its way to NVIDIA's GPUs, how much of their memory PCI reaches;
+ * and what could be done about what stands in the way. Nothing is changed. Host only.
+ */
+#ifndef G4_DEV_NVME_PLACE_HOST_H
+#define G4_DEV_NVME_PLACE_HOST_H
+
+#include "dev/nvme/pci_host.h"
+
+#define G4_PLACE_GPUS_MOST 16u
+
+enum g4_place_way {
+	G4_PLACE_SWITCH, /* below a bridge that both have: data between them need not pass the processor */
+	G4_PLACE_ROOT,	 /* below one root complex */
+	G4_PLACE_APART	 /* below two: data passes the link between processors, or is refused */
+};
+struct g4_place_gpu {
+	char name[G4_PCI_NAME_BYTES];
+	char common[G4_PCI_NAME_BYTES]; /* that bridge or root complex; "": there is none */
+	enum g4_place_way way;
+	uint64_t bar_bytes,
+		bar_most_bytes; /* its largest BAR, and what it could be; the same where it can not be changed */
+	uint32_t bar, bar_most; /* its number; bar_most_bytes are 2^bar_most MiB, where they are more */
+};
+struct g4_place {
+	char name[G4_PCI_NAME_BYTES];
+	bool iommu, grouped; /* the kernel has one; it uses it for this controller */
+	uint32_t strangers;  /* other devices of the group, but bridges and what VFIO has */
+	char stranger[G4_PCI_NAME_BYTES];
+	uint64_t locked_bytes; /* that the process may lock; UINT64_MAX: no limit */
+	struct g4_place_gpu gpus[G4_PLACE_GPUS_MOST];
+	uint32_t gpu_count;
+};
+
+/* `root` is in front of /sys: "", or a folder of tests. False: there is no such device. What sysfs does not say is as if all were well. */
+bool g4_place_look(const char *root, const char *address, uint64_t locked_bytes, struct g4_place *place);
+/* What the calling process may lock. */
+uint64_t g4_place_locked_bytes(void);
+/* The index-th remedy, a sentence. False: there is none. */
+#define G4_PLACE_REMEDY_BYTES 400u
+bool g4_place_remedy(const struct g4_place *place, uint32_t index, char text[G4_PLACE_REMEDY_BYTES]);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a controller is, of a sysfs that the test has made: the IOMMU's group, limits, GPUs below the same switch and elsewhere, their BARs;
+ * and the remedy for each of what stands in the way.
+ */
+#define _GNU_SOURCE 1
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dev/nvme/place_host.h"
+#include "unit/dev_util.h"
+
+#define DRIVE "0000:03:00.0"
+#define ROOT_A "pci0000:00"
+#define SWITCH ROOT_A "/0000:00:01.0/0000:01:00.0"
+#define MOST UINT64_MAX
+
+static char root[] = "/tmp/gpu4fs-place.XXXXXX";
+static struct g4_place place;
+static char sentence[G4_PLACE_REMEDY_BYTES];
+
+/* Folders of a path below the root, up to its last part; *full: the path. */
+static void make_way(const char *path, char full[1024])
+{
+	snprintf(full, 1024, "%s/%s", root, path);
+	for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+		*at = '\0';
+		(void)mkdir(full, 0700); /* it may be there */
+		*at = '/';
+	}
+}
+
+static void put(const char *path, const char *contents)
+{
+	char full[1024];
+
+	make_way(path, full);
+	FILE *file = fopen(full, "w");
+	assert_non_null(file);
+	fputs(contents, file);
+	fclose(file);
+}
+
+static void put_link(const char *path, const char *to)
+{
+	char full[1024], target[1024];
+
+	make_way(path, full);
+	snprintf(target, sizeof(target), "%s/%s", root, to);
+	assert_int_equal(symlink(target, full), 0);
+}
+
+static void put_device(const char *way, const char *class_code, const char *vendor)
+{
+	const char *name = strrchr(way, '/') + 1;
+	char path[512], target[512];
+
+	snprintf(path, sizeof(path), "sys/devices/%s/class", way);
+	put(path, class_code);
+	snprintf(path, sizeof(path), "sys/devices/%s/vendor", way);
+	put(path, vendor);
+	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", name);
+	snprintf(target, sizeof(target), "sys/devices/%s", way);
+	put_link(path, target);
+}
+
+static void put_gpu(const char *way, const char *resource, const char *resize)
+{
+	char path[512];
+
+	put_device(way, "0x030200\n", "0x10de\n");
+	snprintf(path, sizeof(path), "sys/devices/%s/resource", way);
+	put(path, resource);
+	snprintf(path, sizeof(path), "sys/devices/%s/resource1_resize", way);
+	if (resize)
+		put(path, resize);
+}
+
+/* Of 16 MiB and of 256 MiB; the third line is no memory. */
+#define SMALL_BARS                                                                                                     \
+	"0x00000000f0000000 0x00000000f0ffffff 0x0000000000040200\n"                                                   \
+	"0x0000000080000000 0x000000008fffffff 0x000000000014220c\n"                                                   \
+	"0x0000000000001000 0x00000fffffffffff 0x0000000000040101\n"
+#define LARGE_BARS                                                                                                     \
+	"0x00000000f0000000 0x00000000f0ffffff 0x0000000000040200\n"                                                   \
+	"0x0000001000000000 0x00000017ffffffff 0x000000000014220c\n"
+
+static void in_group(const char *address)
+{
+	char path[256], to[256];
+
+	snprintf(path, sizeof(path), "sys/kernel/iommu_groups/7/devices/%s", address);
+	snprintf(to, sizeof(to), "sys/bus/pci/devices/%s", address);
+	put_link(path, to);
+	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/iommu_group", address);
+	put_link(path, "sys/kernel/iommu_groups/7");
+}
+
+static void has_driver(const char *address, const char *driver)
+{
+	char path[512], to[256];
+
+	snprintf(to, sizeof(to), "sys/bus/pci/drivers/%s", driver);
+	snprintf(path, sizeof(path), "%s/bind", to);
+	put(path, "");
+	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/driver", address);
+	put_link(path, to);
+}
+
+static int begin_sysfs(void **state)
+{
+	(void)state;
+	snprintf(root, sizeof(root), "/tmp/gpu4fs-place.XXXXXX");
+	if (!mkdtemp(root))
+		return -1;
+	put_device(SWITCH "/0000:02:01.0/" DRIVE, "0x010802\n", "0x144d\n");
+	return 0;
+}
+
+static int forget(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
+{
+	(void)stat;
+	(void)kind;
+	(void)ftw;
+	return remove(path);
+}
+
+static int end_sysfs(void **state)
+{
+	(void)state;
+	return nftw(root, forget, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void has_iommu(void)
+{
+	put("sys/class/iommu/dmar0", "");
+	in_group(DRIVE);
+}
+
+static void look(uint64_t locked_bytes)
+{
+	assert_true(g4_place_look(root, DRIVE, locked_bytes, &place));
+}
+
+static void remedies_are(uint32_t count)
+{
+	uint32_t found = 0;
+
+	while (g4_place_remedy(&place, found, sentence))
+		found++;
+	assert_int_equal(found, count);
+}
+
+static void remedy_says(uint32_t index, const char *what)
+{
+	assert_true(g4_place_remedy(&place, index, sentence));
+	if (!strstr(sentence, what))
+		fail_msg("\"%s\" does not say \"%s\"", sentence, what);
+}
+
+/* ---- tests ---- */
+
+static void a_device_that_is_not_there_is_nowhere(void **state)
+{
+	(void)state;
+	assert_false(g4_place_look(root, "0000:04:00.0", MOST, &place));
+}
+
+static void without_an_iommu_it_is_said_how_to_turn_it_on(void **state)
+{
+	(void)state;
+	look(MOST);
+	assert_false(place.iommu);
+	remedies_are(1);
+	remedy_says(0, "intel_iommu=on");
+	put("sys/class/iommu/dmar0", "");
+	look(MOST);
+	assert_true(place.iommu && !place.grouped);
+	remedies_are(1);
+	remedy_says(0, "does not use it for " DRIVE);
+}
+
+/* VFIO's unsafe mode has groups, too. */
+static void a_group_that_vfio_has_made_up_is_no_iommu(void **state)
+{
+	(void)state;
+	in_group(DRIVE);
+	put("sys/kernel/iommu_groups/7/name", "vfio-noiommu\n");
+	look(MOST);
+	assert_false(place.grouped);
+	remedies_are(1);
+	remedy_says(0, "intel_iommu=on");
+}
+
+static void with_an_iommu_nothing_is_to_be_done(void **state)
+{
+	(void)state;
+	has_iommu();
+	look(MOST);
+	assert_true(place.iommu && place.grouped);
+	remedies_are(0);
+}
+
+/* Bridges, what nobody uses and what VFIO has are none. */
+static void strangers_in_the_group_are_named(void **state)
+{
+	(void)state;
+	has_iommu();
+	put_device(ROOT_A "/0000:00:01.0", "0x060400\n", "0x8086\n");
+	put_device(ROOT_A "/0000:00:1f.2", "0x010601\n", "0x8086\n");
+	put_device(ROOT_A "/0000:00:1f.3", "0x040300\n", "0x8086\n");
+	put_device(ROOT_A "/0000:00:1f.4", "0x0c0500\n", "0x8086\n");
+	in_group("0000:00:01.0");
+	in_group("0000:00:1f.2");
+	in_group("0000:00:1f.3");
+	in_group("0000:00:1f.4");
+	has_driver("0000:00:01.0", "pcieport");
+	has_driver("0000:00:1f.3", "vfio-pci");
+	look(MOST);
+	remedies_are(0);
+	has_driver("0000:00:1f.2", "ahci");
+	look(MOST);
+	remedies_are(1);
+	remedy_says(0, "from 0000:00:1f.2, which");
+	has_driver("0000:00:1f.4", "i801_smbus");
+	look(MOST);
+	assert_int_equal(place.strangers, 2);
+	remedy_says(0, "from 0000:00:1f.2 and others, which");
+}
+
+static void a_limit_of_locked_memory_is_compared(void **state)
+{
+	(void)state;
+	has_iommu();
+	look(64 * G4_MIB);
+	remedies_are(0);
+	look(8 * G4_MIB);
+	remedies_are(1);
+	remedy_says(0, "lock 8192 KiB");
+	remedy_says(0, "ulimit -l");
+}
+
+static void gpus_are_found_with_their_way(void **state)
+{
+	(void)state;
+	has_iommu();
+	put_gpu(SWITCH "/0000:02:02.0/0000:04:00.0", LARGE_BARS, NULL);
+	put_gpu(ROOT_A "/0000:00:02.0/0000:05:00.0", LARGE_BARS, "000000000000ff00\n");
+	put_gpu("pci0000:80/0000:80:01.0/0000:81:00.0", LARGE_BARS, NULL);
+	put_device(ROOT_A "/0000:00:03.0", "0x030000\n", "0x1a03\n"); /* of somebody else */
+	put_device(ROOT_A "/0000:00:04.0", "0x040300\n", "0x10de\n"); /* its sound */
+	look(MOST);
+	assert_int_equal(place.gpu_count, 3);
+	assert_string_equal(place.gpus[0].name, "0000:04:00.0");
+	assert_int_equal(place.gpus[0].way, G4_PLACE_SWITCH);
+	assert_string_equal(place.gpus[0].common, "0000:01:00.0");
+	assert_int_equal(place.gpus[1].way, G4_PLACE_ROOT);
+	assert_string_equal(place.gpus[1].common, ROOT_A);
+	assert_int_equal(place.gpus[2].way, G4_PLACE_APART);
+	assert_string_equal(place.gpus[2].common, "");
+	assert_int_equal(place.gpus[1].bar_bytes, 32 * G4_GIB);
+	remedies_are(1);
+	remedy_says(0, "root complex of GPU 0000:81:00.0");
+}
+
+/* A name that begins as another one does is another one. */
+static void names_are_compared_as_a_whole(void **state)
+{
+	(void)state;
+	has_iommu();
+	put_gpu("pci0000:000/0000:00:01.0/0000:06:00.0", LARGE_BARS, NULL);
+	look(MOST);
+	assert_int_equal(place.gpus[0].way, G4_PLACE_APART);
+}
+
+static void a_bar_that_could_be_larger_is_named(void **state)
+{
+	(void)state;
+	has_iommu();
+	put_gpu(SWITCH "/0000:02:02.0/0000:04:00.0", SMALL_BARS, "000000000000ff00\n"); /* up to 2^15 MiB */
+	look(MOST);
+	assert_int_equal(place.gpus[0].bar_bytes, 256 * G4_MIB);
+	assert_int_equal(place.gpus[0].bar_most_bytes, 32 * G4_GIB);
+	remedies_are(1);
+	remedy_says(0, "256 MiB, and could reach 32768");
+	remedy_says(0, "write 15 to its resource1_resize");
+}
+
+static void a_small_bar_that_stays_so_is_named(void **state)
+{
+	(void)state;
+	has_iommu();
+	put_gpu(SWITCH "/0000:02:02.0/0000:04:00.0", SMALL_BARS, NULL);
+	look(MOST);
+	remedies_are(1);
+	remedy_says(0, "256 MiB, which can not be changed");
+}
+
+/* What the files hold may be anything. */
+static void nonsense_in_sysfs_is_no_gpu(void **state)
+{
+	(void)state;
+	has_iommu();
+	put_gpu(ROOT_A "/0000:00:02.0/0000:05:00.0", "nonsense\n", "ffffffffffffffff\n");
+	put_gpu(ROOT_A "/0000:00:02.0/0000:05:00.1", "", "what\n");
+	put_device(ROOT_A "/0000:00:06.0", "", "");
+	look(MOST);
+	assert_int_equal(place.gpu_count, 2);
+	assert_int_equal(place.gpus[0].bar_bytes, 0);
+	remedies_are(0);
+}
+
+/* Where there are more than are kept, the first ones are. */
+static void many_gpus_are_not_too_many(void **state)
+{
+	char way[128];
+
+	(void)state;
+	has_iommu();
+	for (uint32_t i = 0; i < G4_PLACE_GPUS_MOST + 4; i++) {
+		snprintf(way, sizeof(way), ROOT_A "/0000:00:02.0/0000:%02x:00.0", 0x10 + i);
+		put_gpu(way, LARGE_BARS, NULL);
+	}
+	look(MOST);
+	assert_int_equal(place.gpu_count, G4_PLACE_GPUS_MOST);
+	assert_string_equal(place.gpus[0].name, "0000:10:00.0");
+}
+
+#define OF(name) cmocka_unit_test_setup_teardown(name, begin_sysfs, end_sysfs)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		OF(a_device_that_is_not_there_is_nowhere),
+		OF(without_an_iommu_it_is_said_how_to_turn_it_on),
+		OF(a_group_that_vfio_has_made_up_is_no_iommu),
+		OF(with_an_iommu_nothing_is_to_be_done),
+		OF(strangers_in_the_group_are_named),
+		OF(a_limit_of_locked_memory_is_compared),
+		OF(gpus_are_found_with_their_way),
+		OF(names_are_compared_as_a_whole),
+		OF(a_bar_that_could_be_larger_is_named),
+		OF(a_small_bar_that_stays_so_is_named),
+		OF(nonsense_in_sysfs_is_no_gpu),
+		OF(many_gpus_are_not_too_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
