@@ -448,12 +448,14 @@ struct found {
 	uint32_t mark; /* of one page: not 0: and was all the time since */
 };
 
+enum how { EACH, FEW /* buffered, if they are */, WHOLE /* as a region */ };
+
 /*
- * `whole`: as a region. With `found` as many of the pages, from the first on, as are listed so, and all lie in one quarter; -G4_E_AGAIN: none.
+ * With `found` as many of the pages, from the first on, as are listed so, and all lie in one quarter; -G4_E_AGAIN: none.
  * How many pages have an owner more.
  */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			 uint64_t pages, bool whole, const struct found *found)
+			 uint64_t pages, enum how how, const struct found *found)
 {
 	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
 	const uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
@@ -478,9 +480,9 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 		rc = g4_counts_check(alloc, &c, first, pages);
 	if (found && g4_alloc_is_unreadable(rc)) /* before anything has changed */
 		rc = -G4_E_AGAIN;
-	if (rc == 0 && whole && g4_load32_acq(&alloc->counts_regions)) {
+	if (rc == 0 && how == WHOLE && g4_load32_acq(&alloc->counts_regions)) {
 		rc = g4_counts_add_whole(wg, alloc, txn, &c);
-	} else if (rc == 0 && (found || pages == 1)) {
+	} else if (rc == 0 && (found || how == FEW || pages == 1)) {
 		rc = g4_counts_add_or_buffer(wg, alloc, txn, &c, first, pages);
 		pages = rc > 0 ? (uint64_t)rc : pages;
 	} else if (rc == 0) {
@@ -494,15 +496,21 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
-	const int rc = acquire(wg, alloc, txn, address, pages, false, NULL);
+	const int rc = acquire(wg, alloc, txn, address, pages, EACH, NULL);
 
 	return rc < 0 ? rc : 0;
+}
+
+G4_FN int g4_share_acquire_few(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			       uint64_t pages)
+{
+	return acquire(wg, alloc, txn, address, pages, FEW, NULL);
 }
 
 G4_FN int g4_share_acquire_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				 struct g4_address address)
 {
-	const int rc = acquire(wg, alloc, txn, address, G4_REGION_PAGES, true, NULL);
+	const int rc = acquire(wg, alloc, txn, address, G4_REGION_PAGES, WHOLE, NULL);
 
 	return rc < 0 ? rc : 0;
 }
@@ -513,7 +521,7 @@ G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, stru
 {
 	const struct found found = {sums, domain, mark};
 
-	return acquire(wg, alloc, txn, address, pages, false, &found);
+	return acquire(wg, alloc, txn, address, pages, EACH, &found);
 }
 
 /* The first page of `which` that is not in `listed`; or `count`. */

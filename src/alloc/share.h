@@ -51,6 +51,14 @@ G4_FN G4_INLINE uint32_t g4_share_release_credits(uint64_t pages)
  */
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
+/* So many pages in a row are counted in the page of their region: of one that is settled a full buffer has no fewer. */
+#define G4_SHARE_ROW (G4_BUFFERED_MOST / G4_GROUP_REGIONS)
+/*
+ * The same of fewer in a row, which are buffered where the feature is there: so pages that lie in many regions change a page for each group. How many of them,
+ * from the first on, have an owner more.
+ */
+G4_FN int g4_share_acquire_few(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			       uint64_t pages);
 /*
  * The same of a whole region by a large pointer (one to 2 MiB, or more), while another one leads there: where the feature is there, counted
  * in the group's page.

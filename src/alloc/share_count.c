@@ -3,6 +3,7 @@
 #include "alloc/share_count.h"
 
 #include "alloc/buffered.h"
+#include "alloc/share.h"
 #include "alloc/share_make.h"
 
 #define MOST_OWNERS (UINT32_MAX - G4_BUFFERED_MOST) /* and as many as are buffered: that fits, too */
@@ -153,7 +154,6 @@ G4_FN int g4_counts_add(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
  * The same, or buffered ones, where they are fewer in a row than what a full buffer has of a region at least. How many pages, from the first
  * on: a buffer that gets full ends it, so that it is settled once at most.
  */
-#define BUFFERED_ROW (G4_BUFFERED_MOST / G4_GROUP_REGIONS)
 G4_FN int g4_counts_add_or_buffer(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				  struct g4_shares_lines *c, uint32_t first, uint64_t pages)
 {
@@ -161,7 +161,7 @@ G4_FN int g4_counts_add_or_buffer(struct g4_wg *wg, struct g4_alloc *alloc, stru
 	int rc;
 
 	do {
-		rc = pages < BUFFERED_ROW ? buffer_owner(wg, alloc, txn, c, first + done) : 0;
+		rc = pages < G4_SHARE_ROW ? buffer_owner(wg, alloc, txn, c, first + done) : 0;
 		done += rc > 0;
 	} while (rc > 0 && done < pages && g4_shares_buffered(alloc, c)->count < G4_BUFFERED_MOST);
 	if (rc < 0 || done > 0)
@@ -189,7 +189,7 @@ G4_FN int g4_counts_add_each(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 
 	for (uint32_t k = 0; k < end; k++)
 		n += listed[k / 64] >> k % 64 & 1;
-	bool buffers = n < BUFFERED_ROW;
+	bool buffers = n < G4_SHARE_ROW;
 	for (uint32_t k = 0; k < end; k++) {
 		if (!(listed[k / 64] >> k % 64 & 1))
 			continue;

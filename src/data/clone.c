@@ -113,7 +113,7 @@ G4_FN static int lend_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, u
 	/* whoever goes on a page at a time is told what is wrong */
 	if (g4_map_may_lend(wg, fs, c->from, c->from_page, c->to, c->to_page, most, lend) <= 0)
 		return 0;
-	if (!(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED_MAPS))
+	if (G4_FEATURES_REFLINK_MAPS & ~g4_load64_acq(&fs->super.features_incompat))
 		return -G4_E_AGAIN;
 	int rc = g4_own_pages(wg, fs, c->index, c->to_page, lend->pages);
 	if (rc == 0)

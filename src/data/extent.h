@@ -31,6 +31,9 @@ G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 /* A pointer leads to space that another one leads to already. The errors of g4_share_acquire(). Of one region. */
 G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			  uint64_t pages);
+/* The same of a copy of an indirect page, which leads to many places: g4_share_acquire_few(). How many of the pages, from the first on, have an owner more. */
+G4_FN int g4_extent_share_few(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			      uint64_t pages);
 /* The same of a large pointer to a region, while another large one leads there. */
 G4_FN int g4_extent_share_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address);
 /*

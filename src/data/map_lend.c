@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Only what can be copied in one transaction is lent: a page of level 1 whose pages lie in a few regions, and one of level 2 whose large pages
- * lie in a few groups, and everything else in a few regions; nothing that was never written, which has one owner. Crash at any line: the
+ * Only what can be copied in one transaction is lent (g4_map_can_copy()); nothing that was never written, which has one owner. Crash at any line: the
  * slot that comes to lead to the page, its count, what it says of the pages below and both inodes are of one transaction.
  */
 #include "data/map_lend.h"
@@ -10,74 +9,122 @@
 #include "data/sums.h"
 #include "format/sums.h"
 
-#define REGIONS_MOST 4u /* of single pages, or of indirect pages and pages of sums */
-#define GROUPS_MOST 20u /* of large pages */
-
-struct places {
-	uint64_t regions[REGIONS_MOST], groups[GROUPS_MOST];
-	uint32_t region_count, group_count;
+struct ahead {
+	struct g4_meta_wanted wanted[G4_META_TOGETHER];
+	uint32_t count;
 };
 
-G4_FN static bool add_region(struct places *places, struct g4_address address)
+/* In the order of their addresses, so that of two that want the same pages none waits for what waits for it. False: there is no room. */
+G4_FN static bool want(struct ahead *ahead, struct g4_address address, uint32_t type)
 {
-	return g4_map_add_place(g4_address_page(address) / G4_REGION_PAGES, places->regions, &places->region_count,
-				REGIONS_MOST);
+	const uint64_t at = g4_address_stored(address);
+	uint32_t k;
+
+	for (k = 0; k < ahead->count; k++)
+		if (g4_address_stored(ahead->wanted[k].address) == at)
+			return true;
+	if (ahead->count == G4_META_TOGETHER)
+		return false;
+	for (k = ahead->count++; k > 0 && g4_address_stored(ahead->wanted[k - 1].address) > at; k--)
+		ahead->wanted[k] = ahead->wanted[k - 1];
+	ahead->wanted[k] = (struct g4_meta_wanted){address, type};
+	return true;
 }
 
-/* Of level 1: pages that were written, in a few regions, none of them from `most` on. `known`: it is lent, so that they do. */
+/*
+ * What hangs next at an indirect page of level 2, of `most` pages at most: indirect pages, at first its own pages of sums (`sums`), and maps of the groups in
+ * which owners will be counted (`counts`), each with one wait for several. Up to the page that is returned.
+ */
+G4_FN static uint64_t read_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, uint64_t page, uint64_t most,
+				 bool sums, bool counts)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	const uint64_t first = page & ~(g4_map_span(2) - 1);
+	const uint64_t behind = g4_min64(page - first + most, g4_map_span(2));
+	struct ahead nodes = {.count = 0}, maps = {.count = 0};
+	const struct g4_address self = g4_page_address(fs->cache.lines[line].index);
+	uint64_t at = page - first;
+
+	for (uint32_t quarter = 0; sums && quarter < G4_SUMS_QUARTERS; quarter++) {
+		const struct g4_address place = g4_sums_place(g4_meta_places(&fs->cache, line), self, quarter);
+		if (!g4_address_is_none(place) && g4_layout_holds(&fs->meta.layout, place))
+			(void)want(&nodes, place, G4_BLOCK_CHECKSUMS);
+	}
+	for (; at < behind && nodes.count < G4_META_TOGETHER; at += G4_INDIRECT_SLOTS) {
+		const g4_ptr ptr = slots[at / G4_INDIRECT_SLOTS];
+		const uint64_t group = g4_address_page(g4_ptr_address(ptr)) / G4_GROUP_PAGES;
+		if (ptr == 0 || g4_ptr_validate(ptr, &fs->meta.layout) < 0)
+			continue;
+		if (counts)
+			(void)want(&maps, g4_layout_map_page(&fs->meta.layout, group), G4_BLOCK_ALLOC);
+		if (ptr & G4_PTR_INDIRECT)
+			(void)want(&nodes, g4_ptr_address(ptr), G4_BLOCK_INDIRECT);
+	}
+	g4_meta_read_together(wg, &fs->meta, maps.wanted, maps.count);
+	g4_meta_read_together(wg, &fs->meta, nodes.wanted, nodes.count);
+	return first + at;
+}
+
+/* Of level 1: pages that were written, where a copy can count their owners, none of them from `most` on. `known`: it is lent, so that they do. */
 G4_FN static bool look_at_pages(struct g4_fs *fs, uint32_t line, uint64_t most, bool known)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
-	struct places places = {.region_count = 0};
+	struct g4_map_places places = {.region_count = 0};
 
 	if (!g4_map_ends_within(slots, 1, most))
 		return false;
-	for (uint32_t slot = 0; !known && slot < G4_INDIRECT_SLOTS; slot++)
-		if (slots[slot] != 0 &&
-		    (g4_map_kind(slots[slot]) != G4_WRITTEN || g4_map_check_data(fs, slots[slot], 0) < 0 ||
-		     !add_region(&places, g4_ptr_address(slots[slot]))))
+	if (known)
+		return true;
+	for (uint32_t slot = 0, n; slot < G4_INDIRECT_SLOTS; slot += n) {
+		n = 1;
+		if (slots[slot] == 0)
+			continue;
+		if (g4_map_kind(slots[slot]) != G4_WRITTEN || g4_map_check_data(fs, slots[slot], 0) < 0)
 			return false;
-	return true;
+		n = g4_map_row_of(slots, slot);
+		g4_map_add_pages(&places, g4_ptr_address(slots[slot]), n);
+	}
+	return g4_map_can_copy(fs, &places);
 }
 
 /* Of a slot of level 2 with an indirect page: 1, and its pages are counted; 0; or an error. */
 G4_FN static int look_at_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, g4_ptr ptr,
-			      uint64_t most, uint64_t *below)
+			      uint64_t most, struct g4_map_places *places, uint64_t *below)
 {
-	uint64_t one = 1;
 	uint32_t line;
-	const int several = g4_extent_has_several(wg, fs, g4_ptr_address(ptr), &one);
-	const int rc = several < 0 ? several : g4_map_get_node(wg, fs, inode, ptr, 1, &line);
+	const int rc = g4_map_get_node(wg, fs, inode, ptr, 1, &line);
 
 	if (rc < 0)
 		return rc;
-	const bool good = look_at_pages(fs, line, most, several > 0);
+	const bool good = look_at_pages(fs, line, most, false);
 	*below += g4_map_count_below(fs, line);
 	g4_cache_put(&fs->cache, line);
+	g4_map_add_pages(places, g4_ptr_address(ptr), 1);
 	return good;
 }
 
 /* The same with a large page, and its pages of sums. */
 G4_FN static int look_at_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
-			       uint32_t slot, struct places *places, uint64_t *below)
+			       uint32_t slot, struct g4_map_places *places, uint64_t *below)
 {
 	const g4_ptr ptr = g4_map_slots(fs, line)[slot];
 	struct g4_sum_entry entry;
 
-	if (g4_map_kind(ptr) != G4_WRITTEN || g4_map_check_data(fs, ptr, 1) < 0 ||
-	    !g4_map_add_place(g4_address_page(g4_ptr_address(ptr)) / G4_GROUP_PAGES, places->groups,
-			      &places->group_count, GROUPS_MOST))
+	if (g4_map_kind(ptr) != G4_WRITTEN || g4_map_check_data(fs, ptr, 1) < 0)
 		return 0;
 	const int rc = g4_sums_read(wg, fs, inode, line, slot, 1, &entry);
 	if (rc < 0)
 		return rc == -G4_E_CORRUPT_SUMS ? 0 : rc;
+	g4_map_add_large(places, g4_ptr_address(ptr));
 	*below += G4_INDIRECT_SLOTS;
 	if (g4_sum_entry_algorithm(&entry) == G4_CHECKSUM_NONE)
 		return 1;
 	*below += G4_SUMS_QUARTERS;
-	return g4_sum_entry_algorithm(&entry) == G4_CHECKSUM_LARGE &&
-	       g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(&entry)) &&
-	       add_region(places, g4_sum_entry_place(&entry));
+	if (g4_sum_entry_algorithm(&entry) != G4_CHECKSUM_LARGE ||
+	    !g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(&entry)))
+		return 0;
+	g4_map_add_pages(places, g4_sum_entry_place(&entry), 1);
+	return 1;
 }
 
 /* Of level 2, all that hangs there. It may be counted already. */
@@ -85,24 +132,25 @@ G4_FN static int look_at_tree(struct g4_wg *wg, struct g4_fs *fs, const struct g
 			      uint64_t most, uint64_t *below)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
-	struct places places = {.region_count = 0, .group_count = 0};
+	struct g4_map_places places = {.region_count = 0};
 	int rc = g4_map_ends_within(slots, 2, most);
+	uint64_t ahead = 0;
 
 	*below = 1 + g4_map_sums_pages(fs, line);
 	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS && rc > 0; slot++) {
 		const uint64_t first = (uint64_t)slot * G4_INDIRECT_SLOTS;
 		if (slots[slot] == 0)
 			continue;
-		if (!(slots[slot] & G4_PTR_INDIRECT))
+		if (first >= ahead)
+			ahead = read_ahead(wg, fs, line, first, most - first, slot == 0, false);
+		if (slots[slot] & G4_PTR_INDIRECT)
+			rc = look_at_node(wg, fs, inode, slots[slot], most - first, &places, below);
+		else
 			rc = most - first < G4_INDIRECT_SLOTS ?
 				     0 :
 				     look_at_large(wg, fs, inode, line, slot, &places, below);
-		else
-			rc = add_region(&places, g4_ptr_address(slots[slot])) ?
-				     look_at_node(wg, fs, inode, slots[slot], most - first, below) :
-				     0;
 	}
-	return rc;
+	return rc > 0 ? g4_map_can_copy(fs, &places) : rc;
 }
 
 /* Whether `to` has nothing where an indirect page of this level would hang. */
@@ -143,62 +191,14 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	lend->below = g4_map_count_below(fs, line);
 	if (path->level == 1)
 		rc = look_at_pages(fs, line, most, shared > 0);
-	else if (shared > 0 && most >= g4_map_span(path->level))
-		rc = lend->below != 0;
+	else if (lend->below != 0 && most >= g4_map_span(path->level)) /* whoever changes anything there makes it 0 */
+		rc = 1;
 	else
 		rc = look_at_tree(wg, fs, from, line, lend->pages, &lend->below);
 	if (shared > 0 && path->level > 1 && lend->below != g4_meta_line(&fs->cache, line)->below)
 		rc = 0; /* what others have does not change */
 	g4_cache_put(&fs->cache, line);
 	return rc;
-}
-
-struct ahead {
-	struct g4_meta_wanted wanted[G4_META_TOGETHER];
-	uint32_t count;
-};
-
-/* In the order of their addresses, so that of two that want the same pages none waits for what waits for it. False: there is no room. */
-G4_FN static bool want(struct ahead *ahead, struct g4_address address, uint32_t type)
-{
-	const uint64_t at = g4_address_stored(address);
-	uint32_t k;
-
-	for (k = 0; k < ahead->count; k++)
-		if (g4_address_stored(ahead->wanted[k].address) == at)
-			return true;
-	if (ahead->count == G4_META_TOGETHER)
-		return false;
-	for (k = ahead->count++; k > 0 && g4_address_stored(ahead->wanted[k - 1].address) > at; k--)
-		ahead->wanted[k] = ahead->wanted[k - 1];
-	ahead->wanted[k] = (struct g4_meta_wanted){address, type};
-	return true;
-}
-
-/*
- * What hangs next at an indirect page of level 2, of `most` pages at most: indirect pages, and maps of the groups in which owners will be counted, each with
- * one wait for several. Up to the page that is returned.
- */
-G4_FN static uint64_t read_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, uint64_t page, uint64_t most)
-{
-	const g4_le64 *slots = g4_map_slots(fs, line);
-	const uint64_t first = page & ~(g4_map_span(2) - 1);
-	const uint64_t behind = g4_min64(page - first + most, g4_map_span(2));
-	struct ahead nodes = {.count = 0}, maps = {.count = 0};
-	uint64_t at = page - first;
-
-	for (; at < behind && nodes.count < G4_META_TOGETHER; at += G4_INDIRECT_SLOTS) {
-		const g4_ptr ptr = slots[at / G4_INDIRECT_SLOTS];
-		const uint64_t group = g4_address_page(g4_ptr_address(ptr)) / G4_GROUP_PAGES;
-		if (ptr == 0 || g4_ptr_validate(ptr, &fs->meta.layout) < 0)
-			continue;
-		(void)want(&maps, g4_layout_map_page(&fs->meta.layout, group), G4_BLOCK_ALLOC);
-		if (ptr & G4_PTR_INDIRECT)
-			(void)want(&nodes, g4_ptr_address(ptr), G4_BLOCK_INDIRECT);
-	}
-	g4_meta_read_together(wg, &fs->meta, maps.wanted, maps.count);
-	g4_meta_read_together(wg, &fs->meta, nodes.wanted, nodes.count);
-	return first + at;
 }
 
 G4_FN int g4_map_may_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *from, uint64_t from_page,
@@ -222,7 +222,7 @@ G4_FN int g4_map_may_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 		if (rc == 0)
 			rc = g4_path_down(wg, fs, from, &path, from_page);
 		if (rc == 0 && path.level == 1 && from_page >= lend->ahead)
-			lend->ahead = read_ahead(wg, fs, path.lines[2], from_page, most);
+			lend->ahead = read_ahead(wg, fs, path.lines[2], from_page, most, false, true);
 	}
 	g4_path_put(fs, &path);
 	return rc;

@@ -20,10 +20,24 @@
 #define LEAST_CREDITS (NODES_MOST * (1 + G4_ALLOC_CREDITS) + 2 + G4_SHARE_LEAVE_CREDITS)
 /* And for each region of single pages; for each group of large ones, whose maps and pages of shares have all of theirs. */
 #define EACH_CREDITS G4_SHARE_CREDITS
-#define PLACES_MOST 32u /* that are told from each other; of more a whole transaction is asked for */
+#define REGIONS_MOST 4u /* and */
+#define SUMS_GROUPS                                                                                                    \
+	16u /* groups that pages of sums of large pages lie in, beside what else is copied: a guess, of more it gets the credits as it goes */
+#define LARGE_MOST 20u /* groups of large pages fit any transaction, unless all of them are new to sharing */
+/*
+ * Of buffered owners a group takes as many as a region: its pages of shares and of buffered owners, which may be made, or else a region's page of
+ * counts that is settled, which may be. Each time that as many as G4_SHARE_ROW have come a buffer may be full again, and that is one more.
+ */
+#define SETTLED_CREDITS ((G4_INDIRECT_SLOTS / G4_SHARE_ROW + 1) * (1 + G4_ALLOC_CREDITS))
+G4_STATIC_ASSERT(1 + G4_ALLOC_CREDITS + 2 <= EACH_CREDITS, "a page of counts that is made, and the group's two");
+G4_STATIC_ASSERT(
+	LEAST_CREDITS + (G4_MAP_PLACES + G4_INDIRECT_SLOTS / G4_SHARE_ROW) * EACH_CREDITS + SETTLED_CREDITS <=
+		G4_TXN_MAX_BLOCKS / 4,
+	"where cache and log are of usual size, what buffered owners allow to share can be copied, and three more beside it");
 G4_STATIC_ASSERT(G4_EXTENT_CREDITS(2, 1) + G4_SHARE_LEAVE_CREDITS + G4_MAP_CREDITS <= 2 * G4_MAP_CREDITS,
 		 "what clearing begins with is enough to leave a page");
 G4_STATIC_ASSERT(LEAST_CREDITS + 4 * EACH_CREDITS <= G4_TXN_LEAST_BLOCKS, "what lies in four regions can be copied");
+G4_STATIC_ASSERT(REGIONS_MOST == 4, "of that");
 
 struct copy {
 	struct g4_inode_core *inode;
@@ -78,15 +92,65 @@ G4_FN static int is_hole(struct g4_wg *wg, struct g4_fs *fs, const struct g4_ino
 }
 G4_STATIC_ASSERT(G4_SHARED_MAP_LEVEL <= 2, "what hangs at a slot of it has slots for single pages");
 
-G4_FN bool g4_map_add_place(uint64_t place, uint64_t *places, uint32_t *count, uint32_t most)
+/* Whether a number is new among those that are there. */
+G4_FN static bool add_place(uint64_t place, uint64_t *places, uint32_t *count)
 {
-	for (uint32_t k = *count; k-- > 0;)
+	for (uint32_t k = (uint32_t)g4_min64(*count, G4_MAP_PLACES); k-- > 0;)
 		if (places[k] == place)
-			return true;
-	if (*count == most)
-		return false;
-	places[(*count)++] = place;
+			return false;
+	if (*count < G4_MAP_PLACES)
+		places[*count] = place;
+	*count = (uint32_t)g4_min64(*count, G4_MAP_PLACES) + 1;
 	return true;
+}
+
+G4_FN void g4_map_add_pages(struct g4_map_places *places, struct g4_address address, uint64_t pages)
+{
+	const uint64_t page = g4_address_page(address);
+
+	(void)add_place(page / G4_REGION_PAGES, places->regions, &places->region_count);
+	(void)add_place(page / G4_GROUP_PAGES, places->groups, &places->group_count);
+	places->rows += pages >= G4_SHARE_ROW;
+}
+
+G4_FN void g4_map_add_large(struct g4_map_places *places, struct g4_address address)
+{
+	places->large_count +=
+		add_place(g4_address_page(address) / G4_GROUP_PAGES, places->groups, &places->group_count);
+}
+
+G4_FN static bool buffers(const struct g4_fs *fs)
+{
+	return g4_load32_acq(&fs->alloc.buffers_owners) != 0;
+}
+
+/* Credits of a copy, where owners are counted by regions, or buffered; UINT32_MAX: too many to tell. */
+G4_FN static uint32_t credits_for(const struct g4_map_places *places, bool buffered)
+{
+	const uint32_t count =
+		buffered ? places->group_count + places->rows : places->region_count + places->large_count;
+
+	if (places->group_count > G4_MAP_PLACES || (!buffered && places->region_count > G4_MAP_PLACES))
+		return UINT32_MAX;
+	return LEAST_CREDITS + count * EACH_CREDITS + (buffered ? SETTLED_CREDITS : 0);
+}
+
+G4_FN bool g4_map_can_copy(const struct g4_fs *fs, const struct g4_map_places *places)
+{
+	return (places->region_count <= REGIONS_MOST && places->large_count <= LARGE_MOST) ||
+	       credits_for(places, true) <= fs->journal.max_blocks / 2;
+}
+
+G4_FN uint32_t g4_map_row_of(const g4_le64 *slots, uint32_t slot)
+{
+	const struct g4_address address = g4_ptr_address(slots[slot]);
+	const uint64_t most = g4_extent_part(address, G4_INDIRECT_SLOTS - slot);
+	uint32_t n = 1;
+
+	while (n < most && g4_map_kind(slots[slot + n]) == G4_WRITTEN &&
+	       g4_address_is(g4_ptr_address(slots[slot + n]), g4_address_after_pages(address, n)))
+		n++;
+	return n;
 }
 
 G4_FN uint32_t g4_map_sums_pages(const struct g4_fs *fs, uint32_t line)
@@ -113,25 +177,24 @@ struct task {
 G4_FN static void measure(struct g4_fs *fs, uint32_t line, uint32_t level, struct task *task)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
-	uint64_t regions[PLACES_MOST], groups[PLACES_MOST];
-	uint32_t region_count = 0, group_count = 0;
+	struct g4_map_places places = {.region_count = 0};
+	uint32_t sums = 0;
 
-	for (uint32_t k = 0; k < G4_INDIRECT_SLOTS; k++) {
-		const uint64_t page = g4_address_page(g4_ptr_address(slots[k]));
+	for (uint32_t k = 0, n; k < G4_INDIRECT_SLOTS; k += n) {
+		n = level == 1 && g4_map_kind(slots[k]) == G4_WRITTEN ? g4_map_row_of(slots, k) : 1;
 		if (slots[k] == 0)
 			continue;
 		if (level == 1 || (slots[k] & G4_PTR_INDIRECT))
-			(void)g4_map_add_place(page / G4_REGION_PAGES, regions, &region_count, PLACES_MOST);
+			g4_map_add_pages(&places, g4_ptr_address(slots[k]), n);
 		else
-			(void)g4_map_add_place(page / G4_GROUP_PAGES, groups, &group_count, PLACES_MOST);
+			g4_map_add_large(&places, g4_ptr_address(slots[k]));
 	}
 	task->pages = 1 + g4_map_sums_pages(fs, line);
+	const uint32_t each = credits_for(&places, false), buffered = credits_for(&places, buffers(fs));
+	const uint32_t credits = (uint32_t)g4_min64(each, buffered);
 	if (level > 1 && task->pages > 1) /* pages of sums of large pages, which lie anywhere */
-		region_count += 4;
-	task->credits =
-		(uint32_t)g4_min64(LEAST_CREDITS + (region_count + group_count) * EACH_CREDITS, fs->journal.max_blocks);
-	if (region_count >= PLACES_MOST || group_count >= PLACES_MOST)
-		task->credits = fs->journal.max_blocks;
+		sums = (each <= buffered ? REGIONS_MOST : SUMS_GROUPS) * EACH_CREDITS;
+	task->credits = credits < fs->journal.max_blocks - sums ? credits + sums : fs->journal.max_blocks;
 }
 
 /* Which indirect pages on a way are looked at. */
@@ -223,16 +286,7 @@ G4_FN static const struct g4_sum_entry *row_of(const struct g4_fs *fs, const str
 /* How many slots from this one on have an owner more, or less, at a time: pages in a row of one region, of level 1. */
 G4_FN static uint32_t slots_from(const g4_le64 *slots, uint32_t slot, uint32_t level)
 {
-	const struct g4_address address = g4_ptr_address(slots[slot]);
-	uint32_t n = 1;
-
-	if (level > 1)
-		return 1;
-	const uint64_t most = g4_extent_part(address, G4_INDIRECT_SLOTS - slot);
-	while (n < most && g4_map_kind(slots[slot + n]) == G4_WRITTEN &&
-	       g4_address_is(g4_ptr_address(slots[slot + n]), g4_address_after_pages(address, n)))
-		n++;
-	return n;
+	return level > 1 ? 1 : g4_map_row_of(slots, slot);
 }
 
 G4_FN static uint64_t pages_of(const struct copy *c, g4_ptr ptr, uint32_t slots)
@@ -240,7 +294,7 @@ G4_FN static uint64_t pages_of(const struct copy *c, g4_ptr ptr, uint32_t slots)
 	return (ptr & G4_PTR_INDIRECT) ? 1 : slots * g4_map_span(c->level - 1);
 }
 
-/* What a slot, or several in a row, lead to has an owner more. Nothing has changed after an error. */
+/* What a slot, or several in a row, lead to has an owner more: so many of them, from the first on. Nothing has changed after an error. */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uint32_t slot, uint32_t slots)
 {
 	const g4_ptr ptr = g4_map_slots(fs, c->from)[slot];
@@ -255,16 +309,16 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uin
 		rc = g4_extent_share_whole(wg, fs, &c->txn, address);
 		row = row_of(fs, c, slot);
 	} else if (rc == 0) {
-		rc = g4_extent_share(wg, fs, &c->txn, address, slots);
+		return g4_extent_share_few(wg, fs, &c->txn, address, slots);
 	}
 	if (rc < 0 || row == NULL)
-		return rc;
+		return rc < 0 ? rc : 1;
 	rc = g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(row)) ?
 		     g4_extent_share(wg, fs, &c->txn, g4_sum_entry_place(row), 1) :
 		     -G4_E_CORRUPT_MAP;
 	if (rc < 0)
 		(void)g4_extent_release(wg, fs, &c->txn, address, G4_INDIRECT_SLOTS); /* rc tells more */
-	return rc;
+	return rc < 0 ? rc : 1;
 }
 
 G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uint32_t slot, uint32_t slots)
@@ -284,7 +338,7 @@ G4_FN static int acquire_all(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
 	const g4_le64 *slots = g4_map_slots(fs, c->from);
 	int rc = 0;
 
-	while (c->done < G4_INDIRECT_SLOTS && rc == 0) {
+	while (c->done < G4_INDIRECT_SLOTS && rc >= 0) {
 		const uint32_t slot = c->done;
 		if (slots[slot] == 0) {
 			c->done++;
@@ -300,11 +354,10 @@ G4_FN static int acquire_all(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
 		if (c->txn.credits < 2 * EACH_CREDITS + G4_SHARE_LEAVE_CREDITS + 2 &&
 		    !g4_txn_extend(&c->txn, 2 * EACH_CREDITS))
 			return -G4_E_AGAIN;
-		const uint32_t n = slots_from(slots, slot, c->level);
-		rc = acquire(wg, fs, c, slot, n);
-		c->done += rc == 0 ? n : 0;
+		rc = acquire(wg, fs, c, slot, slots_from(slots, slot, c->level));
+		c->done += rc > 0 ? (uint32_t)rc : 0;
 	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* Takes the owners back, and the pages. */
@@ -314,7 +367,9 @@ G4_FN static int take_back(struct g4_wg *wg, struct g4_fs *fs, struct copy *c)
 	int rc = 0;
 
 	for (uint32_t slot = 0, n; slot < c->done && rc == 0; slot += n) {
-		n = g4_map_kind(slots[slot]) == G4_WRITTEN ? slots_from(slots, slot, c->level) : 1;
+		n = g4_map_kind(slots[slot]) == G4_WRITTEN ?
+			    (uint32_t)g4_min64(slots_from(slots, slot, c->level), c->done - slot) :
+			    1;
 		if (g4_map_kind(slots[slot]) == G4_WRITTEN)
 			rc = release(wg, fs, c, slot, n);
 	}

@@ -40,8 +40,23 @@ G4_FN int g4_map_own_for(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 G4_FN int g4_map_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t end);
 /* Whether slots of an indirect page of a level that begin `pages` pages from its start, or behind that, are empty. */
 G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages);
-/* Whether a number is among `most` at most, or there was room for it, where it is put then. For regions and groups, of which a transaction touches few. */
-G4_FN bool g4_map_add_place(uint64_t place, uint64_t *places, uint32_t *count, uint32_t most);
+/*
+ * Where owners come to be counted when an indirect page is copied: single pages (of data; indirect ones; the first of a row of sums) each in its
+ * region, or, where owners are buffered, in its group, if few of them are in a row; large ones in their group.
+ */
+#define G4_MAP_PLACES 40u /* of each that are told from each other */
+struct g4_map_places {
+	uint64_t regions[G4_MAP_PLACES], groups[G4_MAP_PLACES];
+	uint32_t region_count, group_count; /* one more than G4_MAP_PLACES: there are others */
+	uint32_t large_count;		    /* of groups, those that large pages are the first in */
+	uint32_t rows;			    /* of single pages that are too long to be buffered */
+};
+G4_FN void g4_map_add_pages(struct g4_map_places *places, struct g4_address address, uint64_t pages);
+G4_FN void g4_map_add_large(struct g4_map_places *places, struct g4_address address);
+/* What of a page of level 1 lies in a row from a slot on, in one region, as a copy shares it: so many slots. */
+G4_FN uint32_t g4_map_row_of(const g4_le64 *slots, uint32_t slot);
+/* Whether a copy fits any transaction, or, where owners are buffered, one of this mount with as much beside it. */
+G4_FN bool g4_map_can_copy(const struct g4_fs *fs, const struct g4_map_places *places);
 /* How many pages of sums the indirect page in a line leads to. */
 G4_FN uint32_t g4_map_sums_pages(const struct g4_fs *fs, uint32_t line);
 /* How many pages a file has from the indirect page in a line down; of level 2 as it says itself, or 0. */

@@ -205,7 +205,7 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 	 G4_FEATURE_INCOMPAT_MOVED | G4_FEATURE_INCOMPAT_SHARED_MAPS | G4_FEATURE_INCOMPAT_WHOLE |                     \
 	 G4_FEATURE_INCOMPAT_ROWS)
 /* What copies of large files need: with all of them shared indirect pages can be written (docs/design/deduplication.md). */
-#define G4_FEATURES_REFLINK_MAPS (G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_SHARED_MAPS)
+#define G4_FEATURES_REFLINK_MAPS (G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_SHARED_MAPS | G4_FEATURE_INCOMPAT_BUFFERED)
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
 #define G4_FEATURES_ADDED                                                                                              \
 	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_DOMAINS)

@@ -63,7 +63,7 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
  * Leader. Reads blocks that are going to be asked for with one wait for all, and leaves them in the cache. What can not be read, or is not
  * right, is left to those who ask. At most G4_META_TOGETHER.
  */
-#define G4_META_TOGETHER 8u
+#define G4_META_TOGETHER 16u
 struct g4_meta_wanted {
 	struct g4_address address;
 	uint32_t type;

@@ -38,7 +38,8 @@ static struct file *files, *wanted;
 static uint8_t *bytes;
 static uint64_t seed;
 static uint32_t last_id, names, refused;
-static bool makes_empty; /* indirect pages without anything */
+static bool makes_empty;	/* indirect pages without anything */
+static uint64_t spacer, spaces; /* a file that lies between what is written, so that that lies apart; its pages */
 
 static uint64_t tells;
 
@@ -409,6 +410,21 @@ static void make_empty(struct file *file, uint64_t at, uint32_t level)
 	g4_icache_put(rig.fs, index);
 }
 
+static void make_spacer(void)
+{
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "spacer", G4_S_IFREG | 0600, &spacer), 0);
+	spaces = 0;
+}
+
+/* The next page that is written lies so many further, if there is room. */
+static void space(uint32_t pages)
+{
+	if (rig_free_pages(&rig) < 3 * pages + 4000)
+		return;
+	assert_int_equal(op_fallocate(&rig, spacer, 0, spaces * G4_PAGE_BYTES, pages * G4_PAGE_BYTES), 0);
+	spaces += pages;
+}
+
 /* ------------------------------------------------------------------ any order */
 
 /* Around the ends of pages of level 2, and of level 1. */
@@ -480,6 +496,10 @@ static void step(void)
 	case 4:
 		if (any(4) == 0)
 			(void)put(file, at / PART * PART, PART);
+		else if (spacer && spaces < 20000)
+			space(200 + (uint32_t)any(400));
+		else if (spacer && op_truncate(&rig, spacer, 0) == 0)
+			spaces = 0;
 		break;
 	case 5:
 	case 6:
@@ -563,7 +583,10 @@ static void any_order(uint32_t looks)
 
 static void begin_as(uint32_t checksum, uint64_t device_bytes, bool empty)
 {
-	rig_open_as(&rig, checksum, 0, device_bytes, 2 * G4_MIB);
+	rig_open_as(&rig, checksum, 0, device_bytes, device_bytes > 100 * G4_MIB ? 6 * G4_MIB : 2 * G4_MIB);
+	if (device_bytes > 100 * G4_MIB) /* transactions that can copy what lies apart */
+		rig.cache_bytes = 32 * G4_MIB;
+	spacer = 0;
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	files = calloc(FILES, sizeof(*files));
@@ -617,6 +640,22 @@ static int setup_small_sums(void **state)
 	return 0;
 }
 
+static int setup_apart(void **state)
+{
+	(void)state;
+	begin_as(G4_CHECKSUM_NONE, 192 * G4_MIB, false);
+	make_spacer();
+	return 0;
+}
+
+static int setup_apart_sums(void **state)
+{
+	(void)state;
+	begin_as(G4_CHECKSUM_BLAKE3, 192 * G4_MIB, false);
+	make_spacer();
+	return 0;
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -637,6 +676,8 @@ static void any_order_of_changes_leaves_what_the_model_has(void **state)
 	(void)state;
 	assert_int_equal(op_statfs(&rig, &before), 0);
 	any_order(40);
+	if (spacer)
+		assert_int_equal(op_truncate(&rig, spacer, 0), 0);
 	unmount("when all has gone");
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	assert_int_equal(op_statfs(&rig, &after), 0);
@@ -684,6 +725,115 @@ static void a_page_of_level_2_that_leads_to_nothing_is_in_nobodys_way(void **sta
 	compare_all();
 	assert_int_equal(put(&files[3], GIB_PAGES + 9, 3), 0);
 	assert_int_equal(change(&files[4], PUNCH, GIB_PAGES - 40, GIB_PAGES), 0);
+	compare_all();
+}
+
+/* The indirect page of a level on the way to a page: where it lies; 0: none. */
+static uint64_t node_at(const struct file *file, uint64_t page, uint32_t level)
+{
+	uint32_t index;
+
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, file->ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	struct g4_path path;
+	g4_path_start(&path, inode, page);
+	while (path.level > level && (*path.slot & G4_PTR_INDIRECT))
+		assert_int_equal(g4_path_down(rig.wg, rig.fs, inode, &path, page), 0);
+	const bool found = path.level == level && (*path.slot & G4_PTR_INDIRECT);
+	const uint64_t address = found ? g4_address_stored(g4_ptr_address(*path.slot)) : 0;
+	g4_path_put(rig.fs, &path);
+	g4_icache_put(rig.fs, index);
+	return address;
+}
+
+/* In how many regions what a file has from one page to another lies. */
+static uint32_t count_regions(const struct file *file, uint64_t from, uint64_t to)
+{
+	uint64_t last = UINT64_MAX;
+	uint32_t regions = 0;
+
+	for (uint32_t k = find(file, from); k < file->count && file->page[k].at < to; k++) {
+		const uint64_t region = rig_place(&rig, file->ino, file->page[k].at) / G4_REGION_BYTES;
+		regions += region != last;
+		last = region;
+	}
+	return regions;
+}
+
+/* Single pages and short rows, each in a region of its own: the page that leads to them is shared, a copy of it counts them all. */
+static void a_page_that_leads_to_many_regions_is_shared(void **state)
+{
+	const uint64_t begin = 2 * PART + GIB_PAGES;
+
+	(void)state;
+	for (uint32_t n = 0; n < FILES; n++)
+		make(&files[n]);
+	for (uint32_t k = 0; k < 24; k++) {
+		assert_int_equal(put(&files[0], begin + 20 * (uint64_t)k, k % 3 == 0 ? 5 : 1), 0);
+		assert_int_equal(op_fsync(&rig, files[0].ino), 0);
+		space(500);
+	}
+	assert_int_equal(put(&files[0], begin + PART, PART), 0); /* a large one beside it */
+	assert_int_equal(put(&files[0], begin + 2 * PART, 100), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_true(count_regions(&files[0], begin, begin + PART) > 8);
+	const uint64_t free_pages = rig_free_pages(&rig);
+	assert_int_equal(copy(&files[0], begin, &files[1], begin + PART, PART), 0); /* of level 1 */
+	for (uint32_t n = 2; n < FILES; n++)
+		assert_int_equal(copy(&files[0], 0, &files[n], 0, END), 0); /* of level 2 */
+	assert_int_equal(node_at(&files[1], begin + PART, 1), node_at(&files[0], begin, 1));
+	assert_int_equal(node_at(&files[2], begin, 2), node_at(&files[0], begin, 2));
+	/* files[1] has its own way there; what counts owners */
+	assert_in_range(free_pages - rig_free_pages(&rig), 2, 16);
+	compare_all();
+	unmount("after copies");
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(put(&files[1], begin + PART + 40, 1), 0);
+	assert_int_equal(put(&files[2], begin + 7, 1), 0);
+	assert_int_equal(put(&files[3], begin + PART + 7, 1), 0);
+	compare_all();
+	assert_int_not_equal(node_at(&files[1], begin + PART, 1), node_at(&files[0], begin, 1));
+	assert_int_not_equal(node_at(&files[2], begin, 2), node_at(&files[0], begin, 2));
+	assert_int_not_equal(node_at(&files[3], begin, 2), node_at(&files[0], begin, 2));
+	assert_int_equal(node_at(&files[3], begin, 1), node_at(&files[0], begin, 1));
+	unmount("after changes");
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	for (uint32_t n = 0; n < FILES; n++) {
+		drop(&files[n]);
+		compare_all();
+	}
+	assert_in_range(rig_free_pages(&rig), free_pages, 2 * free_pages);
+}
+
+/* A mount whose transactions are the smallest shares less, and changes what others have shared, or says that there is no room. */
+static void a_mount_with_little_cache_changes_what_is_shared_if_it_can(void **state)
+{
+	const uint64_t usual = rig.cache_bytes;
+
+	(void)state;
+	for (uint32_t n = 0; n < 4; n++)
+		make(&files[n]);
+	for (uint32_t k = 0; k < 24; k++) {
+		assert_int_equal(put(&files[0], 20 * (uint64_t)k, 1), 0);
+		assert_int_equal(op_fsync(&rig, files[0].ino), 0);
+		space(500);
+	}
+	assert_int_equal(put(&files[0], GIB_PAGES, 1), 0);
+	assert_int_equal(copy(&files[0], 0, &files[1], 0, END), 0);
+	assert_int_equal(node_at(&files[1], 0, 1), node_at(&files[0], 0, 1));
+	unmount("after a copy");
+	rig.cache_bytes = 2 * G4_MIB;
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(rig.fs->journal.max_blocks, G4_TXN_LEAST_BLOCKS);
+	assert_int_equal(copy(&files[0], 0, &files[2], 0, END), 0);
+	(void)put(&files[1], 3, 1);
+	(void)put(&files[2], 3, 1);
+	compare_all();
+	assert_int_equal(cut(&files[1], 0), 0);
+	unmount("of little cache");
+	rig.cache_bytes = usual;
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(put(&files[2], 4, 1), 0);
 	compare_all();
 }
 
@@ -794,6 +944,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_AS(a_page_of_level_2_that_leads_to_nothing_is_in_nobodys_way, "", setup_empty),
 		TEST_AS(a_page_of_level_2_that_leads_to_nothing_is_in_nobodys_way, " with sums", setup_empty_sums),
+		TEST_AS(a_page_that_leads_to_many_regions_is_shared, "", setup_apart),
+		TEST_AS(a_page_that_leads_to_many_regions_is_shared, " with sums", setup_apart_sums),
+		TEST_AS(a_mount_with_little_cache_changes_what_is_shared_if_it_can, "", setup_apart),
+		TEST_AS(a_mount_with_little_cache_changes_what_is_shared_if_it_can, " with sums", setup_apart_sums),
 		TEST_AS(a_copy_that_is_refused_leaves_nothing, "", setup_small),
 		TEST_AS(a_copy_that_is_refused_leaves_nothing, " with sums", setup_small_sums),
 		TEST_AS(zeros_that_are_refused_change_nothing, "", setup_small),
@@ -803,6 +957,9 @@ int main(void)
 		TEST_AS(any_order_of_changes_leaves_what_the_model_has, " with pages that lead to nothing",
 			setup_empty),
 		TEST_AS(any_order_of_changes_leaves_what_the_model_has, " with such pages and sums", setup_empty_sums),
+		TEST_AS(any_order_of_changes_leaves_what_the_model_has, " with what lies apart", setup_apart),
+		TEST_AS(any_order_of_changes_leaves_what_the_model_has, " with sums of what lies apart",
+			setup_apart_sums),
 		TEST_AS(any_order_on_a_full_device, "", setup_small),
 		TEST_AS(any_order_on_a_full_device, " with sums", setup_small_sums),
 	};
