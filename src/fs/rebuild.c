@@ -151,7 +151,9 @@ G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, st
 	order->all = most;
 	int rc = ask(wg, fs, G4_ORDER_TAKE, order);
 
-	if (rc == 0 && order->bytes > 0) {
+	if (rc == 0 && order->bytes == 0) { /* somebody is writing there, perhaps */
+		change_most(&fs->space.direct, most, false);
+	} else if (rc == 0) {
 		memset(lost, 0, sizeof(*lost));
 		lost->chunk = order->disk;
 		lost->place = (uint32_t)order->all;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a disk that is rebuilt lacks is made by lanes (src/space/direct_lost.c, src/space/set_taken_host.c): it counts if nobody has written there
- * meanwhile, and else is made again; helpers share it; orders to disks wait for those who make it; and each disk has what the others stand for.
+ * meanwhile, and else is made again; helpers share it; orders to disks wait for those who make it; a kill, a cancelled job and a disk that goes in the
+ * middle of it cost what was taken and no more; and each disk has what the others stand for.
  */
 #define _GNU_SOURCE 1
 #include <pthread.h>
@@ -333,6 +334,210 @@ static void another_disk_goes_meanwhile(void **state)
 	}
 }
 
+/* The same between what is taken and what is made: what nobody has written to counts, made of what is left. */
+static void another_disk_goes_while_a_part_is_made(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct g4_direct_lost lost;
+		struct g4_dev *dev;
+		struct disks d;
+		if (levels[l].spare < 2)
+			continue;
+		make(&d, &levels[l], &dev);
+		lose(&d, 1);
+		begin(&d, G4_DISK_REPLACE, 1);
+		assert_true(take(&d, 256 * G4_KIB, &lost));
+		begin(&d, G4_DISK_OFFLINE, 0);
+		make_taken(&d, &lost);
+		assert_int_equal(say_made(&d, &lost), lost.bytes);
+		assert_true(take(&d, 256 * G4_KIB, &lost));
+		write_at(&d, address_in(&d, &lost, false));
+		make_taken(&d, &lost);
+		assert_int_equal(say_made(&d, &lost), 0);
+		finish(&d);
+		begin(&d, G4_DISK_REBUILD, 0);
+		finish(&d);
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[l], 1, 1);
+		disks_free(&d);
+	}
+}
+
+/* ---- what ends it ---- */
+
+static void keep_disks(const struct disks *d, uint8_t *kept[MOST_DISKS])
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		kept[n] = malloc(d->bytes[n]);
+		assert_non_null(kept[n]);
+		memcpy(kept[n], d->memory[n], d->bytes[n]);
+	}
+}
+
+static void restore_disks(const struct disks *d, uint8_t *kept[MOST_DISKS])
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		memcpy(d->memory[n], kept[n], d->bytes[n]);
+		free(kept[n]);
+	}
+}
+
+/* The engine is killed when something is taken, half of it is made, all of it, it counts, and when that is noted; with and without writers before. */
+static void a_kill_costs_what_was_taken(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		for (uint32_t stage = 0; stage < 5; stage++) {
+			const uint32_t version = 1 + stage % 2;
+			uint8_t *kept[MOST_DISKS];
+			struct g4_direct_lost lost;
+			struct g4_dev_order note = {0};
+			struct g4_dev *dev;
+			struct disks d;
+			make(&d, &levels[l], &dev);
+			lose(&d, 1);
+			begin(&d, G4_DISK_REPLACE, 1);
+			step(&d);
+			assert_true(take(&d, 256 * G4_KIB, &lost));
+			if (stage > 0) {
+				assert_true(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &lost));
+				for (uint64_t at = 0; at < lost.bytes / (stage == 1 ? 2 : 1); at += lost.part_bytes)
+					g4_direct_make(d.rig.wg, direct_of(&d), &lost, at,
+						       g4_min64(lost.part_bytes, lost.bytes - at));
+				g4_direct_end_lost(direct_of(&d), &lost);
+			}
+			if (stage > 2)
+				assert_int_equal(say_made(&d, &lost), lost.bytes);
+			if (stage > 3)
+				assert_int_equal(give(&d, G4_ORDER_NOTE, &note), 0);
+			if (version > 1)
+				put_large(&d, version);
+			keep_disks(&d, kept);
+			disks_unmount_fs(&d, dev, false);
+			restore_disks(&d, kept);
+			const bool loses = levels[l].spare > 1 && stage % 2 == 0; /* another one besides */
+			disks_mount_fs(&d, all_of(&d) & ~(uint32_t)loses, &dev);
+			expect_large(&d, version);
+			assert_int_equal(job_of(&d).state, G4_JOB_RUNNING);
+			finish(&d);
+			assert_true(made(&d) > 0);
+			if (loses) {
+				begin(&d, G4_DISK_REBUILD, 0);
+				finish(&d);
+			}
+			disks_unmount_fs(&d, dev, true);
+			expect_everywhere(&d, &levels[l], 1, version);
+			disks_free(&d);
+		}
+}
+
+/* A job that is cancelled, or a file system that is unmounted, with something taken: it is forgotten. */
+static void what_was_taken_ends_with_its_job(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		for (uint32_t unmounts = 0; unmounts < 2; unmounts++) {
+			struct g4_direct_lost lost;
+			struct g4_dev_order o = {0};
+			struct g4_dev *dev;
+			struct disks d;
+			make(&d, &levels[l], &dev);
+			lose(&d, 0);
+			begin(&d, G4_DISK_REPLACE, 0);
+			assert_true(take(&d, 256 * G4_KIB, &lost));
+			if (unmounts) {
+				disks_unmount_fs(&d, dev, true);
+				disks_mount_fs(&d, all_of(&d), &dev);
+				assert_true(g4_direct_makes(direct_of(&d)));
+				assert_int_equal(say_made(&d, &lost), 0);
+			} else {
+				tell(&d, G4_JOB_CANCEL);
+				o.bytes = lost.bytes;
+				assert_int_equal(give(&d, G4_ORDER_MADE, &o), -G4_E_NO_TARGET);
+				assert_int_equal(o.bytes, 0);
+				assert_false(g4_direct_makes(direct_of(&d)));
+				assert_int_equal(state_of(dev, 0), G4_DISK_DROPPED);
+				begin(&d, G4_DISK_REBUILD, 0);
+			}
+			assert_int_equal(position(&d), 0);
+			finish(&d);
+			assert_true(made(&d) > 0);
+			disks_unmount_fs(&d, dev, true);
+			expect_everywhere(&d, &levels[l], 1, 1);
+			disks_free(&d);
+		}
+}
+
+/* ---- who writes ---- */
+
+/* The last page in front of what was taken, and the first one behind it, are others'. */
+static void who_writes_next_to_it_changes_nothing(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		uint32_t fronts = 0, behinds = 0;
+		struct g4_direct_lost lost;
+		struct g4_dev *dev;
+		struct disks d;
+		make(&d, &levels[l], &dev);
+		lose(&d, 1);
+		begin(&d, G4_DISK_REPLACE, 1);
+		while (take(&d, 256 * G4_KIB, &lost)) {
+			const struct g4_chunk *chunk = &direct_of(&d)->table.chunks[lost.chunk];
+			const bool front = lost.within > 0, behind = lost.within + lost.bytes < chunk->place_bytes;
+			if (front)
+				write_at(&d, address_in(&d, &lost, false) - G4_PAGE_BYTES);
+			make_taken(&d, &lost);
+			if (behind)
+				write_at(&d, address_in(&d, &lost, true));
+			assert_int_equal(say_made(&d, &lost), lost.bytes);
+			fronts += front;
+			behinds += behind;
+		}
+		assert_true(fronts > 0 && behinds > 0);
+		finish(&d);
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[l], 1, 1);
+		disks_free(&d);
+	}
+}
+
+/* Of copies: who has begun and is not done may write to the disks that he chose before, so nothing is taken there, and less is wanted next. */
+static void nothing_is_taken_under_a_write(void **state)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 0);
+	struct g4_iov iov = {page, G4_PAGE_BYTES};
+	struct g4_direct_lost lost;
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	make(&d, &levels[0], &dev);
+	lose(&d, 1);
+	begin(&d, G4_DISK_REPLACE, 1);
+	assert_true(take(&d, 256 * G4_KIB, &lost));
+	assert_int_equal(say_made(&d, &(struct g4_direct_lost){.bytes = 0}), 0);
+	const uint64_t address = address_in(&d, &lost, false) + lost.bytes - G4_PAGE_BYTES;
+	struct g4_io io = {.op = G4_IO_WRITE, .offset_bytes = address, .iov = &iov, .iov_count = 1};
+	assert_int_equal(g4_dev_read(d.rig.wg, dev, address, page, G4_PAGE_BYTES), 0);
+	g4_dev_submit(d.rig.wg, dev,
+		      &io); /* to the set itself, where it is collected: an agent would do that at once */
+	assert_false(take(&d, 256 * G4_KIB, &lost));
+	g4_store32_rel(&d.rig.fs->split.helpers, 16); /* so many MiB would be made at once */
+	step(&d);
+	g4_store32_rel(&d.rig.fs->split.helpers, 0);
+	assert_int_equal(made(&d), 0);
+	assert_int_equal(direct_of(&d)->lost_most, 8 * G4_MIB);
+	assert_int_equal(g4_dev_wait(d.rig.wg, dev, &io), 0);
+	finish(&d);
+	assert_true(made(&d) > 0);
+	disks_unmount_fs(&d, dev, true);
+	expect_everywhere(&d, &levels[0], 1, 1);
+	disks_free(&d);
+	free(page);
+}
+
 /* ---- several workgroups ---- */
 
 #define HELPERS 2u
@@ -449,7 +654,13 @@ int main(void)
 		cmocka_unit_test(what_was_taken_of_another_does_not_count),
 		cmocka_unit_test(nothing_else_is_made),
 		cmocka_unit_test(another_disk_goes_meanwhile),
+		cmocka_unit_test(another_disk_goes_while_a_part_is_made),
+		cmocka_unit_test(a_kill_costs_what_was_taken),
+		cmocka_unit_test(what_was_taken_ends_with_its_job),
+		cmocka_unit_test(who_writes_next_to_it_changes_nothing),
+		cmocka_unit_test(nothing_is_taken_under_a_write),
 		cmocka_unit_test(helpers_share_it_while_users_write),
 	};
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
