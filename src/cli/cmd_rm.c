@@ -24,6 +24,7 @@ const char g4_help_rm[] = "[-rfv] [-j N] --image IMAGE|--socket PATH NAME...\n\n
 
 #define NAMES_AT_ONCE 4096 /* that a command removes: so long an interruption may have to wait */
 #define ROUNDS 1000	   /* somebody puts names into a directory as fast as they go */
+#define IDLE_ROUNDS 8	   /* ... and none goes: of a damaged directory names may be listed that are not found */
 
 struct removal {
 	gpu4fs *fs;
@@ -132,8 +133,10 @@ static bool remove_argument(struct removal *removal)
 		return false;
 	} else {
 		rc = -ENOTEMPTY;
-		for (uint32_t round = 0; rc == -ENOTEMPTY && round < ROUNDS; round++) {
+		for (uint32_t round = 0, idle = 0; rc == -ENOTEMPTY && round < ROUNDS && idle < IDLE_ROUNDS; round++) {
+			const uint64_t before = removal->removed;
 			rc = clear(removal);
+			idle = removal->removed == before ? idle + 1 : 0;
 			if (rc == 0)
 				rc = gpu4fs_rmdir(removal->fs, NULL, path);
 		}
