@@ -12,6 +12,7 @@
 #include "base/units_host.h"
 #include "cli/bench_workload.h"
 #include "cli/cli.h"
+#include "dev/before_host.h"
 #include "fuse/fuse.h"
 #include "print/report.h"
 
@@ -34,6 +35,7 @@ const char g4_help_bench[] = "[OPTION...] TARGET\n\n"
 			     "      --json            print one JSON object\n"
 			     "      --help            show this\n\n"
 			     "CPU seconds are this program's and the server's, without those of kernel threads.\n"
+			     "Of a device it is said whether it looks trimmed or filled: 64 places are read first.\n"
 			     "Without the right to empty the kernel's caches, or on mem:SIZE, which would be gone,\n"
 			     "reads that should come from the device come from memory in part.\n";
 
@@ -48,6 +50,7 @@ struct bench {
 	struct g4_progress progress;
 	struct g4_bench_result results[RESULTS_MAX];
 	uint32_t result_count;
+	char before[G4_BEFORE_TEXT_BYTES]; /* what the device held; "": nobody has looked */
 };
 
 /* ------------------------------------------------------------------ command line */
@@ -195,6 +198,7 @@ static void print_json(const struct bench *bench, bool directory)
 	g4_report_start(&report, stdout, true);
 	g4_report_text(&report, "target", options->target);
 	g4_report_text(&report, "engine", directory ? "system calls" : "in-process");
+	g4_report_text(&report, "device_before", bench->before[0] ? bench->before : "not looked at");
 	g4_report_size(&report, "file_bytes", options->file_bytes);
 	g4_report_count(&report, "dirs", options->dirs);
 	g4_report_count(&report, "files", options->files);
@@ -219,6 +223,22 @@ static void print_json(const struct bench *bench, bool directory)
 static void catch_signal(int number)
 {
 	signal_caught = number;
+}
+
+/* Of one device, before it is used: a drive that was trimmed is faster than one that was filled. mem: begins anew. */
+static void look_before(struct bench *bench)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_READ_ONLY, .queues = 1};
+	struct g4_dev *dev;
+	uint32_t zeros;
+	char message[512];
+
+	if (strncmp(bench->options.target, "mem:", 4) == 0 ||
+	    g4_dev_open(bench->options.target, &open, &dev, message, sizeof(message)) < 0)
+		return; /* what is wrong with it is said by who uses it */
+	if (g4_dev_look_before(NULL, dev, G4_BEFORE_PLACES, &zeros) == 0)
+		g4_dev_say_before(zeros, G4_BEFORE_PLACES, bench->before);
+	g4_dev_close(dev);
 }
 
 /* What would end the program stops the workload; a reader of our output that goes away makes printing fail, no more. */
@@ -262,7 +282,8 @@ static bool run_workload(struct bench *bench, const struct g4_bench_target *targ
 	char message[512] = "";
 
 	if (!bench->json)
-		printf("%-16s %-6s %14s %10s\n", "metric", "unit", "value", "CPU s");
+		printf("%-16s %-6s %14s %10s%s%s\n", "metric", "unit", "value", "CPU s", bench->before[0] ? "  " : "",
+		       bench->before);
 	fflush(stdout);
 	g4_progress_start(&bench->progress, "measuring");
 	const int rc = g4_bench_run(target, &bench->options, &events, message, sizeof(message));
@@ -308,6 +329,8 @@ int g4_cli_bench(int argc, char **argv)
 	catch_signals(&caught);
 	if (!directory)
 		g4_fuse_wait_for_last_mount(bench.options.target); /* umount(8) does not */
+	if (!directory)
+		look_before(&bench);
 	if ((directory ? g4_bench_posix : g4_bench_inprocess)(&bench.options, &target, message, sizeof(message)) < 0) {
 		g4_cli_error("bench", "%s", message);
 		return G4_EXIT_FAILURE;

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/nvme_show.h"
 #include "client/explain.h"
+#include "dev/before_host.h"
 #include "dev/nvme/emu_host.h"
 #include "dev/nvme/pci_host.h"
 #include "dev/nvme/place_host.h"
@@ -284,6 +285,19 @@ static int exercise(struct g4_dev *dev, uint8_t *buffer)
 	return G4_EXIT_OK;
 }
 
+/* How long what follows takes depends on it. */
+static int say_before(const char *name, struct g4_dev *dev)
+{
+	char text[G4_BEFORE_TEXT_BYTES];
+	uint32_t zeros;
+	const int rc = g4_dev_look_before(NULL, dev, G4_BEFORE_PLACES, &zeros);
+
+	if (rc < 0)
+		return complain(0, G4_PAGE_BYTES, rc);
+	printf("%s held %s\n", name, g4_dev_say_before(zeros, G4_BEFORE_PLACES, text));
+	return G4_EXIT_OK;
+}
+
 static int test(const char *address, const struct request *request)
 {
 	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
@@ -292,7 +306,7 @@ static int test(const char *address, const struct request *request)
 
 	if (!request->destructive)
 		return g4_cli_usage("nvme", "a test overwrites what %s holds: it needs --destructive", address);
-	snprintf(name, sizeof(name), "nvme:%s", address);
+	snprintf(name, sizeof(name), "%s%s", strncmp(address, EMULATED, strlen(EMULATED)) == 0 ? "" : "nvme:", address);
 	const int rc = g4_dev_open(name, &open, &dev, message, sizeof(message));
 	if (rc < 0) {
 		g4c_explain(rc, name, message, sizeof(message));
@@ -307,6 +321,8 @@ static int test(const char *address, const struct request *request)
 	} else if (!buffers[0] || !buffers[1]) {
 		status = failed("out of memory");
 	}
+	if (status == G4_EXIT_OK)
+		status = say_before(name, dev);
 	for (uint32_t i = 0; i < 2 && status == G4_EXIT_OK; i++)
 		status = exercise(dev, buffers[i]);
 	g4_dev_close(dev);

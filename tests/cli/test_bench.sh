@@ -26,6 +26,7 @@ equals "... with a value above 0" "" "$(awk 'NR > 1 && !($3 > 0)' .out)"
 equals "... and leaves nothing there" "" "$(ls -A dir)"
 is_json "--json" "$gpu4fs" bench "${small[@]}" --json dir
 equals "... has every metric" "$metrics" "$(json_value '" ".join(r["metric"] for r in d["results"])')"
+equals "... says that nobody has looked at the device" "not looked at" "$(json_value 'd["device_before"]')"
 equals "... as numbers" True "$(json_value 'all(r["value"] > 0 and r["cpu_seconds"] >= 0 for r in d["results"])')"
 equals "... and the options" "dir 1048576 140" "$(json_value 'd["target"], d["file_bytes"], d["dirs"] * d["files"]' | tr -d "(),'")"
 
@@ -33,6 +34,7 @@ equals "... and the options" "dir 1048576 140" "$(json_value 'd["target"], d["fi
 exits 0 "an image to use" "$gpu4fs" mkfs -q --size 64M -U 11111111-2222-3333-4444-555555555555 a.img
 before=$(names a.img)
 exits 0 "an image" "$gpu4fs" bench "${small[@]}" a.img
+says "... says what it held before" "^metric .*zeros at [0-9]* of 64 places, "
 equals "... prints every metric" "$metrics" "$(awk 'NR > 1 { print $1 }' .out | xargs)"
 exits 0 "... is clean afterwards" "$gpu4fs" fsck -n a.img
 says "... and unmounted" ': unmounted cleanly, 0 files'

@@ -25,6 +25,13 @@ equals "... without an error" "[] 1 100" "$(json_value 'd["errors"], d["firmware
 exits 1 "no format is changed" "$gpu4fs" nvme format 0000:03:00.0
 one_sentence "... in one sentence"
 says "... that names the tool" "'nvme format' of nvme-cli"
+exits 2 "no test of an emulated drive by accident" "$gpu4fs" nvme test emu:medium
+exits 0 "a test of an emulated drive" "$gpu4fs" nvme test --destructive emu:medium
+says "... that was never written before" "emu:medium held zeros at 64 of 64 places, as if trimmed"
+says "... and keeps what is written" "all as it was written"
+head -c 16M /dev/zero | tr '\0' x >medium
+exits 0 "... and another one" "$gpu4fs" nvme test --destructive emu:medium
+says "... that was filled" "held zeros at 0 of 64 places, as if filled"
 for name in emu: emu:nothing emu:emu:medium; do
 	exits 1 "an emulated controller without a medium ($name)" "$gpu4fs" nvme id "$name"
 	one_sentence "... is refused in one sentence"

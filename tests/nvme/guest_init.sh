@@ -320,9 +320,11 @@ pulled() { # SUM
 	[ "$(sha256sum </mnt/data | cut -c1-64)" = "$1" ] && unserved "nvme:$hot"
 }
 
-# No test: figures of the driver beside the kernel's with io_uring, by the same program and by fio. Only where it is asked for.
+# No test: figures of the driver beside the kernel's with io_uring, by the same program and by fio. Only where it is asked for. The drive is
+# filled first, for QEMU's images are sparse: reads of holes are none of a drive.
 rates() {
 	name=$(ls "/sys/bus/pci/devices/$four/nvme")
+	nvme_rate -w fill "/dev/${name}n1" || return 1
 	for depth in 1 8 32; do
 		nvme_rate -d $depth "/dev/${name}n1" || return 1
 		fio --name=rate --filename="/dev/${name}n1" --readonly --direct=1 --rw=randread --bs=4k --iodepth=$depth \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads of a device at random places by one thread, through the engine's own device layer: `nvme:ADDRESS` is the engine's driver, a
- * block device of the same drive the kernel's with io_uring. Nothing is written.
+ * block device of the same drive the kernel's with io_uring. Nothing is written, unless -w says so.
  *
- * Usage: nvme_rate [-s SECONDS] [-b BYTES] [-d DEPTH] DEVICE
+ * Usage: nvme_rate [-s SECONDS] [-b BYTES] [-d DEPTH] [-w trim|fill] DEVICE
+ *   -w     discards or overwrites all of the device first: what it holds is gone
  * Prints: device, bytes of a read, depth, reads/s, then µs of a read: processor time (user's, kernel's). Of a drive also how long a waiter polls,
- * and how many sleeps there were for each read.
+ * and how many sleeps there were for each read. In the end, whether the device was trimmed or filled first, and what it held before the reads.
  */
 #define _GNU_SOURCE 1
 #include <getopt.h>
@@ -15,6 +16,7 @@
 
 #include "base/memory_host.h"
 #include "base/thread_host.h"
+#include "dev/before_host.h"
 #include "dev/dev_host.h"
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/waking_host.h"
@@ -71,26 +73,63 @@ static uint64_t read_for_a_while(struct g4_dev *dev, uint8_t *memory)
 	return done;
 }
 
+/* All of it, with what no drive can compress. */
+static void prepare(struct g4_dev *dev, const char *how)
+{
+	const uint64_t bytes = g4_dev_props(dev)->size_bytes;
+	uint64_t *memory = g4_memory_map(G4_MIB), random = 1;
+	struct g4_io discard = {.op = G4_IO_DISCARD, .discard_bytes = bytes};
+
+	if (!memory)
+		die("out of memory");
+	if (strcmp(how, "trim") == 0) {
+		if (!g4_dev_props(dev)->discard)
+			die("the device does not discard");
+		g4_dev_submit(NULL, dev, &discard);
+		if (g4_dev_wait(NULL, dev, &discard) < 0)
+			die("a discard failed");
+	} else {
+		for (uint64_t at = 0; at < bytes; at += G4_MIB) {
+			for (uint32_t i = 0; i < G4_MIB / sizeof(*memory); i++)
+				memory[i] = random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			if (g4_dev_write(NULL, dev, at, memory, g4_min64(G4_MIB, bytes - at), 0) < 0)
+				die("a write failed");
+		}
+	}
+	if (g4_dev_flush(NULL, dev) < 0)
+		die("a flush failed");
+	g4_memory_unmap(memory, G4_MIB);
+}
+
 int main(int argc, char **argv)
 {
-	const struct g4_dev_open_options options = {.flags = G4_DEV_READ_ONLY};
+	struct g4_dev_open_options options = {.flags = G4_DEV_READ_ONLY};
+	const char *how = NULL;
+	uint32_t zeros;
+	char before_text[G4_BEFORE_TEXT_BYTES];
 	struct rusage before, after;
 	struct g4_dev *dev;
 	char text[256] = "";
 
-	for (int c; (c = getopt(argc, argv, "s:b:d:")) != -1;) {
+	for (int c; (c = getopt(argc, argv, "s:b:d:w:")) != -1;) {
 		if (c == 's')
 			seconds = strtod(optarg, NULL);
 		else if (c == 'b')
 			read_bytes = strtoull(optarg, NULL, 10);
 		else if (c == 'd')
 			depth = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (c == 'w')
+			how = optarg;
 		else
 			return 2;
 	}
 	if (argc != optind + 1 || seconds <= 0 || depth == 0 || depth > DEPTH_MOST || read_bytes < 512 ||
 	    read_bytes > G4_MIB || read_bytes % 512 != 0)
 		die("one DEVICE, SECONDS above 0, BYTES a multiple of 512 up to 1 MiB, DEPTH up to 64");
+	if (how && strcmp(how, "trim") != 0 && strcmp(how, "fill") != 0)
+		die("-w takes trim or fill");
+	if (how)
+		options.flags = G4_DEV_EXCLUSIVE;
 	if (g4_dev_open(argv[optind], &options, &dev, text, sizeof(text)) < 0)
 		die(text);
 	if (read_bytes % g4_dev_props(dev)->sector_bytes != 0 || g4_dev_props(dev)->size_bytes < read_bytes)
@@ -99,6 +138,10 @@ int main(int argc, char **argv)
 	if (!memory)
 		die("out of memory");
 	memset(memory, 1, depth * read_bytes);
+	if (how)
+		prepare(dev, how);
+	if (g4_dev_look_before(NULL, dev, G4_BEFORE_PLACES, &zeros) < 0)
+		die("a read failed");
 	getrusage(RUSAGE_SELF, &before);
 	const uint64_t begin = g4_monotonic_ns(), reads = read_for_a_while(dev, memory);
 	const double ns = (double)(g4_monotonic_ns() - begin);
@@ -111,7 +154,11 @@ int main(int argc, char **argv)
 	if (nvme)
 		printf("  polls %.0f us, %.2f sleeps each", (double)nvme->poll_ns / 1e3,
 		       (double)g4_nvme_waits_of(nvme).sleeps / (double)reads);
-	printf("\n");
+	printf("  %s: %s\n",
+	       !how			? "as it was" :
+	       strcmp(how, "trim") == 0 ? "trimmed first" :
+					  "filled first",
+	       g4_dev_say_before(zeros, G4_BEFORE_PLACES, before_text));
 	g4_memory_unmap(memory, depth * read_bytes);
 	g4_dev_close(dev);
 	return 0;
