@@ -447,8 +447,12 @@ G4_FN void g4_cache_count_all(const struct g4_cache *cache, struct g4_cache_coun
 		for (uint32_t kind = 0; kind < G4_CACHE_KINDS; kind++) {
 			counts->hits[kind] += g4_load64_rlx(&cache->tallies[t].hits[kind]);
 			counts->misses[kind] += g4_load64_rlx(&cache->tallies[t].misses[kind]);
+			counts->without[kind] += g4_load64_rlx(&cache->tallies[t].without[kind]);
 		}
+		counts->waited += g4_load64_rlx(&cache->tallies[t].waited);
+		counts->peeked += g4_load64_rlx(&cache->tallies[t].peeked);
 	}
+	counts->hits[G4_CACHE_DATA] += counts->peeked;
 	for (uint32_t t = 0; t < G4_CACHE_EVENT_TALLIES; t++)
 		for (uint32_t event = 0; event < G4_CACHE_EVENTS; event++)
 			counts->events[event] += g4_load64_rlx(&cache->events[t].counts[event]);

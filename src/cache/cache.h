@@ -84,14 +84,16 @@ struct g4_cache_set {
  * What became of pages that somebody wanted, in the classes of the document's 4.2.3, since the mount. Pages that were found or not
  * are counted by who wants them, in a place of each workgroup's own (its index modulo G4_CACHE_TALLIES): without an atomic on a
  * CPU, where the engine's workgroups have different places. The rest is counted where a set's lock is held or somebody waits.
- * Lanes that find a page by themselves (g4_cache_peek()) count nothing.
+ * Who finds pages for lanes with g4_cache_peek() counts them: atomically, for a place may be several warps'.
  */
 #define G4_CACHE_TALLIES 256u
 enum g4_cache_kind { G4_CACHE_DATA, G4_CACHE_METADATA, G4_CACHE_KINDS };
 struct g4_cache_tally {
 	uint64_t hits[G4_CACHE_KINDS];
 	uint64_t misses[G4_CACHE_KINDS];
-	uint64_t padding[4];
+	uint64_t without[G4_CACHE_KINDS]; /* no line was to be had: data past the cache, metadata not at all */
+	uint64_t waited;		  /* pages of files for which a line came free after some tries only */
+	uint64_t peeked;		  /* pages of files that lanes found by themselves */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_cache_tally) == 64, "a line of a processor's cache");
 
@@ -102,7 +104,7 @@ enum g4_cache_event {
 	G4_CACHE_COLD_MISS,  /* it came into a line that had no page */
 	G4_CACHE_CLEAN_MISS, /* it replaced another one */
 	G4_CACHE_BORROWED,   /* all lines of its set were in use: it came into one of the pool */
-	G4_CACHE_NO_LINE,    /* and the pool was empty: to be tried again, when pages are written back */
+	G4_CACHE_NO_LINE,    /* and the pool was empty: of each try; what became of the page is in the tallies */
 	G4_CACHE_EVENTS
 };
 struct g4_cache_events {
@@ -111,7 +113,8 @@ struct g4_cache_events {
 G4_STATIC_ASSERT(G4_CACHE_EVENTS <= 8, "a line of a processor's cache");
 
 struct g4_cache_counts {
-	uint64_t hits[G4_CACHE_KINDS], misses[G4_CACHE_KINDS];
+	uint64_t hits[G4_CACHE_KINDS], misses[G4_CACHE_KINDS], without[G4_CACHE_KINDS];
+	uint64_t waited, peeked; /* hits[G4_CACHE_DATA] has the latter, too */
 	uint64_t events[G4_CACHE_EVENTS];
 };
 
@@ -312,6 +315,21 @@ G4_FN G4_INLINE void g4_cache_count(const struct g4_wg *wg, struct g4_cache *cac
 		g4_cache_count_up(&tally->hits[kind], hits);
 	if (misses > 0)
 		g4_cache_count_up(&tally->misses[kind], misses);
+}
+/* Leader. A wanted page got no line. */
+G4_FN G4_INLINE void g4_cache_count_without(const struct g4_wg *wg, struct g4_cache *cache, enum g4_cache_kind kind)
+{
+	g4_cache_count_up(&cache->tallies[g4_wg_index(wg) % G4_CACHE_TALLIES].without[kind], 1);
+}
+/* Leader. A page of a file got one when others had given theirs back: mostly, had been written back. */
+G4_FN G4_INLINE void g4_cache_count_waited(const struct g4_wg *wg, struct g4_cache *cache)
+{
+	g4_cache_count_up(&cache->tallies[g4_wg_index(wg) % G4_CACHE_TALLIES].waited, 1);
+}
+/* Per-lane, thread-safe. Lanes have found so many pages. place: any number, better not the same one everywhere. */
+G4_FN G4_INLINE void g4_cache_count_peeked(struct g4_cache *cache, uint32_t place, uint32_t pages)
+{
+	g4_add64_rlx(&cache->tallies[place % G4_CACHE_TALLIES].peeked, pages);
 }
 /* Thread-safe: what has been counted so far. */
 G4_FN void g4_cache_count_all(const struct g4_cache *cache, struct g4_cache_counts *counts);

@@ -274,10 +274,14 @@ static void show_cache(struct g4_report *report, const struct g4_cache_use *cach
 	g4_report_count(report, "metadata_misses", cache->metadata_misses);
 	g4_report_count(report, "locked_hits", cache->locked_hits);
 	g4_report_count(report, "waited_hits", cache->waited_hits);
+	g4_report_count(report, "peeked_hits", cache->peeked_hits);
 	g4_report_count(report, "cold_misses", cache->cold_misses);
 	g4_report_count(report, "clean_misses", cache->clean_misses);
 	g4_report_count(report, "borrowed_lines", cache->borrowed_lines);
 	g4_report_count(report, "no_lines", cache->no_lines);
+	g4_report_count(report, "waited_misses", cache->waited_misses);
+	g4_report_count(report, "data_without_line", cache->data_without);
+	g4_report_count(report, "metadata_without_line", cache->metadata_without);
 	g4_report_end(report);
 	g4_report_object(report, "tier");
 	g4_report_size(report, "size_bytes", cache->tier_bytes);

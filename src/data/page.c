@@ -12,10 +12,14 @@ G4_FN int g4_page_line(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 {
 	for (uint32_t tries = 0; tries < CACHE_TRIES; tries++) {
 		*line = g4_cache_get(wg, &fs->cache, inode->data_key, page, true, fresh);
-		if (*line != G4_NO_LINE)
+		if (*line != G4_NO_LINE) {
+			if (tries > 0)
+				g4_cache_count_waited(wg, &fs->cache);
 			return 0;
+		}
 		g4_pause();
 	}
+	g4_cache_count_without(wg, &fs->cache, G4_CACHE_DATA);
 	return -G4_E_NOMEM;
 }
 

@@ -66,6 +66,7 @@ G4_FN static int read_around(struct g4_wg *wg, struct g4_fs *fs, struct reader *
 		g4_copy(wg, reader->to, page + inside, bytes);
 		advance(reader, bytes);
 		reader->misses++;
+		g4_cache_count_without(wg, &fs->cache, G4_CACHE_DATA);
 	}
 	g4_scratch_release(wg, mark);
 	return rc;

@@ -274,7 +274,10 @@ G4_FN const void *g4_caller_peek(struct g4_callers *callers, const struct g4_cal
 	struct g4_cache *cache = &callers->fs->cache;
 
 	*line = g4_caller_may_read(file) ? g4_cache_peek(cache, file->key, page) : G4_NO_LINE;
-	return *line == G4_NO_LINE ? NULL : g4_line_data(cache, *line);
+	if (*line == G4_NO_LINE)
+		return NULL;
+	g4_cache_count_peeked(cache, *line, 1);
+	return g4_line_data(cache, *line);
 }
 
 G4_FN void g4_caller_unpeek(struct g4_callers *callers, uint32_t line)

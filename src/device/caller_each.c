@@ -195,6 +195,15 @@ G4_FN void g4_caller_lookup_each(struct g4_caller *caller, const struct g4_calle
 
 /* ------------------------------------------------------------------ data */
 
+/* Collective. */
+G4_FN static void count_found(struct g4_wg *wg, struct g4_cache *cache, uint32_t line)
+{
+	const uint32_t found = g4_count_bits(g4_ballot(wg, line != G4_NO_LINE));
+
+	if (g4_wg_lane(wg) == 0 && found > 0)
+		g4_cache_count_peeked(cache, g4_wg_index(wg), found);
+}
+
 /* A range of one page that lies in the cache. */
 struct piece {
 	const uint8_t *from;
@@ -248,6 +257,7 @@ G4_FN static void read_region(struct g4_wg *wg, struct g4_caller *caller)
 	if (caller->index != G4_NO_INODE) {
 		done = wanted && find_piece(fs, g4_icache_at(fs, caller->index), mine, &piece);
 		copy_pieces(wg, mine->to, &piece);
+		count_found(wg, &fs->cache, piece.line);
 		if (piece.line != G4_NO_LINE)
 			g4_cache_put_way(&fs->cache, piece.line);
 	}
@@ -313,6 +323,7 @@ G4_FN static void map_region(struct g4_wg *wg, struct g4_caller *caller)
 			line = G4_NO_LINE;
 		}
 		done = pin_all(wg, &fs->cache, line);
+		count_found(wg, &fs->cache, done ? line : G4_NO_LINE);
 	}
 	if (done) {
 		mine->page.data = g4_line_data(&fs->cache, line);

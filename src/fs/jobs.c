@@ -576,6 +576,10 @@ G4_FN static void tell_cache(const struct g4_cache *cache, struct g4_cache_use *
 	use->clean_misses = counts.events[G4_CACHE_CLEAN_MISS];
 	use->borrowed_lines = counts.events[G4_CACHE_BORROWED];
 	use->no_lines = counts.events[G4_CACHE_NO_LINE];
+	use->peeked_hits = counts.peeked;
+	use->waited_misses = counts.waited;
+	use->data_without = counts.without[G4_CACHE_DATA];
+	use->metadata_without = counts.without[G4_CACHE_METADATA];
 }
 
 G4_FN static void tell_tier(const struct g4_tier *tier, struct g4_cache_use *use)

@@ -205,8 +205,10 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 	if (!address_ok(meta, address))
 		return -G4_E_MISDIRECTED;
 	i = g4_cache_get(wg, meta->cache, 0, g4_address_page(address), false, &fresh);
-	if (i == G4_NO_LINE)
+	if (i == G4_NO_LINE) {
+		g4_cache_count_without(wg, meta->cache, G4_CACHE_METADATA);
 		return -G4_E_NOMEM;
+	}
 	g4_cache_count(wg, meta->cache, G4_CACHE_METADATA, !fresh, fresh);
 	if (fresh) {
 		int rc = fill(wg, meta, address, type, i);
@@ -299,8 +301,10 @@ G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 	bool fresh;
 	uint32_t i = g4_cache_get(wg, meta->cache, 0, g4_address_page(address), false, &fresh);
 
-	if (i == G4_NO_LINE)
+	if (i == G4_NO_LINE) {
+		g4_cache_count_without(wg, meta->cache, G4_CACHE_METADATA);
 		return -G4_E_NOMEM;
+	}
 	g4_zero(wg, g4_line_data(meta->cache, i), G4_PAGE_BYTES);
 	clear_note(meta, i);
 	struct g4_meta_line *about = g4_meta_line(meta->cache, i);

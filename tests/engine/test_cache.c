@@ -554,6 +554,98 @@ static void pages_that_reads_want_are_counted(void **state)
 	rig_close(&rig);
 }
 
+/* ------------------------------------------------------------------ pages that get no line */
+
+static struct rig alone; /* without an engine */
+static uint64_t alone_ino;
+static int written;
+
+static struct g4_cache_counts counts_of_alone(void)
+{
+	struct g4_cache_counts counts;
+
+	g4_cache_count_all(&alone.fs->cache, &counts);
+	return counts;
+}
+
+/* Nobody gets a line from here on; returns the pool. */
+static uint32_t take_all_lines(struct g4_cache *of)
+{
+	for (uint32_t i = 0; i < of->overflow_first; i++)
+		g4_cache_ref(of, i);
+	g4_lock(&of->pool_lock);
+	const uint32_t pool = of->pool;
+	of->pool = G4_NO_LINE;
+	g4_unlock(&of->pool_lock);
+	return pool;
+}
+
+static void give_all_lines(struct g4_cache *of, uint32_t pool)
+{
+	g4_lock(&of->pool_lock);
+	of->pool = pool;
+	g4_unlock(&of->pool_lock);
+	for (uint32_t i = 0; i < of->overflow_first; i++)
+		g4_cache_put(of, i);
+}
+
+static void *write_page(void *page)
+{
+	written = op_write(&alone, alone_ino, 0, UINT64_C(9) * 4096, page, 4096, NULL);
+	return NULL;
+}
+
+static void pages_that_get_no_line_are_counted(void **state)
+{
+	static uint8_t data[4 * 4096], page[4096];
+	struct g4_cache_counts before, now;
+	uint64_t done;
+	uint32_t pool, line;
+	pthread_t thread;
+
+	(void)state;
+	rig_begin(&alone, 16 * G4_MIB, 0, NULL);
+	struct g4_cache *of = &alone.fs->cache;
+	assert_int_equal(op_mknod(&alone, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &alone_ino), 0);
+	rig_pattern(data, 1, sizeof(data));
+	assert_int_equal(op_write(&alone, alone_ino, 0, 0, data, sizeof(data), NULL), 0);
+	assert_int_equal(op_sync(&alone), 0);
+	assert_int_equal(op_read(&alone, alone_ino, 0, 0, page, 4096, &done), 0); /* its map is known */
+	for (uint32_t i = 0; i < of->line_count; i++)
+		if (of->lines[i].owner != 0)
+			g4_cache_drop(of, of->lines[i].owner, of->lines[i].index);
+	/* a page of a file is had without one, metadata is not */
+	before = counts_of_alone();
+	pool = take_all_lines(of);
+	assert_int_equal(op_read(&alone, alone_ino, 0, 4096, page, 4096, &done), 0);
+	assert_memory_equal(page, data + 4096, 4096);
+	now = counts_of_alone();
+	assert_int_equal(now.without[G4_CACHE_DATA] - before.without[G4_CACHE_DATA], 1);
+	assert_int_equal(now.misses[G4_CACHE_DATA] - before.misses[G4_CACHE_DATA], 1);
+	assert_int_equal(now.without[G4_CACHE_METADATA] - before.without[G4_CACHE_METADATA], 0);
+	assert_int_equal(g4_meta_get(alone.wg, &alone.fs->meta, g4_page_address(alone.bytes / 4096 - 3),
+				     G4_BLOCK_DIR_LEAF, &line),
+			 -G4_E_NOMEM);
+	assert_int_equal(counts_of_alone().without[G4_CACHE_METADATA] - now.without[G4_CACHE_METADATA], 1);
+	assert_int_equal(counts_of_alone().waited - before.waited, 0);
+	give_all_lines(of, pool);
+	/* a page that is written waits for one; who has waited too long tells so, and is run again */
+	do {
+		before = counts_of_alone();
+		pool = take_all_lines(of);
+		assert_int_equal(pthread_create(&thread, NULL, write_page, data), 0);
+		while (counts_of_alone().events[G4_CACHE_NO_LINE] == before.events[G4_CACHE_NO_LINE])
+			g4_pause();
+		give_all_lines(of, pool);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		now = counts_of_alone();
+		assert_int_equal(now.waited - before.waited, written == 0);
+		assert_int_equal(now.without[G4_CACHE_DATA] - before.without[G4_CACHE_DATA], written != 0);
+	} while (written == -G4_E_NOMEM);
+	assert_int_equal(written, 0);
+	rig_end(&alone);
+}
+
 /* ------------------------------------------------------------------ memory that is touched before it is used */
 
 #define MANY_LINES (12 * G4_CACHE_TOUCH_PAGES)
@@ -652,6 +744,7 @@ int main(void)
 		cache_test(pins_leave_half_of_the_pool),
 		cache_test(what_becomes_of_misses_is_counted),
 		cmocka_unit_test(pages_that_reads_want_are_counted),
+		cmocka_unit_test(pages_that_get_no_line_are_counted),
 		cmocka_unit_test(pages_have_memory_before_they_come_in),
 		cache_test(threads_see_each_page_filled_once_and_whole),
 		cmocka_unit_test(concurrent_readers_of_a_page_read_the_device_once),

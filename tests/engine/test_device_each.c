@@ -141,6 +141,14 @@ static void names_of_all_lanes_lead_where_plain_lookups_lead(void **state)
 }
 
 /* Ranges like those of programs: records, pages, pieces over page ends, behind the end; from all lanes. */
+static struct g4_cache_counts counts(void)
+{
+	struct g4_cache_counts now;
+
+	g4_cache_count_all(&rig.fs->cache, &now);
+	return now;
+}
+
 static void ranges_of_all_lanes_are_what_plain_reads_give(void **state)
 {
 	struct g4_caller *caller = g4_caller_enter(&callers, 0);
@@ -203,8 +211,11 @@ static void ranges_of_all_lanes_are_what_plain_reads_give(void **state)
 	assert_int_equal(g4_caller_fstat(caller, &file), 0);
 	const uint64_t before = caller->attr.atime_ns;
 	assert_int_equal(open_at(caller, NULL, "/file", &quietly, &quiet), 0);
+	const struct g4_cache_counts counted = counts();
 	g4_caller_read_each(caller, &quiet);
 	assert_int_equal(caller->done, all_lanes(caller));
+	assert_int_equal(counts().peeked - counted.peeked, g4_wg_width(caller->wg));
+	assert_int_equal(counts().hits[G4_CACHE_DATA] - counted.hits[G4_CACHE_DATA], g4_wg_width(caller->wg));
 	assert_memory_equal(buffer, data, G4_PAGE_BYTES * g4_wg_width(caller->wg));
 	assert_int_equal(g4_caller_fstat(caller, &file), 0);
 	assert_int_equal(caller->attr.atime_ns, before);
@@ -270,7 +281,8 @@ static void pages_of_all_lanes_are_mapped_and_counted(void **state)
 {
 	struct g4_caller *caller = g4_caller_enter(&callers, 0);
 	const uint32_t limit = rig.fs->cache.pin_limit, width = g4_wg_width(caller->wg);
-	uint32_t lines[FILE_PAGES], held[G4_CACHE_WAYS], good = 0;
+	uint32_t lines[FILE_PAGES], held[G4_CACHE_WAYS], good = 0, line;
+	uint64_t found_by_lanes = 0, found_in_all = 0;
 	struct g4_caller_file file = make_file(caller, "/file", 20 * G4_PAGE_BYTES + 100);
 
 	(void)state;
@@ -281,8 +293,10 @@ static void pages_of_all_lanes_are_mapped_and_counted(void **state)
 		}
 		ANY_LANE(caller, k)
 		caller->lane[k].offset = round % 5 == 4 && k % 2 ? UINT64_MAX : (round + k * 7) % 23 * 4000;
+		const uint64_t before = counts().peeked;
 		g4_caller_map_each(caller, &file);
 		uint32_t mapped = 0;
+		found_by_lanes += counts().peeked - before;
 		ANY_LANE(caller, k)
 		{
 			const struct g4_caller_lane *lane = &caller->lane[k];
@@ -297,9 +311,19 @@ static void pages_of_all_lanes_are_mapped_and_counted(void **state)
 			mapped++;
 		}
 		assert_int_equal(rig.fs->cache.pins, mapped);
+		found_in_all += mapped;
 		assert_int_equal(unmap_each(caller), 0);
 		assert_int_equal(rig.fs->cache.pins, 0);
 	}
+	assert_true(found_by_lanes > 0 && found_by_lanes < found_in_all);
+	/* one at a time, without a leader */
+	const uint64_t before = counts().peeked;
+	assert_int_equal(g4_caller_map(caller, &file, 1, false), 0);
+	g4_caller_unmap(&callers, caller->page.line, false);
+	assert_non_null(g4_caller_peek(&callers, &file, 1, &line));
+	g4_caller_unpeek(&callers, line);
+	assert_null(g4_caller_peek(&callers, &file, 1000, &line));
+	assert_int_equal(counts().peeked - before, 1);
 	/* with room for one more, one lane gets its page */
 	for (uint32_t i = 0; i + 1 < limit; i++) {
 		assert_int_equal(g4_caller_map(caller, &file, i % 20, true), 0);
