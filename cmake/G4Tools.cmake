@@ -202,3 +202,11 @@ target_link_libraries(nvme_bench PRIVATE gpu4fs_static Threads::Threads)
 # The driver beside the kernel's, on a drive: tests/nvme/rate.c.
 add_executable(nvme_rate tests/nvme/rate.c)
 target_link_libraries(nvme_rate PRIVATE gpu4fs_static Threads::Threads)
+
+# Hit ratios of a mount that makes the accesses of a trace: tests/cache/replay.c.
+add_executable(replay_bench tests/cache/replay.c)
+target_link_libraries(replay_bench PRIVATE gpu4fs_static Threads::Threads)
+
+# How long a page takes by kind of hit and miss: tests/cache/bench.c.
+add_executable(cache_bench tests/cache/bench.c)
+target_link_libraries(cache_bench PRIVATE gpu4fs_static Threads::Threads)

@@ -14,6 +14,8 @@ struct scene {
 	uint8_t *buffers; /* one page a warp; READ_EACH: a lane */
 	struct g4_callers callers;
 	struct gpu_bench_job job;
+	uint32_t *took;		       /* ACQUIRE, PIN_EACH: cycles, one a lane and call; NULL */
+	unsigned long long cycles, ns; /* of the first warp, from its first call to its last */
 	unsigned long long done;
 	long long first_error;
 };
@@ -268,6 +270,54 @@ static __device__ bool sum_page(struct scene *s, struct g4_caller *caller, uint6
 	return mapped && wrong == 0;
 }
 
+static __device__ uint64_t now_ns(void)
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+static __device__ bool stamps(uint32_t work)
+{
+	return work == GPU_BENCH_ACQUIRE || work == GPU_BENCH_PIN_EACH;
+}
+
+/* A page in place, one a lane, each by itself; *took: until it is there. */
+static __device__ bool acquire(struct scene *s, uint64_t page, uint32_t *took)
+{
+	uint32_t line;
+	const long long begin = clock64();
+	const uint64_t *words = (const uint64_t *)g4_caller_peek(&s->callers, &small, page, &line);
+
+	*took = (uint32_t)(clock64() - begin);
+	if (!words)
+		return false;
+	const bool right = words[page % 512] == UINT64_C(0x0707070707070707);
+	g4_caller_unpeek(&s->callers, line);
+	return right;
+}
+
+/* Collective: pins a page a lane, and lets all go. */
+static __device__ bool pin(struct scene *s, struct g4_caller *caller, uint64_t page, uint32_t *took)
+{
+	struct g4_caller_lane *mine = &caller->lane[g4_wg_lane(caller->wg)];
+
+	mine->offset = page * G4_PAGE_BYTES;
+	const long long begin = clock64();
+	together(caller->wg, [&] { g4_caller_map_each(caller, &small); });
+	*took = (uint32_t)(clock64() - begin);
+	const bool mapped = mine->result == 0;
+	const bool right = mapped && ((const uint64_t *)mine->page.data)[page % 512] == UINT64_C(0x0707070707070707);
+	for (uint32_t left = __ballot_sync(G4_WARP_ALL, mapped); left; left &= left - 1) {
+		const uint32_t line = __shfl_sync(G4_WARP_ALL, mine->page.line, __ffs((int)left) - 1);
+		if (g4_wg_lane(caller->wg) == 0)
+			g4_caller_unmap(&s->callers, line, true);
+		__syncwarp();
+	}
+	return right;
+}
+
 /* Lanes of a warp that want something. */
 static __device__ uint32_t lanes_of(const struct gpu_bench_job *job)
 {
@@ -293,6 +343,12 @@ static __device__ bool one_each(struct scene *s, struct g4_caller *caller, uint3
 		return find(caller, dir, (uint32_t)random % job->directory, false, lanes, job->bytes);
 	case GPU_BENCH_READ_EACH:
 		return read_page(s, caller, warp, random % (job->bytes / G4_PAGE_BYTES));
+	case GPU_BENCH_ACQUIRE:
+	case GPU_BENCH_PIN_EACH: {
+		uint32_t *took = &s->took[((uint64_t)i * job->warps + warp) * G4_WARP_LANES + lane];
+		const uint64_t page = random % (job->bytes / G4_PAGE_BYTES);
+		return job->work == GPU_BENCH_ACQUIRE ? acquire(s, page, took) : pin(s, caller, page, took);
+	}
 	default:
 		return sum_page(s, caller, random % (job->bytes / G4_PAGE_BYTES));
 	}
@@ -339,6 +395,9 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80
 		leave(caller);
 		return;
 	}
+	const bool times = stamps(s->job.work) && warp == 0 && threadIdx.x == 0;
+	const long long first_cycle = clock64();
+	const uint64_t first_ns = now_ns();
 	for (uint32_t i = 0; i < s->job.count; i++) {
 		if (one_each(s, caller, warp, i, &seed))
 			good++;
@@ -347,6 +406,10 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80
 						 caller->lane[threadIdx.x % G4_WARP_LANES].result :
 						 -G4_E_IO;
 		__syncwarp();
+	}
+	if (times) {
+		s->cycles = (unsigned long long)(clock64() - first_cycle);
+		s->ns = now_ns() - first_ns;
 	}
 	good = g4_reduce_sum(caller->wg, good);
 	if (threadIdx.x % G4_WARP_LANES == 0)
@@ -469,6 +532,36 @@ static bool make_callers(struct scene *scene, struct scene *on_gpu, cudaStream_t
 	return copied;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+static uint64_t stamp_count(const struct gpu_bench_job *job)
+{
+	return (uint64_t)job->count * job->warps * G4_WARP_LANES;
+}
+
+/* The stamps of a job that has ended, in order. */
+static bool order_stamps(const struct scene *scene, struct gpu_bench_result *result)
+{
+	static const uint32_t places[GPU_BENCH_PLACES] = {0, 250, 500, 750, 999, 1000};
+	const uint64_t count = stamp_count(&scene->job);
+	uint32_t *took = (uint32_t *)malloc(count * sizeof(*took));
+
+	if (!took || !GOOD(cudaMemcpy(took, scene->took, count * sizeof(*took), cudaMemcpyDeviceToHost)) ||
+	    !GOOD(cudaFree(scene->took)))
+		return false;
+	qsort(took, count, sizeof(*took), by_value);
+	for (uint32_t k = 0; k < GPU_BENCH_PLACES; k++)
+		result->took_ns[k] =
+			(double)took[(count - 1) * places[k] / 1000] * (double)scene->ns / (double)scene->cycles;
+	free(took);
+	return true;
+}
+
 bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_result *result)
 {
 	struct scene scene = {};
@@ -485,6 +578,9 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 
 	scene.fs = (struct g4_fs *)fs;
 	scene.job = *job;
+	const bool with_stamps = job->work >= GPU_BENCH_ACQUIRE;
+	if (with_stamps && !GOOD(cudaMalloc((void **)&scene.took, stamp_count(job) * sizeof(*scene.took))))
+		return false;
 	if (!GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) || !GOOD(cudaEventCreate(&begin)) ||
 	    !GOOD(cudaEventCreate(&end)) ||
 	    !GOOD(cudaMallocAsync((void **)&scratch, (uint64_t)job->warps * G4_WG_SCRATCH_BYTES, stream)) ||
@@ -510,6 +606,8 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	result->seconds = ms / 1000.0;
 	result->done = scene.done;
 	result->first_error = scene.first_error;
+	if (with_stamps && !order_stamps(&scene, result))
+		return false;
 	free(wgs);
 	return GOOD(cudaFreeAsync(scratch, stream)) && GOOD(cudaFreeAsync(scene.wgs, stream)) &&
 	       GOOD(cudaFreeAsync(scene.buffers, stream)) && GOOD(cudaFreeAsync(scene.callers.caller, stream)) &&

@@ -20,8 +20,14 @@ enum gpu_bench_work {
 	GPU_BENCH_INO_EACH,    /* their numbers alone */
 	GPU_BENCH_OPEN,	       /* one warp opens the file /small for the next two */
 	GPU_BENCH_READ_EACH,   /* 4 KiB at random offsets, from the cache to memory */
-	GPU_BENCH_MAP_EACH     /* such pages in place: every byte is looked at */
+	GPU_BENCH_MAP_EACH,    /* such pages in place: every byte is looked at */
+	/* the same pages, and how long each lane took until it had its page: `took` of the result */
+	GPU_BENCH_ACQUIRE, /* one at a time (g4d_page_peek()), given back at once */
+	GPU_BENCH_PIN_EACH /* 32 a call (g4d_map_each()), and unmapped */
 };
+
+/* Of GPU_BENCH_ACQUIRE and _PIN_EACH: minimum, quartiles with the median, 99.9 %, maximum. */
+#define GPU_BENCH_PLACES 6u
 
 /* Directories of FOREST. */
 #define GPU_BENCH_DIRS 16384u
@@ -40,6 +46,7 @@ struct gpu_bench_result {
 	double seconds;
 	uint64_t done;
 	int64_t first_error;
+	double took_ns[GPU_BENCH_PLACES];
 };
 
 /* Keys of the table of contents (src/dedup), hashes of numbers: that of number n leads to page n + 1. */

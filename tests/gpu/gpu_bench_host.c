@@ -1079,6 +1079,8 @@ static void make_small_file(struct hand *h, uint64_t handle)
 	}
 }
 
+static struct gpu_bench_result last_result;
+
 static bool kernel_job(const char *metric, const char *unit, double scale, double target,
 		       const struct gpu_bench_job *job)
 {
@@ -1093,6 +1095,7 @@ static bool kernel_job(const char *metric, const char *unit, double scale, doubl
 		fprintf(stderr, "gpu_bench: %s: %s after %llu\n", metric, g4_strerror((int)result.first_error),
 			(unsigned long long)result.done);
 	report(metric, unit, (double)result.done * scale / result.seconds, target, true, cpu_seconds() - cpu);
+	last_result = result;
 	return result.first_error == 0;
 }
 
@@ -1115,6 +1118,52 @@ static void bench_random_each(void)
 		snprintf(metric, sizeof(metric), "4 KiB random pages in place, 32 a call, %u warps", map.warps);
 		kernel_job(metric, "GB/s", 4096 / 1e9, part == 1 ? 2000 : 0, &map);
 	}
+}
+
+/*
+ * How long a lane takes to have a cached page, which is the document's cache latency: one warp, 8 192 lanes, and all that the GPU has, whose
+ * rate counts as well. A page's contents are not looked at before the time is taken.
+ */
+static void bench_acquire(void)
+{
+	static const char *const places[GPU_BENCH_PLACES] = {"minimum", "25 %", "p50", "75 %", "p99.9", "maximum"};
+	static const struct {
+		uint32_t work, calls;
+		const char *name;
+	} ways[] = {{GPU_BENCH_ACQUIRE, 1000, "a lane alone"}, {GPU_BENCH_PIN_EACH, 200, "32 a call, pinned"}};
+	const struct gpu_bench_job open = {GPU_BENCH_OPEN, 1, 1, 1, 0, 0};
+	const uint32_t warps[] = {1, 8192 / 32, gpu_bench_resident_warps()};
+	const uint64_t pins = cache_bytes / G4_PAGE_BYTES / 16;
+	struct load loads[CLIENTS];
+	uint64_t ino;
+
+	open_loads(loads, CLIENTS, ENTRIES * 4096);
+	make_small_file(&loads[0].hand, open_file(&loads[0].hand, G4_NODE_ROOT, "small", &ino));
+	kernel_job("open by a kernel", "/s", 1, 0, &open);
+	usleep(200000); /* the engine's kernel has left the multiprocessors */
+	for (uint32_t way = 0; way < 2; way++) {
+		for (uint32_t k = 0; k < 3; k++) {
+			const uint32_t with = ways[way].work == GPU_BENCH_PIN_EACH ?
+						      (uint32_t)g4_min64(warps[k], pins / 32) :
+						      warps[k];
+			const struct gpu_bench_job job = {ways[way].work, with, ways[way].calls, 0, 0, SMALL_FILE};
+			char metric[80];
+			snprintf(metric, sizeof(metric), "cached pages, %s, %u warps", ways[way].name, with);
+			kernel_job(metric, "M/s", 1e-6, k == 2 && way == 0 ? 2000 : 0, &job);
+			for (uint32_t place = 0; place < GPU_BENCH_PLACES; place++) {
+				const bool median = place == 2 && way == 0;
+				snprintf(metric, sizeof(metric), "a cached page, %s, %u warps, %s", ways[way].name,
+					 with, places[place]);
+				report(metric, "us", last_result.took_ns[place] / 1e3,
+				       !median ? 0 :
+				       k == 0  ? 1 :
+				       k == 1  ? 4 :
+						 0,
+				       false, 0);
+			}
+		}
+	}
+	close_loads(loads, CLIENTS);
 }
 
 static void bench_random(void)
@@ -1481,10 +1530,11 @@ static const struct bench {
 	const char *name;
 	void (*run)(void);
 } benches[] = {
-	{"null", bench_null},	  {"stat", bench_stat},	  {"make", bench_make},	    {"kernel", bench_kernel},
-	{"random", bench_random}, {"one", bench_one},	  {"stream", bench_stream}, {"idle", bench_idle},
-	{"forest", bench_forest}, {"scrub", bench_scrub}, {"single", bench_single}, {"workgroups", bench_workgroups},
-	{"table", bench_table},	  {"dedup", bench_dedup}, {"tier", bench_tier},	    {"rebuild", bench_rebuild},
+	{"null", bench_null},	    {"stat", bench_stat},   {"make", bench_make},     {"kernel", bench_kernel},
+	{"random", bench_random},   {"one", bench_one},	    {"stream", bench_stream}, {"idle", bench_idle},
+	{"forest", bench_forest},   {"scrub", bench_scrub}, {"single", bench_single}, {"workgroups", bench_workgroups},
+	{"table", bench_table},	    {"dedup", bench_dedup}, {"tier", bench_tier},     {"rebuild", bench_rebuild},
+	{"acquire", bench_acquire},
 };
 
 #define DISKS 8
