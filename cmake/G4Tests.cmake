@@ -137,7 +137,7 @@ foreach(source ${test_programs})
 		# The same for who keeps what it is told (tests/engine/mirrored.h).
 		g4_test_variant(mirror G4_TEST_MIRROR=1)
 	endif()
-	if(name MATCHES "^engine\\.recovery$")
+	if(name MATCHES "^engine\\.(lost_writes|recovery|sync|txn|writeback)$")
 		# The same through the NVMe driver, on an emulated controller.
 		g4_test_variant(nvme G4_TEST_NVME=1)
 		set_tests_properties(${name}.nvme PROPERTIES LABELS nvme)

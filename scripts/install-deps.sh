@@ -8,7 +8,7 @@ declare -A packages=(
 	[build]="cmake gcc g++ libcurl4-gnutls-dev libfuse3-dev libgnutls28-dev libmicrohttpd-dev libsodium-dev liburing-dev
 		libzstd-dev make ninja-build pkg-config"
 	[demo]="diffutils fuse3 git python3 sqlite3"
-	[check]="acl attr busybox-static clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev lld openssl python3
+	[check]="acl attr busybox-static clang clang-format fio fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev lld openssl python3
 		qemu-system-x86 shellcheck sqlite3 util-linux zsh"
 	[bench]="borgbackup btrfs-progs casync duperemove e2fsprogs fuse3 gnuplot-nox libisal2 python3 restic time util-linux xfsprogs"
 	[nvme]="busybox-static fdisk fio qemu-system-x86 util-linux"
