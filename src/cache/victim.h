@@ -18,7 +18,9 @@ G4_FN G4_INLINE bool g4_victim_take(struct g4_line *line, uint32_t state)
 
 /*
  * S3-FIFO (Yang et al., SOSP 2023) of 8 pages with one bit: pages that come in are in the small queue, which has one; who was asked
- * for again there, or is known to have left a short time ago, is in the main queue, whose pages are spared once after each access.
+ * for again there, or is known to have left a short time ago, is in the main queue, whose pages are spared once after each access. So is
+ * metadata from the start: a page of it is wanted for each of many pages of files, and often not before these have pushed it out.
+ * What came in beside another page or was read ahead and still waits to be asked for gets a place there as well, once.
  * `order` of a set has its ways, four bits each, the one that is longest in its queue at the bottom.
  */
 #define G4_VICTIM_TRIES (3u * G4_CACHE_WAYS)
@@ -63,6 +65,8 @@ G4_FN G4_INLINE uint32_t g4_victim_queue(struct g4_cache *cache, uint32_t set, u
 	struct g4_cache_set *s = &cache->sets[set];
 	const uint16_t name = g4_victim_name(owner, index);
 
+	if (owner == 0)
+		return G4_CACHE_MAIN;
 	for (uint32_t k = 0; k < s->ghost_count; k++) {
 		if (s->ghosts[k] != name)
 			continue;
@@ -80,40 +84,58 @@ G4_FN G4_INLINE void g4_victim_comes(struct g4_cache *cache, uint32_t set, uint3
 		g4_victim_newest(&cache->sets[set], i % G4_CACHE_WAYS);
 }
 
+/* Of the ways in `among`, a bit each, the one that is longest in its queue; G4_CACHE_WAYS: there is none. */
+G4_FN G4_INLINE uint32_t g4_victim_oldest(const struct g4_cache_set *s, uint32_t among)
+{
+	for (uint32_t at = 0; at < G4_CACHE_WAYS; at++) {
+		const uint32_t way = (s->order >> (4 * at)) & 15;
+		if (among >> way & 1)
+			return way;
+	}
+	return G4_CACHE_WAYS;
+}
+
+/*
+ * What all lines say is asked for at once, without an order: on a GPU the ways to memory overlap. Who has found his line by that looks
+ * again before he takes it, and passes over what somebody uses now.
+ */
 G4_FN G4_INLINE uint32_t g4_victim_find(struct g4_cache *cache, uint32_t set)
 {
 	struct g4_cache_set *s = &cache->sets[set];
 	struct g4_line *lines = &cache->lines[set * G4_CACHE_WAYS];
+	uint32_t in_main = 0, unused = 0, without = 0;
 
-	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++) { /* one without a page */
-		const uint32_t state = g4_load32_acq(&lines[way].state);
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++) {
+		const uint32_t state = g4_load32_rlx(&lines[way].state);
+		in_main |= (uint32_t)(lines[way].queue == G4_CACHE_MAIN) << way;
+		unused |= (uint32_t) !(state & (G4_LINE_REFS | G4_LINE_BUSY)) << way;
+		without |= (uint32_t) !(state & G4_LINE_VALID) << way;
+	}
+	for (without &= unused; without; without &= without - 1) { /* one without a page */
+		const uint32_t way = g4_lowest_bit(without), state = g4_load32_acq(&lines[way].state);
 		if (!(state & G4_LINE_VALID) && g4_victim_take(&lines[way], state))
 			return set * G4_CACHE_WAYS + way;
 	}
+	const uint32_t all = (1u << G4_CACHE_WAYS) - 1;
 	for (uint32_t tries = 0; tries < G4_VICTIM_TRIES; tries++) {
-		uint32_t small = 0, chosen = G4_CACHE_WAYS;
-		for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
-			small += lines[way].queue != G4_CACHE_MAIN;
 		/* the oldest of its queue that nobody uses; where the queue has none, of the other */
-		for (uint32_t pass = 0; pass < 2 && chosen == G4_CACHE_WAYS; pass++) {
-			const uint32_t queue = (small > 0) == (pass == 0) ? 0 : G4_CACHE_MAIN;
-			for (uint32_t at = G4_CACHE_WAYS; at-- > 0;) {
-				const uint32_t way = (s->order >> (4 * at)) & 15;
-				if (lines[way].queue == queue &&
-				    !(g4_load32_acq(&lines[way].state) & (G4_LINE_REFS | G4_LINE_BUSY)))
-					chosen = way;
-			}
-		}
+		const uint32_t queue = in_main == all ? in_main : ~in_main;
+		uint32_t chosen = g4_victim_oldest(s, unused & queue);
+		if (chosen == G4_CACHE_WAYS)
+			chosen = g4_victim_oldest(s, unused & ~queue);
 		if (chosen == G4_CACHE_WAYS)
 			return G4_NO_LINE;
 		struct g4_line *line = &lines[chosen];
 		const uint32_t state = g4_load32_acq(&line->state);
-		if (state & G4_LINE_ACCESSED) {
+		if (state & (G4_LINE_REFS | G4_LINE_BUSY)) {
+			unused &= ~(1u << chosen);
+		} else if ((state & G4_LINE_ACCESSED) || (!(in_main >> chosen & 1) && (state & G4_LINE_NEW))) {
 			g4_and32(&line->state, ~G4_LINE_ACCESSED);
 			line->queue = G4_CACHE_MAIN;
+			in_main |= 1u << chosen;
 			g4_victim_newest(s, chosen);
 		} else if (g4_victim_take(line, state)) {
-			if (line->queue != G4_CACHE_MAIN)
+			if (!(in_main >> chosen & 1))
 				g4_victim_leaves(s, line);
 			return set * G4_CACHE_WAYS + chosen;
 		}
