@@ -18,6 +18,10 @@ if(G4_CACHE_POLICY STREQUAL s3-fifo) # as in g4_flags: the host and the GPU shar
 	list(APPEND cuda_flags -DG4_CACHE_S3FIFO=1)
 endif()
 
+if(NOT G4_QUEUE_PAD EQUAL 128)
+	list(APPEND cuda_flags -DG4_QUEUE_PAD=${G4_QUEUE_PAD})
+endif()
+
 g4_gpu_subset(engine_sources)
 g4_units(sources src/cuda ${engine_sources})
 g4_sources(cuda_sources src/simt/cuda/*.c src/gpu/*.cu)

@@ -13,6 +13,7 @@
 #ifndef G4_DEV_MAPPER_H
 #define G4_DEV_MAPPER_H
 
+#include "dev/padding.h"
 #include "simt/simt.h"
 
 #define G4_MAPPER_QUEUES_MOST 24u
@@ -21,12 +22,17 @@
 
 struct g4_mapper_place { /* looked at by many, changed rarely */
 	uint32_t word;
+#if G4_QUEUE_PAD > 0
 	uint8_t padding[28];
+#endif
 };
 struct g4_mapper {
 	uint32_t queues;
-	uint8_t padding[124];
+	G4_QUEUE_PADDING(padding, 4)
 	struct g4_mapper_place places[G4_MAPPER_QUEUES_MOST * G4_MAPPER_PLACES_EACH];
+#if G4_QUEUE_PAD == 0
+	uint8_t end[12]; /* a multiple of 16 as well */
+#endif
 };
 
 /* Spreads places evenly over `queues`, 1 to G4_MAPPER_QUEUES_MOST. Host only. */

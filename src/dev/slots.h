@@ -25,6 +25,7 @@
 #ifndef G4_DEV_SLOTS_H
 #define G4_DEV_SLOTS_H
 
+#include "dev/padding.h"
 #include "simt/simt.h"
 
 #define G4_SLOTS_MOST 256u
@@ -37,32 +38,35 @@ enum g4_io_class { G4_CLASS_FOREGROUND, G4_CLASS_JOURNAL, G4_CLASS_METADATA, G4_
 /* Each counter that many lanes change has a cache line. */
 struct g4_slots_line {
 	uint32_t asked; /* tickets */
-	uint8_t padding0[124];
+	G4_QUEUE_PADDING(padding0, 4)
 	uint32_t dealt; /* slots; the dealer's, read by others */
-	uint8_t padding1[124];
+	G4_QUEUE_PADDING(padding1, 4)
 	uint64_t places[G4_SLOTS_MOST];
 };
 
 struct g4_slots {
 	uint32_t count;
 	uint32_t background_most; /* slots that background may hold */
-	uint8_t padding0[120];
+	G4_QUEUE_PADDING(padding0, 8)
 	uint32_t taken; /* tickets of the free line */
-	uint8_t padding1[124];
+	G4_QUEUE_PADDING(padding1, 4)
 	uint32_t given; /* slots put into it, those at the beginning included */
-	uint8_t padding2[124];
+	G4_QUEUE_PADDING(padding2, 4)
 	uint64_t places[G4_SLOTS_MOST];
 	uint32_t looking; /* lock: 1 while somebody looks at what has ended, for all that wait */
-	uint8_t padding3[124];
+	G4_QUEUE_PADDING(padding3, 4)
 	uint32_t waiting; /* tickets of classes that no slot was dealt to */
-	uint8_t padding4[124];
+	G4_QUEUE_PADDING(padding4, 4)
 	uint32_t background; /* slots that background holds */
-	uint8_t padding5[124];
+	G4_QUEUE_PADDING(padding5, 4)
 	uint32_t dealing; /* lock, of the two words that follow and of `dealt` */
 	uint32_t turn;	  /* class */
 	uint32_t burst;	  /* slots that are left of its turn */
-	uint8_t padding6[116];
+	G4_QUEUE_PADDING(padding6, 12)
 	struct g4_slots_line lines[G4_CLASSES];
+#if G4_QUEUE_PAD < 128
+	uint8_t end[G4_QUEUE_PAD > 0 ? 32 : 56]; /* a multiple of 128 as well */
+#endif
 };
 
 /* All `count` slots free, at most G4_SLOTS_MOST. Host only. */

@@ -23,6 +23,7 @@
 #define G4_DEV_NVME_PAIR_H
 
 #include "dev/nvme/spec.h"
+#include "dev/padding.h"
 #include "simt/simt.h"
 
 #define G4_NVME_ENTRIES_MOST 256u
@@ -44,13 +45,16 @@ struct g4_nvme_pair {
 	uint32_t entries; /* of both: a power of two */
 	uint32_t head;	  /* the reaper's; one at a time */
 	uint32_t told;	  /* the head that the controller knows */
-	uint8_t padding0[84];
+	G4_QUEUE_PADDING(padding0, 44)
 	uint32_t tickets;
-	uint8_t padding1[124];
+	G4_QUEUE_PADDING(padding1, 4)
 	uint32_t tail;	/* and its lock: odd while a lane has it */
 	uint32_t rings; /* of the tail's doorbell */
-	uint8_t padding2[120];
+	G4_QUEUE_PADDING(padding2, 8)
 	uint32_t marks[G4_NVME_ENTRIES_MOST];
+#if G4_QUEUE_PAD == 0
+	uint8_t end[72]; /* a multiple of 128 as well */
+#endif
 };
 
 /* Nothing under way; the queues' memory is zeroed, and `entries` at least 2. Host only. */
