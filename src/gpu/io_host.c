@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/log_host.h"
 #include "dev/dev_types.h"
 
 /* ---- by an agent ---- */
@@ -156,10 +157,19 @@ static int place_disks(void *context, void *memory, uint64_t bytes)
 
 	if (bytes < sizeof(*table))
 		return -G4_E_INVAL;
-	for (uint32_t d = 0; d < table->disk_count && !io->refused; d++)
-		if (table->disks[d] != 0)
-			io->refused = !place_disk(io, table, d);
-	return io->refused ? -G4_E_NOTSUP : 0;
+	bool placed = true;
+	for (uint32_t d = 0; d < table->disk_count && placed; d++) {
+		if (table->disks[d] == 0)
+			continue;
+		placed = table->opened[d] != io->refused;
+		if (placed && !place_disk(io, table, d)) {
+			placed = false;
+			io->refused = table->opened[d];
+			g4_log(G4_LOG_WARN,
+			       "the GPU can not use disk %u by itself; requests to the set go through the host", d);
+		}
+	}
+	return placed ? 0 : -G4_E_NOTSUP;
 }
 
 /*

@@ -26,7 +26,7 @@ struct g4_gpu_io {			   /* zeroed: there is none */
 		uint64_t opened; /* which device it is (dev_types.h) */
 	} disks[G4_GPU_IO_DISKS];
 	uint32_t disk_count;
-	bool refused; /* one could not be had */
+	uint64_t refused; /* which one could not be had, and is not tried again; 0: none */
 };
 
 /*

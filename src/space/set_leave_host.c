@@ -223,7 +223,10 @@ static void choose(struct leaving *l, struct g4_dev_order *order)
 	}
 	order->done = chunk->address;
 	order->bytes = bytes * columns;
-	g4_set_window_watch(&set->window, order->done, order->bytes);
+	if (g4_load32_acq(&set->target) == G4_MAX_DISKS)
+		g4_set_window_watch(&set->window, order->done, order->bytes);
+	else /* whose copies are watched; MOVE says that nothing is moved now */
+		set->next.generation = 0;
 }
 
 /* Whether a disk that a chunk lies on can take what comes next of the disk that goes. */

@@ -170,6 +170,7 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4
 	if (rc == 0) {
 		set->disks[disk].dev = dev;
 		memset(&set->taken, 0, sizeof(set->taken)); /* of a rebuild before */
+		set->next.generation = 0;		    /* nothing is moved while this one goes on */
 	}
 	unlock_all(set);
 	g4_dev_close(before);

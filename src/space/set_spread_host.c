@@ -342,7 +342,10 @@ int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, u
 		*address = address_of(set);
 		*bytes = set->next.bytes * g4_chunk_data_columns(&set->chunks[set->next.chunk]);
 		*left = left_to_move(&s);
-		g4_set_window_watch(&set->window, *address, *bytes);
+		if (g4_load32_acq(&set->target) == G4_MAX_DISKS)
+			g4_set_window_watch(&set->window, *address, *bytes);
+		else /* whose copies are watched; MOVE says that nothing is moved now */
+			set->next.generation = 0;
 	}
 	end(&s);
 	pthread_mutex_unlock(&set->orders);

@@ -267,7 +267,10 @@ G4_FN static bool is_step(uint32_t op)
 	       op == G4_ORDER_MADE;
 }
 
-/* A disk is relieved that has failed, and as long as one has nobody is on the way past the set. */
+/*
+ * A disk is relieved that has failed, and as long as one has nobody is on the way past the set; nor does anybody make one then, for who relieves has the
+ * turn of jobs.
+ */
 G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order, bool alone)
 {
 	struct g4_direct *direct = &space->direct;
@@ -279,8 +282,10 @@ G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_or
 	else if (alone)
 		g4_direct_begin_order(direct);
 	const int rc = g4_dev_order(wg, dev, order);
+	/* what stood in the way of the table when the rebuild began may be over */
+	const bool again = order->op == G4_ORDER_NEXT && !g4_direct_is_open(direct) && !g4_direct_makes(direct);
 	if (step)
-		g4_direct_end_step(wg, direct, dev, rc != 0);
+		g4_direct_end_step(wg, direct, dev, rc != 0 || again);
 	else if (alone)
 		g4_direct_end_order(wg, direct, dev);
 	else if (order->op == G4_ORDER_RELIEVE && rc == 0)

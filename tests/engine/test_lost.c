@@ -78,14 +78,19 @@ static void expect_large(struct disks *d, uint32_t version)
 	free(found);
 }
 
-static void make(struct disks *d, const struct level *level, struct g4_dev **dev)
+static void fill(struct disks *d, const struct level *level, struct g4_dev **dev)
 {
-	disks_make(d, level->disks, NULL);
 	disks_format_plan(d, &level->plan, G4_CHECKSUM_BLAKE3);
 	disks_mount_fs(d, all_of(d), dev);
 	for (uint32_t n = 0; n < FILES; n++)
 		assert_int_equal(disks_put(d, n, 1), 0);
 	put_large(d, 1);
+}
+
+static void make(struct disks *d, const struct level *level, struct g4_dev **dev)
+{
+	disks_make(d, level->disks, NULL);
+	fill(d, level, dev);
 }
 
 /* One that is new, so that nothing of it is right by itself. */
@@ -360,6 +365,47 @@ static void another_disk_goes_while_a_part_is_made(void **state)
 		finish(&d);
 		disks_unmount_fs(&d, dev, true);
 		expect_everywhere(&d, &levels[l], 1, 1);
+		disks_free(&d);
+	}
+}
+
+/* A rebalancing that was going on asks what to move next, and may not disturb what is watched for the rebuild, nor its table. */
+static void who_moves_places_meanwhile_does_not_disturb(void **state)
+{
+	(void)state;
+	for (uint32_t early = 0; early < 2; early++) { /* it has asked before the rebuild began, or then */
+		struct g4_direct_lost lost;
+		struct g4_dev_order o;
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, 3, NULL);
+		d.count = 2;
+		fill(&d, &levels[0], &dev);
+		disks_unmount_fs(&d, dev, true);
+		disks_mount(&d, all_of(&d)); /* an engine, which can grow */
+		begin(&d, G4_DISK_ADD, 2);   /* it has room for what the others have */
+		d.count = 3;
+		disks_unmount(&d);
+		disks_mount_fs(&d, all_of(&d), &dev);
+		memset(&o, 0, sizeof(o));
+		if (early) {
+			assert_int_equal(give(&d, G4_ORDER_SPREAD_NEXT, &o), 0);
+			assert_true(o.bytes > 0);
+		}
+		lose(&d, 1);
+		begin(&d, G4_DISK_REPLACE, 1);
+		assert_true(g4_direct_makes(direct_of(&d)));
+		assert_true(take(&d, 256 * G4_KIB, &lost));
+		memset(&o, 0, sizeof(o));
+		assert_int_equal(give(&d, G4_ORDER_SPREAD_NEXT, &o), 0);
+		assert_true(o.bytes > 0);
+		assert_true(g4_direct_makes(direct_of(&d)));
+		make_taken(&d, &lost);
+		assert_int_equal(say_made(&d, &lost), lost.bytes);
+		finish(&d);
+		assert_true(made(&d) > lost.bytes);
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[0], 1, 1);
 		disks_free(&d);
 	}
 }
@@ -655,6 +701,7 @@ int main(void)
 		cmocka_unit_test(nothing_else_is_made),
 		cmocka_unit_test(another_disk_goes_meanwhile),
 		cmocka_unit_test(another_disk_goes_while_a_part_is_made),
+		cmocka_unit_test(who_moves_places_meanwhile_does_not_disturb),
 		cmocka_unit_test(a_kill_costs_what_was_taken),
 		cmocka_unit_test(what_was_taken_ends_with_its_job),
 		cmocka_unit_test(who_writes_next_to_it_changes_nothing),
