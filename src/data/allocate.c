@@ -119,9 +119,9 @@ G4_FN static int count_needs(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 			const uint32_t level = page >= room ? height :
 					       away	    ? (uint32_t)g4_max64(run.level, G4_SHARED_MAP_LEVEL) :
 							      run.level;
-			if (hole || goes)
+			if (hole || rc > 0)
 				count_nodes(page, page + run.pages, level, counted, need);
-			if ((hole || goes) && sums)
+			if ((hole || rc > 0) && sums)
 				count_quarters(page, page + run.pages, &next, need);
 		} else if (old > 0 && sums && (goes || run.kind != G4_WRITTEN)) {
 			rc = count_missing(wg, fs, inode, page, run.pages, &next, need);
@@ -427,6 +427,9 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	rc = g4_inline_leave(wg, fs, index);
 	if (rc == 0)
 		rc = own_range(wg, fs, index, mode, page, range.first, range.last, end_page);
+	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE) &&
+	    range.first <= range.last) /* what is reserved for the rest takes no room from these */
+		rc = prepare_ends(wg, fs, index, offset, range.first, range.last, end);
 	if (rc == 0 && allocates) /* before anything changes */
 		rc = (mode & G4_FALLOC_ZERO_RANGE) ? reserve_again(wg, fs, index, &range, &reserved) :
 						     reserve_needs(wg, fs, index, &range, true, &reserved);

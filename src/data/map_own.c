@@ -194,7 +194,7 @@ G4_FN static void measure(struct g4_fs *fs, uint32_t line, uint32_t level, struc
 	const uint32_t credits = (uint32_t)g4_min64(each, buffered);
 	if (level > 1 && task->pages > 1) /* pages of sums of large pages, which lie anywhere */
 		sums = (each <= buffered ? REGIONS_MOST : SUMS_GROUPS) * EACH_CREDITS;
-	task->credits = credits < fs->journal.max_blocks - sums ? credits + sums : fs->journal.max_blocks;
+	task->credits = (uint32_t)g4_min64((uint64_t)credits + sums, fs->journal.max_blocks);
 }
 
 /* Which indirect pages on a way are looked at. */

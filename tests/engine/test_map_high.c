@@ -935,6 +935,77 @@ static void zeros_that_are_refused_change_nothing(void **state)
 	assert_true(refused > 0 && filled > 2);
 }
 
+/* What is a hole by then is no more than before: where it is zeroed with few pages free, it is with more; and with none, where the file alone has it. */
+static void zeros_need_no_more_with_more_room(void **state)
+{
+	const uint32_t ways = 110;
+	bool done = false;
+
+	(void)state;
+	make(&files[0]);
+	assert_int_equal(put(&files[0], 0, 100), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	fill_device();
+	for (uint32_t k = 0; k < ways; k++) {
+		const int rc = op_fallocate(&rig, files[0].ino, G4_FALLOC_ZERO_RANGE | G4_FALLOC_KEEP_SIZE,
+					    G4_PAGE_BYTES / 2, 99 * G4_PAGE_BYTES);
+		if (rc != 0 && (rc != -G4_E_NOSPC || done))
+			fail_msg("%d after %u pages were freed", rc, k);
+		done |= rc == 0;
+		assert_int_equal(op_sync(&rig), 0);
+		free_a_page();
+	}
+	assert_true(done);
+}
+
+static void a_large_page_is_zeroed_on_a_full_device(void **state)
+{
+	(void)state;
+	make(&files[0]);
+	assert_int_equal(put(&files[0], 0, PART), 0);
+	assert_int_equal(put(&files[0], GIB_PAGES, 1), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	fill_device();
+	assert_int_equal(op_fallocate(&rig, files[0].ino, G4_FALLOC_ZERO_RANGE | G4_FALLOC_KEEP_SIZE, 0,
+				      PART * G4_PAGE_BYTES),
+			 0);
+}
+
+/* One of level 2 with sums of a large page, and 16 of level 1 in as many regions: with the smallest transactions it is copied all the same. */
+static void many_regions_are_copied_by_small_transactions(void **state)
+{
+	const uint64_t usual = rig.cache_bytes;
+	uint64_t other, spread = 0;
+
+	(void)state;
+	make(&files[0]);
+	make(&files[1]);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	for (uint32_t k = 0; k < 16; k++) {
+		assert_int_equal(put(&files[0], k * PART + 7, 1), 0);
+		assert_int_equal(op_fsync(&rig, files[0].ino), 0);
+		for (uint32_t i = 0; i < 260; i++, spread++) /* each with an indirect page of its own */
+			assert_int_equal(
+				op_write(&rig, other, 0, spread * PART * G4_PAGE_BYTES, bytes, G4_PAGE_BYTES, NULL), 0);
+		assert_int_equal(op_fsync(&rig, other), 0);
+	}
+	assert_int_equal(put(&files[0], 40 * PART, PART), 0);
+	assert_int_equal(put(&files[0], GIB_PAGES, 1), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(copy(&files[0], 0, &files[1], 0, END), 0);
+	assert_int_equal(node_at(&files[1], 0, 2), node_at(&files[0], 0, 2));
+	unmount("copied");
+	rig.cache_bytes = 2 * G4_MIB;
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_true(rig.fs->journal.max_blocks < 112);
+	assert_int_equal(op_write(&rig, files[1].ino, 0, 7 * G4_PAGE_BYTES, bytes, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fallocate(&rig, files[1].ino, PUNCH, 7 * G4_PAGE_BYTES, G4_PAGE_BYTES), 0);
+	assert_int_equal(op_truncate(&rig, files[1].ino, (40 * PART + 3) * G4_PAGE_BYTES), 0);
+	unmount("changed");
+	rig.cache_bytes = usual;
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+}
+
 int main(void)
 {
 #define TEST_AS(name, how, begins)                                                                                     \
@@ -942,6 +1013,11 @@ int main(void)
 #name how, name, begins, teardown, NULL                                                                \
 	}
 	const struct CMUnitTest tests[] = {
+		TEST_AS(zeros_need_no_more_with_more_room, "", setup_small),
+		TEST_AS(zeros_need_no_more_with_more_room, " with sums", setup_small_sums),
+		TEST_AS(a_large_page_is_zeroed_on_a_full_device, "", setup_small),
+		TEST_AS(a_large_page_is_zeroed_on_a_full_device, " with sums", setup_small_sums),
+		TEST_AS(many_regions_are_copied_by_small_transactions, " with sums", setup_apart_sums),
 		TEST_AS(a_page_of_level_2_that_leads_to_nothing_is_in_nobodys_way, "", setup_empty),
 		TEST_AS(a_page_of_level_2_that_leads_to_nothing_is_in_nobodys_way, " with sums", setup_empty_sums),
 		TEST_AS(a_page_that_leads_to_many_regions_is_shared, "", setup_apart),
