@@ -61,6 +61,17 @@ void g4_progress_text(struct g4_progress *progress, const char *text)
 		fprintf(stderr, "\r%s: %s\033[K", progress->label, text);
 }
 
+void g4_progress_tree(struct g4_progress *progress, uint64_t names, uint64_t bytes)
+{
+	char text[80];
+
+	if (!g4_progress_wanted(progress))
+		return;
+	snprintf(text, sizeof(text), "%llu names, %llu MiB", (unsigned long long)names,
+		 (unsigned long long)(bytes >> 20));
+	g4_progress_text(progress, text);
+}
+
 void g4_progress_clear(struct g4_progress *progress)
 {
 	if (__atomic_exchange_n(&progress->visible, false, __ATOMIC_RELAXED))

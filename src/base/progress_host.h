@@ -29,6 +29,8 @@ static inline bool g4_progress_wanted(const struct g4_progress *progress)
 void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t total);
 /* The same while nobody knows the total: a few words. */
 void g4_progress_text(struct g4_progress *progress, const char *text);
+/* So much has been read or written of trees so far. */
+void g4_progress_tree(struct g4_progress *progress, uint64_t names, uint64_t bytes);
 /* Clears the line; call it before printing anything else. */
 void g4_progress_clear(struct g4_progress *progress);
 

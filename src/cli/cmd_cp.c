@@ -227,8 +227,7 @@ static int open_target(const struct copy *copy, const struct place *target, bool
 	*made = rc == 0 && (flags & O_EXCL);
 	if (rc != -EEXIST || how == O_EXCL || !is_new)
 		return rc;
-	return gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | how, mode,
-			   to); /* since a moment ago */
+	return gpu4fs_open(copy->fs, target->at, target->name, flags & ~O_EXCL, mode, to); /* since a moment ago */
 }
 
 /*

@@ -372,15 +372,11 @@ static void level_failed(struct g4_descent *descent, const struct g4_level *leve
 static void tell(struct g4_descent *descent)
 {
 	struct export *export = descent->context;
-	char text[80];
 
-	if (!g4_progress_wanted(&export->progress))
-		return;
-	snprintf(text, sizeof(text), "%llu names, %llu MiB",
-		 (unsigned long long)(__atomic_load_n(&export->files, __ATOMIC_RELAXED) +
-				      __atomic_load_n(&export->directories, __ATOMIC_RELAXED)),
-		 (unsigned long long)(__atomic_load_n(&export->bytes, __ATOMIC_RELAXED) >> 20));
-	g4_progress_text(&export->progress, text);
+	g4_progress_tree(&export->progress,
+			 __atomic_load_n(&export->files, __ATOMIC_RELAXED) +
+				 __atomic_load_n(&export->directories, __ATOMIC_RELAXED),
+			 __atomic_load_n(&export->bytes, __ATOMIC_RELAXED));
 }
 
 static int export_tree(struct export *export, const char *source, const char *target, long jobs)

@@ -79,15 +79,10 @@ static void failed(struct import *import, const struct directory *dir, const cha
 
 static void tell(struct import *import)
 {
-	char text[80];
-
-	if (!g4_progress_wanted(&import->progress))
-		return;
-	snprintf(text, sizeof(text), "%llu names, %llu MiB",
-		 (unsigned long long)(__atomic_load_n(&import->files, __ATOMIC_RELAXED) +
-				      __atomic_load_n(&import->directories, __ATOMIC_RELAXED)),
-		 (unsigned long long)(__atomic_load_n(&import->bytes, __ATOMIC_RELAXED) >> 20));
-	g4_progress_text(&import->progress, text);
+	g4_progress_tree(&import->progress,
+			 __atomic_load_n(&import->files, __ATOMIC_RELAXED) +
+				 __atomic_load_n(&import->directories, __ATOMIC_RELAXED),
+			 __atomic_load_n(&import->bytes, __ATOMIC_RELAXED));
 }
 
 /* ------------------------------------------------------------------ contents and attributes */

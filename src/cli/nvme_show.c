@@ -132,6 +132,14 @@ static void put_counter(struct g4_report *report, const char *key, const g4_le64
 	g4_report_count(report, key, counter[1] ? UINT64_MAX : counter[0]);
 }
 
+/* A log page of the controller, so many bytes of it, into a page of memory. */
+static int get_log(struct g4_nvme *nvme, uint32_t log, uint32_t bytes, void *page, const char *what,
+		   struct g4_dev_message message)
+{
+	return g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES, G4_NVME_LOG_DWORD(log, bytes), page, what,
+			   message);
+}
+
 static int show_health(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
 {
 	union {
@@ -139,9 +147,7 @@ static int show_health(struct g4_nvme *nvme, struct g4_report *report, struct g4
 		uint8_t bytes[G4_PAGE_BYTES];
 	} page;
 	const struct g4_nvme_health_log *log = &page.health;
-	const int rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
-				   G4_NVME_LOG_DWORD(G4_NVME_LOG_HEALTH, sizeof(*log)), &page,
-				   "get the log of its health", message);
+	const int rc = get_log(nvme, G4_NVME_LOG_HEALTH, sizeof(*log), &page, "get the log of its health", message);
 
 	if (rc < 0)
 		return rc;
@@ -171,9 +177,7 @@ static int show_firmware(struct g4_nvme *nvme, struct g4_report *report, struct 
 	} page;
 	const struct g4_nvme_firmware_log *log = &page.firmware;
 	const uint32_t slots = sizeof(log->revisions) / sizeof(log->revisions[0]);
-	const int rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
-				   G4_NVME_LOG_DWORD(G4_NVME_LOG_FIRMWARE, sizeof(*log)), &page,
-				   "get the log of its firmware", message);
+	const int rc = get_log(nvme, G4_NVME_LOG_FIRMWARE, sizeof(*log), &page, "get the log of its firmware", message);
 
 	if (rc < 0)
 		return rc;
@@ -228,9 +232,8 @@ static int show_errors(struct g4_nvme *nvme, struct g4_report *report, struct g4
 		return rc;
 	const uint64_t most = sizeof(page.entries) / sizeof(page.entries[0]);
 	const uint32_t count = (uint32_t)g4_min64(page.controller.error_entries + UINT64_C(1), most);
-	rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
-			 G4_NVME_LOG_DWORD(G4_NVME_LOG_ERRORS, count * sizeof(page.entries[0])), &page,
-			 "get the log of its errors", message);
+	rc = get_log(nvme, G4_NVME_LOG_ERRORS, count * (uint32_t)sizeof(page.entries[0]), &page,
+		     "get the log of its errors", message);
 	if (rc < 0)
 		return rc;
 	g4_report_list(report, "errors");

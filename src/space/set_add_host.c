@@ -74,7 +74,7 @@ static int plan_chunks(struct g4_set *set, const struct g4_chunk_wish *wish, str
 	uint64_t bytes[G4_MAX_DISKS];
 
 	/* what was moved away leaves room that is still used, and who was removed a number */
-	if (!g4_set_view_wait(set) || !g4_set_forget_numbers(set))
+	if (!g4_set_view_wait(set, G4_VIEW_PATIENCE) || !g4_set_forget_numbers(set))
 		return -G4_E_BUSY;
 	growth->chunks = calloc(G4_CHUNKS_MAX, sizeof(*growth->chunks));
 	if (!growth->chunks)

@@ -46,12 +46,12 @@ bool g4_set_view_is_alone(struct g4_set *set)
 	return g4_add32(&set->views[(g4_load64_acq(&set->epoch) + 1) % 2].users, 0) == 0;
 }
 
-bool g4_set_view_wait(struct g4_set *set)
+bool g4_set_view_wait(struct g4_set *set, uint32_t most)
 {
 	const struct timespec rest = {.tv_nsec = 1000 * 1000};
 	bool alone = g4_set_view_is_alone(set);
 
-	for (uint32_t turn = 0; turn < 1000 && !alone; turn++) {
+	for (uint32_t turn = 0; turn < most && !alone; turn++) {
 		nanosleep(&rest, NULL);
 		alone = g4_set_view_is_alone(set);
 	}

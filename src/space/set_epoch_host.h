@@ -12,8 +12,9 @@ const struct g4_chunk_map *g4_set_view_of(const struct g4_set *set, uint64_t epo
 void g4_set_view_leave(struct g4_set *set, uint64_t epoch);
 /* Orders held, or a view entered. Whether all requests look at the chunks as they are now, so nobody uses a place that they do not have. */
 bool g4_set_view_is_alone(struct g4_set *set);
-/* The same, within a second. */
-bool g4_set_view_wait(struct g4_set *set);
+/* The same, within so many milliseconds. */
+#define G4_VIEW_PATIENCE 1000u
+bool g4_set_view_wait(struct g4_set *set, uint32_t most);
 /* Locks of orders and superblocks held, and the view is alone. Requests from now on look at these. -G4_E_NOMEM before anything is changed. */
 int g4_set_view_reserve(struct g4_set *set);
 void g4_set_view_switch(struct g4_set *set, const struct g4_chunk *chunks, uint32_t count);

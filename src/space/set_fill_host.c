@@ -143,7 +143,7 @@ int g4_set_fill(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes, bool *aga
 	int rc = g4_set_check_whole(set, (struct g4_dev_message){.text = NULL});
 	/* what was moved away is room when nobody reads it there any more */
 	*again = rc == 0 && gone_bytes(set->chunks, set->map.count) > 0 &&
-		 (set->lent_count > 0 || !g4_set_view_wait(set));
+		 (set->lent_count > 0 || !g4_set_view_wait(set, G4_VIEW_PATIENCE));
 	if (rc == 0 && !*again) {
 		rc = g4_set_draft_begin(&draft, set);
 		if (rc == 0) {

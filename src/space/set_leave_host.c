@@ -374,19 +374,6 @@ static bool has_level(const struct g4_set_move *move, const struct g4_chunk *chu
 	return found;
 }
 
-/* A request that takes longer than this is waited for by asking again. */
-static bool is_soon_alone(struct g4_set *set)
-{
-	const struct timespec rest = {.tv_nsec = 1000 * 1000};
-	bool alone = g4_set_view_is_alone(set);
-
-	for (uint32_t turn = 0; turn < TRIES && !alone; turn++) {
-		nanosleep(&rest, NULL);
-		alone = g4_set_view_is_alone(set);
-	}
-	return alone;
-}
-
 /* Orders held. */
 static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
@@ -397,7 +384,7 @@ static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *or
 	int rc = g4_set_check_whole(set, (struct g4_dev_message){.text = NULL});
 	if (rc < 0)
 		return rc;
-	if (!is_soon_alone(set)) {
+	if (!g4_set_view_wait(set, TRIES)) { /* a request that takes longer is waited for by asking again */
 		order->disk = 1;
 		return 0;
 	}

@@ -27,7 +27,7 @@
 static int leave_behind(struct g4_wg *wg, struct g4_set *set, bool *done)
 {
 	*done = false;
-	if (!g4_set_view_wait(set))
+	if (!g4_set_view_wait(set, G4_VIEW_PATIENCE))
 		return 0;
 	int rc = g4_set_draft_lock(wg, set);
 	if (rc < 0)
@@ -39,7 +39,7 @@ static int leave_behind(struct g4_wg *wg, struct g4_set *set, bool *done)
 	pthread_mutex_unlock(&set->lock);
 	g4_set_draft_unlock(set);
 	if (rc == 0)
-		*done = g4_set_view_wait(set);
+		*done = g4_set_view_wait(set, G4_VIEW_PATIENCE);
 	return rc;
 }
 
@@ -68,7 +68,7 @@ int g4_set_lend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t
 bool g4_set_take_back(struct g4_set *set)
 {
 	pthread_mutex_lock(&set->orders);
-	const bool alone = g4_set_view_wait(set);
+	const bool alone = g4_set_view_wait(set, G4_VIEW_PATIENCE);
 	if (alone) {
 		set->lent_count = 0;
 		set->lent_ready = false;
