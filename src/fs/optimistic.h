@@ -431,8 +431,8 @@ G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *wa
 
 	G4_STATIC_ASSERT(G4_LOOKUP_WAYS == 2, "two neighbours");
 	if (walk->key == 0) {
-		if (lane == 0)
-			asked = g4_load64_rlx(&inode->data_key);
+		if (lane == 0) /* perhaps another inode's by now, which its maker sets without anybody knowing of it */
+			g4_peek(&asked, &inode->data_key, 1);
 		walk->key = g4_broadcast(walk->wg, asked, 0);
 	}
 	const struct g4_lookup_name name = {walk->key, part->hash, NULL, part->bytes, {0, 0}};
@@ -479,8 +479,10 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 	const struct g4_inode_core *copy = &walk->memory->inode;
 	struct g4_inode_core *inode = &walk->memory->icache[walk->index];
 	/* no maker changes these attributes between the two looks at this */
-	const uint64_t changes = walk->trail && leads ? g4_load64_acq(&inode->shared_changes) : 0;
+	uint64_t changes = 0, then = 0;
 
+	if (walk->trail && leads)
+		g4_peek_acq(&changes, &inode->shared_changes);
 	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || (follow && g4_is_link(copy->disk.mode)) ||
 	    (slash && !g4_is_dir(copy->disk.mode)))
 		return false;
@@ -492,9 +494,11 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 	}
 	if (!g4_optimistic_unchanged(walk))
 		return false;
-	if (walk->trail && leads &&
-	    (g4_shared_change_is_under_way(changes) || g4_load64_acq(&inode->shared_changes) != changes))
-		walk->trail->count = G4_TRAIL_LOST;
+	if (walk->trail && leads) {
+		g4_peek_acq(&then, &inode->shared_changes);
+		if (g4_shared_change_is_under_way(changes) || then != changes)
+			walk->trail->count = G4_TRAIL_LOST;
+	}
 	if (untouched && leads) /* another inode's by now, perhaps: for the clock that is no matter */
 		g4_store32_rlx(&inode->accessed, 1);
 	return true;

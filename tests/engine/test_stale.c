@@ -240,7 +240,8 @@ static void a_number_of_an_earlier_mount_leads_nowhere(void **state)
 		cmd.generation = (uint32_t)was[i].generation;
 		found += run(&cmd) != -G4_E_STALE;
 	}
-	assert_in_range(slabs, MADE / 2, MADE); /* else the test tests nothing */
+	/* else the test tests nothing; pages of the file's map and sums lie over the others, how many depends on when it was written back */
+	assert_in_range(slabs, MADE / 10, MADE);
 	assert_int_equal(found, 0);
 }
 
