@@ -197,6 +197,13 @@ uint64_t disks_every(uint64_t slow)
 	return g4_max64(rig_every(slow), shared ? slow : 1);
 }
 
+bool disks_takes_loss(uint32_t lost)
+{
+	static uint32_t turn;
+
+	return lost == 0 || turn++ % rig_every(2) == 0;
+}
+
 struct g4_dev *disks_behind(struct g4_dev *set)
 {
 	const struct g4_agent_options queue = {.slots = REMOTE_SLOTS, .chunk_bytes = REMOTE_CHUNK_BYTES};

@@ -70,6 +70,8 @@ void disks_expect_refused(uint32_t count, const struct g4_set_plan *plan, const 
  * agent and above it.
  */
 uint64_t disks_every(uint64_t slow);
+/* Whether a check of all that may be lost looks at the loss of these disks (bits): sanitizers take some by turns, and none that is lost. */
+bool disks_takes_loss(uint32_t lost);
 /* The set behind an I/O agent that owns it, with a short queue, where the tests run so; else the set. */
 struct g4_dev *disks_behind(struct g4_dev *set);
 /* The disks, each behind a fault device; the set owns them. */

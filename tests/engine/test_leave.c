@@ -108,9 +108,9 @@ static void expect_without(struct disks *d, const struct shape *shape, uint32_t 
 	keep_disks(d, before);
 	assert_true(disks_try_open(d, all_of(d), true, G4_DEV_READ_ONLY, &dev) < 0);
 	for (uint32_t lost = 0; lost <= (shape->redundant ? d->count : 0); lost++) {
-		if (lost == disk + 1)
-			continue;
 		const uint32_t which = lost ? rest & ~(1u << (lost - 1)) : rest;
+		if (lost == disk + 1 || !disks_takes_loss(rest & ~which))
+			continue;
 		disks_expect_clean(d, which);
 		disks_mount_fs(d, which, &dev);
 		if (m)

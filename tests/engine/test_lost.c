@@ -107,7 +107,8 @@ static void expect_everywhere(struct disks *d, const struct level *level, uint32
 
 	disks_expect_clean(d, all_of(d));
 	for (uint32_t which = 1; which <= all_of(d); which++) {
-		if (d->count - (uint32_t)__builtin_popcount(which) > level->spare)
+		if (d->count - (uint32_t)__builtin_popcount(which) > level->spare ||
+		    !disks_takes_loss(all_of(d) & ~which))
 			continue;
 		if (disks_try_open(d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
 			fail_msg("%s", d->message);

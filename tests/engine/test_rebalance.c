@@ -166,6 +166,8 @@ static void expect_everywhere(struct disks *d, const struct shape *shape, struct
 	keep_disks(d, before);
 	for (uint32_t lost = 0; lost <= (shape->redundant ? d->count : 0); lost++) {
 		const uint32_t which = lost ? all_of(d) & ~(1u << (lost - 1)) : all_of(d);
+		if (!disks_takes_loss(all_of(d) & ~which))
+			continue;
 		disks_expect_clean(d, which);
 		disks_mount_fs(d, which, &dev);
 		expect_model(m, d);

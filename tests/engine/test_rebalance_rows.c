@@ -98,7 +98,7 @@ static void expect_everywhere(struct disks *d, const struct shape *shape, struct
 	disks_unmount_fs(d, dev, true);
 	keep_disks(d, before);
 	for (uint32_t lost = 0; lost <= all_of(d); lost++) {
-		if ((uint32_t)__builtin_popcount(lost) > shape->parity)
+		if ((uint32_t)__builtin_popcount(lost) > shape->parity || !disks_takes_loss(lost))
 			continue;
 		const uint32_t which = all_of(d) & ~lost;
 		disks_expect_clean(d, which);

@@ -77,7 +77,8 @@ static void expect_everywhere(struct disks *d, const struct level *level, struct
 
 	keep_disks(d, before);
 	for (uint32_t which = 1; which <= all; which++) {
-		if (which != all && d->count - (uint32_t)__builtin_popcount(which) != tolerated(level))
+		if (which != all && (d->count - (uint32_t)__builtin_popcount(which) != tolerated(level) ||
+				     !disks_takes_loss(all & ~which)))
 			continue;
 		disks_expect_clean(d, which);
 		disks_mount_fs(d, which, &dev);

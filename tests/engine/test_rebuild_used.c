@@ -86,7 +86,8 @@ static void expect_everywhere(struct disks *d, const struct level *level, uint64
 	struct g4_dev *dev;
 
 	for (uint32_t which = 1; which <= all_of(level); which++) {
-		if (which != all_of(level) && level->disks - (uint32_t)__builtin_popcount(which) != tolerated(level))
+		if (which != all_of(level) && (level->disks - (uint32_t)__builtin_popcount(which) != tolerated(level) ||
+					       !disks_takes_loss(all_of(level) & ~which)))
 			continue;
 		uint8_t *before[MOST_DISKS];
 		for (uint32_t n = 0; n < d->count; n++) {
