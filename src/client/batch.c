@@ -95,8 +95,7 @@ static int walk_to(struct batch *batch, const struct g4_path_split *split, struc
 /* The same, unless it is the one that was walked to last; *known: it is. */
 static int find_directory(struct batch *batch, const struct g4_path_split *split, uint32_t *component, bool *known)
 {
-	*known = batch->near && batch->near_bytes == split->directory_bytes &&
-		 memcmp(batch->near, split->directory, split->directory_bytes) == 0;
+	*known = batch->near && g4_path_is_in(split, batch->near, batch->near_bytes);
 	if (*known)
 		return 0;
 	batch->near = NULL;
@@ -181,8 +180,7 @@ static int move_name(struct batch *batch, struct gpu4fs_batch_entry *entry, cons
 	cmd.name2_bytes = (uint16_t)to.name_bytes;
 	rc = run_on(batch, &cmd, batch->here, from);
 	/* elsewhere it may take the place of a link that the walk went through */
-	if (to.directory_bytes != from->directory_bytes ||
-	    memcmp(to.directory, from->directory, to.directory_bytes) != 0)
+	if (!g4_path_is_in(&to, from->directory, from->directory_bytes))
 		batch->near = NULL;
 	return rc;
 }

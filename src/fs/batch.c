@@ -80,8 +80,7 @@ G4_FN static int find_directory(struct g4_wg *wg, struct g4_fs *fs, struct batch
 {
 	const bool empty = split->last == G4_LAST_ROOT; /* no text leads there, as none leads to where others start */
 
-	*known = !empty && b->near != NULL && b->near_bytes == split->directory_bytes &&
-		 g4_bytes_equal(b->near, split->directory, split->directory_bytes);
+	*known = !empty && b->near != NULL && g4_path_is_in(split, b->near, b->near_bytes);
 	if (*known)
 		return 0;
 	b->near = NULL;
@@ -221,8 +220,7 @@ G4_FN static int move_name(struct g4_wg *wg, struct g4_fs *fs, struct batch *b, 
 	one.flags = entry->mode;
 	rc = g4_do_rename(wg, fs, &one);
 	/* elsewhere it may take the place of a link that the walk went through */
-	if (to.directory_bytes != from->directory_bytes ||
-	    !g4_bytes_equal(to.directory, from->directory, to.directory_bytes))
+	if (!g4_path_is_in(&to, from->directory, from->directory_bytes))
 		b->near = NULL;
 	return rc;
 }

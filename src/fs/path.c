@@ -41,6 +41,11 @@ G4_FN int g4_path_cut_long(const char *path, uint32_t bytes, struct g4_path_spli
 	return out->name_bytes > G4_NAME_MAX ? -G4_E_NAMETOOLONG : 0;
 }
 
+G4_FN bool g4_path_is_in(const struct g4_path_split *path, const char *directory, uint32_t bytes)
+{
+	return path->directory_bytes == bytes && g4_bytes_equal(path->directory, directory, bytes);
+}
+
 G4_FN int g4_path_check_last(enum g4_last last, uint32_t op)
 {
 	if (last == G4_LAST_NAME)

@@ -23,6 +23,8 @@ struct g4_path_split {
 G4_FN int g4_path_cut(const char *path, uint64_t bytes, struct g4_path_split *out);
 /* The same of a path of any length. */
 G4_FN int g4_path_cut_long(const char *path, uint32_t bytes, struct g4_path_split *out);
+/* Whether the path's directory is written like this one. */
+G4_FN bool g4_path_is_in(const struct g4_path_split *path, const char *directory, uint32_t bytes);
 /* Whether a command that makes, removes or renames what a path names can be about its last component: 0 or a negative code. */
 G4_FN int g4_path_check_last(enum g4_last last, uint32_t op);
 
