@@ -4,6 +4,7 @@
  * has, how many names have another one's hash. Pages are collected in one walk, and then printed.
  */
 #include "cli/dump_dir.h"
+#include "dir/dir.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 struct page {
 	uint64_t address;
-	uint64_t low, high; /* its hashes: low <= hash < high */
+	uint64_t low, high; /* its positions: low <= position < high */
 	uint32_t parent;    /* which of the pages, or NO_PARENT */
 	uint32_t level;	    /* 0: a leaf */
 	uint32_t entries;
@@ -30,6 +31,9 @@ struct tree {
 	uint32_t hashes[G4_DIR_UNITS]; /* of the leaf at hand */
 	uint32_t hash_count;
 	struct page *leaf;
+	uint64_t last_hash; /* of the leaf before; UINT64_MAX: it has none */
+	uint32_t last_leaf; /* which of the pages that is */
+	bool last_alone;    /* no other name that was met has that hash */
 };
 
 /* ------------------------------------------------------------------ collecting */
@@ -67,7 +71,7 @@ static int compare_hashes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Names of one hash are never in two leaves. */
+/* Leaves come in the order of positions, so that names of one hash are in neighbours. */
 static void see_leaf(struct tree *tree, struct page *page, const struct g4_dir_walk *walk)
 {
 	tree->leaf = page;
@@ -78,10 +82,17 @@ static void see_leaf(struct tree *tree, struct page *page, const struct g4_dir_w
 	page->used -= G4_DIR_HEADER_UNITS;
 	g4_leaf_each_entry(&walk->leaf, walk->address, see_entry, tree);
 	qsort(tree->hashes, tree->hash_count, sizeof(tree->hashes[0]), compare_hashes);
+	if (tree->hash_count > 0 && tree->hashes[0] == tree->last_hash && tree->last_alone)
+		tree->pages[tree->last_leaf].colliding++;
 	for (uint32_t k = 0; k < tree->hash_count; k++) {
-		const bool like_last = k > 0 && tree->hashes[k] == tree->hashes[k - 1];
+		const bool like_last = tree->hashes[k] == (k > 0 ? tree->hashes[k - 1] : tree->last_hash);
 		const bool like_next = k + 1 < tree->hash_count && tree->hashes[k] == tree->hashes[k + 1];
 		page->colliding += like_last || like_next;
+		tree->last_alone = !like_last;
+	}
+	if (tree->hash_count > 0) {
+		tree->last_hash = tree->hashes[tree->hash_count - 1];
+		tree->last_leaf = (uint32_t)(page - tree->pages);
 	}
 }
 
@@ -91,6 +102,7 @@ static int collect(struct g4_image *image, const struct g4_inode *inode, struct 
 	uint32_t parents[G4_DIR_MAX_LEVEL + 1] = {0};
 	int status = 0;
 
+	tree->last_hash = UINT64_MAX;
 	g4_dir_walk_start(&walk, image, inode);
 	while (g4_dir_walk_next(&walk)) {
 		const uint32_t depth = walk.depth;
@@ -179,8 +191,10 @@ static void print_page(struct g4_report *report, const struct page *page)
 	g4_report_object(report, NULL);
 	g4_report_hex(report, "address", page->address);
 	g4_report_count(report, "level", page->level);
-	g4_report_hex(report, "first_hash", page->low);
-	g4_report_hex(report, "last_hash", page->high - 1);
+	g4_report_hex(report, "first_hash", page->low >> 16);
+	if ((page->low & UINT16_MAX) != 0)
+		g4_report_count(report, "first_collision", page->low & UINT16_MAX);
+	g4_report_hex(report, "last_hash", (page->high - 1) >> 16);
 	if (page->status < 0) {
 		g4_report_text(report, "problem", g4_strerror(page->status));
 	} else {
@@ -237,7 +251,7 @@ int g4_dump_dir_dot(struct g4_image *image, FILE *out, uint64_t ino, const struc
 				page->entries, fill, page->colliding ? "\\nequal hashes" : "",
 				page->level ? "0.6" : "0.33", fill / 100);
 		if (page->parent != NO_PARENT)
-			fprintf(out, "\tp%u -> p%u [label=\"%08" PRIx64 "\"]\n", page->parent, k, page->low);
+			fprintf(out, "\tp%u -> p%u [label=\"%08" PRIx64 "\"]\n", page->parent, k, page->low >> 16);
 	}
 	fputs("}\n", out);
 	free(tree.pages);

@@ -39,9 +39,10 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree",	 "resizing", "tag",	    "sums",    "shared", "disks",
-					       "parity", "listed",   "rebuild",	    "domains", "chunks", "buffered",
-					       "spare",	 "moved",    "shared_maps", "whole",   "rows"};
+	static const char *const incompat[] = {"htree",	 "resizing", "tag",	    "sums",    "shared",
+					       "disks",	 "parity",   "listed",	    "rebuild", "domains",
+					       "chunks", "buffered", "spare",	    "moved",   "shared_maps",
+					       "whole",	 "rows",     "equal_hashes"};
 	G4_STATIC_ASSERT(G4_FEATURES_INCOMPAT >> sizeof(incompat) / sizeof(incompat[0]) == 0,
 			 "each feature that is known has a name");
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
@@ -442,6 +443,8 @@ void g4_show_index(struct g4_report *report, const struct g4_dir_index *index)
 	for (uint32_t i = 0; i < g4_min64(index->count, G4_DIR_INDEX_ENTRIES); i++) {
 		g4_report_object(report, NULL);
 		g4_report_hex(report, "hash", index->entries[i].hash);
+		if (index->entries[i].collision != 0)
+			g4_report_count(report, "collision", index->entries[i].collision);
 		g4_report_hex(report, "address", index->entries[i].page);
 		g4_report_end(report);
 	}

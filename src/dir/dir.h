@@ -68,12 +68,22 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and
 	uint32_t hash;
 	uint16_t collision;
 	uint8_t file_type;
-	bool collides; /* of a name that is not there: another one has its hash */
-	bool full;     /* an index page on the way to its leaf */
+	bool full; /* an index page on the way to its leaf */
+	/* of a name that is not there: */
+	bool collides; /* another one has its hash */
+	bool equal; /* putting it in divides names of its hash, for which the file system needs the feature EQUAL_HASHES */
+	bool alone;	/* so does only who has the directory alone: that, or they are divided already */
+	uint32_t first; /* the lowest collision number that a name of its hash may have in the leaf */
 	uint32_t
 		room; /* units that are free in its leaf; 0 where inserting the name, which is not there, splits a page */
 };
 
+/* Of an entry: all of a directory are ordered so, over its leaves. Below G4_DIR_POSITIONS. */
+#define G4_DIR_POSITIONS (UINT64_C(1) << 48)
+G4_FN G4_INLINE uint64_t g4_dir_position(uint32_t hash, uint16_t collision)
+{
+	return (uint64_t)hash << 16 | collision;
+}
 G4_FN G4_INLINE uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *name, uint32_t bytes)
 {
 	return (uint32_t)g4_siphash13(hash_key, name, bytes);
@@ -110,14 +120,14 @@ G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const ch
 /* Blocks that putting such a name in changes at most: one where its leaf has room, mostly; else G4_DIR_CREDITS. */
 G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t name_bytes);
 /*
- * The name is not there: `slot` is what the lookup said, and the inode has been locked since. dir->root and dir->pages may
- * change: store them in the transaction.
+ * The name is not there: `slot` is what the lookup said, and the inode has been locked since; with slot->equal the feature is there.
+ * dir->root and dir->pages may change: store them in the transaction. -G4_E_NOSPC also where a hash has no collision number left.
  */
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type);
 /*
  * Divides the leaf of a hash if a name of so many bytes has no room there, with what has to be divided above it; the inode is locked
- * alone. Blocks, root and pages: as of an insert.
+ * alone. Blocks, root and pages: as of an insert. 1: names of that hash would have to be divided, which an insert does.
  */
 G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash, uint32_t name_bytes);
 /*
@@ -130,10 +140,10 @@ G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 G4_FN int g4_dir_divide_beside(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash,
 			       uint32_t name_bytes);
 /*
- * Inode lock shared, no leaf locked: the units in use in the neighbour of a hash's leaf that has the fewest, of those with which it
+ * Inode lock shared, no leaf locked: the units in use in the neighbour of a position's leaf that has the fewest, of those with which it
  * could be united. 0 where it cannot be told, UINT32_MAX where the leaf is the only page.
  */
-G4_FN uint32_t g4_dir_used_beside(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash);
+G4_FN uint32_t g4_dir_used_beside(struct g4_wg *wg, const struct g4_dir *dir, uint64_t position);
 /*
  * A page of the caller's becomes the only page of a directory that nobody can have found yet, with one name. Of dir, alloc and hash_key
  * count.
@@ -147,11 +157,9 @@ G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const stru
 /* Lets the name lead to another inode. */
 G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			 uint64_t inode, uint8_t file_type);
-/* Frees one page of an empty directory; 1 while there may be more, 0 when none is left. */
-G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn);
 
 /*
- * Iteration in order of (hash, collision): the entries of one leaf from position `from` on, sorted, as they were at one moment.
+ * Iteration by position: the entries of one leaf from position `from` on, sorted, as they were at one moment.
  * Positions survive splits, inserts and removals of other names.
  */
 #define G4_DIR_LEAF_ENTRIES 126u
@@ -167,10 +175,6 @@ struct g4_dir_listed {
 	uint32_t count;
 	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
 };
-G4_FN G4_INLINE uint64_t g4_dir_position(uint32_t hash, uint16_t collision)
-{
-	return (uint64_t)hash << 16 | collision;
-}
 /* listed: in scratch memory. */
 G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_listed *listed);
 /*

@@ -216,18 +216,17 @@ G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32
 
 /* ------------------------------------------------------------------ changing */
 
-/* The smallest number that no entry of this hash has; equal hashes never lie in two leaves. */
-G4_FN G4_COLD static uint16_t free_collision(const struct g4_leaf *leaf, uint32_t hash)
+G4_FN G4_COLD uint32_t g4_leaf_number(const struct g4_leaf *leaf, uint32_t hash, uint32_t first)
 {
 	struct g4_dir_entry *entry = NULL;
-	uint32_t candidate = 0;
+	uint32_t candidate = first;
 
-	for (bool taken = true; taken; candidate += taken) {
+	for (bool taken = true; taken && candidate < G4_COLLISIONS; candidate += taken) {
 		taken = false;
 		G4_LEAF_FOR_EACH(leaf, unit, entry)
 		taken |= entry->hash == hash && entry->collision == candidate;
 	}
-	return (uint16_t)candidate;
+	return candidate;
 }
 
 /* words of a name that are loaded before the first is stored: on a GPU their ways to memory overlap */
@@ -281,20 +280,16 @@ G4_FN G4_COLD static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 	g4_scratch_release(wg, mark);
 }
 
-G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
-			  bool collides)
+G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name)
 {
 	const uint32_t units = g4_leaf_units_for(header->name_bytes);
-	struct g4_dir_entry entry = *header;
-
-	entry.collision = collides ? free_collision(leaf, entry.hash) : 0;
 	uint32_t unit = find_run(leaf->page->used, units);
 	if (unit == G4_DIR_UNITS) {
 		compact(wg, leaf);
 		unit = find_run(leaf->page->used, units);
 	}
 	if (unit < G4_DIR_UNITS)
-		put_entry(leaf, unit, &entry, name);
+		put_entry(leaf, unit, header, name);
 	keep_note(leaf);
 	return unit < G4_DIR_UNITS;
 }
@@ -384,14 +379,67 @@ G4_FN uint32_t g4_leaf_pivot(struct g4_wg *wg, const struct g4_leaf *leaf)
 	return middle > least ? middle : next_hash(leaf, least);
 }
 
-G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot)
+/* Units of the names of a leaf, by where their hashes are. */
+struct shares {
+	uint32_t below, same, above, before_middle;
+	uint32_t next;	 /* the lowest hash above; 0: none */
+	uint32_t number; /* above all of the names of that hash */
+};
+
+/* Adds them up. */
+G4_FN static void share_out(const struct g4_leaf *leaf, uint32_t hash, uint32_t middle, struct shares *s)
+{
+	struct g4_dir_entry *entry = NULL;
+
+	G4_LEAF_FOR_EACH(leaf, unit, entry)
+	{
+		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
+		s->before_middle += entry->hash < middle ? units : 0;
+		if (entry->hash < hash) {
+			s->below += units;
+		} else if (entry->hash == hash) {
+			s->same += units;
+			s->number = entry->collision >= s->number ? entry->collision + 1u : s->number;
+		} else {
+			s->above += units;
+			s->next = s->next == 0 || entry->hash < s->next ? entry->hash : s->next;
+		}
+	}
+}
+
+/*
+ * One half of the middle has no room only if nearly all of the leaf has one hash. Of what is below and above the name's hash at least one
+ * part is small, or that one hash is its own: then what is above that is less than the name, and goes with it.
+ */
+G4_FN G4_COLD uint64_t g4_leaf_cut(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, uint32_t units,
+				   bool *equal)
+{
+	const uint32_t middle = g4_leaf_pivot(wg, leaf);
+	struct shares s = {0, 0, 0, 0, 0, 0};
+
+	share_out(leaf, hash, middle, &s);
+	const uint32_t all = s.below + s.same + s.above;
+	*equal = false;
+	if (middle != 0 && (hash < middle ? s.before_middle : all - s.before_middle) + units <= G4_LEAF_FILL)
+		return g4_dir_position(middle, 0);
+	if (s.below > 0 && s.same + s.above + units <= G4_LEAF_FILL)
+		return g4_dir_position(hash, 0);
+	if (s.above > 0 && s.below + s.same + units <= G4_LEAF_FILL)
+		return g4_dir_position(s.next, 0);
+	if (middle != 0 && all > G4_LEAF_FILL) /* made by others, with more: once more, then */
+		return g4_dir_position(middle, 0);
+	*equal = true;
+	return s.number < G4_COLLISIONS ? g4_dir_position(hash, (uint16_t)s.number) : 0;
+}
+
+G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint64_t cut)
 {
 	struct g4_dir_entry *entry = NULL;
 	uint32_t to = G4_DIR_HEADER_UNITS;
 
 	G4_LEAF_FOR_EACH(leaf, unit, entry)
 	{
-		if (entry->hash < pivot)
+		if (g4_dir_position(entry->hash, entry->collision) < cut)
 			continue;
 		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
 		if (to + units > G4_DIR_UNITS)
@@ -425,4 +473,35 @@ G4_FN bool g4_leaf_unite(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4
 	}
 	keep_note(leaf);
 	return fits;
+}
+
+/* ------------------------------------------------------------------ listing */
+
+G4_FN void g4_leaf_sort(struct g4_dir_listed *listed)
+{
+	struct g4_dir_item *items = listed->items;
+
+	for (uint32_t i = 1; i < listed->count; i++) {
+		struct g4_dir_item item = items[i];
+		uint32_t k = i;
+		for (; k > 0 && items[k - 1].position > item.position; k--)
+			items[k] = items[k - 1];
+		items[k] = item;
+	}
+}
+
+G4_FN void g4_leaf_list(struct g4_wg *wg, const struct g4_leaf *leaf, uint64_t from, struct g4_dir_listed *listed)
+{
+	struct g4_dir_entry *entry = NULL;
+
+	g4_copy(wg, listed->page, leaf->page, G4_PAGE_BYTES);
+	G4_LEAF_FOR_EACH(leaf, unit, entry)
+	{
+		uint64_t position = g4_dir_position(entry->hash, entry->collision);
+		if (position < from || listed->count == G4_DIR_LEAF_ENTRIES)
+			continue;
+		const uint8_t *copy = (const uint8_t *)listed->page + unit * G4_DIR_UNIT_BYTES;
+		listed->items[listed->count].position = position;
+		listed->items[listed->count++].entry = (const struct g4_dir_entry *)(const void *)copy;
+	}
 }

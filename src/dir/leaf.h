@@ -74,19 +74,30 @@ G4_FN G4_INLINE uint32_t g4_leaf_room(const struct g4_leaf *leaf)
 	return count;
 }
 /*
- * Leader. Puts an entry in; there is room for it, in one place or in several. Its collision number is chosen here: 0 unless
- * it collides with another entry of the same hash. False: there was no room after all, because an image has the leaf in two
- * directories, whose locks are two. Nothing is ever written behind the page.
+ * Leader. Puts an entry in; there is room for it, in one place or in several. False: there was no room after all, because an image has
+ * the leaf in two directories, whose locks are two. Nothing is ever written behind the page.
  */
-G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
-			  bool collides);
+G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name);
+/* The smallest collision number from `first` on that no entry of this hash has; G4_COLLISIONS: none. */
+#define G4_COLLISIONS 65536u
+G4_FN uint32_t g4_leaf_number(const struct g4_leaf *leaf, uint32_t hash, uint32_t first);
 G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit);
 /* Leader. A hash that halves the entries by units: all below go left. 0 when all hashes are equal. */
 G4_FN uint32_t g4_leaf_pivot(struct g4_wg *wg, const struct g4_leaf *leaf);
-/* Moves the entries from `pivot` on to an empty leaf. */
-G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot);
+/*
+ * Leader. The position at which a leaf that has no room for a name is to be cut, so that it has: between two hashes, the middle if that
+ * does, or else with *equal behind all names of the name's own hash. Either way one cut is enough. 0: the hash has no higher number.
+ */
+G4_FN uint64_t g4_leaf_cut(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, uint32_t units, bool *equal);
+/* Moves the entries from the position `cut` on to an empty leaf. */
+G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint64_t cut);
 /* Leader. Copies all entries of `right` into a leaf that has room for them. False: it had none after all, as with g4_leaf_insert(). */
 G4_FN bool g4_leaf_unite(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_leaf *right);
+
+struct g4_dir_listed;
+/* Leader. Its entries from a position on, into a copy of the page; listed->count is 0 before. Then, by position. */
+G4_FN void g4_leaf_list(struct g4_wg *wg, const struct g4_leaf *leaf, uint64_t from, struct g4_dir_listed *listed);
+G4_FN void g4_leaf_sort(struct g4_dir_listed *listed);
 
 /* The region of a search. Collective. */
 struct g4_leaf_search {

@@ -57,7 +57,7 @@ G4_FN static void let_go(const struct g4_dir *dir, const struct way *way, uint32
 }
 
 /* False, with nothing referenced: it cannot be walked. */
-G4_FN static bool find_way(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, struct way *way)
+G4_FN static bool find_way(struct g4_wg *wg, const struct g4_dir *dir, uint64_t position, struct way *way)
 {
 	struct g4_address address = g4_ptr_address(dir->root);
 	uint32_t level = 0;
@@ -78,7 +78,7 @@ G4_FN static bool find_way(struct g4_wg *wg, const struct g4_dir *dir, uint32_t 
 			break;
 		}
 		level = index->level;
-		way->children[way->count] = g4_dir_child_of(index, hash);
+		way->children[way->count] = g4_dir_child_of(index, position);
 		address = g4_address_from(index->entries[way->children[way->count]].page);
 	}
 	let_go(dir, way, way->count);
@@ -184,6 +184,7 @@ G4_FN static int unite_indexes(struct g4_wg *wg, struct g4_dir *dir, struct g4_t
 		left->count = half;
 	}
 	parent->entries[k + 1].hash = right->entries[0].hash;
+	parent->entries[k + 1].collision = right->entries[0].collision;
 	return 0;
 }
 
@@ -217,12 +218,12 @@ G4_FN static int lower_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	return free_page(wg, dir, txn, line);
 }
 
-G4_FN G4_COLD int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash)
+G4_FN G4_COLD int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint64_t position)
 {
 	struct way way;
 	int rc = 1;
 
-	if (dir->root == 0 || !find_way(wg, dir, hash, &way))
+	if (dir->root == 0 || !find_way(wg, dir, position, &way))
 		return 0;
 	for (uint32_t at = way.count; at > 0 && rc > 0; at--) {
 		if (at == way.count || index_at(dir, way.lines[at])->count <= G4_DIR_INDEX_FILL / 4)
@@ -234,4 +235,47 @@ G4_FN G4_COLD int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_
 		rc = lower_root(wg, dir, txn, way.lines[0]);
 	let_go(dir, &way, way.count + 1);
 	return rc < 0 ? rc : 0;
+}
+
+G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
+{
+	struct g4_address address = g4_ptr_address(dir->root);
+	uint32_t parent = G4_NO_LINE, level = 0, line;
+	int rc;
+
+	if (dir->root == 0)
+		return 0;
+	for (;;) { /* to the last child of the last child ... */
+		rc = g4_dir_get_page(wg, dir, address, &line);
+		if (rc < 0)
+			break;
+		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
+		if (!g4_dir_is_index(dir, line) || index->count == 0) {
+			g4_cache_put(g4_dir_cache(dir), line);
+			break;
+		}
+		rc = g4_dir_check_index(index, level);
+		if (rc < 0) {
+			g4_cache_put(g4_dir_cache(dir), line);
+			break;
+		}
+		level = index->level;
+		address = g4_address_from(index->entries[index->count - 1].page);
+		if (parent != G4_NO_LINE)
+			g4_cache_put(g4_dir_cache(dir), parent);
+		parent = line;
+	}
+	if (rc == 0 && parent != G4_NO_LINE) {
+		g4_txn_dirty(txn, parent);
+		((struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), parent))->count--;
+	} else if (rc == 0) {
+		dir->root = 0;
+	}
+	if (parent != G4_NO_LINE)
+		g4_cache_put(g4_dir_cache(dir), parent);
+	if (rc < 0)
+		return rc;
+	dir->pages--;
+	rc = g4_alloc_free_metadata(wg, dir->alloc, txn, address);
+	return rc < 0 ? rc : dir->root != 0;
 }

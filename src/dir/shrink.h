@@ -17,10 +17,12 @@ G4_FN uint32_t g4_dir_shrink_credits(const struct g4_dir *dir, const struct g4_d
 G4_FN bool g4_dir_shrinks(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes,
 			  uint32_t beside);
 /*
- * Names have gone from the leaf for `hash`: it is united with a neighbour where both fit half a page, and what that does to the
+ * Names have gone from the leaf for a position: it is united with a neighbour where both fit half a page, and what that does to the
  * index pages above is put right. Slots of lookups do not hold behind it. dir->root and dir->pages may change: store them in
  * the transaction. What cannot be read or makes no sense stays as it is, and is no error: nobody asked for it.
  */
-G4_FN int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash);
+G4_FN int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint64_t position);
+/* Frees one page of an empty directory; 1 while there may be more, 0 when none is left. */
+G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn);
 
 #endif

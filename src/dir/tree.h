@@ -31,9 +31,16 @@ G4_FN G4_INLINE uint32_t g4_dir_index_count(const struct g4_dir_index *index)
 	return (uint32_t)g4_min64(g4_load32_rlx(&index->count), G4_DIR_INDEX_ENTRIES);
 }
 
-/* Index of the last entry whose bound is at most `hash`. */
-G4_FN G4_INLINE uint32_t g4_dir_child_of(const struct g4_dir_index *index, uint32_t hash)
+/* Where what an entry leads to begins. */
+G4_FN G4_INLINE uint64_t g4_dir_bound_of(const struct g4_dir_index_entry *entry)
 {
+	return g4_dir_position(g4_load32_rlx(&entry->hash), (uint16_t)g4_load32_rlx(&entry->collision));
+}
+
+/* Index of the last entry whose bound is at most `position`. */
+G4_FN G4_INLINE uint32_t g4_dir_child_of(const struct g4_dir_index *index, uint64_t position)
+{
+	const uint32_t hash = (uint32_t)(position >> 16);
 	uint32_t low = 0, high = g4_dir_index_count(index);
 
 	while (high - low > 1) {
@@ -43,6 +50,10 @@ G4_FN G4_INLINE uint32_t g4_dir_child_of(const struct g4_dir_index *index, uint3
 		else
 			high = middle;
 	}
+	/* of the entries of one hash, of which there are several only where its names were divided */
+	while (low > 0 && g4_load32_rlx(&index->entries[low].hash) == hash &&
+	       g4_dir_bound_of(&index->entries[low]) > position)
+		low--;
 	return low;
 }
 
@@ -55,6 +66,31 @@ G4_FN G4_INLINE int g4_dir_check_index(const struct g4_dir_index *index, uint32_
 	    (above && index->level != above - 1))
 		return -G4_E_CORRUPT_DIR;
 	return 0;
+}
+
+G4_FN G4_INLINE void g4_dir_set_entry(struct g4_dir_index_entry *entry, uint64_t bound, uint64_t page)
+{
+	g4_store32_rlx(&entry->hash, (uint32_t)(bound >> 16));
+	g4_store32_rlx(&entry->collision, (uint32_t)(bound & UINT16_MAX));
+	g4_store64_rlx(&entry->page, page);
+}
+
+/*
+ * Makes room behind entry `child` and puts (bound, page) there. The page is dirty; readers may be looking at it. False: nothing was
+ * changed, for it is full, or has fewer entries than that, because an image has it in two directories, whose locks are two.
+ */
+G4_FN G4_INLINE bool g4_dir_index_insert(struct g4_dir_index *index, uint32_t child, uint64_t bound, uint64_t page)
+{
+	const uint32_t count = g4_load32_rlx(&index->count);
+
+	if (child >= count || count >= G4_DIR_INDEX_ENTRIES)
+		return false;
+	for (uint32_t k = count; k > child + 1; k--)
+		g4_dir_set_entry(&index->entries[k], g4_dir_bound_of(&index->entries[k - 1]),
+				 index->entries[k - 1].page);
+	g4_dir_set_entry(&index->entries[child + 1], bound, page);
+	g4_store32_rlx(&index->count, count + 1);
+	return true;
 }
 
 #endif

@@ -189,8 +189,9 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_MOVED (UINT64_C(1) << 13)
 #define G4_FEATURE_INCOMPAT_SHARED_MAPS                                                                                \
 	(UINT64_C(1) << 14) /* indirect pages may have several owners, and be another file's: of level 1 and 2 */
-#define G4_FEATURE_INCOMPAT_WHOLE (UINT64_C(1) << 15) /* owners may be counted for a region as a whole */
-#define G4_FEATURE_INCOMPAT_ROWS (UINT64_C(1) << 16)  /* pages of sums of a large page may have several owners */
+#define G4_FEATURE_INCOMPAT_WHOLE (UINT64_C(1) << 15)	     /* owners may be counted for a region as a whole */
+#define G4_FEATURE_INCOMPAT_ROWS (UINT64_C(1) << 16)	     /* pages of sums of a large page may have several owners */
+#define G4_FEATURE_INCOMPAT_EQUAL_HASHES (UINT64_C(1) << 17) /* names of one hash may lie in several leaves */
 /* What copies by reference need. */
 #define G4_FEATURES_REFLINK (G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_WHOLE | G4_FEATURE_INCOMPAT_ROWS)
 /* What deduplication of what is written needs. */
@@ -203,12 +204,13 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
 	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS | G4_FEATURE_INCOMPAT_BUFFERED |                     \
 	 G4_FEATURE_INCOMPAT_MOVED | G4_FEATURE_INCOMPAT_SHARED_MAPS | G4_FEATURE_INCOMPAT_WHOLE |                     \
-	 G4_FEATURE_INCOMPAT_ROWS)
+	 G4_FEATURE_INCOMPAT_ROWS | G4_FEATURE_INCOMPAT_EQUAL_HASHES)
 /* What copies of large files need: with all of them shared indirect pages can be written (docs/design/deduplication.md). */
 #define G4_FEATURES_REFLINK_MAPS (G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_SHARED_MAPS | G4_FEATURE_INCOMPAT_BUFFERED)
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
 #define G4_FEATURES_ADDED                                                                                              \
-	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_DOMAINS)
+	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURES_DEDUP | G4_FEATURES_REFLINK | G4_FEATURE_INCOMPAT_DOMAINS |            \
+	 G4_FEATURE_INCOMPAT_EQUAL_HASHES)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -577,10 +579,10 @@ struct g4_dir_leaf {
 G4_STATIC_ASSERT(sizeof(struct g4_dir_leaf) == 4096, "directory leaf");
 
 #define G4_DIR_INDEX_ENTRIES 252u
-struct g4_dir_index_entry { /* covers hashes >= hash, up to the next entry's */
+struct g4_dir_index_entry { /* covers positions from (hash, collision) on, up to the next entry's */
 	g4_le32 hash;
-	g4_le32 reserved;
-	g4_le64 page; /* address of the child page */
+	g4_le32 collision; /* below 2^16; 0 without G4_FEATURE_INCOMPAT_EQUAL_HASHES */
+	g4_le64 page;	   /* address of the child page */
 };
 struct g4_dir_index {
 	struct g4_block_header header;
@@ -588,7 +590,7 @@ struct g4_dir_index {
 	g4_le32 level; /* 1: points to leaves */
 	uint8_t reserved[24];
 	struct g4_dir_index_entry
-		entries[G4_DIR_INDEX_ENTRIES]; /* sorted by hash; entries[0].hash is the page's bound */
+		entries[G4_DIR_INDEX_ENTRIES]; /* sorted by position; that of the first is the page's bound */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_dir_index) == 4096, "directory index");
 #define G4_DIR_MAX_LEVEL 3u

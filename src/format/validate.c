@@ -307,9 +307,12 @@ G4_FN int g4_dir_index_validate(const struct g4_dir_index *index, uint64_t dir_p
 	for (uint32_t i = 0; i < index->count; i++) {
 		const struct g4_dir_index_entry *entry = &index->entries[i];
 		/* Page 0 is the root and nobody's child. */
-		if (entry->page == 0 || entry->page >= dir_pages || entry->reserved != 0)
+		if (entry->page == 0 || entry->page >= dir_pages || entry->collision > UINT16_MAX)
 			return -G4_E_CORRUPT_DIR;
-		if (i != 0 && entry->hash <= index->entries[i - 1].hash)
+		if (i == 0)
+			continue;
+		const struct g4_dir_index_entry *last = &index->entries[i - 1];
+		if (entry->hash < last->hash || (entry->hash == last->hash && entry->collision <= last->collision))
 			return -G4_E_CORRUPT_DIR;
 	}
 	return 0;

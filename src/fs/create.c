@@ -234,10 +234,13 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 
 	if (rc == 0 && how == G4_LOCKED_SHARED && needs_alone(parent, &new_inode, type))
 		return G4_ALONE;
-	if (rc == 0 && how == G4_LOCKED_SHARED && g4_dir_insert_credits(slot, name.bytes) > 1)
-		return G4_NO_ROOM;
+	const int lack = how == G4_LOCKED_SHARED ? g4_makers_lack(slot, name.bytes) : 0;
+	if (rc == 0 && lack)
+		return lack;
 	if (rc == 0 && type == G4_S_IFDIR && g4_load32_rlx(&parent->disk.nlink) >= G4_LINK_MAX)
 		rc = -G4_E_MLINK;
+	if (rc == 0)
+		rc = g4_name_allow(wg, fs, slot);
 	if (rc == 0 && type == G4_S_IFLNK)
 		rc = g4_link_store(wg, fs, new_inode.policy, cmd->name2, cmd->name2_bytes, &new_inode.target);
 	if (rc == 0)

@@ -6,7 +6,7 @@
 #include "fs/delete.h"
 #include "data/file.h"
 #include "data/map.h"
-#include "dir/dir.h"
+#include "dir/shrink.h"
 #include "fs/xattr.h"
 #include "inode/icache.h"
 #include "inode/inode.h"

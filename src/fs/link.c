@@ -60,8 +60,11 @@ G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 	struct g4_txn txn;
 	int rc = check_link_source(wg, fs, inode, cmd->cred);
 
-	if (rc == 0 && how == G4_LOCKED_SHARED && g4_dir_insert_credits(slot, name.bytes) > 1)
-		return G4_NO_ROOM;
+	const int lack = how == G4_LOCKED_SHARED ? g4_makers_lack(slot, name.bytes) : 0;
+	if (rc == 0 && lack)
+		return lack;
+	if (rc == 0)
+		rc = g4_name_allow(wg, fs, slot);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, G4_NAME_CREDITS + g4_dir_insert_credits(slot, name.bytes), &txn);
 	if (rc < 0)

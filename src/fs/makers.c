@@ -72,7 +72,7 @@ G4_FN static int check_name(struct g4_wg *wg, const struct pages *pages, const s
 		return rc == 0 && name->slot->inode == inode->ino ? 0 : G4_ALONE;
 	if (rc == 0)
 		return G4_ALONE;
-	return g4_dir_insert_credits(name->slot, name->bytes) == 1 ? 0 : G4_NO_ROOM;
+	return g4_makers_lack(name->slot, name->bytes);
 }
 
 G4_FN static int look_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const struct g4_named *name)
@@ -101,7 +101,7 @@ G4_FN static uint32_t used_beside(struct g4_wg *wg, struct g4_fs *fs, const stru
 	const struct g4_dir dir = g4_dir_shared(fs, inode);
 	const bool sparse = g4_dir_shrink_credits(&dir, name->slot, name->bytes) > 0;
 
-	return sparse ? g4_dir_used_beside(wg, &dir, name->slot->hash) : 0;
+	return sparse ? g4_dir_used_beside(wg, &dir, g4_dir_position(name->slot->hash, name->slot->collision)) : 0;
 }
 
 /*
@@ -298,7 +298,7 @@ G4_FN static int divide_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 
 	g4_dir_grown(inode, &dir);
 	const int logged = txn->changed ? g4_inode_log(wg, fs, txn, inode) : 0;
-	return rc < 0 ? rc : logged;
+	return logged < 0 && rc >= 0 ? logged : rc;
 }
 
 G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,

@@ -24,6 +24,14 @@
 /* Attempts with that, before it is done with the directory alone: in each of them others were faster. */
 #define G4_MAKERS_TRIES 8u
 
+/* What keeps a name, which a lookup has not found, from being put in beside others: 0, G4_ALONE or G4_NO_ROOM. */
+G4_FN G4_INLINE int g4_makers_lack(const struct g4_dir_slot *slot, uint32_t bytes)
+{
+	if (slot->alone)
+		return G4_ALONE;
+	return g4_dir_insert_credits(slot, bytes) > 1 ? G4_NO_ROOM : 0;
+}
+
 struct g4_named { /* a name in the directory, and what a lookup said of it */
 	const char *text;
 	uint32_t bytes;
@@ -50,6 +58,7 @@ G4_FN int g4_makers_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 /*
  * Leader, with no inode locked and outside of transactions. Makes room for a name in a directory, in a transaction of its own: beside
  * others if a split of the name's leaf will do. 0, or what is wrong; somebody may have filled it again by the time of the next attempt.
+ * G4_ALONE: names of its hash would have to be divided.
  */
 G4_FN int g4_makers_make_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const struct g4_cred *cred,
 			      const char *name, uint32_t bytes);

@@ -3,6 +3,7 @@
 #include "fs/names.h"
 #include "dir/leaf.h"
 #include "fs/attr.h"
+#include "fs/super.h"
 #include "inode/icache.h"
 
 /* Whether a byte of the word is 0 (Lamport, "Multiple byte processing with full-word instructions", 1975). */
@@ -197,6 +198,11 @@ G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g
 					  uint32_t bytes)
 {
 	return g4_lookup_key_of(fs, dir, g4_dir_hash(fs->hash_key, name, bytes), name, bytes);
+}
+
+G4_FN int g4_name_allow(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dir_slot *slot)
+{
+	return slot->equal ? g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_EQUAL_HASHES) : 0;
 }
 
 G4_FN void g4_name_forget(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_dir_slot *slot,

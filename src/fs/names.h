@@ -178,6 +178,11 @@ G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g
  */
 G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_inode_core *dir, const char *name, uint64_t bytes,
 			  struct g4_lookup_value *value, struct g4_lookup_seen *seen);
+/*
+ * Before a transaction that puts a name which was not found into a directory, which is locked alone: the file system may have what that
+ * needs. -G4_E_BUSY: its size is just changing.
+ */
+G4_FN int g4_name_allow(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dir_slot *slot);
 /* A name goes, or leads elsewhere from now on. */
 G4_FN void g4_name_forget(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_dir_slot *slot,
 			  const char *name, uint32_t bytes);

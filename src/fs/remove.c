@@ -69,7 +69,7 @@ G4_FN static int take_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	g4_name_forget(fs, parent, name->slot, name->text, name->bytes);
 	int rc = g4_dir_remove(wg, &dir, txn, name->slot);
 	if (rc == 0 && shrinks)
-		rc = g4_dir_shrink(wg, &dir, txn, name->slot->hash);
+		rc = g4_dir_shrink(wg, &dir, txn, g4_dir_position(name->slot->hash, name->slot->collision));
 	if (rc < 0)
 		return rc;
 	g4_dir_changed(parent, &dir, -1, now);

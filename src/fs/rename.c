@@ -270,7 +270,7 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	}
 	if (rc == 0 && r->shrinking) { /* last, for slots do not hold behind it */
 		from_pages = g4_dir_of(fs, from);
-		rc = g4_dir_shrink(wg, &from_pages, txn, r->from_slot.hash);
+		rc = g4_dir_shrink(wg, &from_pages, txn, g4_dir_position(r->from_slot.hash, r->from_slot.collision));
 	}
 	if (rc < 0)
 		return rc;
@@ -342,8 +342,8 @@ G4_FN static int check_shared(struct g4_wg *wg, struct g4_fs *fs, const struct r
 
 	if (leads > 0 && r->met != G4_NO_INODE)
 		leads = g4_name_leads_to(wg, fs, dir, r->how, cmd->name2, cmd->name2_bytes, g4_icache_at(fs, r->met));
-	else if (leads > 0 && g4_dir_insert_credits(&r->to_slot, cmd->name2_bytes) > 1)
-		return G4_NO_ROOM;
+	else if (leads > 0 && g4_makers_lack(&r->to_slot, cmd->name2_bytes))
+		return g4_makers_lack(&r->to_slot, cmd->name2_bytes);
 	if (leads < 0)
 		return leads;
 	return leads == 0 ? G4_ALONE : 0;
@@ -403,6 +403,8 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 		rc = g4_writeback(wg, fs, r->moved);
 	if (rc == 0 && r->how == G4_LOCKED_SHARED)
 		return rename_shared(wg, fs, r);
+	if (rc == 0 && r->met == G4_NO_INODE)
+		rc = g4_name_allow(wg, fs, &r->to_slot);
 	if (rc == 0)
 		rc = g4_begin(wg, fs,
 			      (r->cmd->flags & G4_RENAME_WHITEOUT ? 2 : 1) * G4_NAME_CREDITS +

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "dir/dir.h"
 #include "fsck/claim.h"
 #include "fsck/fix.h"
 #include "fsck/inode.h"
@@ -17,7 +18,7 @@
 struct leaf_visit { /* what is known about the leaf whose entries are visited */
 	struct g4_fsck *fsck;
 	struct g4_fsck_where where; /* of the entry at hand */
-	uint64_t low, high;	    /* hashes that may be here: low <= hash < high */
+	uint64_t low, high;	    /* positions that may be here: low <= position < high */
 };
 
 static bool collect_entry(void *context, const struct g4_entry_view *view)
@@ -25,19 +26,21 @@ static bool collect_entry(void *context, const struct g4_entry_view *view)
 	struct leaf_visit *visit = context;
 	struct g4_fsck *fsck = visit->fsck;
 	const uint32_t hash = (uint32_t)g4_siphash13(fsck->image->sb.hash_key, view->name, view->entry.name_bytes);
+	const uint64_t position = g4_dir_position(view->entry.hash, view->entry.collision);
+	const bool is_here = position >= visit->low && position < visit->high;
 
 	visit->where.leaf_address = view->leaf_address;
 	visit->where.unit = view->unit;
 	visit->where.ino = view->entry.inode;
-	if (hash != view->entry.hash || view->entry.hash < visit->low || view->entry.hash >= visit->high)
+	if (hash != view->entry.hash || !is_here)
 		fsck->rebuild_dir = true;
 	if (hash != view->entry.hash && !fsck->made_superblock) /* else that is said once, of all */
 		g4_fsck_problem(fsck, G4_FSCK_HASH, &visit->where, "the entry's hash is 0x%08x, the name's is 0x%08x",
 				view->entry.hash, hash);
-	if (view->entry.hash < visit->low || view->entry.hash >= visit->high)
+	if (!is_here)
 		g4_fsck_problem(fsck, G4_FSCK_HASH, &visit->where,
-				"the entry's hash 0x%08x does not belong into its leaf at 0x%" PRIx64, view->entry.hash,
-				g4_address_stored(view->leaf_address));
+				"the entry's hash 0x%08x with number %u does not belong into its leaf at 0x%" PRIx64,
+				view->entry.hash, view->entry.collision, g4_address_stored(view->leaf_address));
 	if (!g4_fsck_reserve(fsck, (void **)&fsck->entries, fsck->entry_count, &fsck->entry_room,
 			     sizeof(*fsck->entries)))
 		return true;
@@ -55,7 +58,7 @@ static bool collect_entry(void *context, const struct g4_entry_view *view)
 static int compare_hashes(const void *a, const void *b)
 {
 	const struct g4_fsck_entry *x = a, *y = b;
-	const uint64_t left = (uint64_t)x->hash << 16 | x->collision, right = (uint64_t)y->hash << 16 | y->collision;
+	const uint64_t left = g4_dir_position(x->hash, x->collision), right = g4_dir_position(y->hash, y->collision);
 
 	return left < right ? -1 : left > right;
 }
@@ -78,28 +81,109 @@ static bool names_are_equal(struct g4_fsck *fsck, const struct g4_fsck_entry *a,
 	return bytes == g4_fsck_entry_name(fsck, b->leaf_address, b->unit, right) && memcmp(left, right, bytes) == 0;
 }
 
-/* Entries sorted by hash. Only neighbours of one hash are compared, so a damaged hash hides nothing but itself. */
-static void check_collisions(struct g4_fsck *fsck, const struct g4_fsck_where *directory)
+#define FEW 64u /* names of one hash of which each is compared with each */
+
+struct print { /* of a name, by another hash than the directory's */
+	uint64_t value, entry;
+};
+
+static int compare_prints(const void *a, const void *b)
 {
-	for (uint64_t i = 1; i < fsck->entry_count; i++) {
+	const struct print *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value < y->value ? -1 : 1;
+	return x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+static void tell_duplicate(struct g4_fsck *fsck, const struct g4_fsck_entry *entry,
+			   const struct g4_fsck_where *directory)
+{
+	const struct g4_fsck_where where = where_of(entry, directory);
+
+	fsck->rebuild_dir = true;
+	g4_fsck_problem(fsck, G4_FSCK_DUPLICATE, &where, "the directory has this name twice");
+}
+
+/* Looks for names that are there twice among those of one hash: many, so by their prints. */
+static void check_many(struct g4_fsck *fsck, const struct g4_fsck_where *directory, uint64_t first, uint64_t end)
+{
+	static const uint64_t key[2] = {UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xbf58476d1ce4e5b9)};
+	uint8_t name[G4_NAME_MAX];
+	struct print *prints = NULL;
+	uint64_t room = 0, count = 0;
+
+	for (uint64_t i = first; i < end; i++) {
 		const struct g4_fsck_entry *entry = &fsck->entries[i];
-		if (entry->hash != entry[-1].hash)
-			continue;
-		const struct g4_fsck_where where = where_of(entry, directory);
-		if (entry->collision == entry[-1].collision) {
-			fsck->rebuild_dir = true;
-			g4_fsck_problem(fsck, G4_FSCK_COOKIE, &where,
-					"another entry has the same hash 0x%08x and collision number %u", entry->hash,
-					entry->collision);
-		}
-		for (uint64_t other = i; other-- > 0 && fsck->entries[other].hash == entry->hash && i - other <= 64;) {
-			if (!names_are_equal(fsck, entry, &fsck->entries[other]))
+		const size_t bytes = g4_fsck_entry_name(fsck, entry->leaf_address, entry->unit, name);
+		if (!g4_fsck_reserve(fsck, (void **)&prints, count, &room, sizeof(*prints)))
+			break;
+		prints[count++] = (struct print){g4_siphash13(key, name, (uint32_t)bytes), i};
+	}
+	if (count > 1)
+		qsort(prints, count, sizeof(*prints), compare_prints);
+	for (uint64_t k = 1; k < count; k++) {
+		const struct g4_fsck_entry *entry = &fsck->entries[prints[k].entry];
+		if (prints[k].value == prints[k - 1].value &&
+		    names_are_equal(fsck, entry, &fsck->entries[prints[k - 1].entry]))
+			tell_duplicate(fsck, entry, directory);
+	}
+	free(prints);
+}
+
+static void check_few(struct g4_fsck *fsck, const struct g4_fsck_where *directory, uint64_t first, uint64_t end)
+{
+	for (uint64_t i = first + 1; i < end; i++) {
+		for (uint64_t other = i; other-- > first;) {
+			if (!names_are_equal(fsck, &fsck->entries[i], &fsck->entries[other]))
 				continue;
-			fsck->rebuild_dir = true;
-			g4_fsck_problem(fsck, G4_FSCK_DUPLICATE, &where, "the directory has this name twice");
+			tell_duplicate(fsck, &fsck->entries[i], directory);
 			break;
 		}
 	}
+}
+
+/* Entries sorted by position. Only those of one hash are compared, so a damaged hash hides nothing but itself. */
+static void check_collisions(struct g4_fsck *fsck, const struct g4_fsck_where *directory)
+{
+	uint64_t first = 0;
+
+	for (uint64_t i = 1; i <= fsck->entry_count; i++) {
+		const struct g4_fsck_entry *entry = &fsck->entries[i];
+		if (i == fsck->entry_count || entry->hash != entry[-1].hash) {
+			if (i - first > FEW)
+				check_many(fsck, directory, first, i);
+			else
+				check_few(fsck, directory, first, i);
+			first = i;
+			continue;
+		}
+		if (entry->collision != entry[-1].collision)
+			continue;
+		const struct g4_fsck_where where = where_of(entry, directory);
+		fsck->rebuild_dir = true;
+		g4_fsck_problem(fsck, G4_FSCK_COOKIE, &where,
+				"another entry has the same hash 0x%08x and collision number %u", entry->hash,
+				entry->collision);
+	}
+}
+
+/* An index page that was entered: of one that divides names of one hash a version without that feature finds only some. */
+static void check_feature(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_dir_index *index)
+{
+	bool divides = false;
+
+	for (uint32_t i = 0; i < index->count; i++)
+		divides = divides || index->entries[i].collision != 0;
+	if (!divides || (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_EQUAL_HASHES))
+		return;
+	g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, where,
+			"names of one hash lie in several leaves, and the superblock does not say that any do");
+	if (!fsck->repairing)
+		return;
+	fsck->image->sb.features_incompat |= G4_FEATURE_INCOMPAT_EQUAL_HASHES;
+	g4_fsck_change(fsck, G4_FSCK_REPAIRED, where, 0, 0,
+		       "the superblock says that names of one hash may be divided");
 }
 
 /* Reads the page that the walk stands at; collects a leaf's entries. */
@@ -120,7 +204,7 @@ static bool check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 		g4_fsck_problem(fsck, G4_FSCK_DIRECTORY, where,
 				"the directory page at 0x%" PRIx64 ", for hashes from 0x%08" PRIx64
 				" on, is damaged or contradicts its parent: %s",
-				g4_address_stored(walk->address), walk->low, g4_strerror(status));
+				g4_address_stored(walk->address), walk->low >> 16, g4_strerror(status));
 		if (!fsck->repairing)
 			g4_fsck_claim_metadata(fsck, walk->address, where, "a directory page");
 		return false;
@@ -129,6 +213,8 @@ static bool check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 	if (walk->type == G4_BLOCK_DIR_LEAF) {
 		struct leaf_visit visit = {.fsck = fsck, .where = *where, .low = walk->low, .high = walk->high};
 		g4_leaf_each_entry(&walk->leaf, walk->address, collect_entry, &visit);
+	} else {
+		check_feature(fsck, where, &walk->frames[walk->depth - 1].page);
 	}
 	return true;
 }

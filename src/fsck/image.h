@@ -209,12 +209,12 @@ const struct g4_map_item *g4_map_walk_next(struct g4_map_walk *walk);
 int g4_map_walk_enter(struct g4_map_walk *walk);
 
 /* ---- directories ----
- * A walk visits the pages of a directory's tree in the order of their hashes, in two steps as above:
+ * A walk visits the pages of a directory's tree in the order of positions, in two steps as above:
  * g4_dir_walk_next() tells the next page's address, g4_dir_walk_enter() reads it. Not to enter skips what is under it.
  */
 struct g4_dir_frame {
 	struct g4_dir_index page;
-	uint64_t high; /* hashes below it are < high */
+	uint64_t high; /* positions below it are < high */
 	uint32_t next;
 };
 struct g4_dir_walk {
@@ -225,7 +225,7 @@ struct g4_dir_walk {
 	uint64_t entered;
 	/* the page at hand */
 	struct g4_address address;
-	uint64_t low, high;	 /* its hashes: low <= hash < high */
+	uint64_t low, high;	 /* the positions of its names: low <= position < high */
 	uint32_t level;		 /* what its parent says: 0 for a leaf; the root may be anything */
 	uint32_t type;		 /* once entered */
 	struct g4_dir_leaf leaf; /* when type is DIR_LEAF */

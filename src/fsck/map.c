@@ -2,6 +2,7 @@
 /* Walking block maps and directories without recursion. */
 #include <sys/stat.h>
 
+#include "dir/tree.h"
 #include "format/indirect.h"
 #include "fsck/image.h"
 
@@ -112,7 +113,7 @@ bool g4_dir_walk_next(struct g4_dir_walk *walk)
 		walk->at_root = false;
 		walk->address = walk->root;
 		walk->low = 0;
-		walk->high = UINT64_C(1) << 32;
+		walk->high = G4_DIR_POSITIONS;
 		walk->level = UINT32_MAX;
 		return true;
 	}
@@ -124,8 +125,9 @@ bool g4_dir_walk_next(struct g4_dir_walk *walk)
 		}
 		const uint32_t slot = frame->next++;
 		walk->address = g4_address_from(frame->page.entries[slot].page);
-		walk->low = frame->page.entries[slot].hash;
-		walk->high = slot + 1 < frame->page.count ? frame->page.entries[slot + 1].hash : frame->high;
+		walk->low = g4_dir_bound_of(&frame->page.entries[slot]);
+		walk->high =
+			slot + 1 < frame->page.count ? g4_dir_bound_of(&frame->page.entries[slot + 1]) : frame->high;
 		walk->level = frame->page.level - 1;
 		return true;
 	}
@@ -149,8 +151,9 @@ int g4_dir_walk_enter(struct g4_dir_walk *walk)
 		return walk->level == 0 || walk->level == UINT32_MAX ? 0 : -G4_E_CORRUPT_DIR;
 	}
 	/* Levels fall on the way down, so the frames suffice. */
-	if ((walk->level != UINT32_MAX && page.index.level != walk->level) || page.index.entries[0].hash != walk->low ||
-	    page.index.entries[page.index.count - 1].hash >= walk->high)
+	if ((walk->level != UINT32_MAX && page.index.level != walk->level) ||
+	    g4_dir_bound_of(&page.index.entries[0]) != walk->low ||
+	    g4_dir_bound_of(&page.index.entries[page.index.count - 1]) >= walk->high)
 		return -G4_E_CORRUPT_DIR;
 	struct g4_dir_frame *frame = &walk->frames[walk->depth++];
 	frame->page = page.index;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "dir/dir.h"
+#include "dir/leaf.h"
 #include "fsck/fix.h"
 #include "fsck/plan.h"
 #include "fsck/report.h"
@@ -35,7 +37,7 @@ struct item {
 
 struct child {
 	struct g4_address address;
-	uint32_t low;
+	uint64_t low; /* the lowest position */
 };
 
 struct builder {
@@ -487,28 +489,35 @@ static bool separate_names(struct builder *b, const struct g4_fsck_where *where)
 	return again;
 }
 
-static bool number_is_taken(const struct item *items, uint64_t first, uint64_t end, uint32_t number)
+static int compare_numbers(const void *a, const void *b)
 {
-	for (uint64_t i = first; i < end; i++) {
-		if (items[i].collision == number)
-			return true;
-	}
-	return false;
+	const struct item *x = a, *y = b;
+
+	return (int)x->collision - (int)y->collision;
 }
 
-/* Items of one hash: a number stays unless an earlier one has it, for it is somebody's place in a listing. */
-static void number_collisions(struct item *items, uint64_t first, uint64_t end)
+/*
+ * Items of one hash, at most G4_COLLISIONS: a number stays unless an earlier one has it, for it is somebody's place in a listing. Sorted
+ * by it.
+ */
+static void number_collisions(struct item *items, uint64_t count)
 {
+	enum { HAD = 1, TAKEN = 2 };
+	static uint8_t numbers[G4_COLLISIONS]; /* one directory is built at a time */
 	uint32_t next = 0;
 
-	end = g4_min64(end, first + G4_DIR_UNITS); /* no more of them fit their leaf */
-	for (uint64_t i = first; i < end; i++) {
-		if (!number_is_taken(items, first, i, items[i].collision))
-			continue;
-		while (number_is_taken(items, first, end, next))
-			next++;
-		items[i].collision = (uint16_t)next;
+	memset(numbers, 0, sizeof(numbers));
+	for (uint64_t i = 0; i < count; i++)
+		numbers[items[i].collision] = HAD;
+	for (uint64_t i = 0; i < count; i++) {
+		if (numbers[items[i].collision] & TAKEN) {
+			while (numbers[next] != 0)
+				next++;
+			items[i].collision = (uint16_t)next;
+		}
+		numbers[items[i].collision] |= TAKEN;
 	}
+	qsort(items, count, sizeof(*items), compare_numbers);
 }
 
 /* ------------------------------------------------------------------ the new tree */
@@ -518,7 +527,7 @@ static uint32_t units_of(const struct item *item)
 	return 1 + (item->name_bytes + G4_DIR_UNIT_BYTES - 1u) / G4_DIR_UNIT_BYTES;
 }
 
-static bool add_child(struct builder *b, struct g4_address address, uint32_t low)
+static bool add_child(struct builder *b, struct g4_address address, uint64_t low)
 {
 	if (!g4_fsck_reserve(b->fsck, (void **)&b->children, b->child_count, &b->child_room, sizeof(*b->children)))
 		return false;
@@ -566,6 +575,16 @@ static uint64_t end_of_hash(const struct builder *b, uint64_t first, uint32_t *u
 	return end;
 }
 
+/* Where the leaf begins whose first item this is: before the first of its hash, or with it. */
+static uint64_t low_of(const struct builder *b, uint64_t first)
+{
+	const struct item *item = &b->items[first];
+
+	if (first == 0)
+		return 0;
+	return g4_dir_position(item->hash, item[-1].hash == item->hash ? item->collision : 0);
+}
+
 /* One leaf with items from `first` on; returns the first that is not in it. */
 static uint64_t build_leaf(struct builder *b, uint64_t first)
 {
@@ -583,16 +602,17 @@ static uint64_t build_leaf(struct builder *b, uint64_t first)
 		const uint64_t end = end_of_hash(b, at, &units);
 		if (at > first && unit + units > LEAF_UNITS_WANTED)
 			break;
-		/* More names of one hash than a leaf holds: the rest go to lost+found by their inodes. */
-		for (; at < end; at++) {
-			if (unit + units_of(&b->items[at]) > G4_DIR_UNITS)
-				continue;
+		for (; at < end && unit + units_of(&b->items[at]) <= G4_DIR_UNITS; at++) {
 			put_entry(b, leaf, unit, &b->items[at]);
 			unit += units_of(&b->items[at]);
 		}
+		if (at < end) { /* more names of one hash than a leaf holds */
+			b->fsck->image->sb.features_incompat |= G4_FEATURE_INCOMPAT_EQUAL_HASHES;
+			break;
+		}
 	}
 	g4_fsck_seal(b->fsck, address, G4_BLOCK_DIR_LEAF);
-	return add_child(b, address, first == 0 ? 0 : b->items[first].hash) ? at : b->count;
+	return add_child(b, address, low_of(b, first)) ? at : b->count;
 }
 
 /* Index pages over children [first, end); they become children themselves. */
@@ -604,11 +624,12 @@ static void build_level(struct builder *b, uint64_t first, uint64_t end, uint32_
 		struct g4_dir_index *index = (struct g4_dir_index *)(void *)page;
 		if (g4_address_is_none(address))
 			return;
-		const uint32_t low = b->children[first].low;
+		const uint64_t low = b->children[first].low;
 		index->level = level;
 		index->count = (uint32_t)g4_min64(end - first, INDEX_ENTRIES_WANTED);
 		for (uint32_t i = 0; i < index->count; i++, first++) {
-			index->entries[i].hash = b->children[first].low;
+			index->entries[i].hash = (uint32_t)(b->children[first].low >> 16);
+			index->entries[i].collision = (uint32_t)(b->children[first].low & UINT16_MAX);
 			index->entries[i].page = g4_address_stored(b->children[first].address);
 		}
 		g4_fsck_seal(b->fsck, address, G4_BLOCK_DIR_INDEX);
@@ -624,8 +645,14 @@ static struct g4_address build_tree(struct builder *b)
 
 	for (uint64_t i = 0; i < b->count;) {
 		uint32_t units;
-		const uint64_t end = end_of_hash(b, i, &units);
-		number_collisions(b->items, i, end);
+		uint64_t end = end_of_hash(b, i, &units);
+		if (end - i >
+		    G4_COLLISIONS) { /* more than there are numbers: the rest go to lost+found by their inodes */
+			memmove(&b->items[i + G4_COLLISIONS], &b->items[end], (b->count - end) * sizeof(*b->items));
+			b->count -= end - i - G4_COLLISIONS;
+			end = i + G4_COLLISIONS;
+		}
+		number_collisions(&b->items[i], end - i);
 		i = end;
 	}
 	for (uint64_t at = 0; at < b->count && b->fsck->fatal == 0;)

@@ -293,7 +293,9 @@ static bool superblocks_are_fine(const struct g4_fsck *fsck)
 	const struct g4_image *image = fsck->image;
 
 	return image->primary_status == 0 && image->backup_status == 0 && fsck->by_kind[G4_FSCK_SUPERBLOCK] == 0 &&
-	       image->primary.state == G4_STATE_CLEAN && image->backup.state == G4_STATE_CLEAN;
+	       image->primary.state == G4_STATE_CLEAN && image->backup.state == G4_STATE_CLEAN &&
+	       (image->sb.features_incompat & ~image->primary.features_incompat & G4_FEATURE_INCOMPAT_EQUAL_HASHES) ==
+		       0;
 }
 
 static int write_all(struct writer *w)

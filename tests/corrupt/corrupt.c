@@ -108,7 +108,7 @@ static const char *const says_nothing[] = {
 	"g4_group_descriptor.flags",
 	"g4_group_descriptor.reserved",
 	"g4_dir_index_entry.hash",
-	"g4_dir_index_entry.reserved",
+	"g4_dir_index_entry.collision",
 	"g4_dir_index_entry.page",
 	/* what is not listed costs space, and the sum of what is not listed says nothing */
 	"g4_shares_page.listed",

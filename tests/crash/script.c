@@ -3,6 +3,7 @@
 #include "script.h"
 
 #include "dir/leaf.h"
+#include "engine/equal_names.h"
 #include "fs/fs.h"
 
 #define BUFFER_BYTES G4_REGION_BYTES
@@ -950,6 +951,15 @@ const struct operation operations[] = {
 	{"tiny-new-level-rename", "w5/n", "w5", {{.verb = RENAME, .path = "b", .path2 = "w5/n"}}},
 	{"tiny-leaf-goes", NULL, "w7", {{.verb = CLEAR, .path = "w7", .bytes = 1}}},
 	{"tiny-level-goes", NULL, "w8", {{.verb = CLEAR, .path = "w8", .bytes = 1}}},
+	{"tiny-equal-divide", "w9/=mn", "w9", {{.verb = CREATE, .path = "w9/=mn", .id = 126}}},
+	{"tiny-equal-divide-rename", "w9/=mn", "w9", {{.verb = RENAME, .path = "b", .path2 = "w9/=mn"}}},
+	{"tiny-equal-divide-symlink",
+	 "w9/=mn",
+	 "w9",
+	 {{.verb = SYMLINK, .path = "w9/=mn", .path2 = "target", .id = 127}}},
+	{"tiny-equal-again", "wa/=mn", "wa", {{.verb = CREATE, .path = "wa/=mn", .id = 128}}},
+	{"tiny-equal-unite", NULL, "wa", {{.verb = UNLINK, .path = "wa/=my"}}},
+	{"tiny-equal-goes", NULL, "wa", {{.verb = CLEAR, .path = "wa", .bytes = 1000}}},
 #endif
 };
 const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
@@ -1146,6 +1156,24 @@ static uint64_t pages_of(struct actor *actor, uint64_t dir)
 	return attr.size / G4_PAGE_BYTES;
 }
 
+/* A directory whose only leaf is full of names of one hash, so that one more of them divides these. */
+static void populate_equal(struct actor *actor, const char *path, uint32_t id)
+{
+	struct part part = {.verb = MKDIR, .id = id};
+	uint64_t dir;
+	char name[41];
+
+	snprintf(part.path, sizeof(part.path), "%s", path);
+	do_part(actor, part);
+	must(resolve(actor, path, &dir), path);
+	for (uint32_t k = 0; k < LEAF_NAMES; k++) {
+		snprintf(name, sizeof(name), "=m%038u", k);
+		actor->cred.uid = id + 1 + k;
+		must(op_mknod(&actor->rig, dir, name, G4_S_IFREG | 0644, NULL), name);
+	}
+	must(pages_of(actor, dir) == 1 ? 0 : -G4_E_INVAL, "a leaf of one hash");
+}
+
 /* A directory whose only index page has room for one entry, and the leaf of "n" for nothing. */
 static void populate_full_index(struct actor *actor, const char *path, uint32_t id)
 {
@@ -1218,6 +1246,9 @@ static void populate_wide(struct actor *actor)
 #ifdef G4_DIR_TINY
 	populate_full_index(actor, "w5", 3000);
 	populate_before_unions(actor);
+	populate_equal(actor, "w9", 4000);
+	populate_equal(actor, "wa", 4100);
+	do_part(actor, (struct part){.verb = CREATE, .path = "wa/=my", .id = 4190}); /* alone in the second leaf */
 #endif
 	populate_full_leaf(actor, "w4", 1000, LEAF_NAMES + 3);
 	populate_sparse(actor, "w3", 500, LEAF_NAMES + 3);

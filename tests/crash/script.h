@@ -94,7 +94,8 @@ enum tree_kind {
 	WRAP,  /* the same; the journal's next record runs over the end of the ring */
 	DUE, /* the same; the journal is nearly half full when the workload begins, so that a checkpoint falls into it */
 	FULL, /* the same and hardly any free space; a large attribute was just rewritten */
-	WIDE, /* a directory whose only leaf is full, one that has an index; with tiny pages also some that get or lose a level */
+	WIDE, /* a directory whose only leaf is full, one that has an index; with tiny pages also some that get or lose a level,
+		or divide names of one hash */
 	LARGE,	/* a page of 2 MiB, for the operations that are about it: "whole-" */
 	PARTS,	/* the same, but for its beginning, with sums that do not lie in a row, for "join" */
 	HALVES, /* an empty file, and 2 MiB that nothing lies in, for "halves" */

@@ -67,7 +67,8 @@ void names_remove(uint32_t number)
 	const uint32_t *blocks = &names.fs->journal.logs[txn.sequence & 1].line_count, before = *blocks;
 	assert_int_equal(g4_dir_remove(names.wg, &names.dir, &txn, &slot), 0);
 	if (credits > 1)
-		assert_int_equal(g4_dir_shrink(names.wg, &names.dir, &txn, slot.hash), 0);
+		assert_int_equal(g4_dir_shrink(names.wg, &names.dir, &txn, g4_dir_position(slot.hash, slot.collision)),
+				 0);
 	assert_in_range(*blocks - before, 0, credits);
 	g4_txn_end(&txn);
 }

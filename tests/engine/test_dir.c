@@ -141,7 +141,7 @@ static int shrink(struct g4_dir *dir)
 
 	*dir = names.dir;
 	assert_int_equal(g4_begin(names.wg, names.fs, G4_DIR_SHRINK_CREDITS, &txn), 0);
-	const int rc = g4_dir_shrink(names.wg, dir, &txn, way.hash);
+	const int rc = g4_dir_shrink(names.wg, dir, &txn, g4_dir_position(way.hash, 0));
 	g4_txn_end(&txn);
 	return rc;
 }

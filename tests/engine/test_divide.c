@@ -38,14 +38,14 @@ static struct {
 	bool passed; /* the test came to its end */
 } d;
 
-static void hooked_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot)
+static void hooked_split(struct g4_leaf *leaf, struct g4_leaf *right, uint64_t cut)
 {
 	void (*const hook)(void) = d.in_split;
 
 	d.in_split = NULL;
 	if (hook)
 		hook();
-	g4_leaf_split(leaf, right, pivot);
+	g4_leaf_split(leaf, right, cut);
 }
 
 /* NULL: it is no leaf's. */
@@ -580,11 +580,11 @@ static void nothing_is_written_behind_an_index_page(void **state)
 		memset(&now, 0x5a, sizeof(now));
 		now.index.count = cases[k].count;
 		before = now;
-		assert_false(index_insert(&now.index, cases[k].child, 7, G4_PAGE_BYTES));
+		assert_false(g4_dir_index_insert(&now.index, cases[k].child, g4_dir_position(7, 0), G4_PAGE_BYTES));
 		assert_memory_equal(&now, &before, sizeof(now));
 	}
 	now.index.count = G4_DIR_INDEX_ENTRIES - 1;
-	assert_true(index_insert(&now.index, G4_DIR_INDEX_ENTRIES - 2, 7, G4_PAGE_BYTES));
+	assert_true(g4_dir_index_insert(&now.index, G4_DIR_INDEX_ENTRIES - 2, g4_dir_position(7, 0), G4_PAGE_BYTES));
 	assert_int_equal(now.index.count, G4_DIR_INDEX_ENTRIES);
 	assert_int_equal(now.index.entries[G4_DIR_INDEX_ENTRIES - 1].hash, 7);
 	assert_memory_equal(now.behind, before.behind, sizeof(now.behind));

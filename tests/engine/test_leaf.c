@@ -47,7 +47,7 @@ static bool insert(uint32_t hash, uint32_t name_bytes)
 	header.inode = 4096;
 	header.hash = hash;
 	header.name_bytes = (uint8_t)name_bytes;
-	return g4_leaf_insert(wg, &leaf, &header, name, false);
+	return g4_leaf_insert(wg, &leaf, &header, name);
 }
 
 static uint32_t count(void)

@@ -16,6 +16,11 @@
 #define FOUGHT 12u  /* names that all threads use */
 #define STAYING 40u /* names that nobody touches */
 #define NAME 256u
+#ifndef NAME_PREFIX
+#define NAME_PREFIX ""
+#define STEPS 200000u
+#define SLOW_STEPS 8000u
+#endif
 
 struct thread {
 	pthread_t id;
@@ -35,7 +40,7 @@ static uint32_t working;
 /* Some names are long, so that a leaf has few of them and is split and united often. */
 static const char *own_name(const struct thread *t, uint32_t k, char name[NAME])
 {
-	int bytes = snprintf(name, NAME, "own.%u.%u.", t->number, k);
+	int bytes = snprintf(name, NAME, NAME_PREFIX "own.%u.%u.", t->number, k);
 
 	if (k % 3) {
 		memset(name + bytes, 'x', 60 + k);
@@ -46,13 +51,13 @@ static const char *own_name(const struct thread *t, uint32_t k, char name[NAME])
 
 static const char *fought_name(uint32_t k, char name[NAME])
 {
-	snprintf(name, NAME, "fought.%u", k);
+	snprintf(name, NAME, NAME_PREFIX "fought.%u", k);
 	return name;
 }
 
 static const char *staying_name(uint32_t k, char name[NAME])
 {
-	snprintf(name, NAME, "stays.%u", k);
+	snprintf(name, NAME, NAME_PREFIX "stays.%u", k);
 	return name;
 }
 
@@ -229,7 +234,7 @@ static uint64_t list(struct rig *r, uint32_t flags)
 
 			memcpy(copy, name, entry->name_bytes);
 			copy[entry->name_bytes] = 0;
-			if (sscanf(copy, "stays.%u", &number) == 1) {
+			if (sscanf(copy, NAME_PREFIX "stays.%u", &number) == 1) {
 				assert_int_equal(entry->ino, stays[number]);
 				seen[number]++;
 			}
@@ -304,7 +309,7 @@ static void remount(const char *when)
 static void names_counts_and_space_are_exact_in_the_end(void **state)
 {
 	const uint64_t seed = rig_setting("G4_MAKERS_SEED", 1);
-	const uint64_t steps = rig_setting("G4_MAKERS_STEPS", rig_slow() ? 8000 : 200000);
+	const uint64_t steps = rig_setting("G4_MAKERS_STEPS", rig_slow() ? SLOW_STEPS : STEPS);
 	uint64_t names, directories, done[8] = {0};
 	struct g4_attr attr;
 	char name[NAME];

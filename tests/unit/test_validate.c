@@ -338,7 +338,7 @@ static void directory_indices(void **state)
 	CHECK_INDEX(level, G4_DIR_MAX_LEVEL + 1)
 	CHECK_INDEX(entries[1].page, 0)
 	CHECK_INDEX(entries[1].page, UINT64_MAX)
-	CHECK_INDEX(entries[1].reserved, 1)
+	CHECK_INDEX(entries[1].collision, 65536)
 	CHECK_INDEX(entries[0].hash, 77)
 #undef CHECK_INDEX
 }

@@ -333,7 +333,9 @@ static void a_leaf_that_emptied_meanwhile_is_united_by_who_has_the_directory_alo
 		snprintf(name + LONG - 8, 9, "%08u", k);
 		assert_int_equal(see(name, &slot), 0);
 		if (g4_dir_shrink_credits(&dir, &slot, LONG)) {
-			const uint32_t index = get(slot.inode), beside = g4_dir_used_beside(wg, &dir, slot.hash);
+			const uint32_t index = get(slot.inode),
+				       beside =
+					       g4_dir_used_beside(wg, &dir, g4_dir_position(slot.hash, slot.collision));
 			const bool unites = g4_dir_shrinks(&dir, &slot, LONG, beside);
 			m.slot = slot;
 			assert_int_equal(change(REMOVE, name, NULL, index, G4_NO_INODE), unites ? G4_ALONE : 0);
