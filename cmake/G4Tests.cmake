@@ -236,6 +236,7 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 		g4_corrupt_test(corrupt.${slice} corrupt CORRUPT_SLICES=4 CORRUPT_SLICE=${slice} CORRUPT_LEFT=${left})
 	endforeach()
 	g4_corrupt_test(corrupt.tiny corrupt_tiny CORRUPT_DIRECTORIES=1 CORRUPT_SLICES=4 CORRUPT_SLICE=1) # some cases
+	g4_corrupt_test(corrupt.equal corrupt_tiny CORRUPT_EQUAL=1 CORRUPT_DIRECTORIES=1 CORRUPT_SLICES=4 CORRUPT_SLICE=1) # some cases
 	g4_corrupt_test(corrupt.no_sums corrupt G4_TEST_CHECKSUM=0 CORRUPT_SLICES=16 CORRUPT_SLICE=3) # some cases
 endif()
 

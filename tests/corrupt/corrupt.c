@@ -18,7 +18,8 @@
  * CORRUPT_ROUNDS (how often each combination is tried), CORRUPT_SEED, CORRUPT_CASE (one case, by its number),
  * CORRUPT_SHARE (n: one case of n, drawn by lot), CORRUPT_SLICES and CORRUPT_SLICE (n, and which: every n-th case, so that
  * processes beside each other do all of them), CORRUPT_LEFT (without those that a build with
- * a sanitizer takes), CORRUPT_MANY (a directory with two levels of index pages), CORRUPT_DIRECTORIES (their pages only).
+ * a sanitizer takes), CORRUPT_MANY (a directory with two levels of index pages), CORRUPT_EQUAL (one whose names have one hash),
+ * CORRUPT_DIRECTORIES (their pages only).
  *
  * With G4_DIR_TINY the engine makes directories of pages with few entries, so that of one with some hundreds of names index pages have levels.
  *
@@ -35,6 +36,7 @@
 #include "corrupt/world.h"
 #include "crash/clock.h"
 #include "dir/leaf.h"
+#include "engine/equal_names.h"
 #include "fsck/journal.h"
 #include "fsck/tables.h"
 #include "hash/crc32c.h"
@@ -422,7 +424,9 @@ static void make_bases(void)
 	rig_open(&settled.rig, IMAGE_BYTES, JOURNAL_BYTES);
 	unsetenv("G4_TEST_DEDUP");
 	mount_or_die(&settled.rig);
-	world_populate(&settled.rig, rig_setting("CORRUPT_MANY", 0) != 0 ? WORLD_MANY : WORLD_NORMAL);
+	world_populate(&settled.rig, rig_setting("CORRUPT_MANY", 0) != 0  ? WORLD_MANY :
+				     rig_setting("CORRUPT_EQUAL", 0) != 0 ? WORLD_EQUAL :
+									    WORLD_NORMAL);
 	world_unmount(&settled.rig, true);
 	settled.older = copy_of(&settled.rig);
 	mount_or_die(&settled.rig);

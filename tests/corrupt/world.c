@@ -17,6 +17,7 @@
 #define FEW_NAMES 150
 #define LARGE_BYTES (5 * G4_MIB + 777) /* has an aligned stretch of 2 MiB */
 #define MANY_NAMES 4200
+#define EQUAL_NAMES 120
 #define MOST_FILES 20000u
 #define MOST_PAGES 4096u /* read of one file */
 #define MOST_DEPTH 40u
@@ -155,6 +156,20 @@ static void make_attributes(struct rig *rig)
 	fill(rig, new_file(rig, dir, "inherits"), 0, 10);
 }
 
+static void make_equal(struct rig *rig)
+{
+	const uint64_t dir = new_directory(rig, G4_NODE_ROOT, "equal");
+	char name[256];
+
+	for (uint64_t i = 0; i < EQUAL_NAMES; i++) {
+		snprintf(name, sizeof(name), "=m%0198u", (unsigned)i);
+		if (i % 40 == 0)
+			new_directory(rig, dir, name);
+		else
+			fill(rig, new_file(rig, dir, name), 0, 30);
+	}
+}
+
 static void make_directories(struct rig *rig, enum world_size size)
 {
 	uint64_t dir = new_directory(rig, G4_NODE_ROOT, "deep");
@@ -174,6 +189,8 @@ static void make_directories(struct rig *rig, enum world_size size)
 			fill(rig, new_file(rig, dir, name), 0, i % 10 == 0 ? 300 : 30);
 	}
 	new_directory(rig, G4_NODE_ROOT, "empty directory");
+	if (size == WORLD_EQUAL)
+		make_equal(rig);
 	if (size != WORLD_MANY)
 		return;
 	dir = new_directory(rig, G4_NODE_ROOT, "many");

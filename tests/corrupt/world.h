@@ -27,8 +27,11 @@ struct world_list {
 	uint32_t unread; /* files whose contents do not match their sums, or whose sums say nothing: these count as 0 */
 };
 
-/* SMALL has fewer names; MANY a directory so large that its index has two levels. */
-enum world_size { WORLD_SMALL, WORLD_NORMAL, WORLD_MANY };
+/*
+ * SMALL has fewer names; MANY a directory so large that its index has two levels; EQUAL one whose names have one hash, in a program that
+ * gives them one (engine/equal_names.h).
+ */
+enum world_size { WORLD_SMALL, WORLD_NORMAL, WORLD_MANY, WORLD_EQUAL };
 /* Fills a fresh rig, which is mounted. */
 void world_populate(struct rig *rig, enum world_size size);
 /*
