@@ -11,7 +11,18 @@
 #include "dir/tree.h"
 #include "fsck/fsck.h"
 
-#define A_LEAF ((G4_DIR_UNITS - G4_DIR_HEADER_UNITS) / 2) /* names of two units in one */
+#define A_LEAF (G4_LEAF_FILL / 2) /* names of two units in one */
+#define A_LEAF_OF_LONG (G4_LEAF_FILL / 17)
+
+#ifdef G4_DIR_TINY /* as many as three levels have room for */
+#define SHORT_NAMES 500u
+#define LONG_NAMES 60u
+#define MODEL_NAMES 240u
+#else
+#define SHORT_NAMES (rig_slow() ? 260u : 3000u)
+#define LONG_NAMES (rig_slow() ? 45u : 1200u)
+#define MODEL_NAMES 700u
+#endif
 
 static const char hashes[] = "amz";
 
@@ -97,9 +108,11 @@ static uint32_t count_positions(void)
 	return count;
 }
 
-/* Makes so many names of each hash, and takes them away, in some order. */
-static void fill_and_empty(uint32_t count, uint32_t length, uint64_t most_pages)
+/* Makes so many names of each hash, and takes them away, in some order. Leaves are full, but for the last ones of a hash. */
+static void fill_and_empty(uint32_t count, uint32_t length, uint32_t in_a_leaf)
 {
+	const uint64_t leaves = 3 * (count / in_a_leaf + 2),
+		       most_pages = leaves + leaves / (G4_DIR_INDEX_FILL / 2 - 1) + 4;
 	struct g4_dir_slot slot = {0};
 	uint32_t *order = malloc(count * sizeof(*order));
 
@@ -132,19 +145,14 @@ static void fill_and_empty(uint32_t count, uint32_t length, uint64_t most_pages)
 
 static void thousands_of_short_names(void **state)
 {
-	const uint32_t count = rig_slow() ? 400 : 3000;
-
 	(void)state;
-	/* leaves that are full but for the last, and one index page above those of three levels at most */
-	fill_and_empty(count, 0, 3 * (count / A_LEAF + 2) + 4);
+	fill_and_empty(SHORT_NAMES, 0, A_LEAF);
 }
 
 static void hundreds_of_long_names(void **state)
 {
-	const uint32_t count = rig_slow() ? 120 : 1200;
-
 	(void)state;
-	fill_and_empty(count, G4_NAME_MAX, 3 * (count / 14 + 2) + 4);
+	fill_and_empty(LONG_NAMES, G4_NAME_MAX, A_LEAF_OF_LONG);
 }
 
 /* A leaf that is all of one hash takes part in what has another one, too, below it and above. */
@@ -202,7 +210,7 @@ static void numbers_that_are_used_up(void **state)
 	(void)state;
 	for (uint32_t k = 0; k < A_LEAF; k++)
 		assert_int_equal(insert_equal('m', k, 0), 0);
-	assert_int_equal(look_up('m', 77, 0, &slot), 0);
+	assert_int_equal(look_up('m', A_LEAF - 1, 0, &slot), 0);
 	assert_int_equal(g4_meta_get(names.wg, &names.fs->meta, slot.page, G4_BLOCK_DIR_LEAF, &line), 0);
 	g4_leaf_open_alone(&leaf, &names.fs->cache, line);
 	g4_leaf_entry(&leaf, slot.unit)->collision = UINT16_MAX;
@@ -216,8 +224,6 @@ static void numbers_that_are_used_up(void **state)
 }
 
 /* ------------------------------------------------------------------ commands */
-
-#define MODEL_NAMES 700u
 
 static struct rig rig;
 static uint64_t dir;
@@ -298,7 +304,7 @@ static uint32_t list(uint64_t room)
 static void commands_and_a_model(void **state)
 {
 	static uint64_t has[MODEL_NAMES];
-	const uint64_t steps = rig_setting("G4_EQUAL_STEPS", rig_slow() ? 1500 : 20000);
+	const uint64_t steps = rig_setting("G4_EQUAL_STEPS", rig_slow() ? 900 : 20000);
 	uint64_t random = rig_setting("G4_EQUAL_SEED", 1);
 	uint32_t count = 0;
 
@@ -412,12 +418,15 @@ static void a_listing_while_names_come_and_go(void **state)
 
 /* ------------------------------------------------------------------ the checker */
 
+#ifndef G4_DIR_TINY /* else corrupt.equal damages it */
 #define CHECKED_NAMES 1000u
 
 static void begin_checked(void)
 {
 	uint64_t ino;
 
+	if (rig_one_thread_is_watched() || rig_lanes_are_watched()) /* one thread is the checker's, in either */
+		skip();
 	begin();
 	for (uint32_t k = 0; k < CHECKED_NAMES; k++)
 		assert_int_equal(op_mknod(&rig, dir, name_of(k), G4_S_IFREG | 0600, &ino), 0);
@@ -577,6 +586,7 @@ static void an_index_page_that_is_lost(void **state)
 	expect_found("damaged or contradicts its parent");
 	expect_repaired(CHECKED_NAMES); /* by name or in lost+found */
 }
+#endif
 
 int main(void)
 {
@@ -589,12 +599,14 @@ int main(void)
 		cmocka_unit_test(the_feature_comes_with_the_first_division),
 		cmocka_unit_test(commands_and_a_model),
 		cmocka_unit_test(a_listing_while_names_come_and_go),
+#ifndef G4_DIR_TINY
 		cmocka_unit_test(a_superblock_without_the_feature),
 		cmocka_unit_test(a_leaf_that_begins_too_late),
 		cmocka_unit_test(leaves_in_the_wrong_order),
 		cmocka_unit_test(a_collision_number_that_is_there_twice),
 		cmocka_unit_test(a_name_that_is_there_twice),
 		cmocka_unit_test(an_index_page_that_is_lost),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
