@@ -106,6 +106,13 @@ G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_addre
 /* Whether the first of `*pages` pages of one region has several owners: 0, 1, or an error. *pages: so many of them are the same. No transaction. */
 G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t *pages);
 
+/*
+ * What tells how many owners pages have is read into the cache, for all of them with a wait for each step on the way (maps, pages of shares, pages of counts),
+ * G4_META_TOGETHER pages of metadata at a time. What can not be read is left to those who ask. No transaction.
+ */
+G4_FN void g4_share_read_ahead(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_address *pages,
+			       uint32_t count);
+
 /* ---- listed pages. `sum`: a key (format/owners.h), which in no domain is G4_LISTING_SUM_BYTES of BLAKE3 ---- */
 /*
  * In a transaction with G4_LIST_CREDITS: pages of a quarter of a region, written and of the caller's file alone, are listed with these

@@ -9,28 +9,6 @@
 #include "data/sums.h"
 #include "format/sums.h"
 
-struct ahead {
-	struct g4_meta_wanted wanted[G4_META_TOGETHER];
-	uint32_t count;
-};
-
-/* In the order of their addresses, so that of two that want the same pages none waits for what waits for it. False: there is no room. */
-G4_FN static bool want(struct ahead *ahead, struct g4_address address, uint32_t type)
-{
-	const uint64_t at = g4_address_stored(address);
-	uint32_t k;
-
-	for (k = 0; k < ahead->count; k++)
-		if (g4_address_stored(ahead->wanted[k].address) == at)
-			return true;
-	if (ahead->count == G4_META_TOGETHER)
-		return false;
-	for (k = ahead->count++; k > 0 && g4_address_stored(ahead->wanted[k - 1].address) > at; k--)
-		ahead->wanted[k] = ahead->wanted[k - 1];
-	ahead->wanted[k] = (struct g4_meta_wanted){address, type};
-	return true;
-}
-
 /*
  * What hangs next at an indirect page of level 2, of `most` pages at most: indirect pages, at first its own pages of sums (`sums`), and maps of the groups in
  * which owners will be counted (`counts`), each with one wait for several. Up to the page that is returned.
@@ -41,14 +19,14 @@ G4_FN static uint64_t read_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t li
 	const g4_le64 *slots = g4_map_slots(fs, line);
 	const uint64_t first = page & ~(g4_map_span(2) - 1);
 	const uint64_t behind = g4_min64(page - first + most, g4_map_span(2));
-	struct ahead nodes = {.count = 0}, maps = {.count = 0};
+	struct g4_meta_ahead nodes = {.count = 0}, maps = {.count = 0};
 	const struct g4_address self = g4_page_address(fs->cache.lines[line].index);
 	uint64_t at = page - first;
 
 	for (uint32_t quarter = 0; sums && quarter < G4_SUMS_QUARTERS; quarter++) {
 		const struct g4_address place = g4_sums_place(g4_meta_places(&fs->cache, line), self, quarter);
 		if (!g4_address_is_none(place) && g4_layout_holds(&fs->meta.layout, place))
-			(void)want(&nodes, place, G4_BLOCK_CHECKSUMS);
+			(void)g4_meta_want(&nodes, place, G4_BLOCK_CHECKSUMS);
 	}
 	for (; at < behind && nodes.count < G4_META_TOGETHER; at += G4_INDIRECT_SLOTS) {
 		const g4_ptr ptr = slots[at / G4_INDIRECT_SLOTS];
@@ -56,13 +34,40 @@ G4_FN static uint64_t read_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t li
 		if (ptr == 0 || g4_ptr_validate(ptr, &fs->meta.layout) < 0)
 			continue;
 		if (counts)
-			(void)want(&maps, g4_layout_map_page(&fs->meta.layout, group), G4_BLOCK_ALLOC);
+			(void)g4_meta_want(&maps, g4_layout_map_page(&fs->meta.layout, group), G4_BLOCK_ALLOC);
 		if (ptr & G4_PTR_INDIRECT)
-			(void)want(&nodes, g4_ptr_address(ptr), G4_BLOCK_INDIRECT);
+			(void)g4_meta_want(&nodes, g4_ptr_address(ptr), G4_BLOCK_INDIRECT);
 	}
-	g4_meta_read_together(wg, &fs->meta, maps.wanted, maps.count);
-	g4_meta_read_together(wg, &fs->meta, nodes.wanted, nodes.count);
+	g4_meta_read_ahead(wg, &fs->meta, &maps);
+	g4_meta_read_ahead(wg, &fs->meta, &nodes);
 	return first + at;
+}
+
+/*
+ * The page of level 2 that the way has ended at, if it is not in the cache, and those of the next slots, with what tells how many owners they have: for all of
+ * them with four waits or five. What is not asked for in this command is asked for in the next ones.
+ */
+G4_FN static void read_trees(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *from,
+			     const struct g4_path *path)
+{
+	const uint32_t above = g4_path_line(from, path);
+	const g4_le64 *first = above == G4_NO_LINE ? from->disk.map : g4_map_slots(fs, above);
+	const uint32_t slots = above == G4_NO_LINE ? g4_inode_slots(&from->disk) : G4_INDIRECT_SLOTS;
+	struct g4_address nodes[G4_META_TOGETHER];
+	struct g4_meta_ahead ahead = {.count = 0};
+	uint32_t count = 0;
+
+	if (g4_cache_peek(&fs->cache, 0, g4_address_page(g4_ptr_address(*path->slot))) != G4_NO_LINE)
+		return;
+	for (const g4_le64 *slot = path->slot; slot < first + slots && count < G4_META_TOGETHER; slot++) {
+		const g4_ptr ptr = *slot;
+		if (!(ptr & G4_PTR_INDIRECT) || g4_ptr_validate(ptr, &fs->meta.layout) < 0)
+			continue;
+		nodes[count++] = g4_ptr_address(ptr);
+		(void)g4_meta_want(&ahead, g4_ptr_address(ptr), G4_BLOCK_INDIRECT);
+	}
+	g4_meta_read_ahead(wg, &fs->meta, &ahead);
+	g4_share_read_ahead(wg, &fs->alloc, nodes, count);
 }
 
 /* Of level 1: pages that were written, where a copy can count their owners, none of them from `most` on. `known`: it is lent, so that they do. */
@@ -214,6 +219,8 @@ G4_FN int g4_map_may_lend(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	g4_path_start(&path, from, from_page);
 	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT)) {
 		const uint64_t span = g4_map_span(path.level);
+		if (path.level == 2)
+			read_trees(wg, fs, from, &path);
 		if (path.level <= G4_SHARED_MAP_LEVEL && from_page % span == 0 && to_page % span == 0) {
 			rc = is_empty(wg, fs, to, to_page, path.level);
 			if (rc > 0)

@@ -17,10 +17,8 @@
 #include "engine/engine.h"
 #include "fuse/convert.h"
 #include "fuse/fuse.h"
+#include "fuse/payload.h"
 
-#define G4_FUSE_MAX_WRITE ((size_t)G4_MIB)
-/* Room for a whole write, and for the largest other request (an extended attribute of 64 KiB with its name). */
-#define G4_FUSE_DATA_BYTES (G4_FUSE_MAX_WRITE + G4_PAGE_BYTES)
 #define G4_FUSE_WRITERS_BITS 16
 #define G4_FUSE_QUIET_BITS 17
 

@@ -28,7 +28,6 @@
 
 #include "base/clock_host.h"
 #include "base/log_host.h"
-#include "base/memory_host.h"
 #include "client/explain.h"
 #include "dev/dev_host.h"
 #include "dev/nvme/leaving_host.h"
@@ -46,7 +45,6 @@
 #define WAKE_PERIOD_NS (20 * 1000 * 1000)
 #define READ_AHEAD_KIB 4096
 #define LOOK_PERIOD_MS 1000
-#define FUSE_MEMORY_BYTES (2 * G4_MIB) /* of G4_FUSE_DATA_BYTES: one huge page, so that transfers are contiguous */
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -229,7 +227,7 @@ static int init_thread(struct g4_fuse_host *host, struct g4_fuse_thread *thread)
 	unsigned master_number = (unsigned)master;
 
 	*thread = (struct g4_fuse_thread){.host = host, .processor = -1};
-	thread->data = g4_memory_map(FUSE_MEMORY_BYTES);
+	thread->data = g4_fuse_payload_take();
 	if (!thread->data)
 		return -ENOMEM;
 	thread->fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -246,7 +244,7 @@ static void free_thread(struct g4_fuse_host *host, struct g4_fuse_thread *thread
 {
 	if (thread->fd != fuse_session_fd(host->session))
 		close(thread->fd);
-	g4_memory_unmap(thread->data, FUSE_MEMORY_BYTES);
+	g4_fuse_payload_give(thread->data);
 }
 
 /* Reads and answers requests until the session ends; INIT alone when that is what until_initialised asks for. */

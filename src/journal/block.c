@@ -259,6 +259,28 @@ G4_FN void g4_meta_read_together(struct g4_wg *wg, struct g4_meta *meta, const s
 	}
 }
 
+G4_FN bool g4_meta_want(struct g4_meta_ahead *ahead, struct g4_address address, uint32_t type)
+{
+	const uint64_t at = g4_address_stored(address);
+	uint32_t k;
+
+	for (k = 0; k < ahead->count; k++)
+		if (g4_address_stored(ahead->wanted[k].address) == at)
+			return true;
+	if (ahead->count == G4_META_TOGETHER)
+		return false;
+	for (k = ahead->count++; k > 0 && g4_address_stored(ahead->wanted[k - 1].address) > at; k--)
+		ahead->wanted[k] = ahead->wanted[k - 1];
+	ahead->wanted[k] = (struct g4_meta_wanted){address, type};
+	return true;
+}
+
+G4_FN void g4_meta_read_ahead(struct g4_wg *wg, struct g4_meta *meta, struct g4_meta_ahead *ahead)
+{
+	g4_meta_read_together(wg, meta, ahead->wanted, ahead->count);
+	ahead->count = 0;
+}
+
 G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
 			   uint32_t near, uint32_t *line)
 {

@@ -70,6 +70,15 @@ struct g4_meta_wanted {
 };
 G4_FN void g4_meta_read_together(struct g4_wg *wg, struct g4_meta *meta, const struct g4_meta_wanted *wanted,
 				 uint32_t count);
+/* A few of them, in the order of their addresses, so that of two workgroups that want the same pages none waits for what waits for it. */
+struct g4_meta_ahead {
+	struct g4_meta_wanted wanted[G4_META_TOGETHER];
+	uint32_t count; /* 0 at first */
+};
+/* One more, unless it is there. False: there is no room. */
+G4_FN bool g4_meta_want(struct g4_meta_ahead *ahead, struct g4_address address, uint32_t type);
+/* They are read, as g4_meta_read_together() does; none is left. */
+G4_FN void g4_meta_read_ahead(struct g4_wg *wg, struct g4_meta *meta, struct g4_meta_ahead *ahead);
 /* g4_meta_get() where the block may well be in line `near`, which spares looking for it. */
 G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
 			   uint32_t near, uint32_t *line);
