@@ -164,8 +164,8 @@ G4_FN int g4_counts_add_or_buffer(struct g4_wg *wg, struct g4_alloc *alloc, stru
 		rc = pages < G4_SHARE_ROW ? buffer_owner(wg, alloc, txn, c, first + done) : 0;
 		done += rc > 0;
 	} while (rc > 0 && done < pages && g4_shares_buffered(alloc, c)->count < G4_BUFFERED_MOST);
-	if (rc < 0 || done > 0)
-		return rc < 0 ? rc : (int)done;
+	if (rc < 0 || done > 0) /* who asks for the next one is told */
+		return done > 0 ? (int)done : rc;
 	rc = g4_counts_add(wg, alloc, txn, c, first, pages);
 	return rc < 0 ? rc : (int)pages;
 }

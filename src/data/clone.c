@@ -11,6 +11,7 @@
 #include "data/map_lend.h"
 #include "data/reserve.h"
 #include "data/sums.h"
+#include "data/unreadable.h"
 #include "data/write.h"
 #include "data/writeback.h"
 #include "inode/inode.h"
@@ -53,6 +54,19 @@ G4_FN static int get_row(struct g4_wg *wg, struct g4_fs *fs, const struct clone 
 	return g4_map_row(wg, fs, c->from, c->from_page, entry);
 }
 
+/* What the transaction will read for both files: a device that does not give it ends this command alone. */
+G4_FN static int look_before(struct g4_wg *wg, struct g4_fs *fs, const struct clone *c, const struct g4_run *run,
+			     const struct g4_sum_entry *row)
+{
+	const uint64_t pages =
+		g4_min64(run->pages, G4_INDIRECT_SLOTS); /* what is behind that is another transaction's, mostly */
+	int rc = run->kind == G4_WRITTEN ? g4_look_at_run(wg, fs, run->address, pages) : 0;
+
+	if (rc == 0 && row && g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(row)))
+		rc = g4_look_at_run(wg, fs, g4_sum_entry_place(row), 1);
+	return rc < 0 ? rc : g4_map_look_range(wg, fs, c->to, c->to_page, c->to_page + pages, true);
+}
+
 /* One transaction: a run of the source, or a part of it. *pages of it are done. */
 G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, struct g4_run *run, uint64_t end_bytes,
 			   uint64_t *pages)
@@ -73,6 +87,8 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 		return shares_row;
 	if (run->kind == G4_WRITTEN && !shares_row)
 		rc = get_sums(wg, fs, c, run->pages, &any);
+	if (rc == 0)
+		rc = look_before(wg, fs, c, run, shares_row ? &row : NULL);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 	if (rc < 0)

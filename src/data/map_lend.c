@@ -184,8 +184,11 @@ G4_FN static int is_empty(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *from, const struct g4_path *path,
 		      uint64_t most, struct g4_lend *lend)
 {
+	uint64_t one = 1;
 	uint32_t line;
-	const int shared = g4_path_is_shared(wg, fs, from, path);
+	/* also of a file that shares none yet: whoever comes in the transaction must find that in the cache */
+	const int owners = g4_extent_has_several(wg, fs, g4_ptr_address(*path->slot), &one);
+	const int shared = owners < 0 ? owners : g4_path_is_shared(wg, fs, from, path);
 	int rc = shared < 0 ? shared : g4_map_get_node(wg, fs, from, *path->slot, path->level, &line);
 
 	if (rc < 0)

@@ -11,6 +11,7 @@
 
 #include "data/extent.h"
 #include "data/sums.h"
+#include "data/unreadable.h"
 #include "format/sums.h"
 #include "inode/inode.h"
 #include "inode/txn.h"
@@ -51,6 +52,8 @@ struct copy {
 	uint32_t done;	     /* slots, from the first on, of which everything has an owner more */
 	uint64_t lost;	     /* pages that the copy does not lead to */
 	uint64_t unknown;    /* of these at most so many more: pages of sums of large pages whose entries are lost */
+	bool half;	     /* something got an owner more that could not be taken back */
+	bool undone;	     /* it failed, and everything is as it was */
 };
 
 G4_FN bool g4_map_ends_within(const g4_le64 *slots, uint32_t level, uint64_t pages)
@@ -316,8 +319,8 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uin
 	rc = g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(row)) ?
 		     g4_extent_share(wg, fs, &c->txn, g4_sum_entry_place(row), 1) :
 		     -G4_E_CORRUPT_MAP;
-	if (rc < 0)
-		(void)g4_extent_release(wg, fs, &c->txn, address, G4_INDIRECT_SLOTS); /* rc tells more */
+	if (rc < 0) /* rc tells more */
+		c->half = g4_extent_release(wg, fs, &c->txn, address, G4_INDIRECT_SLOTS) < 0;
 	return rc < 0 ? rc : 1;
 }
 
@@ -522,6 +525,7 @@ G4_FN static int copy_node(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, s
 		c->inode->disk.pages -= c->had + c->lost + lost_rows(wg, fs, c);
 	} else {
 		const int back = take_back(wg, fs, c);
+		c->undone = rc < 0 && back == 0 && !c->half;
 		rc = rc < 0 ? rc : back;
 	}
 	put_lines(fs, c, made);
@@ -549,9 +553,15 @@ G4_FN static int copy_one(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	struct copy c = {.inode = inode};
 	struct g4_path path;
 
+	int rc = go_to(wg, fs, inode, page, task->level, &path);
+	if (rc == 0)
+		rc = g4_look_at_copy(wg, fs, inode, &path);
+	g4_path_put(fs, &path);
+	if (rc < 0)
+		return rc;
 	if (!g4_alloc_reserve(&fs->alloc, task->pages))
 		return -G4_E_NOSPC;
-	int rc = g4_begin(wg, fs, task->credits, &c.txn);
+	rc = g4_begin(wg, fs, task->credits, &c.txn);
 	if (rc < 0) {
 		g4_alloc_unreserve(&fs->alloc, task->pages);
 		return rc;
@@ -564,7 +574,10 @@ G4_FN static int copy_one(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	g4_alloc_unreserve(&fs->alloc, inode->map_reservation);
 	inode->map_reservation = reserved;
 	const int logged = c.txn.changed ? g4_inode_log(wg, fs, &c.txn, inode) : 0;
-	rc = g4_end(fs, &c.txn, rc < 0 ? rc : logged);
+	/* what could not be read is no reason to end the journal, if nothing of the copy is left */
+	const bool harmless = c.undone && rc == -G4_E_IO && logged == 0;
+	const int ended = g4_end(fs, &c.txn, rc < 0 && !harmless ? rc : logged);
+	rc = rc < 0 ? rc : ended;
 	return rc < 0 ? rc : 0;
 }
 

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file that was copied by reference is changed, and one of the pages that its copy of an indirect page asks for can not be read, once or each time: the
+ * change is refused, or done, both files keep what they have, nobody else's writes end, and owners and space are exact.
+ */
+#include "rig.h"
+
+#include "fs/fs.h"
+#include "inode/icache.h"
+#include "simt/simt_host.h"
+
+#define IMAGE_BYTES (192 * G4_MIB)
+#define CACHE_BYTES (32 * G4_MIB) /* a transaction has room for what they lead to */
+#define BASE_BYTES (140 * G4_MIB) /* of three groups */
+#define EVERY (20 * G4_MIB)	  /* so far are rows apart that one indirect page leads to */
+#define ROWS (BASE_BYTES / EVERY)
+#define ROW UINT64_C(66) /* pages: their owners are counted in a page of counts, and not buffered */
+#define STEP (ROW + 4)	 /* holes between them */
+#define READS_MOST 4096u
+
+static struct rig rig;
+static uint8_t *data;
+static uint64_t first, second, third, base, other;
+static uint64_t places[READS_MOST];
+static uint32_t place_count;
+
+static void mount_fs(const struct g4_fault *fault)
+{
+	const struct g4_fault none = {0};
+
+	rig.fs = rig_mount_fs(&rig, rig.wg, fault ? fault : &none);
+}
+
+static void unmount_clean(void)
+{
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(rig.fs->alloc.reserved, 0);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+}
+
+static void share(uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes)
+{
+	uint64_t in, out, done;
+
+	assert_int_equal(op_open(&rig, from, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&rig, to, G4_OPEN_READ | G4_OPEN_WRITE, &out), 0);
+	assert_int_equal(op_copy_as(&rig, in, from_offset, out, to_offset, bytes, G4_COPY_SHARE, &done), 0);
+	assert_int_equal(done, bytes);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+}
+
+/* Rows that lie far from each other, each with several owners, hang at one indirect page that two files have. */
+static int begin(uint32_t algorithm)
+{
+	rig_open_as(&rig, algorithm, RIG_AS_SET, IMAGE_BYTES, 16 * G4_MIB);
+	rig.cache_bytes = CACHE_BYTES;
+	rig.wg = g4_wg_create(0);
+	data = rig_memory(BASE_BYTES, 3);
+	mount_fs(NULL);
+	base = rig_make_file(&rig, "base", 0, data, BASE_BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "first", G4_S_IFREG | 0600, &first), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "second", G4_S_IFREG | 0600, &second), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "third", G4_S_IFREG | 0600, &third), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint64_t k = 0; k < ROWS; k++)
+		share(base, k * EVERY, first, k * STEP * G4_PAGE_BYTES, ROW * G4_PAGE_BYTES);
+	assert_int_equal(op_truncate(&rig, first, 2 * G4_MIB), 0);
+	share(first, 0, second, 0, 2 * G4_MIB);
+	assert_int_equal(op_sync(&rig), 0);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return begin(G4_CHECKSUM_NONE);
+}
+
+static int setup_sums(void **state)
+{
+	(void)state;
+	return begin(G4_CHECKSUM_BLAKE3);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (rig.fs)
+		rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig_close(&rig);
+	g4_wg_destroy(rig.wg);
+	free(data);
+	return 0;
+}
+
+/* What is in a file, but for the page that was changed. */
+static void expect_file(uint64_t ino, uint64_t changed)
+{
+	uint8_t *found = rig_memory(2 * G4_MIB, 0);
+	uint64_t done;
+
+	assert_int_equal(op_read(&rig, ino, 0, 0, found, 2 * G4_MIB, &done), 0);
+	assert_int_equal(done, 2 * G4_MIB);
+	for (uint64_t page = 0; page < ROWS * STEP; page++)
+		if (page % STEP < ROW && page != changed)
+			assert_memory_equal(found + page * G4_PAGE_BYTES,
+					    data + page / STEP * EVERY + page % STEP * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	free(found);
+}
+
+enum change {
+	WRITE,
+	CUT,
+	PUNCH,
+	LEND /* the indirect page to another file */,
+	LEAD /* single pages to it */,
+	OVER /* the same where it has others */,
+	CHANGES
+};
+
+static int do_share(uint64_t from, uint64_t from_offset, uint64_t to_offset, uint64_t bytes)
+{
+	uint64_t in, out, done;
+	int rc = op_open(&rig, from, G4_OPEN_READ, &in);
+
+	if (rc == 0 && (rc = op_open(&rig, third, G4_OPEN_READ | G4_OPEN_WRITE, &out)) == 0) {
+		rc = op_copy_as(&rig, in, from_offset, out, to_offset, bytes, G4_COPY_SHARE, &done);
+		if (rc == 0)
+			assert_int_equal(done, bytes);
+		assert_int_equal(op_release(&rig, out), 0);
+		assert_int_equal(op_release(&rig, in), 0);
+	}
+	return rc;
+}
+
+/* Into what two files have: the first three of these make a copy of the indirect page first, but for one whose other owner has gone. */
+static int do_change(enum change change)
+{
+	const uint64_t at = 4 * G4_PAGE_BYTES;
+	int rc;
+
+	switch (change) {
+	case WRITE:
+		rc = op_write(&rig, second, 0, at, "changed", 7, NULL);
+		return rc < 0 ? rc : op_fsync(&rig, second);
+	case CUT:
+		return op_truncate(&rig, second, (ROWS - 1) * STEP * G4_PAGE_BYTES);
+	case LEND:
+		return do_share(first, 0, 0, 2 * G4_MIB);
+	case LEAD:
+		return do_share(base, EVERY, 0, ROW * G4_PAGE_BYTES);
+	case OVER:
+		rc = do_share(base, 2 * EVERY, 0, ROW * G4_PAGE_BYTES);
+		return rc;
+	default:
+		return op_fallocate(&rig, second, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, at, G4_PAGE_BYTES);
+	}
+}
+
+static void note_read(void *context, const struct g4_io *io)
+{
+	(void)context;
+	if (io->op == G4_IO_READ && place_count < READS_MOST)
+		places[place_count++] = io->offset_bytes;
+}
+
+/* After a change that was refused or not everybody goes on. */
+static void expect_all_go_on(enum change change, int rc)
+{
+	if (rc != 0 && rc != -G4_E_IO)
+		fail_msg("%s", g4_strerror(rc));
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, other), 0);
+	expect_file(first, UINT64_MAX);
+	if (change != CUT)
+		expect_file(second, 4);
+}
+
+/* All files have what they had. */
+static void undo(enum change change)
+{
+	if (change >= LEND) {
+		assert_int_equal(op_truncate(&rig, third, 0), 0);
+		if (change == OVER)
+			share(base, EVERY, third, 0, ROW * G4_PAGE_BYTES);
+		assert_int_equal(op_sync(&rig), 0);
+		return;
+	}
+	assert_int_equal(op_truncate(&rig, second, 0), 0);
+	share(first, 0, second, 0, 2 * G4_MIB);
+	assert_int_equal(op_sync(&rig), 0);
+}
+
+/* The places that a change reads, nothing of which is cached. */
+static void find_places(enum change change)
+{
+	unmount_clean();
+	mount_fs(NULL);
+	place_count = 0;
+	g4_dev_fault_watch(rig.fault, note_read, NULL);
+	assert_int_equal(do_change(change), 0);
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	assert_in_range(place_count, change < LEND ? ROWS : 1, READS_MOST - 1);
+	undo(change);
+}
+
+static void one_change(enum change change, const struct g4_fault *fault, uint32_t *refused)
+{
+	unmount_clean();
+	mount_fs(NULL);
+	g4_dev_fault_set(rig.fault, fault);
+	const int rc = do_change(change);
+	expect_all_go_on(change, rc);
+	*refused += rc < 0;
+	if (rc < 0) /* the same again, with what can be read now */
+		assert_int_equal(do_change(change), 0);
+	expect_all_go_on(change, 0);
+	undo(change);
+}
+
+static void a_page_that_can_not_be_read_ends_that_change_alone(void **state)
+{
+	(void)state;
+	for (enum change change = WRITE; change < CHANGES; change++) {
+		uint32_t refused = 0, once = 0;
+		undo(change);
+		find_places(change);
+		const uint32_t count = place_count;
+		for (uint32_t k = 0; k < count; k += rig_every(3)) {
+			one_change(change, &(struct g4_fault){.bad_at = places[k], .bad_bytes = 1}, &refused);
+			one_change(change, &(struct g4_fault){.fail_read_at = k + 1}, &once);
+		}
+		assert_true(refused >= (change < LEND ? ROWS : 1)); /* counts of owners among them */
+		unmount_clean();
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after changes that could not be done");
+		mount_fs(NULL);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_page_that_can_not_be_read_ends_that_change_alone, setup, teardown),
+		{"a_page_that_can_not_be_read_ends_that_change_alone with sums",
+		 a_page_that_can_not_be_read_ends_that_change_alone, setup_sums, teardown, NULL},
+	};
+
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
+	return cmocka_run_group_tests_name("own_unreadable", tests, NULL, NULL);
+}
