@@ -231,11 +231,12 @@ static void a_page_that_can_not_be_read_ends_that_change_alone(void **state)
 		undo(change);
 		find_places(change);
 		const uint32_t count = place_count;
-		for (uint32_t k = 0; k < count; k += rig_every(3)) {
+		const uint64_t every = change < LEND ? rig_every(3) : 1; /* copies by reference read little */
+		for (uint32_t k = 0; k < count; k += every) {
 			one_change(change, &(struct g4_fault){.bad_at = places[k], .bad_bytes = 1}, &refused);
 			one_change(change, &(struct g4_fault){.fail_read_at = k + 1}, &once);
 		}
-		assert_true(refused >= (change < LEND ? ROWS : 1)); /* counts of owners among them */
+		assert_true(refused >= (change < LEND ? ROWS / every : 1)); /* counts of owners among them */
 		unmount_clean();
 		rig_expect_clean(&rig, RIG_ANY_FREE, "after changes that could not be done");
 		mount_fs(NULL);
