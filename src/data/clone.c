@@ -58,13 +58,15 @@ G4_FN static int get_row(struct g4_wg *wg, struct g4_fs *fs, const struct clone 
 G4_FN static int look_before(struct g4_wg *wg, struct g4_fs *fs, const struct clone *c, const struct g4_run *run,
 			     const struct g4_sum_entry *row)
 {
-	const uint64_t pages =
-		g4_min64(run->pages, G4_INDIRECT_SLOTS); /* what is behind that is another transaction's, mostly */
+	/* what is behind that is another transaction's, mostly */
+	const uint64_t pages = g4_min64(run->pages, G4_INDIRECT_SLOTS);
+	/* a large page that is replaced as a whole goes with its sums, which nobody reads */
+	const bool whole = pages == G4_INDIRECT_SLOTS && c->to_page % G4_INDIRECT_SLOTS == 0;
 	int rc = run->kind == G4_WRITTEN ? g4_look_at_run(wg, fs, run->address, pages) : 0;
 
 	if (rc == 0 && row && g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(row)))
 		rc = g4_look_at_run(wg, fs, g4_sum_entry_place(row), 1);
-	return rc < 0 ? rc : g4_map_look_range(wg, fs, c->to, c->to_page, c->to_page + pages, true);
+	return rc < 0 ? rc : g4_map_look_range(wg, fs, c->to, c->to_page, c->to_page + pages, !whole);
 }
 
 /* One transaction: a run of the source, or a part of it. *pages of it are done. */
