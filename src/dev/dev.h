@@ -138,13 +138,19 @@ G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t of
  */
 G4_FN int g4_dev_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes);
 /*
- * Words in memory that both the device's process and the caller see; NULL: the device gives no grants. The first ones are grants', and then come, for stripes
- * with parity that begin in MiB n of the address space, n + G4_DEV_HELD and so on, how many of their rows are held back: what is on disks is not all of these.
+ * Words in memory that both the device's process and the caller see, at a multiple of 8; NULL: the device gives no grants. The first ones are grants', and then
+ * come, for stripes with parity that begin in MiB n of the address space, n + G4_DEV_HELD and so on, words of 64 bits: how many of their rows are held back, in the
+ * lower half, and how often one more came to be. Rows that are held are not all on disks, or on their way there; of others no page that stays changes on them.
  */
 #define G4_DEV_GRANTS 1024u /* at a time */
 #define G4_DEV_HELD 1024u
-#define G4_DEV_WORDS (G4_DEV_GRANTS + G4_DEV_HELD)
+#define G4_DEV_WORDS (G4_DEV_GRANTS + 2 * G4_DEV_HELD)
+G4_STATIC_ASSERT(G4_DEV_GRANTS % 2 == 0, "words of 64 bits lie behind");
 G4_FN uint32_t *g4_dev_words(const struct g4_dev *dev);
+G4_HD G4_INLINE uint64_t *g4_dev_held_word(uint32_t *words, uint64_t stripe)
+{
+	return (uint64_t *)(void *)(words + G4_DEV_GRANTS) + stripe / G4_MIB % G4_DEV_HELD;
+}
 /*
  * Leader, without requests under way, and without another grant. May the caller write `bytes` of whole stripes with parity of such a set by itself, all columns of
  * them? -G4_E_BUSY: not of these, the device is to be asked; or another code. A grant lasts until its word is not 0: it is 0 when this returns 0, and the grant's

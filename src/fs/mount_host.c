@@ -243,7 +243,8 @@ static uint32_t scratch_for(const struct g4_fs *fs)
 
 	return G4_LEAST_SCRATCH_BYTES + (sums ? G4_SUMS_SCRATCH_BYTES : 0) +
 	       (g4_space_copies(&fs->space) > 1 ? G4_COPIES_SCRATCH_BYTES : 0) +
-	       (g4_tier_is_used(&fs->space.tier) ? G4_TIER_SCRATCH_BYTES : 0);
+	       (g4_tier_is_used(&fs->space.tier) ? G4_TIER_SCRATCH_BYTES : 0) +
+	       (g4_space_versions(&fs->space) > g4_space_copies(&fs->space) ? G4_COLUMNS_SCRATCH_BYTES : 0);
 }
 
 static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, const struct g4_fs_options *options,

@@ -279,6 +279,7 @@ G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
  *      8 KiB  a commit on the way into its transaction, or one step's regions
  *      8 KiB  pages that copies are compared with, where there are several
  *      4 KiB  what is read beside a page, and a request without what is there, with a second tier
+ *     20 KiB  columns of stripes with parity on their way, where there may be any
  *      8 KiB  what alignment to pages costs
  *
  * A file gets sums while it is mounted, too, and with the first of them the file system its feature: so all mounts that can write
@@ -289,15 +290,19 @@ G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
 #define G4_SUMS_SCRATCH_BYTES (12u * 1024)
 #define G4_COPIES_SCRATCH_BYTES (2 * G4_PAGE_BYTES)
 #define G4_TIER_SCRATCH_BYTES G4_PAGE_BYTES
+#define G4_COLUMNS_SCRATCH_BYTES (20u * 1024)
 #define G4_LEAST_SCRATCH_BYTES                                                                                         \
 	(G4_COPY_SCRATCH_BYTES + G4_FS_SCRATCH_BYTES + G4_COMMIT_SCRATCH_BYTES + 2 * (uint32_t)G4_PAGE_BYTES)
 G4_STATIC_ASSERT((G4_LEAST_SCRATCH_BYTES | G4_SUMS_SCRATCH_BYTES | G4_COPIES_SCRATCH_BYTES) % G4_PAGE_BYTES == 0,
 		 "one arena behind the other, and all begin with a page");
-G4_STATIC_ASSERT(G4_LEAST_SCRATCH_BYTES + G4_SUMS_SCRATCH_BYTES + G4_COPIES_SCRATCH_BYTES + G4_TIER_SCRATCH_BYTES <=
+G4_STATIC_ASSERT(G4_LEAST_SCRATCH_BYTES + G4_SUMS_SCRATCH_BYTES + G4_COPIES_SCRATCH_BYTES + G4_TIER_SCRATCH_BYTES +
+				 G4_COLUMNS_SCRATCH_BYTES <=
 			 G4_WG_SCRATCH_BYTES,
 		 "enough for any mount");
 G4_STATIC_ASSERT(sizeof(struct g4_tier_fill) + G4_TIER_MOST_PAGES * sizeof(struct g4_iov) + G4_PAGE_BYTES / 4 <=
 			 G4_TIER_SCRATCH_BYTES,
 		 "with what alignment costs");
+G4_STATIC_ASSERT(sizeof(struct g4_direct_remake) + G4_DIRECT_NEAR_BYTES + G4_PAGE_BYTES / 4 <= G4_COLUMNS_SCRATCH_BYTES,
+		 "the same");
 
 #endif

@@ -49,7 +49,7 @@ G4_WG_FN uint32_t g4_wg_index(const struct g4_wg *wg);
  * The workgroup's scratch memory, in memory that its lanes share. An engine's workgroups have what its mount may take at a time
  * (scratch_bytes in inode/mounted.h), all others G4_WG_SCRATCH_BYTES, which is enough for any mount.
  */
-#define G4_WG_SCRATCH_BYTES (124u * 1024)
+#define G4_WG_SCRATCH_BYTES (144u * 1024)
 G4_WG_FN struct g4_scratch *g4_wg_scratch(struct g4_wg *wg);
 
 /* ---- regions (leader) ---- */

@@ -51,7 +51,7 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 	uint64_t most = 0;
 	for (uint32_t n = 0; n < direct->table.chunk_count; n++) {
 		const struct g4_chunk *chunk = &direct->table.chunks[n];
-		if (chunk->parity)
+		if (chunk->parity && direct->table.missing == 0)
 			most = g4_max64(most, g4_chunk_stripe_data(chunk));
 	}
 	g4_store64_rlx(&direct->stripe_bytes, most);
@@ -134,16 +134,34 @@ G4_FN static bool through(const struct call *call, struct part first, struct par
 	return rc == 0;
 }
 
-/* A piece of a request, `within` its data, from one copy or to all. */
-G4_FN static void do_piece(const struct call *call, uint64_t within, const struct g4_piece *piece)
+/* Which copy is read, of those that are there; as many as there are copies: none is. */
+G4_FN static uint32_t choose_copy(const struct g4_direct_table *table, const struct g4_piece *piece, uint64_t address)
+{
+	const uint32_t first = g4_chunk_turn(address, piece->copies);
+
+	if (table->missing == 0)
+		return first;
+	for (uint32_t k = 0; k < piece->copies; k++) {
+		const uint32_t c = (first + k) % piece->copies;
+		if (piece->disks[c] != table->target && table->disks[piece->disks[c]] != 0)
+			return c;
+	}
+	return piece->copies;
+}
+
+/* A piece of a request, `within` its data, from one copy or to all. False: none is there. */
+G4_FN static bool do_piece(const struct call *call, uint64_t within, const struct g4_piece *piece)
 {
 	const bool reads = call->io->op == G4_IO_READ;
-	const uint32_t first = reads ? g4_chunk_turn(call->io->offset_bytes + within, piece->copies) : 0;
+	const uint32_t first = reads ? choose_copy(&call->direct->table, piece, call->io->offset_bytes + within) : 0;
 
+	if (first == piece->copies)
+		return false;
 	for (uint32_t c = first; c < (reads ? first + 1 : piece->copies); c++)
 		g4_io_copy(call->wg, call->io, within, piece->bytes,
 			   (uint8_t *)(uintptr_t)call->direct->table.disks[piece->disks[c]] + piece->offsets[c],
 			   !reads);
+	return true;
 }
 
 /* ---- rows with parity ---- */
@@ -302,33 +320,185 @@ G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chu
 	return through(call, (struct part){within, is.head}, (struct part){within + behind, bytes - behind});
 }
 
+/* Where the stripe of an address begins. */
+G4_FN static uint64_t stripe_at(const struct g4_chunk *chunk, uint64_t address)
+{
+	return address - (address - chunk->address) % g4_chunk_stripe_data(chunk);
+}
+
+G4_FN static uint64_t held_at(const struct call *call, uint64_t address)
+{
+	return g4_load64_acq_sys(g4_dev_held_word(g4_dev_words(call->dev), address));
+}
+
 /* Whether rows of stripes there are held back, or perhaps of others. */
 G4_FN static bool holds_some(const struct call *call, const struct g4_chunk *chunk, uint64_t address, uint64_t bytes)
 {
-	const uint32_t *held = g4_dev_words(call->dev) + G4_DEV_GRANTS;
-	const uint64_t stripe = g4_chunk_stripe_data(chunk),
-		       first = (address - (address - chunk->address) % stripe) / G4_MIB,
-		       last = (address + bytes - 1) / G4_MIB;
+	const uint64_t first = stripe_at(chunk, address) / G4_MIB, last = (address + bytes - 1) / G4_MIB;
 
 	for (uint64_t n = first; n <= last; n++)
-		if (g4_load32_acq_sys(&held[n % G4_DEV_HELD]) != 0)
+		if ((uint32_t)held_at(call, n * G4_MIB) != 0)
 			return true;
 	return false;
+}
+
+/* From columns that are there. */
+G4_FN static bool read_columns(const struct call *call, const struct g4_chunk_map *map, uint64_t within, uint64_t bytes)
+{
+	struct g4_piece piece;
+
+	for (uint64_t done = 0; done < bytes; done += piece.bytes) {
+		g4_chunk_translate(map, call->io->offset_bytes + within + done, bytes - done, &piece);
+		if (!do_piece(call, within + done, &piece))
+			return false;
+	}
+	return true;
+}
+
+/* ---- rows of which columns are lost ---- */
+
+struct rows { /* of a stripe: the same bytes of some of its columns, which are wanted */
+	const struct g4_chunk *chunk;
+	uint64_t stripe, from, to; /* of each column */
+	uint64_t wanted;	   /* a bit for each */
+	uint64_t within;	   /* of the request: where its column 0 is, or would be */
+};
+
+G4_FN static bool has_lost(const struct g4_direct_table *table, const struct rows *rows)
+{
+	for (uint64_t left = rows->wanted; left; left &= left - 1) {
+		const uint64_t place = g4_chunk_place(rows->chunk, rows->stripe, g4_lowest_bit(left));
+		if (!g4_direct_source(table, place, rows->stripe * rows->chunk->stripe_bytes + rows->from,
+				      rows->to - rows->from))
+			return true;
+	}
+	return false;
+}
+
+/* What is wanted of them, as far as the request's memory lies together for each column. Columns go on behind that. */
+G4_FN static void make_some(const struct call *call, const struct rows *rows, struct cursor *columns, uint64_t most,
+			    struct g4_direct_remake *r)
+{
+	const struct g4_io *io = call->io;
+
+	r->bytes = most;
+	for (uint64_t left = rows->wanted; left; left &= left - 1) {
+		const uint32_t c = g4_lowest_bit(left);
+		const struct g4_iov *part = &io->iov[columns[c].part];
+		r->to[c] = (uint8_t *)part->base + columns[c].within;
+		r->bytes = g4_min64(r->bytes, part->bytes - columns[c].within);
+	}
+	g4_region(call->wg, G4_REGION_REMAKE, g4_direct_remake_region, r);
+	for (uint64_t left = rows->wanted; left; left &= left - 1)
+		advance(io, &columns[g4_lowest_bit(left)], r->bytes);
+	for (uint32_t c = 0; c < rows->chunk->columns; c++)
+		r->from[c] = r->from[c] ? (const uint8_t *)r->from[c] + r->bytes : NULL;
+}
+
+G4_FN static bool make_rows(const struct call *call, const struct rows *rows, struct g4_direct_remake *r)
+{
+	const uint64_t bytes = rows->to - rows->from;
+	struct cursor columns[G4_CHUNK_PLACES];
+
+	if (!g4_direct_choose(&call->direct->table, rows->chunk, rows->stripe, rows->from, bytes, r))
+		return false;
+	for (uint64_t left = rows->wanted; left; left &= left - 1) {
+		const uint32_t c = g4_lowest_bit(left);
+		columns[c].part = 0;
+		columns[c].within = 0;
+		advance(call->io, &columns[c], rows->within + c * (uint64_t)rows->chunk->stripe_bytes + rows->from);
+	}
+	for (uint64_t done = 0; done < bytes; done += r->bytes)
+		make_some(call, rows, columns, bytes - done, r);
+	return true;
+}
+
+/* Bytes `from` to `to` of a stripe's data, some of them lost: rows of which the same columns are wanted together. */
+G4_FN static bool make_stripe(const struct call *call, struct rows *rows, uint64_t from, uint64_t to,
+			      struct g4_direct_remake *r)
+{
+	const uint64_t bytes = rows->chunk->stripe_bytes, low = from % bytes, high = (to - 1) % bytes + 1;
+	const uint32_t first = (uint32_t)(from / bytes), last = (uint32_t)((to - 1) / bytes);
+	const uint64_t ends[4] = {first == last ? low : 0, first == last ? high : g4_min64(low, high),
+				  first == last ? high : g4_max64(low, high), first == last ? high : bytes};
+
+	for (uint32_t part = 0; part < 3; part++) {
+		rows->from = ends[part];
+		rows->to = ends[part + 1];
+		rows->wanted = 0;
+		for (uint32_t c = first; c <= last; c++)
+			if ((c > first || rows->from >= low) && (c < last || rows->from < high))
+				rows->wanted |= UINT64_C(1) << c;
+		if (rows->wanted && rows->to > rows->from && !make_rows(call, rows, r))
+			return false;
+	}
+	return true;
+}
+
+/* Of a part of the request in one stripe. *made: some of it was made of other columns. */
+G4_FN static bool read_stripe(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
+			      uint64_t within, uint64_t bytes, struct g4_direct_remake *r, bool *made)
+{
+	const uint64_t address = call->io->offset_bytes + within, begin = stripe_at(chunk, address),
+		       from = address - begin, size = chunk->stripe_bytes;
+	struct rows rows = {chunk, (begin - chunk->address) / g4_chunk_stripe_data(chunk), 0, size, 0, within - from};
+
+	for (uint64_t c = from / size; c <= (from + bytes - 1) / size; c++)
+		rows.wanted |= UINT64_C(1) << c;
+	if (!has_lost(&call->direct->table, &rows))
+		return read_columns(call, map, within, bytes);
+	*made = true;
+	return make_stripe(call, &rows, from, from + bytes, r);
+}
+
+/* Of stripes that begin in the same MiB. False: rows there are on their way, or came to be meanwhile, or too much is lost. */
+G4_FN static bool read_together(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
+				uint64_t within, uint64_t bytes, struct g4_direct_remake *r)
+{
+	const uint64_t address = call->io->offset_bytes + within, first = stripe_at(chunk, address),
+		       held = held_at(call, first);
+	bool made = false;
+
+	if ((uint32_t)held != 0)
+		return false;
+	for (uint64_t done = 0, some; done < bytes; done += some) {
+		some = g4_min64(bytes - done,
+				stripe_at(chunk, address + done) + g4_chunk_stripe_data(chunk) - (address + done));
+		if (!read_stripe(call, map, chunk, within + done, some, r, &made))
+			return false;
+	}
+	if (!made)
+		return true;
+	g4_fence_acq_sys(); /* what was read of columns is of before the next look */
+	return held_at(call, first) == held;
+}
+
+G4_FN static bool read_without(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
+			       uint64_t within, uint64_t bytes)
+{
+	const uint64_t address = call->io->offset_bytes + within, stripe = g4_chunk_stripe_data(chunk);
+	const uint32_t mark = g4_scratch_mark(call->wg);
+	struct g4_direct_remake *r = g4_direct_take_remake(call->wg, chunk, BLOCK_MOST);
+	bool done_all = true;
+
+	for (uint64_t done = 0, some; done < bytes && done_all; done += some) {
+		const uint64_t next = (stripe_at(chunk, address + done) / G4_MIB + 1) * G4_MIB, /* address */
+			end = chunk->address + (next - chunk->address + stripe - 1) / stripe * stripe;
+		some = g4_min64(bytes - done, end - (address + done));
+		done_all = read_together(call, map, chunk, within + done, some, r);
+	}
+	g4_scratch_release(call->wg, mark);
+	return done_all;
 }
 
 G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
 			    uint64_t within, uint64_t bytes)
 {
-	const uint64_t address = call->io->offset_bytes + within;
-	struct g4_piece piece;
-
-	if (holds_some(call, chunk, address, bytes))
-		return through(call, (struct part){within, bytes}, (struct part){0, 0});
-	for (uint64_t done = 0; done < bytes; done += piece.bytes) {
-		g4_chunk_translate(map, address + done, bytes - done, &piece);
-		do_piece(call, within + done, &piece);
-	}
-	return true;
+	if (call->direct->table.missing != 0 ? read_without(call, map, chunk, within, bytes) :
+					       !holds_some(call, chunk, call->io->offset_bytes + within, bytes) &&
+						       read_columns(call, map, within, bytes))
+		return true;
+	return through(call, (struct part){within, bytes}, (struct part){0, 0});
 }
 
 /* ---- rows that several workgroups write ---- */
@@ -341,7 +511,7 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 	const struct g4_direct_table *table = &direct->table;
 	const struct g4_chunk_map map = {table->chunks, table->chunk_count};
 
-	if (address > table->bytes || bytes > table->bytes - address || table->read_only)
+	if (address > table->bytes || bytes > table->bytes - address || table->read_only || table->missing != 0)
 		return false;
 	bytes = g4_chunk_until(table->supers, G4_DIRECT_SUPERS, address, bytes);
 	const struct g4_chunk *chunk = bytes > 0 ? g4_chunk_find(&map, address) : NULL;
@@ -393,7 +563,7 @@ G4_FN static bool do_all(const struct call *call)
 	struct g4_piece piece;
 
 	if (io->offset_bytes > table->bytes || call->bytes > table->bytes - io->offset_bytes ||
-	    (table->read_only && io->op == G4_IO_WRITE))
+	    (io->op == G4_IO_WRITE && (table->read_only || table->missing != 0)))
 		return false;
 	for (uint64_t within = 0; within < call->bytes; within += piece.bytes) {
 		const uint64_t address = io->offset_bytes + within;
@@ -405,7 +575,8 @@ G4_FN static bool do_all(const struct call *call)
 		if (piece.copies == 0)
 			return false;
 		if (piece.parity == 0) {
-			do_piece(call, within, &piece);
+			if (!do_piece(call, within, &piece))
+				return false;
 			continue;
 		}
 		const struct g4_chunk *chunk = g4_chunk_find(&map, address);

@@ -2,7 +2,7 @@
 /*
  * Requests to a set of mapped disks by the lanes that make them, past the set's host code (docs/design/redundancy.md, Mapped
  * disks). What is not a plain read or write of data in copies, or in stripes, is left to the set; so are parts of stripes with parity, and of whole ones the set
- * is asked before.
+ * is asked before. Of a set with disks missing lanes only read: from other copies, and what rows have lost they make of the other columns.
  */
 #ifndef G4_SPACE_DIRECT_H
 #define G4_SPACE_DIRECT_H
@@ -23,14 +23,14 @@
 struct g4_direct_table {
 	uint64_t supers[G4_DIRECT_SUPERS]; /* addresses of pages that are the set's to read and write */
 	uint64_t bytes;			   /* of the address space */
-	uint64_t disks[G4_MAX_DISKS];	   /* where their first bytes are, in the set's process */
+	uint64_t disks[G4_MAX_DISKS];	   /* where their first bytes are, in the set's process; 0: it is missing */
 	uint64_t disk_bytes[G4_MAX_DISKS];
 	uint64_t opened
 		[G4_MAX_DISKS]; /* of all that the process has opened which, so that one is not taken for another */
 	uint32_t disk_count, chunk_count;
 	uint32_t read_only; /* not 0: nothing is written */
-	uint32_t
-		target; /* the disk that is rebuilt, of which nothing is read; others may be missing then (0). Or G4_MAX_DISKS */
+	uint32_t missing;   /* disks of which nothing is read; with any nothing is written but to `target` */
+	uint32_t target;    /* the disk that is rebuilt, one of these. Or G4_MAX_DISKS */
 	struct g4_chunk chunks[G4_DIRECT_CHUNKS];
 };
 
@@ -119,16 +119,33 @@ G4_FN G4_INLINE bool g4_direct_is_open(const struct g4_direct *direct)
 	return g4_load32_acq(&direct->open) != 0;
 }
 
-/* The regions that it opens. Collective. */
-struct g4_direct_remake { /* in scratch memory: bytes of a column, from as many of others; data 0: a copy */
+/* ---- columns of stripes made of others (direct_remake.c) ---- */
+/*
+ * In scratch memory: so many bytes of columns of a stripe, from the same place of each on. What is read of a column goes by way of memory that is near, so that it
+ * is read once for all that is made of it.
+ */
+struct g4_direct_remake {
 	const void *from[G4_CHUNK_PLACES]; /* NULL: it is not looked at */
-	uint8_t *to;
-	uint64_t bytes, lost; /* a bit for each column that is */
-	uint32_t data, parity, column;
-	void *block[G4_CHUNK_PLACES]; /* of `from`, on its way, and the column that is made */
+	void *to[G4_CHUNK_PLACES];	   /* where it is wanted; NULL: it is not */
+	uint64_t bytes, lost;		   /* a bit for each column that is */
+	uint32_t data, parity;		   /* no data: column 0 is copied */
+	void *near[G4_CHUNK_PLACES];	   /* of `from`, on its way */
 	uint64_t block_bytes;
+	void *block[G4_CHUNK_PLACES];
 	struct g4_parity_scratch scratch;
 };
+#define G4_DIRECT_NEAR_BYTES (16 * G4_KIB)
+/* Until it is released; of each column at most `most` bytes are on their way. Leader. */
+G4_FN struct g4_direct_remake *g4_direct_take_remake(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t most);
+/* Where this part of a place is, where it can be read; NULL: its disk is missing, is the one that is made, or ends before. Per-lane. */
+G4_FN uint8_t *g4_direct_source(const struct g4_direct_table *table, uint64_t place, uint64_t within, uint64_t bytes);
+/*
+ * `bytes` of each column of a stripe, from `within` of it on: which are lost, and which are looked at to make them. Nothing is wanted yet. False: more are lost
+ * than there are parities. Leader.
+ */
+G4_FN bool g4_direct_choose(const struct g4_direct_table *table, const struct g4_chunk *chunk, uint64_t stripe,
+			    uint64_t within, uint64_t bytes, struct g4_direct_remake *r);
+/* The regions that all this opens. Collective. */
 G4_FN void g4_direct_remake_region(struct g4_wg *wg, void *args);
 struct g4_direct_rows { /* in scratch memory: as many bytes of each column of a stripe, data first */
 	const void *from[G4_CHUNK_PLACES];

@@ -23,7 +23,7 @@ struct g4_set_grants {
 	uint32_t count;
 	bool lost; /* somebody never ended */
 	struct granted granted[G4_DEV_GRANTS];
-	uint32_t own[G4_DEV_WORDS];
+	_Alignas(8) uint32_t own[G4_DEV_WORDS];
 };
 
 int g4_set_grants_begin(struct g4_set *set)
@@ -49,9 +49,10 @@ uint32_t *g4_set_grants_words(const struct g4_set *set)
 
 void g4_set_grants_hold(struct g4_set *set, uint64_t stripe, bool more)
 {
-	uint32_t *word = &set->parity->grants->words[G4_DEV_GRANTS + stripe / G4_MIB % G4_DEV_HELD];
+	uint64_t *word = g4_dev_held_word(set->parity->grants->words, stripe); /* nobody else changes it */
 
-	g4_store32_rel_sys(word, more ? *word + 1 : *word - 1); /* nobody else changes it */
+	g4_store64_rel_sys(word, more ? *word + (UINT64_C(1) << 32) + 1 : *word - 1);
+	g4_fence_rel_sys(); /* what is stored behind that, in places of the row, comes later */
 }
 
 bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, uint64_t bytes)

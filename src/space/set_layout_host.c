@@ -14,11 +14,11 @@ static bool is_watched(const struct g4_set *set)
 	       set->window.watch_from != set->window.watch_to;
 }
 
-/* Nothing is, or has to be, noted of requests. Locks of orders and superblocks held. */
+/* Nothing is noted of requests, nor has to be but of writes to a set with disks missing. Locks of orders and superblocks held. */
 static bool is_quiet(struct g4_set *set)
 {
 	bool quiet = (!set->parity || set->parity->old_end <= 1) && !set->stuck && !set->torn &&
-		     g4_load32_acq(&set->unrecorded) == 0 && g4_load32_acq(&set->leaving) == 0;
+		     g4_load32_acq(&set->leaving) == 0;
 
 	pthread_mutex_lock(&set->window.lock);
 	quiet = quiet && set->window.from == set->window.to && !is_watched(set);
@@ -27,17 +27,20 @@ static bool is_quiet(struct g4_set *set)
 }
 
 /*
- * Where the set itself would refuse requests behind the end of a disk, which a table that is none of this disk's may have, lanes do not look. While a disk
- * is rebuilt another one may be missing.
+ * Where the set itself would refuse requests behind the end of a disk, which a table that is none of this disk's may have, lanes do not look. Of one that is
+ * missing, or has missed something, nothing is there to be read.
  */
 static bool add_disk(const struct g4_set *set, uint32_t disk, struct g4_direct_table *table)
 {
 	const struct g4_dev *dev = set->disks[disk].dev;
 
-	if (table->target != G4_MAX_DISKS && !g4_set_is_written(set, disk))
+	const bool has_all = g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;
+
+	table->missing += !has_all;
+	if (!has_all && disk != table->target)
 		return true;
-	if (!(disk == table->target || g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE) || !dev || !dev->map ||
-	    dev->persist != G4_DEV_PERSIST_NEVER || set->super->disk_bytes[disk] > dev->props.size_bytes)
+	if (!dev || !dev->map || dev->persist != G4_DEV_PERSIST_NEVER ||
+	    set->super->disk_bytes[disk] > dev->props.size_bytes)
 		return false;
 	table->disks[disk] = (uintptr_t)dev->map;
 	table->opened[disk] = dev->opened;
@@ -66,6 +69,12 @@ static bool fill(const struct g4_set *set, struct g4_direct_table *table)
 	return true;
 }
 
+/* What disks miss has to be said before a write, which lanes leave to the set where any is missing; but they write to one that is rebuilt. */
+static bool needs_no_record(const struct g4_set *set, const struct g4_direct_table *table)
+{
+	return g4_load32_acq(&set->unrecorded) == 0 || (table->missing > 0 && table->target == G4_MAX_DISKS);
+}
+
 int g4_set_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
 {
 	struct g4_set *set = (struct g4_set *)dev->host;
@@ -75,7 +84,7 @@ int g4_set_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t by
 		return -G4_E_INVAL;
 	pthread_mutex_lock(&set->orders);
 	pthread_mutex_lock(&set->lock);
-	const bool filled = set->has_super && is_quiet(set) && fill(set, table);
+	const bool filled = set->has_super && is_quiet(set) && fill(set, table) && needs_no_record(set, table);
 	pthread_mutex_unlock(&set->lock);
 	pthread_mutex_unlock(&set->orders);
 	return filled ? 0 : -G4_E_NOTSUP;

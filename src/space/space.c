@@ -268,8 +268,8 @@ G4_FN static bool is_step(uint32_t op)
 }
 
 /*
- * A disk is relieved that has failed, and as long as one has nobody is on the way past the set; nor does anybody make one then, for who relieves has the
- * turn of jobs.
+ * A disk is relieved that has failed, and as long as one has, those who are on the way past the set read others, which stay as they are; nor does anybody make
+ * one then, for who relieves has the turn of jobs.
  */
 G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order, bool alone)
 {

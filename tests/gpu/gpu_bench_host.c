@@ -678,15 +678,17 @@ static void make_spare(void)
 	g4_dev_close(dev);
 }
 
-/* Mounted anew without its first disk. */
-static void mount_degraded(void)
+/* Mounted anew without its first disks. */
+static void mount_degraded(uint32_t without)
 {
 	const struct g4_set_options set = {.degraded = true};
-	const char *rest = strchr(device_names, ',') + 1;
+	const char *rest = device_names;
 	const struct g4_mount_options options = mount_options();
 	char message[256] = "";
 	struct g4_dev *dev;
 
+	for (uint32_t d = 0; d < without; d++)
+		rest = strchr(rest, ',') + 1;
 	must(g4_engine_unmount(engine), "unmounting");
 	if (g4_set_open(&rest, 1, &set, &dev, message, sizeof(message)) == 0 &&
 	    g4_engine_mount_device(dev, &options, &engine, message, sizeof(message)) == 0)
@@ -709,10 +711,57 @@ static void open_lost(struct load *loads)
 	}
 }
 
+/* Files of all clients, on the disks. */
+static void write_lost(struct load *loads)
+{
+	open_lost(loads);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k++)
+			((uint64_t *)loads[c].hand.data)[k] = k * 0x9e3779b97f4a7c15 + c;
+		loads[c].slot = command(G4_CMD_WRITE);
+		loads[c].fill = fill_stream;
+		loads[c].depth = STREAM_DEPTH;
+		loads[c].count = FILES / CLIENTS * file_bytes / PIECE;
+	}
+	run_loads(loads, CLIENTS);
+	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
+	must(g4_engine_execute(engine, &sync), "syncing");
+}
+
 /* What is wanted of each level over PCIe: that, divided by what is read for each byte. */
 static double wanted_of_level(void)
 {
 	return strcmp(raid, "1") == 0 ? 40 : strcmp(raid, "5") == 0 ? 16 : strcmp(raid, "6") == 0 ? 12 : 0;
+}
+
+/* Reads of a set that is whole, and without as many disks as may be lost, up to two, which go one after the other; at last they are not there at the mount. */
+static void bench_degraded(void)
+{
+	static const char *const whens[] = {"one disk lost", "two disks lost"};
+	struct load loads[CLIENTS];
+	uint32_t parity = 0;
+
+	if (!raid || !device_names || !strchr(device_names, ',') || strcmp(raid, "0") == 0) {
+		puts("degraded: without a set (-r) that bears it no disk can be done without");
+		return;
+	}
+	const bool rows = g4_level_raid(g4_level_of(raid), &parity) == G4_RAID_PARITY;
+	const uint32_t most = rows && parity > 1 ? 2 : 1;
+	write_lost(loads);
+	const struct reading whole = read_both(loads, "all disks", NULL);
+	const char *at = device_names;
+	for (uint32_t d = 0; d < most; d++) {
+		char name[256];
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+		at += strcspn(at, ",") + 1;
+		order_disk(G4_DISK_OFFLINE, name);
+		read_both(loads, whens[d], &whole);
+	}
+	close_loads(loads, CLIENTS);
+	mount_degraded(most);
+	open_lost(loads);
+	read_both(loads, "mounted without", &whole);
+	close_loads(loads, CLIENTS);
 }
 
 /* Reads of a set that is whole, without its first disk, and with another one in its place; and how long that takes to be made. */
@@ -726,18 +775,7 @@ static void bench_rebuild(void)
 		puts("rebuild: without a set (-r) and a disk more (-x) there is nothing to be made again");
 		return;
 	}
-	open_lost(loads);
-	for (uint32_t c = 0; c < CLIENTS; c++) {
-		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k++)
-			((uint64_t *)loads[c].hand.data)[k] = k * 0x9e3779b97f4a7c15 + c;
-		loads[c].slot = command(G4_CMD_WRITE);
-		loads[c].fill = fill_stream;
-		loads[c].depth = STREAM_DEPTH;
-		loads[c].count = FILES / CLIENTS * file_bytes / PIECE;
-	}
-	run_loads(loads, CLIENTS);
-	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
-	must(g4_engine_execute(engine, &sync), "syncing");
+	write_lost(loads);
 	const struct reading whole = read_both(loads, "all disks", NULL);
 	snprintf(first, sizeof(first), "%.*s", (int)strcspn(device_names, ","), device_names);
 	make_spare();
@@ -745,7 +783,7 @@ static void bench_rebuild(void)
 	read_both(loads, "one disk lost", &whole);
 	if (remounts) {
 		close_loads(loads, CLIENTS);
-		mount_degraded();
+		mount_degraded(1);
 		open_lost(loads);
 	}
 	wake_kernel();
@@ -1530,11 +1568,12 @@ static const struct bench {
 	const char *name;
 	void (*run)(void);
 } benches[] = {
-	{"null", bench_null},	    {"stat", bench_stat},   {"make", bench_make},     {"kernel", bench_kernel},
-	{"random", bench_random},   {"one", bench_one},	    {"stream", bench_stream}, {"idle", bench_idle},
-	{"forest", bench_forest},   {"scrub", bench_scrub}, {"single", bench_single}, {"workgroups", bench_workgroups},
-	{"table", bench_table},	    {"dedup", bench_dedup}, {"tier", bench_tier},     {"rebuild", bench_rebuild},
-	{"acquire", bench_acquire},
+	{"null", bench_null},	    {"stat", bench_stat},	{"make", bench_make},
+	{"kernel", bench_kernel},   {"random", bench_random},	{"one", bench_one},
+	{"stream", bench_stream},   {"idle", bench_idle},	{"forest", bench_forest},
+	{"scrub", bench_scrub},	    {"single", bench_single},	{"workgroups", bench_workgroups},
+	{"table", bench_table},	    {"dedup", bench_dedup},	{"tier", bench_tier},
+	{"rebuild", bench_rebuild}, {"acquire", bench_acquire}, {"degraded", bench_degraded},
 };
 
 #define DISKS 8
@@ -1629,8 +1668,9 @@ int main(int argc, char **argv)
 	mount(device);
 	for (size_t b = 0; b < sizeof(benches) / sizeof(benches[0]); b++) {
 		bool wanted = optind == argc &&
-			      benches[b].run != bench_tier &&  /* which is for a device that is not memory */
-			      benches[b].run != bench_rebuild; /* and which for a set */
+			      benches[b].run != bench_tier &&	 /* which is for a device that is not memory */
+			      benches[b].run != bench_rebuild && /* and which for a set */
+			      benches[b].run != bench_degraded;
 		for (int i = optind; i < argc; i++)
 			wanted = wanted || strcmp(argv[i], benches[b].name) == 0;
 		if (wanted)

@@ -16,6 +16,8 @@
 #include "ring/session_host.h"
 #include "standin/stand_in_gpu.h"
 
+#include "engine/disks.h"
+
 #include "engine/api_fixture.h" /* its fs is a parameter's name there */
 
 #define DEADLINE_NS (UINT64_C(600) * 1000 * 1000 * 1000) /* only against tests that hang */
@@ -598,6 +600,41 @@ static void a_tier_that_the_host_has_no_memory_for_is_told(void **state)
 	unlink(image);
 }
 
+/* ------------------------------------------------------------------ sets of mapped disks */
+
+/* Its lanes have the disks that are there, also where the set was mounted without one. */
+static void a_set_without_a_disk_is_read_by_lanes(void **state)
+{
+	(void)state;
+	for (uint32_t parity = 0; parity < 2; parity++) {
+		struct disks d;
+
+		memset(&stand_in, 0, sizeof(stand_in));
+		disks_make(&d, 3, NULL);
+		if (parity)
+			disks_format_rows(&d, parity, G4_CHECKSUM_BLAKE3);
+		else
+			disks_format_copies(&d, G4_RAID_1, 2, G4_CHECKSUM_BLAKE3);
+		for (uint32_t lost = 0; lost < 2; lost++) { /* none, then disk 0 */
+			disks_mount(&d, 7 & ~lost);
+			const struct g4_fs *mounted = g4_engine_cuda(d.rig.engine)->fs;
+			const struct g4_direct *direct = &mounted->space.direct;
+			assert_true(g4_direct_is_open(direct));
+			assert_int_equal(direct->table.missing, lost);
+			assert_int_equal(direct->table.disks[0] == 0, lost);
+			assert_false(g4_dev_props(mounted->space.disks[0])->discard);
+			if (lost)
+				disks_expect_files(&d, 6, 1);
+			for (uint32_t n = 0; n < 6; n++)
+				assert_int_equal(disks_put(&d, n, 1 + lost), 0);
+			disks_expect_files(&d, 6, 1 + lost);
+			disks_unmount(&d);
+		}
+		disks_expect_clean(&d, 6);
+		disks_free(&d);
+	}
+}
+
 #define standin_test(f) cmocka_unit_test_setup_teardown(f, mount_it, nothing_is_left)
 
 int main(void)
@@ -617,6 +654,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_mount_does_without_epochs, nothing_is_left),
 		cmocka_unit_test_teardown(what_the_gpus_cache_gives_up_lies_on_the_host, nothing_is_left),
 		cmocka_unit_test_teardown(a_tier_that_the_host_has_no_memory_for_is_told, nothing_is_left),
+		cmocka_unit_test_teardown(a_set_without_a_disk_is_read_by_lanes, nothing_is_left),
 	};
 
 	if (setenv("G4_TEST_ENGINE", "cuda", 1) != 0 || unsetenv("G4_TEST_CONNECTED") != 0)
