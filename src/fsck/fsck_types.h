@@ -265,8 +265,9 @@ struct g4_fsck {
 	uint64_t names_astray;
 	bool dir_gone;	     /* a directory, and with it how many names it had: nobody counts these as missing */
 	uint64_t lost_files; /* of names_missing: what they led to was found nowhere */
-	struct g4_fsck_table adopted; /* leaf page -> a: index of the task of its new directory */
-	struct g4_fsck_table late;    /* directories whose parent is not the directory that names them */
+	struct g4_fsck_table
+		adopted; /* page of a directory that no whole index page leads to -> a: index of the task that rebuilds it */
+	struct g4_fsck_table late; /* directories whose parent is not the directory that names them */
 	struct g4_fsck_change *changes;
 	uint64_t change_count, change_room;
 	uint64_t by_outcome[G4_FSCK_OUTCOMES];

@@ -51,10 +51,13 @@ struct builder {
 	struct g4_fsck_table visited;
 	struct child *children;
 	uint64_t child_count, child_room;
-	uint64_t pages; /* of the new tree */
-	bool missing;	/* some pages can not be read */
-	bool doubtful;	/* some entries come out of damaged pages */
+	uint64_t pages;	 /* of the new tree */
+	uint64_t keeper; /* the task that what hangs at damaged index pages is noted for; NO_TASK: it is not */
+	bool missing;	 /* some pages can not be read */
+	bool doubtful;	 /* some entries come out of damaged pages */
 };
+
+#define NO_TASK UINT64_MAX
 
 static void free_builder(struct builder *b)
 {
@@ -164,15 +167,40 @@ static bool is_taken(const struct builder *b, struct g4_address address)
 	return g4_fsck_bit(b->fsck->used, g4_address_page(address));
 }
 
-/* Children of an index page. When its checksum is wrong only those that nobody else has. */
+/* As far as its group's map can be read. */
+static bool is_allocated(const struct builder *b, struct g4_address address)
+{
+	const uint64_t page = g4_address_page(address);
+
+	return g4_fsck_bit(b->fsck->bad_group, page / G4_GROUP_PAGES) || g4_fsck_bit(b->fsck->alloc_used, page);
+}
+
+/* A child of a damaged index page is this directory's, if nobody else has it. That is said once: as soon as it is kept somebody has it. */
+static void push_doubtful(struct builder *b, struct g4_address address)
+{
+	if (!g4_address_starts_page(address) || is_taken(b, address) || !is_allocated(b, address))
+		return;
+	push(b, address);
+	if (b->keeper == NO_TASK)
+		return;
+	struct g4_fsck_cell *cell = g4_fsck_add(b->fsck, &b->fsck->adopted, g4_address_page(address));
+	if (cell != NULL)
+		cell->a = (uint32_t)b->keeper;
+}
+
+/* Children of an index page. */
 static void push_children(struct builder *b, const struct g4_dir_index *index, bool whole)
 {
 	const uint32_t count = whole && index->count <= G4_DIR_INDEX_ENTRIES ? index->count : G4_DIR_INDEX_ENTRIES;
 
 	for (uint32_t i = 0; i < count; i++) {
 		const struct g4_address address = g4_address_from(index->entries[i].page);
-		if (g4_layout_holds(&b->fsck->image->layout, address) && (whole || !is_taken(b, address)))
+		if (!g4_layout_holds(&b->fsck->image->layout, address))
+			continue;
+		if (whole)
 			push(b, address);
+		else
+			push_doubtful(b, address);
 	}
 }
 
@@ -219,12 +247,17 @@ static void collect(struct builder *b, uint64_t ino)
 		collect_page(b, b->stack[--b->depth]);
 }
 
-void g4_fsck_keep_directory(struct g4_fsck *fsck, uint64_t ino)
+static void keep_directory(struct g4_fsck *fsck, uint64_t ino, uint64_t task)
 {
-	struct builder b = {.fsck = fsck};
+	struct builder b = {.fsck = fsck, .keeper = task};
 
 	collect(&b, ino);
 	free_builder(&b);
+}
+
+void g4_fsck_keep_directory(struct g4_fsck *fsck, uint64_t task)
+{
+	keep_directory(fsck, fsck->tasks[task].ino, task);
 }
 
 /* ------------------------------------------------------------------ leaves that nothing leads to */
@@ -329,7 +362,7 @@ static void keep_lost_directories(struct g4_fsck *fsck)
 			const uint64_t ino = g4_ino_of_slot(g4_page_address(pages[i]), slot);
 			struct g4_inode inode;
 			if (g4_image_inode(fsck->image, ino, &inode) == 0 && S_ISDIR(inode.mode) && inode.nlink != 0)
-				g4_fsck_keep_directory(fsck, ino);
+				keep_directory(fsck, ino, NO_TASK);
 		}
 	}
 	free(pages);
@@ -682,7 +715,7 @@ void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task)
 {
 	const struct g4_fsck_where where = fsck->tasks[task].where;
 	const uint64_t ino = fsck->tasks[task].ino;
-	struct builder b = {.fsck = fsck};
+	struct builder b = {.fsck = fsck, .keeper = NO_TASK};
 
 	collect(&b, ino);
 	const bool missing = b.missing || fsck->tasks[task].missing;

@@ -336,7 +336,7 @@ void g4_fsck_do_tasks(struct g4_fsck *fsck)
 {
 	for (uint64_t i = 0; i < fsck->task_count; i++) {
 		if (fsck->tasks[i].kind == G4_FSCK_REBUILD)
-			g4_fsck_keep_directory(fsck, fsck->tasks[i].ino);
+			g4_fsck_keep_directory(fsck, i);
 	}
 	for (uint64_t i = 0; i < fsck->task_count && fsck->fatal == 0; i++) {
 		const struct g4_fsck_task task = fsck->tasks[i];

@@ -12,8 +12,8 @@ void g4_fsck_relink_orphans(struct g4_fsck *fsck);
 void g4_fsck_rebuild_maps(struct g4_fsck *fsck);
 
 /* rebuild.c: directories */
-/* Marks what can still be read of a directory as in use, so that it is not taken for lost. */
-void g4_fsck_keep_directory(struct g4_fsck *fsck, uint64_t ino);
+/* Marks what can still be read of the directory that a task is to rebuild as in use, so that it is not taken for lost. */
+void g4_fsck_keep_directory(struct g4_fsck *fsck, uint64_t task);
 /* Finds pages of directories that nothing leads to, and whose they are. */
 void g4_fsck_adopt_leaves(struct g4_fsck *fsck);
 void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task);
