@@ -536,10 +536,9 @@ static int compare_numbers(const void *a, const void *b)
 static void number_collisions(struct item *items, uint64_t count)
 {
 	enum { HAD = 1, TAKEN = 2 };
-	static uint8_t numbers[G4_COLLISIONS]; /* one directory is built at a time */
+	static uint8_t numbers[G4_COLLISIONS]; /* all 0 between two hashes; one directory is built at a time */
 	uint32_t next = 0;
 
-	memset(numbers, 0, sizeof(numbers));
 	for (uint64_t i = 0; i < count; i++)
 		numbers[items[i].collision] = HAD;
 	for (uint64_t i = 0; i < count; i++) {
@@ -550,6 +549,8 @@ static void number_collisions(struct item *items, uint64_t count)
 		}
 		numbers[items[i].collision] |= TAKEN;
 	}
+	for (uint64_t i = 0; i < count; i++) /* each that was marked is an item's */
+		numbers[items[i].collision] = 0;
 	qsort(items, count, sizeof(*items), compare_numbers);
 }
 
