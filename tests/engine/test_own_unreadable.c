@@ -20,7 +20,7 @@
 
 static struct rig rig;
 static uint8_t *data;
-static uint64_t first, second, third, base, other;
+static uint64_t first, second, third, base, row, other;
 static uint64_t places[READS_MOST];
 static uint32_t place_count;
 
@@ -243,9 +243,72 @@ static void a_page_that_can_not_be_read_ends_that_change_alone(void **state)
 	}
 }
 
+/* ------------------------------------------------------------------ a large page that is divided */
+
+#define LARGE (2 * G4_MIB)
+
+static void make_third_large(void)
+{
+	assert_int_equal(op_truncate(&rig, third, 0), 0);
+	assert_int_equal(op_write(&rig, third, 0, 0, data, LARGE, NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+}
+
+/* `row`: single pages in a row, as many as an indirect page leads to. */
+static int setup_large(void **state)
+{
+	(void)state;
+	rig_open_as(&rig, G4_CHECKSUM_BLAKE3, RIG_AS_SET, 48 * G4_MIB, 4 * G4_MIB);
+	rig.wg = g4_wg_create(0);
+	data = rig_memory(2 * LARGE, 3);
+	mount_fs(NULL);
+	base = rig_make_file(&rig, "base", 0, data, 2 * LARGE);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "row", G4_S_IFREG | 0600, &row), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "third", G4_S_IFREG | 0600, &third), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	share(base, G4_PAGE_BYTES, row, 0, LARGE);
+	make_third_large();
+	return 0;
+}
+
+/* Single pages take the place of a large one, which is divided with its pages of sums first: of these none is to be read too late. */
+static void single_pages_in_the_place_of_a_large_one(void **state)
+{
+	uint32_t refused = 0;
+
+	(void)state;
+	unmount_clean();
+	mount_fs(NULL);
+	place_count = 0;
+	g4_dev_fault_watch(rig.fault, note_read, NULL);
+	assert_int_equal(do_share(row, 0, 0, LARGE), 0);
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	make_third_large();
+	for (uint32_t k = 0; k < place_count; k++) {
+		unmount_clean();
+		mount_fs(NULL);
+		g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = places[k], .bad_bytes = 1});
+		const int rc = do_share(row, 0, 0, LARGE);
+		g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+		assert_true(rc == 0 || rc == -G4_E_IO);
+		assert_int_equal(rig.fs->journal.aborted, 0);
+		assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+		assert_int_equal(op_fsync(&rig, other), 0);
+		refused += rc < 0;
+		if (rc == 0)
+			make_third_large();
+	}
+	assert_in_range(refused, 4, place_count); /* its pages of sums among them */
+	unmount_clean();
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after copies that could not be done");
+	mount_fs(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(single_pages_in_the_place_of_a_large_one, setup_large, teardown),
 		cmocka_unit_test_setup_teardown(a_page_that_can_not_be_read_ends_that_change_alone, setup, teardown),
 		{"a_page_that_can_not_be_read_ends_that_change_alone with sums",
 		 a_page_that_can_not_be_read_ends_that_change_alone, setup_sums, teardown, NULL},
