@@ -209,6 +209,8 @@ static void threads_write_while_a_disk_leaves(void **state)
 		struct disks d;
 		uint64_t ballast;
 		uint32_t stop = 0;
+		if (!takes(0, s))
+			continue;
 		format(&d, &shapes[s], &ballast);
 		disks_mount(&d, all_of(&d));
 		begin_users(users, &d, &stop);
