@@ -44,6 +44,10 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 	if (direct->finished || g4_dev_props(dev)->disks == 0 ||
 	    g4_dev_layout(wg, dev, &direct->table, sizeof(direct->table)) < 0)
 		return;
+	if (direct->table.target != G4_MAX_DISKS) {
+		g4_store32_rel(&direct->makes, 1);
+		return;
+	}
 	uint64_t most = 0;
 	for (uint32_t n = 0; n < direct->table.chunk_count; n++) {
 		const struct g4_chunk *chunk = &direct->table.chunks[n];
@@ -51,7 +55,6 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 			most = g4_max64(most, g4_chunk_stripe_data(chunk));
 	}
 	g4_store64_rlx(&direct->stripe_bytes, most);
-	g4_store32_rel(&direct->makes, direct->table.target != G4_MAX_DISKS);
 	g4_store32_rel(&direct->open, 1);
 }
 

@@ -17,8 +17,8 @@
 #define G4_DIRECT_COUNTERS 16u
 
 /*
- * What a set tells (g4_dev_layout()); all of it stays true until an order that changes something, or a first superblock is written. A disk that is rebuilt is
- * missing to readers, wherever its position is.
+ * What a set tells (g4_dev_layout()); all of it stays true until an order that changes something, or a first superblock is written. While a disk is rebuilt
+ * requests go through the set, and what it says is for those who make that disk.
  */
 struct g4_direct_table {
 	uint64_t supers[G4_DIRECT_SUPERS]; /* addresses of pages that are the set's to read and write */
@@ -38,7 +38,7 @@ struct g4_direct { /* zeroed: closed */
 	struct g4_lock lock;
 	bool finished;	       /* it stays closed. The lock's */
 	uint32_t open;	       /* atomic */
-	uint32_t makes;	       /* atomic: a disk is rebuilt, and can be made by the table */
+	uint32_t makes;	       /* atomic: the table is one of a disk that is rebuilt; not both */
 	uint64_t made_bytes;   /* atomic: of such disks, by g4_direct_make() */
 	uint64_t lost_most;    /* so much is taken of one at a time; the rebuild's. 0: as much as there are lanes for */
 	uint64_t stripe_bytes; /* the longest with parity, 0: no chunk has any; said while it is open */

@@ -260,7 +260,7 @@ G4_FN static enum effect effect_of(uint32_t op)
 	}
 }
 
-/* While a disk is rebuilt these change nothing that the table says, nor what is read by it, unless they end that. */
+/* While a disk is rebuilt the gate is closed to requests, and these change nothing that its table says, unless they end that. */
 G4_FN static bool is_step(uint32_t op)
 {
 	return op == G4_ORDER_NEXT || op == G4_ORDER_SKIP || op == G4_ORDER_STEP || op == G4_ORDER_TAKE ||
@@ -283,7 +283,7 @@ G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_or
 		g4_direct_begin_order(direct);
 	const int rc = g4_dev_order(wg, dev, order);
 	/* what stood in the way of the table when the rebuild began may be over */
-	const bool again = order->op == G4_ORDER_NEXT && !g4_direct_makes(direct);
+	const bool again = order->op == G4_ORDER_NEXT && !g4_direct_is_open(direct) && !g4_direct_makes(direct);
 	if (step)
 		g4_direct_end_step(wg, direct, dev, rc != 0 || again);
 	else if (alone)

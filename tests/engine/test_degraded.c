@@ -418,65 +418,6 @@ static void what_changes_meanwhile_does_not_count(void **state)
 	free(other);
 }
 
-/* ---- a disk that is rebuilt ---- */
-
-/* Reads go past it, whatever it has already, and past the set; what is written meanwhile is on it as well when it is done. */
-static void a_disk_that_is_rebuilt_is_missing_to_readers(void **state)
-{
-	(void)state;
-	for (uint32_t l = 0; l < LEVELS; l++) {
-		struct g4_dev *set, *remote;
-		uint32_t steps = 0;
-		struct disks d;
-
-		make(&d, &levels[l], G4_CHECKSUM_NONE);
-		assert_int_equal(disks_try_open(&d, all_of(&d), false, 0, &set), 0);
-		assert_int_equal(g4_dev_remote_open(set, NULL, &remote), 0);
-		struct g4_agent *agent = g4_dev_remote_agent(remote);
-		disks_begin_fs(&d, remote, 0);
-		for (uint32_t n = 0; n < FILES; n++)
-			assert_int_equal(disks_put(&d, n, 1), 0);
-		put_large(&d);
-		begin(&d, G4_DISK_OFFLINE, 1);
-		memset(d.memory[1], 0xa5, d.bytes[1]);
-		begin(&d, G4_DISK_REPLACE, 1);
-		g4_store64_rlx(&direct_of(&d)->lost_most, 256 * G4_KIB);
-		for (; job_of(&d).state == G4_JOB_RUNNING; steps++) {
-			assert_true(g4_direct_is_open(direct_of(&d)) && g4_direct_makes(direct_of(&d)));
-			assert_int_equal(missing_of(&d), 1);
-			const uint64_t before = g4_agent_counts(agent).requests;
-			expect_large(&d); /* larger than the cache's part of a file: it is read of disks */
-			assert_int_equal(g4_agent_counts(agent).requests, before);
-			step(&d);
-			assert_int_equal(disks_put(&d, steps % FILES, 2), 0);
-			assert_int_equal(op_sync(&d.rig), 0); /* nothing of rows is held */
-			pthread_rwlock_t *lock =
-				levels[l].plan.parity ? &((struct g4_set *)set->host)->parity->lock : NULL;
-			if (lock) {
-				pthread_rwlock_wrlock(lock);
-				assert_int_equal(g4_set_log_empty(d.rig.wg, (struct g4_set *)set->host), 0);
-				pthread_rwlock_unlock(lock);
-			}
-		}
-		assert_int_equal(job_of(&d).state, G4_JOB_DONE);
-		assert_true(steps > 2);
-		for (uint32_t n = steps; n < FILES; n++)
-			assert_int_equal(disks_put(&d, n, 2), 0);
-		assert_false(g4_direct_makes(direct_of(&d)));
-		assert_int_equal(missing_of(&d), 0);
-		expect_large(&d);
-		disks_unmount_fs(&d, remote, true);
-		disks_expect_clean(&d, all_of(&d));
-		for (uint32_t lost = 0; lost < d.count; lost++) {
-			remote = look_without(&d, lost == 1 ? 0 : 1u << lost, false, &agent);
-			disks_expect_files(&d, FILES, 2);
-			expect_large(&d);
-			disks_unmount_fs(&d, remote, true);
-		}
-		disks_free(&d);
-	}
-}
-
 /* ---- rot ---- */
 
 /* What is made of a page that has rotted is wrong, and its sum says so: the set has another version, and the page is mended. */
@@ -640,7 +581,6 @@ int main(void)
 		cmocka_unit_test(any_disks_may_be_missing_and_nobody_is_asked),
 		cmocka_unit_test(requests_are_cut_as_the_set_does),
 		cmocka_unit_test(what_changes_meanwhile_does_not_count),
-		cmocka_unit_test(a_disk_that_is_rebuilt_is_missing_to_readers),
 		cmocka_unit_test(rot_beside_a_missing_disk_is_mended),
 		cmocka_unit_test(disks_fail_while_others_read_and_write),
 	};
