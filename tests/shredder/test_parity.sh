@@ -164,9 +164,10 @@ for parity in 1 4; do
 		again
 		file=$(packs repo | head -n 1) # of directories
 		[ "$kind" = packs ] || file=$(find "repo/$kind" -type f)
-		for ((at = 0; at < $(stat -c %s "$file"); at += 4096)); do
+		size=$(stat -c %s "$file") # a repaired index has another name
+		for ((at = 0; at < size; at += 4096)); do
 			again
-			bytes=$(($(stat -c %s "$file") - at))
+			bytes=$((size - at))
 			dd if=/dev/zero of="$file" bs=1 seek="$at" count=$((bytes < 4096 ? bytes : 4096)) conv=notrunc status=none
 			rm -f "$XDG_STATE_HOME"/*/* 2>/dev/null
 			restored "$kind without the sector at $at" repo
