@@ -298,12 +298,12 @@ if [ "$(id -u)" -eq 0 ] && mkdir full && mount -t tmpfs -o size=8M none full 2>/
 	export SHREDDER_REPOSITORY=$work/full/repo
 	rm -rf full/out
 	fill() { head -c 20000000 /dev/zero >>full/filler 2>/dev/null; }
-	noise 2000000 10 >more # 'other' is a repository
-	exits 0 "a backup of something else" "$shredder" backup more
+	noise 2000000 10 >further.noise # 'other' is a repository
+	exits 0 "a backup of something else" "$shredder" backup further.noise
 	! fill
 	report $? "the place is full"
 	exits 1 "a backup finds no room" "$shredder" backup big
-	exits 0 "forget where no byte is free" "$shredder" forget --path "$work/more" latest
+	exits 0 "forget where no byte is free" "$shredder" forget --path "$work/further.noise" latest
 	! fill
 	report $? "the place is full again"
 	restored "a restore works where there is no room for its lock"
