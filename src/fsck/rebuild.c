@@ -556,11 +556,6 @@ static void number_collisions(struct item *items, uint64_t count)
 
 /* ------------------------------------------------------------------ the new tree */
 
-static uint32_t units_of(const struct item *item)
-{
-	return 1 + (item->name_bytes + G4_DIR_UNIT_BYTES - 1u) / G4_DIR_UNIT_BYTES;
-}
-
 static bool add_child(struct builder *b, struct g4_address address, uint64_t low)
 {
 	if (!g4_fsck_reserve(b->fsck, (void **)&b->children, b->child_count, &b->child_room, sizeof(*b->children)))
@@ -595,7 +590,7 @@ static void put_entry(struct builder *b, struct g4_dir_leaf *leaf, uint32_t unit
 
 	memcpy(at, &entry, sizeof(entry));
 	memcpy(at + sizeof(entry), b->names + item->name_at, item->name_bytes);
-	for (uint32_t i = unit; i < unit + units_of(item); i++)
+	for (uint32_t i = unit; i < unit + g4_leaf_units_for(item->name_bytes); i++)
 		leaf->used[i / 64] |= UINT64_C(1) << i % 64;
 }
 
@@ -605,7 +600,7 @@ static uint64_t end_of_hash(const struct builder *b, uint64_t first, uint32_t *u
 	uint64_t end = first;
 
 	for (*units = 0; end < b->count && b->items[end].hash == b->items[first].hash; end++)
-		*units += units_of(&b->items[end]);
+		*units += g4_leaf_units_for(b->items[end].name_bytes);
 	return end;
 }
 
@@ -636,9 +631,9 @@ static uint64_t build_leaf(struct builder *b, uint64_t first)
 		const uint64_t end = end_of_hash(b, at, &units);
 		if (at > first && unit + units > LEAF_UNITS_WANTED)
 			break;
-		for (; at < end && unit + units_of(&b->items[at]) <= G4_DIR_UNITS; at++) {
+		for (; at < end && unit + g4_leaf_units_for(b->items[at].name_bytes) <= G4_DIR_UNITS; at++) {
 			put_entry(b, leaf, unit, &b->items[at]);
-			unit += units_of(&b->items[at]);
+			unit += g4_leaf_units_for(b->items[at].name_bytes);
 		}
 		if (at < end) { /* more names of one hash than a leaf holds */
 			b->fsck->image->sb.features_incompat |= G4_FEATURE_INCOMPAT_EQUAL_HASHES;
