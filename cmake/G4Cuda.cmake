@@ -140,7 +140,7 @@ add_custom_target(header-check DEPENDS ${stamps})
 find_library(G4_URING NAMES liburing.a uring REQUIRED)
 
 # g4_gpu_program(TARGET NAME HOST file... LIBRARY target [FLAGS flag...] LINK file...): tests/gpu/NAME, of host files that use a
-# library of ours and, with FLAGS to compile it with, of NAME.cu. That it compiles is part of `all`.
+# library of ours and, with FLAGS to compile it with, of NAME.cu. That both compile is part of `all`; to link them is not.
 add_custom_target(gpu-programs COMMENT "Every program of tests/gpu")
 function(g4_gpu_program target name)
 	cmake_parse_arguments(PARSE_ARGV 2 arg "" "LIBRARY" "HOST;FLAGS;LINK")
@@ -149,7 +149,7 @@ function(g4_gpu_program target name)
 		g4_cuda_object(object tests/gpu/${name}.cu ${arg_FLAGS} "-I${CMAKE_CURRENT_SOURCE_DIR}/tests")
 		add_custom_target(${target}-compiles ALL DEPENDS "${object}")
 	endif()
-	add_library(${target}-host STATIC EXCLUDE_FROM_ALL ${arg_HOST})
+	add_library(${target}-host STATIC ${arg_HOST})
 	target_include_directories(${target}-host PRIVATE tests)
 	target_link_libraries(${target}-host PRIVATE ${arg_LIBRARY})
 	set(link ${object} $<TARGET_FILE:${target}-host> $<TARGET_FILE:${arg_LIBRARY}> ${arg_LINK})

@@ -745,8 +745,8 @@ static void bench_degraded(void)
 		puts("degraded: without a set (-r) that bears it no disk can be done without");
 		return;
 	}
-	const bool rows = g4_level_raid(g4_level_of(raid), &parity) == G4_RAID_PARITY;
-	const uint32_t most = rows && parity > 1 ? 2 : 1;
+	const bool has_rows = g4_level_raid(g4_level_of(raid), &parity) == G4_RAID_PARITY;
+	const uint32_t most = has_rows && parity > 1 ? 2 : 1;
 	write_lost(loads);
 	const struct reading whole = read_both(loads, "all disks", NULL);
 	const char *at = device_names;
