@@ -2,16 +2,30 @@
 /* What of a range of pages nobody has, for who copies all of it (alloc.h, "memory view"). Nothing is claimed: it is true when it is asked. */
 #include "alloc/alloc.h"
 
-/* Whether a page that one word of the view has is claimed, between two pages of it. */
-G4_FN static bool has_any(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end)
+/*
+ * The same of pages of one region, up to `end`, whose words are fetched side by side: of a rebuild a GPU asks for
+ * a hundred thousand pages at a time, where each word in its turn is a trip to memory.
+ */
+G4_FN static uint64_t count_in_region(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, bool used)
 {
-	const uint64_t mask = (end - page == 64 ? ~UINT64_C(0) : (UINT64_C(1) << (end - page)) - 1) << page % 64;
+	uint64_t words[G4_REGION_PAGES / 64], at = page;
+	const uint64_t region = page / G4_REGION_PAGES;
 
-	if (page / G4_REGION_PAGES >= g4_load64_acq(&alloc->region_count))
-		return false;
-	if (g4_alloc_in_use(wg, alloc, g4_page_address(page)) != 0) /* or its group's map can not be read */
-		return true;
-	return (g4_load64_acq(&alloc->used[page / 64]) & mask) != 0;
+	if (region >= g4_load64_acq(&alloc->region_count))
+		return used ? 0 : end - page;
+	if (g4_alloc_in_use(wg, alloc, g4_page_address(page)) < 0) /* its group's map can not be read */
+		return used ? end - page : 0;
+	for (uint32_t w = 0; w < G4_REGION_PAGES / 64; w++)
+		words[w] = g4_load64_rlx(&alloc->used[region * (G4_REGION_PAGES / 64) + w]);
+	g4_fence_acq();
+	while (at < end) {
+		const uint64_t next = g4_min64(g4_align_down(at, 64) + 64, end);
+		const uint64_t mask = (next - at == 64 ? ~UINT64_C(0) : (UINT64_C(1) << (next - at)) - 1) << at % 64;
+		if (((words[at % G4_REGION_PAGES / 64] & mask) != 0) != used)
+			break;
+		at = next;
+	}
+	return at - page;
 }
 
 G4_FN uint64_t g4_alloc_count(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t most, bool used)
@@ -20,10 +34,11 @@ G4_FN uint64_t g4_alloc_count(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t
 	uint64_t at = page;
 
 	while (at < end) {
-		const uint64_t next = g4_min64(g4_align_down(at, 64) + 64, end);
-		if (has_any(wg, alloc, at, next) != used)
+		const uint64_t border = g4_min64(g4_align_down(at, G4_REGION_PAGES) + G4_REGION_PAGES, end);
+		const uint64_t here = count_in_region(wg, alloc, at, border, used);
+		at += here;
+		if (at < border)
 			break;
-		at = next;
 	}
 	return at - page;
 }

@@ -182,7 +182,7 @@ enum g4_dev_order_op {
 	G4_ORDER_CHUNK,
 	/*
 	 * out: what comes next of a rebuild is `bytes` of the device's addresses from `done` on, 0: it is at its end. `all` of them are made already, which can
-	 * not be left out any more
+	 * not be left out any more; disk: of how many of them a byte of the disk is one (COLUMNS), from UNIT_SHIFT on how many MiB of the disk are left out together, 0: single pages are
 	 */
 	G4_ORDER_NEXT,
 	/*
@@ -259,6 +259,8 @@ enum g4_dev_room {		       /* of other disks for what comes next of one that is 
 };
 #define G4_USE_PARTS 128u
 #define G4_LEND_MOST 64u /* parts that are lent at a time */
+#define G4_NEXT_COLUMNS 0xffu
+#define G4_NEXT_UNIT_SHIFT 16u
 #define G4_LEAVE_COLUMNS 0xffu
 #define G4_LEAVE_LEAVES 0x100u
 #define G4_LEAVE_HELPS 0x200u

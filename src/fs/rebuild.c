@@ -52,7 +52,7 @@ G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g
 #define LANES_BYTES (128 * G4_MIB) /* nor than that made in one by lanes, */
 #define SECOND_SHARE 16u	   /* nor, where so much a second is asked for, more than that share of it */
 
-/* Of the device's addresses, in one step: a MiB for each workgroup that may help, since these wait for one another at its end. */
+/* Of the disk, in one step: a MiB for each workgroup that may help, since these wait for one another at its end. */
 G4_FN static uint64_t most_of(const struct g4_fs *fs, const struct g4_job_record *record)
 {
 	uint64_t most = STEP_BYTES;
@@ -64,50 +64,71 @@ G4_FN static uint64_t most_of(const struct g4_fs *fs, const struct g4_job_record
 	return record->rate ? g4_max64(g4_min64(most, record->rate / SECOND_SHARE), STEP_BYTES) : most;
 }
 
-/* So much is in use, or lies between with less than HOLE_PAGES of it in a row, which takes longer to be left out than to be made. */
-#define HOLE_PAGES (G4_MIB / G4_PAGE_BYTES)
-G4_FN static uint64_t count_used(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most)
-{
-	uint64_t used = 0, hole = 0;
+/* How the set has told what comes next (G4_ORDER_NEXT). */
+struct next_part {
+	uint64_t columns;    /* so many of the device's addresses stand for a byte of the disk */
+	uint64_t unit_pages; /* that are left out together */
+};
 
-	do {
-		used += hole + g4_alloc_count(wg, &fs->alloc, page + used + hole, most - used - hole, true);
-		hole = used < most ?
-			       g4_alloc_count(wg, &fs->alloc, page + used, g4_min64(most - used, HOLE_PAGES), false) :
-			       0;
-	} while (hole > 0 && hole < HOLE_PAGES && used + hole < most);
-	return used;
-}
-
-/* The same from a page on that is in use, or is made in any case. 0: it is free, or that is not known. */
-G4_FN static uint64_t used_from(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most)
+G4_FN static struct next_part part_of(const struct g4_dev_order *order)
 {
-	return most > STEP_BYTES / G4_PAGE_BYTES ? count_used(wg, fs, page, most) :
-						   g4_alloc_count(wg, &fs->alloc, page, most, true);
+	struct next_part part;
+
+	part.columns = g4_max64(order->disk & G4_NEXT_COLUMNS, 1);
+	part.unit_pages = g4_max64((order->disk >> G4_NEXT_UNIT_SHIFT) * part.columns * (G4_MIB / G4_PAGE_BYTES), 1);
+	return part;
 }
 
 /*
- * What nobody has claimed is left out, until something in use comes: then order->bytes is how much of that there is in a row, at most used_most, or 0
- * where it is not known. The look comes after the set has begun to notice who writes there (space/set_rebuild_host.c). 1: there
+ * So much is in use from a page on, or 0, with what lies between and takes longer to be left out than to be made. A hole below two units has perhaps no whole one in its
+ * place. An eighth of a step is made in less time than another step's questions take, while no more is made in vain than is in use.
+ */
+#define HOLE_PAGES (G4_MIB / G4_PAGE_BYTES)
+G4_FN static uint64_t count_used(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most, uint64_t unit_pages)
+{
+	const uint64_t least = g4_max64(2 * unit_pages, HOLE_PAGES);
+	uint64_t all = 0, used = 0, hole = 0, hole_most = least;
+
+	do {
+		all += hole;
+		const uint64_t more = g4_alloc_count(wg, &fs->alloc, page + all, most - all, true);
+		all += more;
+		used += more;
+		hole_most = g4_max64(least, g4_min64(most / 8, used));
+		hole = g4_alloc_count(wg, &fs->alloc, page + all, g4_min64(most - all, hole_most), false);
+	} while (hole > 0 && hole < hole_most && all + hole < most);
+	return all;
+}
+
+/*
+ * What nobody has claimed is left out, until something in use comes: then order->bytes is how much of that there is in a row, at most what `most` of the disk stand
+ * for, or 0 where it is not known, and *columns as in a part. The look comes after the set has begun to notice who writes there (space/set_rebuild_host.c). 1: there
  * may be more to leave out.
  */
-G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, uint64_t used_most, struct g4_dev_order *order)
+G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, struct g4_dev_order *order,
+			   uint64_t *columns)
 {
+	*columns = 1;
 	for (uint32_t turn = 0; turn < LEAVES; turn++) {
 		int rc = ask(wg, fs, G4_ORDER_NEXT, order);
 		if (rc < 0 || order->bytes == 0)
 			return rc;
+		const struct next_part part = part_of(order);
 		const uint64_t page = (order->done + order->all) / G4_PAGE_BYTES,
-			       most = (order->bytes - order->all) / G4_PAGE_BYTES;
-		order->bytes = order->all > 0 ? 0 : g4_alloc_count(wg, &fs->alloc, page, most, false) * G4_PAGE_BYTES;
+			       pages = (order->bytes - order->all) / G4_PAGE_BYTES;
+		const uint64_t used_most = g4_min64(pages, most * part.columns / G4_PAGE_BYTES);
+		*columns = part.columns;
+		order->bytes = order->all > 0 ? 0 : g4_alloc_count(wg, &fs->alloc, page, pages, false) * G4_PAGE_BYTES;
+		if (order->bytes > 0)
+			rc = ask(wg, fs, G4_ORDER_SKIP, order);
+		if (rc < 0)
+			return rc;
 		if (order->bytes == 0) {
-			order->bytes =
-				used_from(wg, fs, page, g4_min64(most, used_most / G4_PAGE_BYTES)) * G4_PAGE_BYTES;
+			const uint64_t used = most > STEP_BYTES ? count_used(wg, fs, page, used_most, part.unit_pages) :
+								  g4_alloc_count(wg, &fs->alloc, page, used_most, true);
+			order->bytes = used * G4_PAGE_BYTES;
 			return 0;
 		}
-		rc = ask(wg, fs, G4_ORDER_SKIP, order);
-		if (rc < 0 || order->bytes == 0)
-			return rc;
 	}
 	order->bytes = 0;
 	return 1;
@@ -143,12 +164,13 @@ G4_FN static void change_most(struct g4_direct *direct, uint64_t most, bool coun
 }
 
 /* What comes next by lanes, if they reach all disks. order->bytes: so many are made; 0: the set has to do it. */
-G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, struct g4_dev_order *order)
+G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, uint64_t columns,
+			   struct g4_dev_order *order)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_direct_lost *lost = (struct g4_direct_lost *)g4_scratch_take(wg, sizeof(*lost));
 
-	order->all = most;
+	order->all = most * columns;
 	int rc = ask(wg, fs, G4_ORDER_TAKE, order);
 
 	if (rc == 0 && order->bytes == 0) { /* somebody is writing there, perhaps */
@@ -173,7 +195,8 @@ G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, st
 }
 
 /* So much is in use from there on, 0: that is not known. */
-G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, struct g4_dev_order *order)
+G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, uint64_t columns,
+			 struct g4_dev_order *order)
 {
 	const uint64_t used = order->bytes;
 	int rc = 0;
@@ -181,7 +204,7 @@ G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, stru
 	order->bytes = 0;
 	if (g4_direct_makes(&fs->space.direct)) {
 		order->bytes = used;
-		rc = make_next(wg, fs, most, order);
+		rc = make_next(wg, fs, most, columns, order);
 	}
 	if (rc != 0 || order->bytes > 0)
 		return rc;
@@ -195,9 +218,10 @@ G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_reco
 
 	memset(&order, 0, sizeof(order));
 	const uint64_t most = most_of(fs, record);
-	int rc = leave_out(wg, fs, most, &order);
+	uint64_t columns;
+	int rc = leave_out(wg, fs, most, &order, &columns);
 	if (rc == 0)
-		rc = do_next(wg, fs, most, &order);
+		rc = do_next(wg, fs, most, columns, &order);
 	else if (rc > 0)
 		rc = 0;
 	else

@@ -421,25 +421,29 @@ static void next_of(const struct g4_set_place *place, uint64_t position, uint64_
 	*scale = chunk->parity ? g4_chunk_data_columns(chunk) : 1;
 }
 
-int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *made)
+int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const uint32_t disk = g4_load32_acq(&set->target);
 	uint64_t from, to, scale;
 	struct g4_set_place place;
 
-	*address = *bytes = *made = 0;
+	order->done = order->bytes = order->all = 0;
+	order->disk = 1;
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
 	const uint64_t position = g4_load64_acq(&set->position);
 	if (!find_place(set, disk, position, &place))
 		return 0;
 	next_of(&place, position, &from, &to, &scale);
-	*made = (g4_max64(position, place.address) - place.address - from) * scale;
-	*address = place.chunk->address + from * scale;
-	*bytes = (to - from) * scale;
+	order->all = (g4_max64(position, place.address) - place.address - from) * scale;
+	order->done = place.chunk->address + from * scale;
+	order->bytes = (to - from) * scale;
+	order->disk = (uint32_t)scale;
+	if (place.chunk->parity)
+		order->disk |= (uint32_t)(G4_PARITY_REGION_BYTES / G4_MIB) << G4_NEXT_UNIT_SHIFT;
 	lock_rows(wg, set);
-	set->idle_from = *address;
-	set->idle_to = *address + *bytes;
+	set->idle_from = order->done;
+	set->idle_to = order->done + order->bytes;
 	unlock_rows(set);
 	return 0;
 }
@@ -802,7 +806,7 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		rc = g4_set_rebuild_step(wg, set, &order->bytes);
 		break;
 	case G4_ORDER_NEXT:
-		return g4_set_rebuild_next(wg, set, &order->done, &order->bytes, &order->all);
+		return g4_set_rebuild_next(wg, set, order);
 	case G4_ORDER_SKIP:
 		rc = g4_set_rebuild_skip(wg, set, &order->bytes);
 		break;

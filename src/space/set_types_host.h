@@ -238,8 +238,8 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
  * After any error none is.
  */
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);
-/* What comes next: *bytes of the address space, from *address on, 0: nothing does. Of rows all that a bit of the map is of, of which *made are. */
-int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, uint64_t *address, uint64_t *bytes, uint64_t *made);
+/* What comes next, as NEXT tells it (dev.h). Of rows all that a bit of the map is of, also what of that is made. */
+int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order);
 /*
  * *bytes of that, from its beginning on, held nothing when or after it was told: they are not made, as far as nobody has
  * written there since. Then *bytes is how much was left out; of rows a whole bit of the map or several.
