@@ -22,7 +22,8 @@
 #                            in-process as well
 #   ThreadSanitizer          the model on images without sums and on shared pages: other bytes, the same threads; those
 #                            that share pages are engine.dedup's and engine.dedupe's; sets of disks that crash, rot, are mended, grow, shrink
-#                            or have copies, whose threads are those of engine.disks, and of engine.disks_orders where several give orders
+#                            or have copies, whose threads are those of engine.disks, and of engine.disks_orders where several give orders; of
+#                            engine.leave_rows and engine.rebalance_rows what has no users who write meanwhile (.users has these)
 #   ... of the cpu engine    tests of the engine that the lanes engine has: the same source, called by the same threads, but for
 #                            those where threads meet most (model, linear, share, disks, makers, dedup); programs and commands of one thread (strace
 #                            -f -e clone,clone3 tells); calls of the CUDA engine's host half, whose threads engine.standin and its
@@ -53,7 +54,7 @@ if(G4_SANITIZE MATCHES address)
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
-	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|rows_(back|orders))")
+	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|(leave|rebalance)_rows|rows_(back|orders))")
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out

@@ -153,6 +153,10 @@ foreach(source ${test_programs})
 		# The same: rows that were moved before leave a disk.
 		g4_test_variant(remote G4_TEST_ENGINE=remote CMOCKA_TEST_FILTER=a_disk_leaves_that_*)
 	endif()
+	if(name MATCHES "^engine\\.(leave_rows|rebalance_rows)$" AND G4_SANITIZE MATCHES thread AND NOT G4_LANES EQUAL 0)
+		# What ThreadSanitizer is for: users who write meanwhile. All of it is in the other builds, and in its own by `make check-long`.
+		g4_test_variant(users "CMOCKA_TEST_FILTER=*_write_while_*")
+	endif()
 	if(name STREQUAL "engine.disks_engine")
 		# The same of disks in memory, without an agent and behind one.
 		g4_test_variant(mapped G4_TEST_MAPPED=1 G4_TEST_LEVELS=01234)
