@@ -7,7 +7,8 @@
  *                  [-r RAID LEVEL of DEVICE,DEVICE...] [-g GIB of each device] [-p KIB of each stripe]
  *		   [-x DEVICE, an empty disk for `rebuild`, which has a set of copies or parity by -r; -m: mounted anew without the lost one] [-o FILE.json] [NAME]...
  *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's. -u: what is written is
- *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255)
+ *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255).
+ *	list: a directory of a million files, listed and removed as `rm -r` does, and a thousand of a thousand
  *
  * cpu_seconds of a row are the engine's: the clients' own, who poll, are beside them, and so is what the whole machine
  * was busy with meanwhile (kernel threads, too).
@@ -1407,6 +1408,181 @@ static void bench_workgroups(void)
 	g4_session_shut(h.session);
 }
 
+/* ------------------------------------------------------------------ listings and trees that go */
+
+#define LISTED_NAMES (UINT64_C(1) << 20)
+#define LISTED_MAKERS 64u
+
+struct lister { /* a thread: its part of a directory, or of the names to make */
+	pthread_t id;
+	uint64_t directory, first, end;
+	uint32_t flags;
+	bool makes;
+	uint64_t names;
+};
+
+static void make_part(const struct lister *l)
+{
+	enum { AT_ONCE = 512 };
+	static _Thread_local _Alignas(8) uint8_t data[AT_ONCE * (sizeof(struct g4_batch_entry) + 16)];
+	struct g4_batch_entry *entries = (struct g4_batch_entry *)(void *)data;
+
+	for (uint64_t next = l->first; next < l->end;) {
+		const uint32_t count = (uint32_t)g4_min64(AT_ONCE, l->end - next);
+		uint32_t at = count * (uint32_t)sizeof(*entries);
+		memset(data, 0, at);
+		for (uint32_t k = 0; k < count; k++, next++) {
+			char name[16];
+			const int bytes = snprintf(name, sizeof(name), "n%07llu", (unsigned long long)next);
+			entries[k].op = G4_CMD_MKNOD;
+			entries[k].mode = S_IFREG | 0644;
+			entries[k].path_at = at;
+			entries[k].path_bytes = (uint32_t)bytes;
+			memcpy(data + at, name, (size_t)bytes);
+			at += (uint32_t)bytes;
+		}
+		struct g4_cmd cmd = {
+			.op = G4_CMD_BATCH, .node = l->directory, .data = data, .length = at, .mask = count};
+		must(g4_engine_execute(engine, &cmd), "making names");
+		for (uint32_t k = 0; k < count; k++)
+			must(entries[k].status, "making a name");
+	}
+}
+
+static void list_part(struct lister *l)
+{
+	static _Thread_local uint64_t data[8192];
+	struct g4_cmd cmd = {.op = G4_CMD_READDIR, .node = l->directory, .cookie = l->first, .flags = l->flags};
+
+	do {
+		cmd.data = data;
+		cmd.length = sizeof(data);
+		must(g4_engine_execute(engine, &cmd), "listing");
+		for (uint64_t at = 0; at < cmd.value;) {
+			const struct g4_dirent *record =
+				(const struct g4_dirent *)(const void *)((const uint8_t *)data + at);
+			if (record->cookie > l->end)
+				return;
+			cmd.cookie = record->cookie;
+			l->names += record->cookie > G4_COOKIE_NAMES;
+			at += record->record_bytes;
+		}
+	} while (cmd.value > 0);
+}
+
+static void *run_lister(void *argument)
+{
+	struct lister *l = argument;
+
+	if (l->makes)
+		make_part(l);
+	else
+		list_part(l);
+	return NULL;
+}
+
+/* Names of so many threads, and their seconds. */
+static uint64_t run_listers(struct lister *listers, uint32_t count, double *seconds)
+{
+	uint64_t names = 0;
+
+	wake_kernel();
+	const struct cpu_use begin = begin_measuring();
+	for (uint32_t i = 0; i < count; i++)
+		must(pthread_create(&listers[i].id, NULL, run_lister, &listers[i]), "a thread");
+	for (uint32_t i = 0; i < count; i++) {
+		pthread_join(listers[i].id, NULL);
+		names += listers[i].names;
+	}
+	end_measuring(&begin, 0);
+	*seconds = measured.wall;
+	return names;
+}
+
+static void make_names(uint64_t directory, uint64_t count)
+{
+	const uint32_t makers = (uint32_t)g4_min64(LISTED_MAKERS, (count + 999) / 1000);
+	struct lister listers[LISTED_MAKERS];
+	double seconds;
+
+	for (uint32_t i = 0; i < makers; i++)
+		listers[i] = (struct lister){.directory = directory,
+					     .first = count * i / makers,
+					     .end = count * (i + 1) / makers,
+					     .makes = true};
+	(void)run_listers(listers, makers, &seconds);
+}
+
+static void list_names(uint64_t directory, uint32_t flags, uint32_t callers)
+{
+	struct lister listers[LISTED_MAKERS];
+	const uint64_t all = UINT64_C(1) << 48; /* positions */
+	char metric[80];
+	double seconds;
+
+	for (uint32_t i = 0; i < callers; i++)
+		listers[i] = (struct lister){.directory = directory,
+					     .first = G4_COOKIE_NAMES + all / callers * i,
+					     .end = i + 1 == callers ? UINT64_MAX :
+								       G4_COOKIE_NAMES + all / callers * (i + 1),
+					     .flags = flags};
+	const uint64_t names = run_listers(listers, callers, &seconds);
+	if (names != LISTED_NAMES) {
+		fprintf(stderr, "gpu_bench: %llu names were listed\n", (unsigned long long)names);
+		exit(1);
+	}
+	snprintf(metric, sizeof(metric), "listing of 1 M names%s: %u callers",
+		 flags & G4_READDIR_PLUS ? " with attributes" : "", callers);
+	report(metric, "M/s", (double)names / 1e6 / seconds, 0, true, 0);
+}
+
+/* As `gpu4fs rm -r` does it, by one caller. */
+static void clear_names(const char *metric, uint64_t directory, double target)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .node = directory};
+	uint64_t names = 0;
+
+	wake_kernel();
+	const struct cpu_use begin = begin_measuring();
+	do {
+		cmd.length = 32768;
+		cmd.cookie = 0;
+		must(g4_engine_execute(engine, &cmd), "removing");
+		names += cmd.value;
+	} while (cmd.value > 0);
+	end_measuring(&begin, 0);
+	printf("%llu names went\n", (unsigned long long)names);
+	report(metric, "s", measured.wall, target, false, 0);
+}
+
+static void bench_list(void)
+{
+	char name[32];
+	struct hand h;
+
+	open_hand(&h, 0);
+	const uint64_t wide = make_directory(&h, "listed"), tree = make_directory(&h, "tree");
+	make_names(wide, LISTED_NAMES);
+	for (uint32_t callers = 1; callers <= 16; callers *= 4) {
+		list_names(wide, 0, callers);
+		list_names(wide, G4_READDIR_PLUS, callers);
+	}
+	clear_names("rm -r of 1 M files of one directory", wide, 0.5);
+	for (uint32_t d = 0; d < 1000; d++) {
+		struct g4_ring_slot slot = command(G4_CMD_MKDIR);
+		struct g4_ring_result result;
+		snprintf(name, sizeof(name), "d%u", d);
+		set_name(&slot, name);
+		slot.command.node = tree;
+		slot.command.mode = 0755;
+		slot.command.wants_attr = 1;
+		must(run_one(&h, &slot, &result), name);
+		make_names(result.attr.ino, 1000);
+	}
+	clear_names("rm -r of 1 000 directories of 1 000 files", tree, 0.5);
+	g4_session_shut(h.session);
+}
+
 static void bench_kernel(void)
 {
 	const uint32_t warps[] = {1, 16, 256, 800};
@@ -1574,6 +1750,7 @@ static const struct bench {
 	{"scrub", bench_scrub},	    {"single", bench_single},	{"workgroups", bench_workgroups},
 	{"table", bench_table},	    {"dedup", bench_dedup},	{"tier", bench_tier},
 	{"rebuild", bench_rebuild}, {"acquire", bench_acquire}, {"degraded", bench_degraded},
+	{"list", bench_list},
 };
 
 #define DISKS 8
