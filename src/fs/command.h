@@ -81,6 +81,8 @@ struct g4_page_sum {
 
 /* READDIR from this cookie on gives neither "." nor "..". */
 #define G4_COOKIE_NAMES UINT64_C(2)
+/* The cookie of the name at position 0 (dir/dir.h); of any other one, more by its position. */
+#define G4_COOKIE_FIRST UINT64_C(3)
 /* One packed readdir record, 8 B aligned; the name follows; the next record is record_bytes further. */
 struct g4_dirent {
 	uint64_t ino;

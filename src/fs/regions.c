@@ -6,6 +6,7 @@
 #include "data/sums_region.h"
 #include "dir/leaf.h"
 #include "fs/execute.h"
+#include "fs/listed.h"
 #include "hash/crc32c.h"
 #include "journal/sealed_wide.h"
 #include "journal/wide.h"
@@ -46,6 +47,9 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 		break;
 	case G4_REGION_COMMIT:
 		g4_commit_region(wg, region->args);
+		break;
+	case G4_REGION_LISTED:
+		g4_listed_region(wg, region->args);
 		break;
 	default: /* one that nobody executes would leave its work undone without a word */
 		G4_TRAP();

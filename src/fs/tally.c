@@ -8,8 +8,8 @@
  * time is counted exactly once, and nothing is locked between two commands.
  */
 #include "fs/tally.h"
-#include "fs/attr.h"
 #include "fs/commands.h"
+#include "fs/listed.h"
 #include "fs/names.h"
 #include "fs/node.h"
 #include "inode/icache.h"
@@ -59,20 +59,28 @@ G4_FN static int sum_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core
 	const struct g4_dir dir = g4_dir_shared(fs, inode);
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_dir_listed *listed = (struct g4_dir_listed *)g4_scratch_take(wg, sizeof(*listed));
-	struct g4_attr attr;
+	struct g4_listed_job *job = (struct g4_listed_job *)g4_scratch_take(wg, sizeof(*job));
 	int rc = 0;
 	bool full = false;
 
+	job->fs = fs;
+	job->listed = listed;
+	job->dir = inode->ino;
+	job->to = NULL;
 	while (rc == 0 && !full && from != UINT64_MAX) {
 		rc = g4_dir_read_leaf(wg, &dir, from, listed);
 		if (rc < 0)
 			break;
 		from = listed->next;
+		job->first = 0;
+		job->count = listed->count;
+		g4_listed_look(wg, job);
 		for (uint32_t k = 0; k < listed->count && rc == 0 && !full; k++) {
-			rc = g4_name_attr(wg, fs, inode, listed, listed->items[k].entry, &attr);
+			full = s->sum->names == G4_TALLY_MOST;
+			rc = full ? 0 : g4_listed_attr(wg, job, inode, k);
 			const bool gone = rc == -G4_E_NOENT; /* since it was listed */
 			rc = gone ? 0 : rc;
-			full = s->sum->names == G4_TALLY_MOST || (rc == 0 && !gone && !add(s, &attr));
+			full = full || (rc == 0 && !gone && !add(s, &job->attrs[k]));
 			if (full)
 				from = listed->items[k].position;
 		}
