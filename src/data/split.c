@@ -20,6 +20,7 @@
 #define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
 #define LOST_HELPERS_MOST                                                                                              \
 	256u /* where columns are read: each of them has fewer bytes under way, and there is one such job */
+#define CLEAR_HELPERS_MOST 256u /* a name that goes is a chain of misses, whoever has it */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
 #define REQUEST_PIECE_BYTES (256u * 1024)
@@ -43,6 +44,8 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs, const struct g4_split_
 		return G4_CHAIN_PIECE;
 	if (work->kind == G4_SPLIT_NAMES)
 		return G4_SPLIT_PIECE_NAMES;
+	if (work->kind == G4_SPLIT_CLEAR)
+		return 1;
 	if (work->kind == G4_SPLIT_STAGE)
 		return STAGE_PIECE_BYTES;
 	if (work->kind == G4_SPLIT_STRIPES)
@@ -173,6 +176,11 @@ G4_FN static bool take_slot(struct g4_wg *wg, struct g4_split *split, uint32_t *
 	return false;
 }
 
+G4_FN static uint32_t helpers_most(uint32_t kind)
+{
+	return kind == G4_SPLIT_LOST ? LOST_HELPERS_MOST : kind == G4_SPLIT_CLEAR ? CLEAR_HELPERS_MOST : HELPERS_MOST;
+}
+
 G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work)
 {
 	struct g4_split *split = &fs->split;
@@ -185,7 +193,7 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 	struct g4_split_job *job = &split->jobs[slot];
 	job->work = *work;
 	job->piece_bytes = piece;
-	g4_store32_rlx(&job->helpers_most, work->kind == G4_SPLIT_LOST ? LOST_HELPERS_MOST : HELPERS_MOST);
+	g4_store32_rlx(&job->helpers_most, helpers_most(work->kind));
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
 	if (work->kind == G4_SPLIT_STRIPES)
 		g4_or64(&split->stripes, UINT64_C(1) << slot);

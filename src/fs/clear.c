@@ -5,15 +5,19 @@
  * several workgroups may clear one tree together. Nothing is locked between two names, so whatever others do meanwhile is
  * done before or after each of them; what they move out of the tree while a caller is in it may still be cleared.
  *
+ * Workgroups that have nothing else to do share one command: a directory with many names is cut into ranges of positions, and who takes one
+ * walks what is below its names as the owner would (docs/design/directories.md, *Trees*). The owner holds nothing while it waits.
+ *
  * The walk has no recursion. It tries a directory with RMDIR, goes into it where that says NOTEMPTY, and comes back to its name when
  * it is empty. Of the way down it knows the last G4_CLEAR_WAY directories, by number and generation; where that does not
  * reach, or something on it is gone, it begins at the top again. It never follows `..`, which may lead out of the tree by now.
  *
- * Bounds: `tries` counts names that were tried, also while others change the tree. A directory that is below itself, which only an
+ * Bounds: `tries` are names that may be tried, by all workgroups of a command together, also while others change the tree. A directory that is below itself, which only an
  * image or a client that moves directories meanwhile can say, ends the same way: RMDIR refuses a name whose directory has another
  * parent, so the first directory to be met twice would be the top, where the walk begins again.
  */
 #include "fs/clear.h"
+#include "data/split.h"
 #include "fs/commands.h"
 #include "fs/names.h"
 #include "fs/node.h"
@@ -28,16 +32,21 @@ struct at_dir {
 struct clearing {
 	struct g4_cmd one; /* the removal of a name */
 	struct g4_dir_listed listed;
-	struct g4_cmd *cmd;
+	struct g4_clear_part *part; /* the command, and its bounds; the owner's, who has all of it */
+	struct g4_clear_part own;
 	struct at_dir top, here;
 	struct at_dir way[G4_CLEAR_WAY]; /* what is above `here`, the nearest last */
 	uint32_t depth;
-	uint64_t most;
-	uint64_t tries; /* that are left */
+	bool helps;	      /* has a piece of `part` */
+	uint32_t names;	      /* of the directory that was listed */
+	uint64_t start;	      /* where a directory is begun with, and around */
+	uint64_t from, until; /* helps: positions of the top that are left */
+	uint64_t below;	      /* helps: of the top's name that the walk is below */
 };
 G4_STATIC_ASSERT(offsetof(struct clearing, one) % 16 == 0 && offsetof(struct clearing, listed.page) % 16 == 0,
 		 "zeroed and copied by 16 bytes");
-G4_STATIC_ASSERT(sizeof(struct clearing) <= G4_COPY_SCRATCH_BYTES, "of one that runs several operations in a row");
+G4_STATIC_ASSERT(2 * sizeof(struct clearing) <= G4_COPY_SCRATCH_BYTES,
+		 "of one that runs several operations in a row: the command and a piece of it");
 
 G4_FN static int get_dir(struct g4_wg *wg, struct g4_fs *fs, const struct at_dir *dir, uint32_t *index)
 {
@@ -50,20 +59,35 @@ G4_FN static int get_dir(struct g4_wg *wg, struct g4_fs *fs, const struct at_dir
 	return rc;
 }
 
-/* Copies the first leaf with names, from the caller's place in the order of hashes on, and around. Read-locked. */
+G4_FN static bool at_top(const struct clearing *c)
+{
+	return c->here.ino == c->top.ino;
+}
+
+/* Copies the first leaf with names from one position on, before another one. Read-locked. */
+G4_FN static int copy_first(struct g4_wg *wg, const struct g4_dir *dir, struct clearing *c, uint64_t from,
+			    uint64_t until)
+{
+	int rc = 0;
+
+	while (rc == 0 && c->listed.count == 0 && from < until) {
+		rc = g4_dir_read_leaf(wg, dir, from, &c->listed);
+		from = c->listed.next;
+		while (c->listed.count > 0 && c->listed.items[c->listed.count - 1].position >= until)
+			c->listed.count--;
+	}
+	return rc;
+}
+
+/* From the caller's place in the order of hashes on, and around; of what is shared, the piece. Read-locked. */
 G4_FN static int copy_leaf(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct clearing *c)
 {
 	const struct g4_dir dir = g4_dir_shared(fs, inode);
-	uint64_t from = (c->cmd->cookie & UINT32_MAX) << 16;
-	int rc = 0;
 
-	for (uint32_t round = 0; round < 2 && rc == 0 && c->listed.count == 0; round++, from = 0) {
-		while (rc == 0 && c->listed.count == 0 && from != UINT64_MAX) {
-			rc = g4_dir_read_leaf(wg, &dir, from, &c->listed);
-			from = c->listed.next;
-		}
-	}
-	return rc;
+	if (c->helps && at_top(c))
+		return copy_first(wg, &dir, c, c->from, c->until);
+	const int rc = copy_first(wg, &dir, c, c->start, UINT64_MAX);
+	return rc < 0 || c->listed.count > 0 ? rc : copy_first(wg, &dir, c, 0, UINT64_MAX);
 }
 
 /* Names of the directory at hand, as a listing would give them. */
@@ -77,9 +101,10 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 		return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	g4_read_lock(&inode->lock);
-	rc = g4_check_dir(wg, fs, inode, c->cmd->cred, G4_ACCESS_READ | G4_ACCESS_EXEC);
+	rc = g4_check_dir(wg, fs, inode, c->part->cmd.cred, G4_ACCESS_READ | G4_ACCESS_EXEC);
 	if (rc == 0)
 		rc = copy_leaf(wg, fs, inode, c);
+	c->names = g4_load32_rlx(&inode->disk.entries);
 	g4_read_unlock(&inode->lock);
 	g4_icache_put(fs, index);
 	return g4_check(fs, rc);
@@ -91,14 +116,27 @@ G4_FN static void begin_at_top(struct clearing *c)
 	c->depth = 0;
 }
 
-/* Into a directory that the one at hand named. One that is gone from there by now is met again, or not at all. */
-G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint64_t ino)
+/* Who has a piece leaves a name of the top as it is: it is the owner's. */
+G4_FN static void leave(struct clearing *c, uint64_t position)
+{
+	c->from = (at_top(c) ? position : c->below) + 1;
+	begin_at_top(c);
+}
+
+/*
+ * Into a directory that the one at hand named at a position. One that is gone from there by now is met again, or not at all. One with many
+ * names is no single workgroup's.
+ */
+G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint64_t ino, uint64_t position)
 {
 	uint32_t index;
 
-	if (ino ==
-	    c->top.ino) { /* others moved it below what they had moved out of it, or an image says so: `tries` end that */
-		begin_at_top(c);
+	if (ino == c->top.ino || (c->helps && ino == c->part->cmd.node)) {
+		/* others moved it below what they had moved out of it, or an image says so: `tries` end that */
+		if (c->helps)
+			leave(c, position);
+		else
+			begin_at_top(c);
 		return 0;
 	}
 	int rc = g4_icache_get(wg, fs, ino, &index);
@@ -109,10 +147,17 @@ G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c,
 	const struct at_dir below = {ino, inode->disk.generation};
 	const bool is_below = !inode->dead && g4_is_dir(inode->disk.mode) && g4_load32_rlx(&inode->disk.nlink) > 0 &&
 			      g4_load64_acq(&inode->disk.parent) == c->here.ino;
+	const bool wide = g4_load32_rlx(&inode->disk.entries) > G4_CLEAR_WIDE;
 	g4_read_unlock(&inode->lock);
 	g4_icache_put(fs, index);
 	if (!is_below)
 		return 0;
+	if (c->helps && wide) {
+		leave(c, position);
+		return 0;
+	}
+	if (at_top(c))
+		c->below = position;
 	if (c->depth == G4_CLEAR_WAY) {
 		for (uint32_t k = 1; k < G4_CLEAR_WAY; k++)
 			c->way[k - 1] = c->way[k];
@@ -132,30 +177,49 @@ G4_FN static int remove_one(struct g4_wg *wg, struct g4_fs *fs, struct clearing 
 	c->one.generation = c->here.generation;
 	c->one.name = (const char *)(entry + 1);
 	c->one.name_bytes = entry->name_bytes;
-	c->one.cred = c->cmd->cred;
+	c->one.cred = c->part->cmd.cred;
 	return g4_do_remove(wg, fs, &c->one);
 }
 
-/* 0: go on; 1: the walk is in another directory. */
-G4_FN static int clear_entry(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, const struct g4_dir_entry *entry)
+/* 0: go on; 1: the walk is in another directory, or one listing on. */
+G4_FN static int clear_entry(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, const struct g4_dir_item *item)
 {
+	const struct g4_dir_entry *entry = item->entry;
 	int rc = remove_one(wg, fs, c, entry, entry->file_type == 4 ? G4_CMD_RMDIR : G4_CMD_UNLINK);
 
 	if (rc == -G4_E_NOTDIR || rc == -G4_E_ISDIR) /* the name is another one's by now */
 		rc = remove_one(wg, fs, c, entry, rc == -G4_E_ISDIR ? G4_CMD_RMDIR : G4_CMD_UNLINK);
 	switch (-rc) {
 	case 0:
-		c->cmd->value++;
+		g4_add64_rlx(&c->part->removed, 1);
 		return 0;
 	case G4_E_NOENT:
 	case G4_E_STALE: /* the directory was removed, which the next listing finds */
+		g4_add64_rlx(&c->part->taken, UINT64_MAX);
 		return 0;
 	case G4_E_NOTEMPTY:
-		rc = go_down(wg, fs, c, entry->inode);
+		g4_add64_rlx(&c->part->taken, UINT64_MAX);
+		rc = go_down(wg, fs, c, entry->inode, item->position);
 		return rc < 0 ? rc : 1;
 	default:
+		g4_add64_rlx(&c->part->taken, UINT64_MAX);
 		return rc;
 	}
+}
+
+G4_FN static bool may_try(const struct g4_clear_part *part)
+{
+	return g4_load64_rlx(&part->tried) < part->tries;
+}
+
+G4_FN static bool take_name(struct g4_clear_part *part)
+{
+	if (g4_load64_rlx(&part->taken) >= part->most)
+		return false;
+	if (g4_add64_rlx(&part->taken, 1) < part->most)
+		return true;
+	g4_add64_rlx(&part->taken, UINT64_MAX);
+	return false;
 }
 
 /* Names of one leaf. */
@@ -163,36 +227,108 @@ G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearin
 {
 	int rc = 0;
 
-	for (uint32_t k = 0; k < c->listed.count && rc == 0 && c->tries > 0 && c->cmd->value < c->most; k++) {
-		c->tries--;
-		rc = clear_entry(wg, fs, c, c->listed.items[k].entry);
+	for (uint32_t k = 0; k < c->listed.count && rc == 0 && may_try(c->part) && take_name(c->part); k++) {
+		g4_add64_rlx(&c->part->tried, 1);
+		rc = clear_entry(wg, fs, c, &c->listed.items[k]);
 	}
 	return rc < 0 ? rc : 0;
 }
 
+/*
+ * Lets others clear parts of the directory that was listed, which has many names; from the first listed one on, as many parts as the command
+ * may remove names. Positions are hashes, so the names of a leaf say how near to each other others are. Whether any name went.
+ */
+G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, int *rc)
+{
+	struct g4_clear_part *part = c->part;
+	struct g4_split_work work = {.kind = G4_SPLIT_CLEAR};
+	struct g4_split_piece piece;
+	uint64_t done;
+
+	*rc = 0;
+	if (c->names < G4_CLEAR_SHARED || g4_load32_rlx(&fs->split.helpers) == 0)
+		return false;
+	const uint64_t before = g4_load64_rlx(&part->removed), may_go = part->most - before;
+	const uint64_t first = c->listed.items[0].position, end = g4_min64(c->listed.next, G4_DIR_POSITIONS);
+	const uint64_t names = g4_min64(G4_CLEAR_PIECE_NAMES, c->names / G4_CLEAR_PIECES + 1);
+	const uint64_t by_leaf = (end - first) / c->listed.count, by_all = G4_DIR_POSITIONS / c->names;
+	part->span = g4_max64(g4_min64(by_leaf, by_all), 1) * names;
+	part->first = first;
+	part->ino = c->here.ino;
+	part->generation = c->here.generation;
+	work.bytes = g4_min64((G4_DIR_POSITIONS - first + part->span - 1) / part->span, (may_go + names - 1) / names);
+	work.bytes = g4_min64(work.bytes, G4_CLEAR_PIECES_MOST);
+	work.clear = part;
+	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	if (!job)
+		return false;
+	while (g4_split_take(job, &piece)) {
+		/* `c` is where the command has come to: the owner's pieces have a walk of their own */
+		const int failed = g4_clear_piece(wg, fs, part, (uint32_t)piece.offset);
+		g4_split_done(job, &piece, failed, 0);
+	}
+	*rc = g4_split_close(fs, job, &done);
+	return g4_load64_rlx(&part->removed) > before;
+}
+
+G4_FN static void up(struct clearing *c)
+{
+	g4_add64_rlx(&c->part->tried, 1);
+	if (c->depth > 0)
+		c->here = c->way[--c->depth];
+	else
+		begin_at_top(c);
+}
+
+/* The owner's walk. */
 G4_FN static int clear(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
 	int rc = 0;
 
-	while (rc == 0 && c->cmd->value < c->most) {
-		if (c->tries == 0)
+	while (rc == 0 && g4_load64_rlx(&c->part->removed) < c->part->most) {
+		if (!may_try(c->part))
 			return -G4_E_NOTEMPTY;
 		rc = list(wg, fs, c);
-		const bool at_top = c->here.ino == c->top.ino;
 		if (rc == 0 && c->listed.count > 0) {
-			rc = clear_listed(wg, fs, c);
-		} else if ((rc == 0 || rc == -G4_E_NOENT) && !at_top) {
+			if (!share(wg, fs, c, &rc) && rc == 0)
+				rc = clear_listed(wg, fs, c);
+		} else if ((rc == 0 || rc == -G4_E_NOENT) && !at_top(c)) {
 			rc = 0;
-			c->tries--;
-			if (c->depth > 0)
-				c->here = c->way[--c->depth];
-			else
-				begin_at_top(c);
+			up(c);
 		} else if (rc == 0) {
 			break;
 		}
 	}
 	return rc;
+}
+
+G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_part *part, uint32_t piece)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct clearing *c = (struct clearing *)g4_scratch_take(wg, sizeof(*c));
+	int rc = 0;
+
+	c->part = part;
+	c->helps = true;
+	c->top.ino = part->ino;
+	c->top.generation = part->generation;
+	c->from = part->first + piece * part->span;
+	c->until = g4_min64(c->from + part->span, G4_DIR_POSITIONS);
+	c->start = c->from;
+	begin_at_top(c);
+	while (rc == 0 && g4_load64_rlx(&part->taken) < part->most && may_try(part)) {
+		rc = list(wg, fs, c);
+		if (rc == 0 && c->listed.count > 0) {
+			rc = clear_listed(wg, fs, c);
+		} else if ((rc == 0 || rc == -G4_E_NOENT) && !at_top(c)) {
+			rc = 0;
+			up(c);
+		} else { /* nothing is left of it; that the directory is gone its owner will find */
+			break;
+		}
+	}
+	g4_scratch_release(wg, mark);
+	return rc == -G4_E_NOENT ? 0 : rc;
 }
 
 G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -209,12 +345,22 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	g4_icache_put(fs, index);
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct clearing *c = (struct clearing *)g4_scratch_take(wg, sizeof(*c));
-	c->cmd = cmd;
+	c->part = &c->own;
+	c->helps = false;
+	c->own.cmd = *cmd;
+	c->own.cmd.node = top.ino;
+	if (cmd->cred) {
+		c->own.cred = *cmd->cred;
+		c->own.cmd.cred = &c->own.cred;
+	}
 	c->top = top;
-	c->most = g4_min64(cmd->length, G4_CLEAR_MOST);
-	c->tries = G4_CLEAR_TRIES + 4 * c->most;
+	c->start = (cmd->cookie & UINT32_MAX) << 16;
+	c->own.most = g4_min64(cmd->length, G4_CLEAR_MOST);
+	c->own.taken = c->own.removed = c->own.tried = 0;
+	c->own.tries = G4_CLEAR_TRIES + 4 * c->own.most;
 	begin_at_top(c);
 	rc = clear(wg, fs, c);
+	cmd->value = g4_load64_rlx(&c->own.removed);
 	g4_scratch_release(wg, mark);
 	/* what stopped it is met again, before anything else, unless it has stopped all changes: then this is who can say it */
 	return cmd->value > 0 && !g4_load32_acq(&fs->journal.aborted) ? 0 : rc;

@@ -3,9 +3,36 @@
 #ifndef G4_CLEAR_H
 #define G4_CLEAR_H
 
+#include "fs/command.h"
+#include "inode/mounted.h"
+
 #define G4_CLEAR_MOST 65536u /* names that a command removes, whatever it was given: others wait for the workgroup */
 #define G4_CLEAR_WAY 64u     /* directories above the one at hand that are remembered */
 #define G4_CLEAR_TRIES                                                                                                 \
 	1000000u /* beside four for each name that may go: a chain of so many directories is gone through */
+/* Directories with so many names are shared by workgroups that have nothing else to do; */
+#define G4_CLEAR_SHARED 64u
+#define G4_CLEAR_WIDE 4096u	   /* one with more is left to the owner by who has a part of another one, */
+#define G4_CLEAR_PIECE_NAMES 32u   /* parts have as many names as that, as far as one can tell, or, */
+#define G4_CLEAR_PIECES 512u	   /* of a directory with fewer, so that there are as many parts as this, fewer; */
+#define G4_CLEAR_PIECES_MOST 8192u /* no job has more */
+
+/* A directory that workgroups clear together, in memory that all of them reach. */
+struct g4_clear_part {
+	struct g4_cmd cmd;
+	struct g4_cred cred;
+	uint64_t ino;
+	uint64_t first, span; /* positions: piece k has those from first + k * span on, before the next one's */
+	uint64_t most;	      /* names that may go */
+	uint64_t tries;	      /* of names */
+	/* atomic */
+	uint64_t taken;	  /* names that may go and somebody tries; those that did not go are given back */
+	uint64_t removed; /* that have gone */
+	uint64_t tried;
+	uint32_t generation;
+};
+
+/* Leader, outside of any operation: clears a piece. 0, or what stopped it. */
+G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_part *part, uint32_t piece);
 
 #endif

@@ -49,11 +49,13 @@ enum g4_split_kind {
 	G4_SPLIT_STAGE,
 	G4_SPLIT_CHAIN,
 	G4_SPLIT_NAMES,
+	G4_SPLIT_CLEAR,
 	G4_SPLIT_LOST
 };
 struct g4_batch;
 struct g4_chain;
 struct g4_names;
+struct g4_clear_part;
 struct g4_batch_stripes;
 
 /* What there is to move. */
@@ -61,7 +63,7 @@ struct g4_split_work {
 	uint32_t kind;	 /* enum g4_split_kind */
 	uint32_t index;	 /* READ: locked by the owner */
 	uint64_t offset; /* READ: in the file; the others: 0 */
-	uint64_t bytes;	 /* CHAIN: directories; NAMES: entries */
+	uint64_t bytes;	 /* CHAIN: directories; NAMES: entries; CLEAR: ranges of positions */
 	uint8_t *to;	 /* READ */
 	bool direct;	 /* READ: past the cache, where that can be */
 	bool stream;
@@ -71,6 +73,7 @@ struct g4_split_work {
 	const struct g4_batch_stripes *stripes; /* STRIPES: the same; a piece has whole ones */
 	const struct g4_chain *chain;		/* CHAIN: the same; a piece has its directories' part of it */
 	const struct g4_names *names;		/* NAMES: the same, of its entries */
+	struct g4_clear_part *clear;		/* CLEAR: the same; a piece has names of its range */
 	const struct g4_direct_lost *lost;	/* LOST: the same; a piece has whole stripes of it */
 };
 
@@ -81,7 +84,7 @@ struct g4_split_job { /* what many change at a time lies apart from what is cons
 	uint32_t piece_bytes;
 	uint32_t helpers_most; /* atomic: who looks at it may own no piece */
 	struct g4_split_work work;
-	uint8_t padding2[32];
+	uint8_t padding2[24];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU");
 

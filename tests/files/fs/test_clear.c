@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One CLEAR by several workgroups: each name goes once, no more than the command may remove, and nothing of another directory's. (What
+ * one workgroup does: engine/test_clear.c.)
+ */
+#include "files/files.h"
+
+#include <pthread.h>
+
+#include "fs/clear.h"
+
+#define HELPERS 3u
+#define ROOT G4_NODE_ROOT
+
+static struct helper {
+	pthread_t id;
+	struct g4_wg *wg;
+} helpers[HELPERS];
+static uint32_t stop;
+static uint64_t helped;
+
+static int begin(void **state)
+{
+	const int rc = files_begin(state);
+
+	for (uint32_t k = 0; k < HELPERS; k++)
+		helpers[k].wg = g4_wg_create(1 + k);
+	fs->split.helpers = HELPERS;
+	helped = 0;
+	return rc;
+}
+
+static int end(void **state)
+{
+	fs->split.helpers = 0;
+	for (uint32_t k = 0; k < HELPERS; k++)
+		g4_wg_destroy(helpers[k].wg);
+	rig.cred = NULL;
+	return files_end(state);
+}
+
+static void *help(void *argument)
+{
+	struct helper *helper = argument;
+
+	while (!g4_load32_acq(&stop)) {
+		if (g4_split_help(helper->wg, fs))
+			g4_add64(&helped, 1);
+		else
+			g4_pause();
+	}
+	return NULL;
+}
+
+static void start_helpers(void)
+{
+	stop = 0;
+	for (uint32_t k = 0; k < HELPERS; k++)
+		assert_int_equal(pthread_create(&helpers[k].id, NULL, help, &helpers[k]), 0);
+}
+
+static void stop_helpers(void)
+{
+	g4_store32_rel(&stop, 1);
+	for (uint32_t k = 0; k < HELPERS; k++)
+		assert_int_equal(pthread_join(helpers[k].id, NULL), 0);
+}
+
+static uint64_t make_directory(uint64_t parent, const char *name)
+{
+	uint64_t ino;
+
+	assert_int_equal(op_mkdir(&rig, parent, name, 0777, &ino), 0);
+	return ino;
+}
+
+static void make_files(uint64_t dir, uint32_t count)
+{
+	char name[32];
+
+	for (uint32_t k = 0; k < count; k++) {
+		snprintf(name, sizeof(name), "file %u", k);
+		assert_int_equal(op_mknod(&rig, dir, name, G4_S_IFREG | 0644, NULL), 0);
+	}
+}
+
+/* Until nothing is left; how many went. */
+static uint64_t clear_all(uint64_t dir, uint64_t most, uint64_t from)
+{
+	uint64_t all = 0, removed;
+
+	do {
+		assert_int_equal(op_clear(&rig, dir, most, from, &removed), 0);
+		assert_in_range(removed, 0, most);
+		all += removed;
+	} while (removed > 0);
+	return all;
+}
+
+static uint64_t names_of(uint64_t dir)
+{
+	uint32_t index;
+
+	assert_int_equal(g4_icache_get(wg, fs, dir, &index), 0);
+	const uint64_t names = g4_icache_at(fs, index)->disk.entries;
+	g4_icache_put(fs, index);
+	return names;
+}
+
+static struct g4_clear_part part_of(uint64_t dir, uint64_t pieces)
+{
+	struct g4_clear_part part = {
+		.ino = dir, .most = 100000, .tries = 100000, .span = (G4_DIR_POSITIONS + pieces - 1) / pieces};
+	struct g4_attr attr;
+
+	assert_int_equal(op_getattr(&rig, dir, &attr), 0);
+	part.generation = (uint32_t)attr.generation;
+	part.cmd.node = dir;
+	return part;
+}
+
+/* By hand: a piece has the names of its range and those below them, and what is wide is left. */
+static void a_piece_is_a_range(void **state)
+{
+	static struct g4_clear_part part;
+	const uint64_t top = make_directory(ROOT, "top"), names = 300, pieces = 7;
+	uint64_t gone = 0;
+
+	(void)state;
+	make_files(top, (uint32_t)names);
+	part = part_of(top, pieces);
+	for (uint32_t k = 0; k < pieces; k++) {
+		const uint64_t before = names_of(top);
+		assert_int_equal(before, names - gone);
+		assert_int_equal(g4_clear_piece(wg, fs, &part, k), 0);
+		gone = part.removed;
+		assert_int_equal(part.taken, gone);
+		assert_int_equal(names_of(top), names - gone);
+		assert_true(gone > k * names / pieces / 2 && (k + 1 == pieces || gone < names)); /* about its part */
+		assert_int_equal(g4_clear_piece(wg, fs, &part, k), 0);
+		assert_int_equal(part.removed, gone);
+	}
+	assert_int_equal(gone, names);
+	/* no more than it may */
+	make_files(top, 50);
+	part.most = gone + 20;
+	for (uint32_t k = 0; k < pieces; k++)
+		assert_int_equal(g4_clear_piece(wg, fs, &part, k), 0);
+	assert_int_equal(part.removed, part.most);
+	assert_int_equal(names_of(top), 30);
+	/* of a directory that is gone there is nothing to do */
+	assert_int_equal(clear_all(top, 100, 0), 30);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+	part.most = 10000;
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+}
+
+static void what_is_wide_is_left_to_the_owner(void **state)
+{
+	static struct g4_clear_part part;
+	const uint64_t top = make_directory(ROOT, "top"), small = make_directory(top, "small"),
+		       deep = make_directory(make_directory(top, "deep"), "deeper");
+
+	(void)state;
+	make_files(small, 10);
+	make_files(make_directory(top, "wide"), G4_CLEAR_WIDE + 1);
+	make_files(make_directory(deep, "wide"), G4_CLEAR_WIDE + 1);
+	make_files(top, 5);
+	part = part_of(top, 1);
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	assert_int_equal(part.removed, 10 + 1 + 5);
+	assert_int_equal(names_of(top), 2);
+	assert_int_equal(clear_all(top, 100000, 0), 2 * (G4_CLEAR_WIDE + 1) + 2 + 2);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
+/* A wide directory, one with many small ones, and one with many wide ones, with helpers that come when they like. */
+static void several_workgroups_clear_a_tree(void **state)
+{
+	static const uint64_t most[] = {100000, 333, 64};
+	char name[32];
+
+	(void)state;
+	start_helpers();
+	for (uint32_t turn = 0; turn < 3 || g4_load64_acq(&helped) == 0; turn++) {
+		const uint64_t top = make_directory(ROOT, "top"), wide = make_directory(top, "wide"),
+			       many = make_directory(top, "many");
+		uint64_t names = 2;
+		make_files(wide, 3000);
+		names += 3000;
+		for (uint32_t k = 0; k < 150; k++) {
+			snprintf(name, sizeof(name), "d%u", k);
+			make_files(make_directory(many, name), k % 30);
+			names += 1 + k % 30;
+		}
+		if (turn == 0) /* more of them than others may have */
+			for (uint32_t k = 0; k < 2; k++) {
+				snprintf(name, sizeof(name), "w%u", k);
+				make_files(make_directory(many, name), G4_CLEAR_WIDE + 10);
+				names += G4_CLEAR_WIDE + 11;
+			}
+		assert_int_equal(clear_all(top, most[turn % 3], turn * 0x40000000u), names);
+		assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+	}
+	stop_helpers();
+}
+
+static void what_may_not_go_ends_it(void **state)
+{
+	const struct g4_cred user = {.uid = 1000, .gid = 1000};
+	const uint64_t top = make_directory(ROOT, "top");
+	struct g4_attr closed = {.mode = 0755};
+	uint64_t removed, all = 0, kept;
+	char name[32];
+	int rc;
+
+	(void)state;
+	make_files(top, 300);
+	for (uint32_t k = 0; k < 5; k++) {
+		snprintf(name, sizeof(name), "kept%u", k);
+		kept = make_directory(top, name);
+		make_files(kept, 3);
+		assert_int_equal(op_setattr(&rig, kept, G4_SET_MODE, &closed), 0);
+	}
+	start_helpers();
+	rig.cred = &user;
+	do {
+		rc = op_clear(&rig, top, 1000, 0, &removed);
+		all += removed;
+	} while (rc == 0 && removed > 0);
+	rig.cred = NULL;
+	assert_int_equal(rc, -G4_E_ACCES);
+	assert_in_range(all, 0, 300);
+	assert_int_equal(names_of(top), 305 - all);
+	assert_int_equal(clear_all(top, 1000, 0), 305 - all + 15);
+	stop_helpers();
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
+#define clear_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(what_is_wide_is_left_to_the_owner),
+	  clear_test(several_workgroups_clear_a_tree), clear_test(what_may_not_go_ends_it))
