@@ -95,6 +95,37 @@ if(objects)
 	target_link_libraries(g4_cuda INTERFACE "${archive}" "${G4_CUDART}" dl rt stdc++)
 endif()
 
+# The same once more for tests of directories: pages that a dozen of names fill (src/dir/leaf.h), and names that begin with '=' of one hash
+# (tests/engine/equal_names.h). Of all objects these few are others, so a second link is all that it takes. A build with units has no
+# such objects, and nothing that runs on a GPU.
+set(G4_CUDA_TINY_OBJECTS)
+if(objects AND G4_UNIT EQUAL 1)
+	foreach(source object IN ZIP_LISTS sources objects)
+		g4_cuda_name(name "${source}")
+		if(name MATCHES "^src/dir/(dir|leaf|shrink)\\.c$")
+			set(text "#define G4_DIR_TINY 1\n#include \"${CMAKE_CURRENT_SOURCE_DIR}/${name}\"\n")
+		elseif(name STREQUAL "src/hash/siphash.c")
+			set(text "#include \"${CMAKE_CURRENT_SOURCE_DIR}/tests/engine/equal_names.h\"\n")
+		else()
+			list(APPEND G4_CUDA_TINY_OBJECTS "${object}")
+			continue()
+		endif()
+		string(REPLACE "src/" "tiny/" wrapper "${name}")
+		file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/${wrapper}" CONTENT "${text}" @ONLY)
+		g4_cuda_object(object "${CMAKE_BINARY_DIR}/${wrapper}" ${cuda_flags})
+		list(APPEND G4_CUDA_TINY_OBJECTS "${object}")
+	endforeach()
+	add_custom_command(
+		OUTPUT "${CMAKE_BINARY_DIR}/tiny.dlink.o"
+		COMMAND ${G4_NVCC} -dlink -maxrregcount=${G4_CUDA_REGISTERS} -arch=${G4_CUDA_ARCH} ${G4_CUDA_TINY_OBJECTS}
+			-o "${CMAKE_BINARY_DIR}/tiny.dlink.o"
+		DEPENDS ${G4_CUDA_TINY_OBJECTS}
+		COMMENT "Device-linking the engine with tiny directory pages"
+		VERBATIM)
+	list(APPEND G4_CUDA_TINY_OBJECTS "${CMAKE_BINARY_DIR}/tiny.dlink.o")
+	add_custom_target(gpu4fs_cuda_tiny DEPENDS ${G4_CUDA_TINY_OBJECTS})
+endif()
+
 # Every header that engine code may include also compiles as CUDA, to PTX: a third of the time of an object. Release's check has
 # compiled each alone, as C and as C++; alone once more are those that have lines of their own for CUDA, all others are one unit.
 set(header_flags ${cuda_flags})

@@ -83,6 +83,10 @@ endmacro()
 function(g4_tiny_program target)
 	target_sources(${target} PRIVATE src/dir/dir.c src/dir/leaf.c src/dir/shrink.c)
 	target_compile_definitions(${target} PRIVATE G4_DIR_TINY=1)
+	if(G4_CUDA_TINY_OBJECTS) # in the place of the library's, which are in an archive
+		target_link_libraries(${target} PRIVATE ${G4_CUDA_TINY_OBJECTS})
+		add_dependencies(${target} gpu4fs_cuda_tiny)
+	endif()
 endfunction()
 
 foreach(source ${test_programs})

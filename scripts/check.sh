@@ -7,7 +7,7 @@
 # release-long, asan-long, tsan-long and lanes-tsan-long what release, asan, tsan and lanes-tsan leave out
 # (cmake/G4LongTests.cmake); fuzz-long fuzzes for FUZZ_LONG_S seconds, 600 by default.
 # The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it, in less than
-# nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-disks gpu-images gpu-crash gpu-fuse
+# nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-names gpu-disks gpu-images gpu-crash gpu-fuse
 # gpu-sanitizer. Where they can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
 # Logs and JUnit files are in build/check/.
 set -euo pipefail
@@ -18,7 +18,7 @@ PATH=$python:$PATH
 
 all_steps=(lint release fuse asan tsan lanes-tsan fuzz cuda)
 long_steps=(lanes asan-gcc release-long asan-long tsan-long lanes-tsan-long fuzz-long)
-gpu_steps=(gpu-device gpu-file gpu-api gpu-disks gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
+gpu_steps=(gpu-device gpu-file gpu-api gpu-names gpu-disks gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
 [[ $# -gt 0 ]] || set -- "${all_steps[@]}"
 steps=()
 for step in "$@"; do
@@ -135,11 +135,16 @@ step_fuzz() { # step_fuzz SECONDS
 
 # ---- on a machine with a GPU
 
+# Names in directories: against a model, in one order, by many makers and in listings; where pages are tiny leaves are divided and united all
+# the while.
+gpu_names=(model linear listings model_tiny linear_tiny listings_tiny makers_tiny makers_equal_tiny)
+
 build_gpu() {
 	local tests
 	cmake --preset cuda -D G4_TESTS=ON || return
 	mapfile -t tests < <(cd tests/engine && printf '%s\n' test_api_*.c test_disks_engine.c |
 		sed 's/^test_/test_engine_/; s/\.c$//')
+	tests+=("${gpu_names[@]/#/test_engine_}")
 	cmake --build build/cuda --target product gpu-programs crash_explorer cross "${tests[@]}" -- -k 0
 }
 
@@ -213,6 +218,14 @@ step_gpu-api() {
 		name=${test##*/test_engine_}
 		gpu_test "$name" env G4_TEST_ENGINE=cuda "$test"
 		gpu_test "$name connected" env G4_TEST_ENGINE=cuda G4_TEST_CONNECTED=1 "$test"
+	done
+}
+
+step_gpu-names() {
+	local name
+	for name in "${gpu_names[@]}"; do
+		gpu_test "names $name" env G4_TEST_ENGINE=cuda G4_TEST_BATCH=1 G4_MODEL_STEPS=100 G4_LINEAR_ROUNDS=30 \
+			G4_LISTINGS_ROUNDS=10 "$gpu_built/tests/test_engine_$name"
 	done
 }
 

@@ -21,6 +21,7 @@
 #include "fs/commands.h"
 #include "fs/names.h"
 #include "fs/node.h"
+#include "fs/remove.h"
 #include "inode/icache.h"
 #include "inode/txn.h"
 
@@ -178,7 +179,8 @@ G4_FN static int remove_one(struct g4_wg *wg, struct g4_fs *fs, struct clearing 
 	c->one.name = (const char *)(entry + 1);
 	c->one.name_bytes = entry->name_bytes;
 	c->one.cred = c->part->cmd.cred;
-	return g4_do_remove(wg, fs, &c->one);
+	/* of a directory that several clear together the owner unites leaves when they have done so */
+	return c->helps && at_top(c) ? g4_remove_keeping_pages(wg, fs, &c->one) : g4_do_remove(wg, fs, &c->one);
 }
 
 /* 0: go on; 1: the walk is in another directory, or one listing on. */
@@ -234,6 +236,24 @@ G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearin
 	return rc < 0 ? rc : 0;
 }
 
+/* Of the directory at hand, which others use meanwhile: leaves from a position on that have few names are united. */
+G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint64_t from, uint64_t until)
+{
+	uint32_t index;
+	int rc = get_dir(wg, fs, &c->here, &index);
+
+	if (rc < 0)
+		return rc == -G4_E_STALE ? 0 : rc;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	while (rc == 0 && from < until) {
+		g4_icache_lock(fs, inode);
+		rc = g4_unite_pages(wg, fs, inode, &c->listed, &from, until);
+		g4_write_unlock(&inode->lock);
+	}
+	g4_icache_put(fs, index);
+	return rc == -G4_E_NOENT ? 0 : rc;
+}
+
 /*
  * Lets others clear parts of the directory that was listed, which has many names; from the first listed one on, as many parts as the command
  * may remove names. Positions are hashes, so the names of a leaf say how near to each other others are. Whether any name went.
@@ -268,6 +288,8 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 		g4_split_done(job, &piece, failed, 0);
 	}
 	*rc = g4_split_close(fs, job, &done);
+	const int united = unite(wg, fs, c, first, g4_min64(first + work.bytes * part->span, G4_DIR_POSITIONS));
+	*rc = *rc < 0 ? *rc : united;
 	return g4_load64_rlx(&part->removed) > before;
 }
 

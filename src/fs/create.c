@@ -226,7 +226,7 @@ G4_FN static bool needs_alone(const struct g4_inode_core *parent, const struct n
 G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
 			 uint32_t type, enum g4_locked how, struct g4_dir_slot *slot)
 {
-	const struct g4_named name = {cmd->name, cmd->name_bytes, slot};
+	const struct g4_named name = {cmd->name, cmd->name_bytes, slot, false};
 	struct new_inode new_inode;
 	struct g4_txn txn;
 	uint32_t index = G4_NO_INODE;

@@ -55,7 +55,7 @@ G4_FN static int enter_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
 			     uint32_t index, struct g4_dir_slot *slot, const struct g4_cmd *cmd)
 {
-	const struct g4_named name = {cmd->name2, cmd->name2_bytes, slot};
+	const struct g4_named name = {cmd->name2, cmd->name2_bytes, slot, false};
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_txn txn;
 	int rc = check_link_source(wg, fs, inode, cmd->cred);

@@ -180,7 +180,7 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 G4_FN static int try_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
 			    const struct g4_named *name, const struct g4_inode_core *inode, uint64_t now)
 {
-	const uint32_t beside = used_beside(wg, fs, dir, name);
+	const uint32_t beside = name->keeps_pages ? 0 : used_beside(wg, fs, dir, name);
 	struct pages pages;
 	int rc = get_pages(wg, fs, txn, dir, name->slot, NULL, &pages);
 
@@ -188,7 +188,7 @@ G4_FN static int try_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 		return rc;
 	g4_dir_lock_leaf(name->slot->leaf_lock);
 	rc = check_name(wg, &pages, name, inode);
-	if (rc == 0 && g4_dir_shrinks(&pages.dir, name->slot, name->bytes, beside))
+	if (rc == 0 && !name->keeps_pages && g4_dir_shrinks(&pages.dir, name->slot, name->bytes, beside))
 		rc = G4_ALONE;
 	if (rc == 0) {
 		g4_name_forget(fs, dir, name->slot, name->text, name->bytes);

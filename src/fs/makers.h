@@ -36,6 +36,7 @@ struct g4_named { /* a name in the directory, and what a lookup said of it */
 	const char *text;
 	uint32_t bytes;
 	struct g4_dir_slot *slot;
+	bool keeps_pages; /* remove: the leaf stays as it is, for the caller unites it with others later */
 };
 
 /* Leader, all of them; the directory is read-locked. 0, G4_ALONE, a negative code, or, of a new name, G4_NO_ROOM. */

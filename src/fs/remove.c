@@ -13,6 +13,10 @@
 #include "inode/times.h"
 #include "inode/txn.h"
 
+#define UNITED_AT_ONCE 3u /* leaves, in one transaction */
+G4_STATIC_ASSERT(G4_NAME_CREDITS + UNITED_AT_ONCE * G4_DIR_SHRINK_CREDITS <= G4_TXN_LEAST_BLOCKS,
+		 "a transaction has room");
+
 G4_FN int g4_check_delete(const struct g4_inode_core *parent, const struct g4_inode_core *inode,
 			  const struct g4_cred *cred)
 {
@@ -79,13 +83,15 @@ G4_FN static int take_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 
 /* Both are locked, the inode for writing, and it has the name. May say G4_ALONE if the directory is shared. */
 G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
-			       uint32_t index, struct g4_dir_slot *slot, struct g4_cmd *cmd, bool *unused)
+			       uint32_t index, struct g4_dir_slot *slot, struct g4_cmd *cmd, bool keeps_pages,
+			       bool *unused)
 {
-	const struct g4_named name = {cmd->name, cmd->name_bytes, slot};
+	const struct g4_named name = {cmd->name, cmd->name_bytes, slot, keeps_pages};
 	const struct g4_dir dir = g4_dir_of(fs, parent);
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	/* beside others it is looked whether there is something to unite (makers.c) */
-	const uint32_t shrinking = how == G4_LOCKED_ALONE ? g4_dir_shrink_credits(&dir, slot, cmd->name_bytes) : 0;
+	const uint32_t shrinking =
+		how == G4_LOCKED_ALONE && !keeps_pages ? g4_dir_shrink_credits(&dir, slot, cmd->name_bytes) : 0;
 	struct g4_txn txn;
 	int rc = check_remove(fs, parent, inode, cmd);
 
@@ -104,7 +110,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 
 /* The inode that had the name is *index, referenced, unless that is G4_NO_INODE. May say G4_ALONE if the directory is shared. */
 G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
-			   struct g4_cmd *cmd, uint32_t *index, bool *unused)
+			   struct g4_cmd *cmd, bool keeps_pages, uint32_t *index, bool *unused)
 {
 	struct g4_dir_slot slot;
 
@@ -127,7 +133,7 @@ G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 					  g4_name_leads_to(wg, fs, parent, how, cmd->name, cmd->name_bytes, inode);
 		rc = leads < 0	? leads :
 		     leads == 0 ? G4_ALONE :
-				  remove_locked(wg, fs, parent, how, *index, &slot, cmd, unused);
+				  remove_locked(wg, fs, parent, how, *index, &slot, cmd, keeps_pages, unused);
 		g4_fence_rel();
 		g4_write_unlock_fenced(&inode->lock);
 	} else {
@@ -137,7 +143,7 @@ G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 	return rc;
 }
 
-G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+G4_FN static int remove_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, bool keeps_pages)
 {
 	uint32_t dir, index = G4_NO_INODE;
 	bool unused = false;
@@ -152,10 +158,10 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		return rc;
 	struct g4_inode_core *parent = g4_icache_at(fs, dir);
-	rc = remove_in(wg, fs, parent, G4_LOCKED_SHARED, cmd, &index, &unused);
+	rc = remove_in(wg, fs, parent, G4_LOCKED_SHARED, cmd, keeps_pages, &index, &unused);
 	if (rc == G4_ALONE) {
 		g4_icache_put(fs, index);
-		rc = remove_in(wg, fs, parent, G4_LOCKED_ALONE, cmd, &index, &unused);
+		rc = remove_in(wg, fs, parent, G4_LOCKED_ALONE, cmd, keeps_pages, &index, &unused);
 	}
 	g4_icache_put_fenced(fs, dir); /* behind what let go of the directory */
 	if (rc == 0 && unused)
@@ -163,4 +169,41 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (index != G4_NO_INODE)
 		g4_icache_put(fs, index);
 	return g4_check(fs, rc);
+}
+
+G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	return remove_name(wg, fs, cmd, false);
+}
+
+G4_FN int g4_remove_keeping_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	return remove_name(wg, fs, cmd, true);
+}
+
+G4_FN G4_COLD int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+				 struct g4_dir_listed *listed, uint64_t *from, uint64_t until)
+{
+	struct g4_txn txn;
+	int rc = g4_dir_permits(inode, NULL, true, 0);
+
+	if (rc == 0)
+		rc = g4_begin(wg, fs, G4_NAME_CREDITS + UNITED_AT_ONCE * G4_DIR_SHRINK_CREDITS, &txn);
+	if (rc < 0)
+		return rc;
+	struct g4_dir dir = g4_dir_of(fs, inode);
+	for (uint32_t left = UNITED_AT_ONCE; rc == 0 && left > 0 && *from < until;) {
+		const uint64_t pages = dir.pages;
+		if (pages > 1)
+			rc = g4_dir_shrink(wg, &dir, &txn, *from);
+		if (dir.pages < pages) {
+			left--;
+		} else if (rc == 0) {
+			rc = g4_dir_read_leaf(wg, &dir, *from, listed);
+			*from = pages > 1 ? listed->next : until;
+		}
+	}
+	g4_dir_grown(inode, &dir);
+	const int logged = txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
+	return g4_end(fs, &txn, rc < 0 ? rc : logged);
 }

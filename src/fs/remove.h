@@ -3,6 +3,8 @@
 #ifndef G4_REMOVE_H
 #define G4_REMOVE_H
 
+#include "dir/dir.h"
+#include "fs/command.h"
 #include "fs/cred.h"
 #include "inode/mounted.h"
 
@@ -15,5 +17,13 @@ G4_FN int g4_check_delete(const struct g4_inode_core *parent, const struct g4_in
  */
 G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index, uint64_t now,
 		       bool *unused);
+/*
+ * UNLINK or RMDIR whose directory keeps its pages, so that nobody has it alone for their sake; the caller unites them when many names have
+ * gone. Where that does not happen they go with other removals near them, or with the directory.
+ */
+G4_FN int g4_remove_keeping_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+/* Unites leaves of a directory that is locked alone, some from *from on, before `until`; *from is where to go on. */
+G4_FN int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_dir_listed *listed,
+			 uint64_t *from, uint64_t until);
 
 #endif

@@ -353,8 +353,8 @@ G4_FN static int check_shared(struct g4_wg *wg, struct g4_fs *fs, const struct r
 G4_FN static int rename_shared(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
 	struct g4_inode_core *dir = g4_icache_at(fs, r->from), *moved = g4_icache_at(fs, r->moved);
-	const struct g4_named from = {r->cmd->name, r->cmd->name_bytes, &r->from_slot};
-	const struct g4_named to = {r->cmd->name2, r->cmd->name2_bytes, &r->to_slot};
+	const struct g4_named from = {r->cmd->name, r->cmd->name_bytes, &r->from_slot, false};
+	const struct g4_named to = {r->cmd->name2, r->cmd->name2_bytes, &r->to_slot, false};
 	const bool replaces = r->met != G4_NO_INODE;
 	struct g4_txn txn;
 	int rc = g4_begin(wg, fs, G4_NAME_CREDITS + 2, &txn);

@@ -15,7 +15,7 @@ G4_FN uint64_t plain_siphash13(const uint64_t key[2], const void *data, uint64_t
 #undef g4_siphash13
 
 /* a: the lowest hash, z: the highest. */
-static uint32_t equal_hash(char letter)
+G4_FN static uint32_t equal_hash(char letter)
 {
 	return letter == 'a' ? 0 : letter == 'z' ? UINT32_MAX : (uint32_t)(uint8_t)letter << 24;
 }

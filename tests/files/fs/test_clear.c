@@ -107,6 +107,16 @@ static uint64_t names_of(uint64_t dir)
 	return names;
 }
 
+static uint64_t pages_of(uint64_t dir)
+{
+	uint32_t index;
+
+	assert_int_equal(g4_icache_get(wg, fs, dir, &index), 0);
+	const uint64_t pages = g4_icache_at(fs, index)->disk.pages;
+	g4_icache_put(fs, index);
+	return pages;
+}
+
 static struct g4_clear_part part_of(uint64_t dir, uint64_t pieces)
 {
 	struct g4_clear_part part = {
@@ -205,6 +215,27 @@ static void several_workgroups_clear_a_tree(void **state)
 	stop_helpers();
 }
 
+/* The owner unites what others leave, with each command. */
+static void no_page_stays_without_names(void **state)
+{
+	const uint64_t top = make_directory(ROOT, "top");
+	uint64_t removed;
+
+	(void)state;
+	make_files(top, 4000);
+	const uint64_t pages = pages_of(top);
+	assert_true(pages > 30);
+	start_helpers();
+	assert_int_equal(op_clear(&rig, top, 3000, 0, &removed), 0);
+	assert_int_equal(removed, 3000);
+	assert_in_range(pages_of(top), 2, pages * 4 / 10);
+	assert_int_equal(op_clear(&rig, top, 3000, 0, &removed), 0);
+	assert_int_equal(removed, 1000);
+	assert_int_equal(pages_of(top), 1);
+	stop_helpers();
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
 static void what_may_not_go_ends_it(void **state)
 {
 	const struct g4_cred user = {.uid = 1000, .gid = 1000};
@@ -240,4 +271,5 @@ static void what_may_not_go_ends_it(void **state)
 #define clear_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(what_is_wide_is_left_to_the_owner),
-	  clear_test(several_workgroups_clear_a_tree), clear_test(what_may_not_go_ends_it))
+	  clear_test(several_workgroups_clear_a_tree), clear_test(no_page_stays_without_names),
+	  clear_test(what_may_not_go_ends_it))

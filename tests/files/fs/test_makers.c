@@ -47,7 +47,7 @@ static int see(const char *name, struct g4_dir_slot *slot)
 
 static struct g4_named named(const char *name, struct g4_dir_slot *slot)
 {
-	struct g4_named n = {name, (uint32_t)strlen(name), slot};
+	struct g4_named n = {name, (uint32_t)strlen(name), slot, false};
 	return n;
 }
 
