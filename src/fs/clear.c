@@ -288,9 +288,11 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 		g4_split_done(job, &piece, failed, 0);
 	}
 	*rc = g4_split_close(fs, job, &done);
+	if (g4_load64_rlx(&part->removed) == before)
+		return false;
 	const int united = unite(wg, fs, c, first, g4_min64(first + work.bytes * part->span, G4_DIR_POSITIONS));
 	*rc = *rc < 0 ? *rc : united;
-	return g4_load64_rlx(&part->removed) > before;
+	return true;
 }
 
 G4_FN static void up(struct clearing *c)

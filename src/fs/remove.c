@@ -14,6 +14,7 @@
 #include "inode/txn.h"
 
 #define UNITED_AT_ONCE 3u /* leaves, in one transaction */
+#define LOOKED_AT 12u
 G4_STATIC_ASSERT(G4_NAME_CREDITS + UNITED_AT_ONCE * G4_DIR_SHRINK_CREDITS <= G4_TXN_LEAST_BLOCKS,
 		 "a transaction has room");
 
@@ -192,16 +193,18 @@ G4_FN G4_COLD int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_i
 	if (rc < 0)
 		return rc;
 	struct g4_dir dir = g4_dir_of(fs, inode);
-	for (uint32_t left = UNITED_AT_ONCE; rc == 0 && left > 0 && *from < until;) {
+	/* others wait meanwhile: for few leaves only, also of those that have too much for it */
+	for (uint32_t looks = 0, united = 0; rc == 0 && looks < LOOKED_AT && united < UNITED_AT_ONCE && *from < until;
+	     looks++) {
 		const uint64_t pages = dir.pages;
 		if (pages > 1)
 			rc = g4_dir_shrink(wg, &dir, &txn, *from);
-		if (dir.pages < pages) {
-			left--;
-		} else if (rc == 0) {
-			rc = g4_dir_read_leaf(wg, &dir, *from, listed);
-			*from = pages > 1 ? listed->next : until;
-		}
+		if (dir.pages < pages)
+			united++;
+		else if (pages <= 1 || g4_dir_read_leaf(wg, &dir, *from, listed) < 0) /* nobody asked for it */
+			*from = until;
+		else
+			*from = listed->next;
 	}
 	g4_dir_grown(inode, &dir);
 	const int logged = txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
