@@ -165,6 +165,39 @@ static void a_piece_is_a_range(void **state)
 	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
 }
 
+/* What a crash behind a job leaves: leaves without names, in a tree that fsck (files_end()) and everybody else can use. */
+static void leaves_without_names_are_a_directory(void **state)
+{
+	static uint64_t records[512];
+	const uint64_t top = make_directory(ROOT, "top");
+	uint64_t bytes;
+
+	(void)state;
+	for (uint32_t turn = 0; turn < 2; turn++) {
+		make_files(top, 4000);
+		const uint64_t pages = pages_of(top);
+		struct g4_clear_part part = part_of(top, 1);
+		assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+		assert_int_equal(part.removed, 4000);
+		assert_int_equal(pages_of(top), pages);
+		assert_int_equal(op_readdir(&rig, top, G4_COOKIE_NAMES, records, sizeof(records), &bytes), 0);
+		assert_int_equal(bytes, 0);
+		if (turn == 0) { /* names come into them; and others are united with them */
+			make_files(top, 1000);
+			assert_int_equal(clear_all(top, 1000, 0), 1000);
+			assert_in_range(pages_of(top), 1, pages - 1);
+		}
+	}
+	make_files(top, 10);
+	/* one goes as a whole */
+	const uint64_t other = make_directory(ROOT, "other");
+	make_files(other, 2000);
+	struct g4_clear_part part = part_of(other, 1);
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	assert_true(pages_of(other) > 10);
+	assert_int_equal(op_rmdir(&rig, ROOT, "other"), 0);
+}
+
 static void what_is_wide_is_left_to_the_owner(void **state)
 {
 	static struct g4_clear_part part;
@@ -270,6 +303,6 @@ static void what_may_not_go_ends_it(void **state)
 
 #define clear_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(what_is_wide_is_left_to_the_owner),
-	  clear_test(several_workgroups_clear_a_tree), clear_test(no_page_stays_without_names),
-	  clear_test(what_may_not_go_ends_it))
+RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(leaves_without_names_are_a_directory),
+	  clear_test(what_is_wide_is_left_to_the_owner), clear_test(several_workgroups_clear_a_tree),
+	  clear_test(no_page_stays_without_names), clear_test(what_may_not_go_ends_it))

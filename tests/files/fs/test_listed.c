@@ -2,6 +2,8 @@
 /* Names of a leaf's copy, by all lanes: which rows are true, and what is left to the leader. */
 #include "files/files.h"
 
+#include <pthread.h>
+
 #include "dir/leaf.h"
 #include "fs/listed.h"
 
@@ -124,6 +126,54 @@ static void what_somebody_is_changing_is_left(void **state)
 	g4_read_unlock(&directory->lock);
 }
 
+static uint32_t stop;
+
+/* Two that lie apart, one behind the other, under the lock. */
+static void *change_owner(void *context)
+{
+	struct g4_inode_core *core = context;
+
+	for (uint32_t k = 0; !g4_load32_acq(&stop); k = (k + 1) & 0xffff) {
+		g4_write_lock(&core->lock);
+		core->disk.uid = k;
+		core->disk.btime_ns = k;
+		g4_write_unlock(&core->lock);
+	}
+	return NULL;
+}
+
+static void half_of_a_change_is_no_row(void **state)
+{
+	struct g4_inode_core *core = core_of(inos[9]);
+	const uint64_t uid = core->disk.uid, btime = core->disk.btime_ns;
+	uint32_t seen = 0, last = 0;
+	pthread_t changer;
+
+	(void)state;
+	stop = 0;
+	copy();
+	job->first = row_of(inos[9]);
+	core->disk.uid = 0;
+	core->disk.btime_ns = 0;
+	assert_int_equal(pthread_create(&changer, NULL, change_owner, core), 0);
+	while (seen < 3000) {
+		job->count = 1;
+		g4_listed_look(wg, job);
+		if (job->rows[job->first] != G4_LISTED_KNOWN) {
+			g4_pause();
+			continue;
+		}
+		const struct g4_attr *attr = &job->attrs[job->first];
+		assert_int_equal(attr->uid, attr->btime_ns);
+		seen += attr->uid != last;
+		last = attr->uid;
+	}
+	g4_store32_rel(&stop, 1);
+	assert_int_equal(pthread_join(changer, NULL), 0);
+	core->disk.uid = (uint32_t)uid;
+	core->disk.btime_ns = btime;
+}
+
 /* Directories whose parent is another one, and a name of the directory itself, which would be locked twice. */
 static void what_can_not_be_right_is_left(void **state)
 {
@@ -186,5 +236,5 @@ static void records_fill_the_room(void **state)
 #define listed_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 RUN_TESTS(listed_test(rows_are_what_the_inodes_have), listed_test(a_leaf_that_changed_leaves_all_rows),
-	  listed_test(what_somebody_is_changing_is_left), listed_test(what_can_not_be_right_is_left),
-	  listed_test(records_fill_the_room))
+	  listed_test(what_somebody_is_changing_is_left), listed_test(half_of_a_change_is_no_row),
+	  listed_test(what_can_not_be_right_is_left), listed_test(records_fill_the_room))
