@@ -143,6 +143,17 @@ G4_HD G4_INLINE uint32_t g4_lowest_bit(uint64_t value)
 #endif
 }
 
+/* The upper half of a product of 128 bits. */
+G4_HD G4_INLINE uint64_t g4_mul_high64(uint64_t a, uint64_t b)
+{
+#if defined(__CUDA_ARCH__)
+	return __umul64hi(a, b);
+#else
+	__extension__ typedef unsigned __int128 wide;
+	return (uint64_t)((wide)a * b >> 64);
+#endif
+}
+
 G4_HD G4_INLINE uint32_t g4_count_bits(uint64_t value)
 {
 #if defined(__CUDA_ARCH__)

@@ -8,7 +8,9 @@ G4_FN static uint32_t set_of(const struct g4_cache *cache, uint64_t owner, uint6
 {
 	uint64_t x = owner * UINT64_C(0x9e3779b97f4a7c15);
 	x = (x ^ (x >> 29)) + index;
-	return (uint32_t)(x % cache->set_count);
+	/* x % set_count: the quotient is right or one less, as 2^64 / set_count is per_set and at most 1 */
+	const uint64_t rest = x - g4_mul_high64(x, cache->per_set) * cache->set_count;
+	return (uint32_t)(rest < cache->set_count ? rest : rest - cache->set_count);
 }
 
 G4_FN static void note(struct g4_cache *cache, uint32_t set, enum g4_cache_event event)
@@ -49,17 +51,16 @@ G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, ui
 /* With all tags asked for before one is looked at: on a GPU their ways to memory overlap. */
 G4_FN static uint32_t search_ways_at_once(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
 {
-	const uint32_t first = set * G4_CACHE_WAYS;
-	uint64_t owners[G4_CACHE_WAYS], indexes[G4_CACHE_WAYS];
+	const struct g4_line *lines =
+		&cache->lines[set * G4_CACHE_WAYS]; /* once: a GPU would look it up for each load */
+	uint64_t tags[G4_CACHE_WAYS][2];
 	uint32_t found = G4_NO_LINE;
 
-	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++) {
-		indexes[way] = g4_load64_rlx(&cache->lines[first + way].index);
-		owners[way] = g4_load64_rlx(&cache->lines[first + way].owner);
-	}
 	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
-		if (indexes[way] == index && owners[way] == owner)
-			found = first + way;
+		g4_load_pair_rlx(tags[way], &lines[way].owner);
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
+		if (tags[way][0] == owner && tags[way][1] == index)
+			found = set * G4_CACHE_WAYS + way;
 	return found;
 }
 
@@ -122,6 +123,48 @@ G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t in
 	uint32_t i = search_ways_at_once(cache, set_of(cache, owner, index), owner, index);
 
 	return g4_cache_peek_near(cache, owner, index, i) ? i : G4_NO_LINE;
+}
+
+/* Collective. This lane's group: the lanes that have the same number, a bit each; 0: this lane has none. */
+G4_FN static uint64_t group_of(struct g4_wg *wg, uint64_t number, bool has_one)
+{
+	const uint64_t have = g4_ballot(wg, has_one), alike = g4_match(wg, number);
+
+	return has_one ? have & alike : 0;
+}
+
+G4_FN static bool is_lowest(const struct g4_wg *wg, uint64_t group)
+{
+	return group != 0 && g4_lowest_bit(group) == g4_wg_lane(wg);
+}
+
+G4_FN uint32_t g4_cache_peek_group(struct g4_wg *wg, struct g4_cache *cache, uint64_t owner, uint64_t index)
+{
+	const uint64_t group = group_of(wg, index, index != UINT64_MAX);
+	uint32_t line = G4_NO_LINE;
+
+	if (is_lowest(wg, group)) {
+		const uint32_t refs = g4_count_bits(group);
+		const uint32_t i = search_ways_at_once(cache, set_of(cache, owner, index), owner, index);
+		if (g4_cache_peek_refs(cache, owner, index, i, refs)) {
+			line = i;
+			if (refs > 1)
+				g4_add64_rlx(&cache->events[g4_wg_index(wg) % G4_CACHE_EVENT_TALLIES]
+						      .counts[G4_CACHE_GROUPED],
+					     refs - 1);
+		}
+	}
+	g4_sync(wg); /* what the acquisition shows it shows the others */
+	return (uint32_t)g4_value_of(wg, line, group != 0 ? g4_lowest_bit(group) : g4_wg_lane(wg));
+}
+
+G4_FN void g4_cache_put_group(struct g4_wg *wg, struct g4_cache *cache, uint32_t line)
+{
+	const uint64_t group = group_of(wg, line, line != G4_NO_LINE);
+
+	g4_sync(wg); /* the others' reads before this lane's release */
+	if (is_lowest(wg, group))
+		g4_sub32_rel(&cache->lines[line].state, g4_count_bits(group));
 }
 
 G4_FN bool g4_cache_pin(struct g4_cache *cache, uint32_t count)

@@ -39,7 +39,7 @@
 
 struct g4_line {
 	uint64_t owner;
-	uint64_t index;
+	uint64_t index; /* behind it: g4_load_pair_rlx() */
 	uint32_t state;
 	uint32_t chain; /* overflow lines: next in the set's chain or in the free pool */
 	uint32_t set;	/* overflow lines: the set that borrowed it */
@@ -105,6 +105,7 @@ enum g4_cache_event {
 	G4_CACHE_CLEAN_MISS, /* it replaced another one */
 	G4_CACHE_BORROWED,   /* all lines of its set were in use: it came into one of the pool */
 	G4_CACHE_NO_LINE,    /* and the pool was empty: of each try; what became of the page is in the tallies */
+	G4_CACHE_GROUPED,    /* a lane had it by another one's acquisition: g4_cache_peek_group() */
 	G4_CACHE_EVENTS
 };
 struct g4_cache_events {
@@ -129,6 +130,8 @@ struct g4_cache {
 	struct g4_note *notes;	   /* one a line; dir/leaf.h */
 	struct g4_origin *origins; /* one a line; NULL: nothing goes down */
 	struct g4_tier *tier;	   /* where to */
+	uint64_t
+		per_set; /* UINT64_MAX / set_count: set_of() multiplies, for a division is hundreds of instructions of a GPU */
 	uint32_t set_count;
 	uint32_t line_count;	 /* all, overflow included */
 	uint32_t overflow_first; /* lines from here on are the pool */
@@ -181,7 +184,10 @@ G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
 
 G4_FN G4_INLINE bool g4_line_is(const struct g4_line *line, uint64_t owner, uint64_t index)
 {
-	return g4_load64_rlx(&line->index) == index && g4_load64_rlx(&line->owner) == owner;
+	uint64_t tag[2];
+
+	g4_load_pair_rlx(tag, &line->owner);
+	return tag[0] == owner && tag[1] == index;
 }
 
 /* Somebody asked for the page. */
@@ -262,20 +268,36 @@ G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t 
  * pool; G4_NO_LINE otherwise. The caller puts it back in the same operation or pins it.
  */
 G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index);
-/* The same of one line, whatever number that is. False: it is another page's, or not one that a set has. */
-G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near)
+/* The same of one line, whatever number that is, with so many references. False: it is another page's, or not one that a set has. */
+G4_FN G4_INLINE bool g4_cache_peek_refs(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near,
+					uint32_t refs)
 {
 	if (near >= cache->overflow_first)
 		return false;
 	struct g4_line *line = &cache->lines[near];
-	uint32_t state = g4_add32_acq(&line->state, 1);
+	uint32_t state = g4_add32_acq(&line->state, refs);
 	if (g4_line_is(line, owner, index) && (state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID) {
 		g4_line_touch(line, state);
 		return true;
 	}
-	g4_sub32_rel(&line->state, 1);
+	g4_sub32_rel(&line->state, refs);
 	return false;
 }
+G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near)
+{
+	return g4_cache_peek_refs(cache, owner, index, near, 1);
+}
+/*
+ * Collective (NVMe document 4.2.5). g4_cache_peek() of all lanes, of pages of one owner; UINT64_MAX: the lane wants none. Those that want
+ * the same page are a group: its lowest lane acquires the page once, with a reference for each of them. Everybody owns his own
+ * and may put it back by himself.
+ */
+G4_FN uint32_t g4_cache_peek_group(struct g4_wg *wg, struct g4_cache *cache, uint64_t owner, uint64_t index);
+/*
+ * Collective. All lanes put back what they have peeked at, those with the same page at once. G4_NO_LINE: nothing. What any lane has read
+ * of any page is behind it.
+ */
+G4_FN void g4_cache_put_group(struct g4_wg *wg, struct g4_cache *cache, uint32_t line);
 /* g4_cache_put() behind g4_fence_rel(), as one of several releases (simt.h). */
 G4_FN G4_INLINE void g4_cache_put_fenced(struct g4_cache *cache, uint32_t line)
 {

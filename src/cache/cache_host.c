@@ -27,6 +27,7 @@ void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frame
 	cache->notes = notes;
 	cache->line_count = line_count;
 	cache->set_count = g4_cache_sets_for(line_count);
+	cache->per_set = UINT64_MAX / cache->set_count;
 	cache->overflow_first = cache->set_count * G4_CACHE_WAYS;
 	for (uint32_t i = 0; i < cache->set_count; i++) {
 		sets[i].overflow = G4_NO_LINE;

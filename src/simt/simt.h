@@ -110,6 +110,10 @@ G4_WG_FN bool g4_any(struct g4_wg *wg, bool predicate);
 G4_WG_FN bool g4_all(struct g4_wg *wg, bool predicate);
 G4_WG_FN uint64_t g4_ballot(struct g4_wg *wg, bool predicate); /* bit i: lane i */
 G4_WG_FN uint64_t g4_broadcast(struct g4_wg *wg, uint64_t value, uint32_t lane);
+/* The lanes whose value is this lane's, itself among them: bit i: lane i. */
+G4_WG_FN uint64_t g4_match(struct g4_wg *wg, uint64_t value);
+/* The value of another lane; each lane chooses which. */
+G4_WG_FN uint64_t g4_value_of(struct g4_wg *wg, uint64_t value, uint32_t lane);
 G4_WG_FN uint64_t g4_reduce_min(struct g4_wg *wg, uint64_t value);
 G4_WG_FN uint64_t g4_reduce_max(struct g4_wg *wg, uint64_t value);
 G4_WG_FN uint64_t g4_reduce_sum(struct g4_wg *wg, uint64_t value);
@@ -136,6 +140,7 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  *     themselves, which costs nothing there, and ThreadSanitizer knows no fences. The same of counts and locks, behind one g4_fence_rel()
  *     with nothing written since that they are to publish: g4_add64_fenced g4_sub32_fenced g4_sub64_fenced, g4_unlock_fenced g4_read_unlock_fenced
  *     g4_write_unlock_fenced. Each release of its own would wait until the one before it has arrived
+ *     g4_load_pair_rlx(pair, from): two neighbouring words, 16 B aligned, each of them whole and without order. On a GPU one load
  *     g4_cas32 g4_cas64(p, expected, desired): bool, acquire-release on success, acquire on failure
  */
 

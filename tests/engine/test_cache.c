@@ -589,6 +589,29 @@ static void give_all_lines(struct g4_cache *of, uint32_t pool)
 		g4_cache_put(of, i);
 }
 
+/* The set of a page is the rest of a division, though none is made: with few sets, many, and numbers about multiples of them. */
+static void a_page_has_the_set_that_the_rest_of_a_division_names(void **state)
+{
+	(void)state;
+	for (uint32_t count = 64; count <= LINES; count += count < 80 ? 1 : 61) {
+		memset(lines, 0, LINES * sizeof(*lines));
+		memset(sets, 0, g4_cache_sets_for(LINES) * sizeof(*sets));
+		memset(places, 0, LINES * sizeof(*places));
+		g4_cache_init(&cache, lines, frames, places, sets, notes, count);
+		for (uint32_t i = 0; i < 400; i++) {
+			const uint64_t owner = i % 4 ? i : UINT64_C(1) << (i % 64);
+			uint64_t x = owner * UINT64_C(0x9e3779b97f4a7c15), index = i;
+			x ^= x >> 29;
+			if (i % 3) /* about the largest multiple, or 0 */
+				index = (i % 3 == 1 ? UINT64_MAX - UINT64_MAX % cache.set_count : 0) - x + i % 5 - 2;
+			const uint32_t line = fill(owner, index);
+			assert_true(line < cache.overflow_first);
+			assert_int_equal(line / G4_CACHE_WAYS, (x + index) % cache.set_count);
+			g4_cache_put(&cache, line);
+		}
+	}
+}
+
 static void *write_page(void *page)
 {
 	written = op_write(&alone, alone_ino, 0, UINT64_C(9) * 4096, page, 4096, NULL);
@@ -744,6 +767,7 @@ int main(void)
 		cache_test(pins_leave_half_of_the_pool),
 		cache_test(what_becomes_of_misses_is_counted),
 		cmocka_unit_test(pages_that_reads_want_are_counted),
+		cmocka_unit_test_setup_teardown(a_page_has_the_set_that_the_rest_of_a_division_names, setup, teardown),
 		cmocka_unit_test(pages_that_get_no_line_are_counted),
 		cmocka_unit_test(pages_have_memory_before_they_come_in),
 		cache_test(threads_see_each_page_filled_once_and_whole),

@@ -85,6 +85,12 @@ G4_INLINE uint64_t g4_atomic_max64_rlx(uint64_t *p, uint64_t value)
 	return old;
 }
 
+G4_INLINE void g4_load_pair_rlx(uint64_t pair[2], const uint64_t *from)
+{
+	pair[0] = g4_load64_rlx(&from[0]);
+	pair[1] = g4_load64_rlx(&from[1]);
+}
+
 /* Keeps what is before it before the stores behind it, for readers without a lock. */
 G4_INLINE void g4_fence_rel(void)
 {

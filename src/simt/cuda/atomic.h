@@ -168,6 +168,12 @@ G4_FN G4_INLINE void g4_peek(void *to, const void *from, uint32_t words)
 	}
 }
 
+/* Two words, 16 B aligned, each of them whole: one way to memory. */
+G4_FN G4_INLINE void g4_load_pair_rlx(uint64_t pair[2], const uint64_t *from)
+{
+	asm volatile("ld.relaxed.gpu.v2.b64 {%0, %1}, [%2];" : "=l"(pair[0]), "=l"(pair[1]) : "l"(from) : "memory");
+}
+
 #undef G4_ATOMICS
 #undef G4_ATOMIC_FETCH_ORDERED
 #undef G4_ATOMIC_FETCH
