@@ -1173,9 +1173,9 @@ static void bench_acquire(void)
 		const char *name;
 	} ways[] = {{GPU_BENCH_ACQUIRE, 1000, 0, 0, SMALL_FILE, "a lane alone"},
 		    {GPU_BENCH_PIN_EACH, 200, 0, 0, SMALL_FILE, "32 a call, pinned"},
-		    {GPU_BENCH_ACQUIRE, 1000, 1, 0, SMALL_FILE, "one lane of a warp"},
-		    {GPU_BENCH_ACQUIRE, 1000, 0, 0, 4 * G4_MIB, "a lane alone, of 4 MiB"},
-		    {GPU_BENCH_ACQUIRE, 1000, 0, 32, SMALL_FILE, "a lane alone, all the same page"},
+		    {GPU_BENCH_ACQUIRE, 200, 1, 0, SMALL_FILE, "one lane of a warp"},
+		    {GPU_BENCH_ACQUIRE, 200, 0, 0, 4 * G4_MIB, "a lane alone, of 4 MiB"},
+		    {GPU_BENCH_ACQUIRE, 200, 0, 32, SMALL_FILE, "a lane alone, all the same page"},
 		    {GPU_BENCH_PIN_EACH, 200, 0, 32, SMALL_FILE, "32 a call, pinned, all the same page"},
 		    {GPU_BENCH_PIN_EACH, 200, 0, 4, SMALL_FILE, "32 a call, pinned, four the same page"}};
 	const struct gpu_bench_job open = {GPU_BENCH_OPEN, 1, 1, 1, 0, 0};
