@@ -17,8 +17,12 @@
 
 #include "space/space.h"
 
+/* The policy: one of these, or the clock; victim.h. */
 #ifndef G4_CACHE_S3FIFO
-#define G4_CACHE_S3FIFO 0 /* the policy is the clock: victim.h */
+#define G4_CACHE_S3FIFO 0
+#endif
+#ifndef G4_CACHE_CLOCKPRO
+#define G4_CACHE_CLOCKPRO 0
 #endif
 #define G4_CACHE_WAYS 8u
 #define G4_NO_LINE UINT32_MAX
@@ -27,7 +31,7 @@
 #define G4_LINE_BUSY (1u << 30)
 #define G4_LINE_ACCESSED (1u << 29)
 #define G4_LINE_WAITERS (1u << 28)
-#if G4_CACHE_S3FIFO
+#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
 #define G4_LINE_NEW (1u << 27) /* nobody asked for it yet: it came beside another page */
 #define G4_LINE_REFS (G4_LINE_NEW - 1)
 #define G4_LINE_FILLED 0u /* to come in is no access */
@@ -76,6 +80,14 @@ struct g4_cache_set {
 #if G4_CACHE_S3FIFO
 	uint32_t order;
 	uint16_t ghost_count, ghosts[G4_CACHE_GHOSTS]; /* the first left first */
+#elif G4_CACHE_CLOCKPRO
+	uint16_t names[G4_CACHE_WAYS + 1]; /* of pages that have left */
+	uint16_t gone;			   /* names that are in use, a bit each */
+	uint8_t ring[2 * G4_CACHE_WAYS + 1], count;
+	uint8_t hands[3]; /* places of it */
+	uint8_t hot;	  /* ways, a bit each */
+	uint8_t metadata; /* the same */
+	uint8_t target;	  /* cold pages that there shall be */
 #endif
 };
 #define G4_CACHE_MAIN 1u

@@ -33,6 +33,8 @@ void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frame
 		sets[i].overflow = G4_NO_LINE;
 #if G4_CACHE_S3FIFO
 		sets[i].order = 0x76543210;
+#elif G4_CACHE_CLOCKPRO
+		sets[i].target = G4_CACHE_WAYS;
 #endif
 	}
 	cache->pool = G4_NO_LINE;

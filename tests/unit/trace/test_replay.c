@@ -169,7 +169,7 @@ static void pages_of_many_files_are_told_apart(void **state)
 	g4_trace_free(&trace);
 }
 
-/* The engine's policy: the clock as it is simulated, or S3-FIFO with one bit a page. */
+/* The engine's policy: the clock and CLOCK-Pro as they are simulated, or S3-FIFO with one bit a page. */
 static uint64_t policy_hits(const struct g4_pages *pages, uint32_t sets)
 {
 #if G4_CACHE_S3FIFO
@@ -185,35 +185,100 @@ static uint64_t policy_hits(const struct g4_pages *pages, uint32_t sets)
 	}
 	return sum;
 #else
-	return hits_of(pages, G4_POLICY_CLOCK, sets * G4_CACHE_WAYS, G4_CACHE_WAYS);
+	const enum g4_policy policy = G4_CACHE_CLOCKPRO ? G4_POLICY_CLOCKPRO : G4_POLICY_CLOCK;
+
+	return hits_of(pages, policy, sets * G4_CACHE_WAYS, G4_CACHE_WAYS);
 #endif
 }
+
+/* The engine's cache, alone. */
+static struct g4_cache cache;
+static struct g4_line *lines;
+static struct g4_cache_set *sets;
+static struct g4_note *notes;
+static uint8_t *frames;
+
+static void begin(uint32_t count)
+{
+	lines = calloc(count, sizeof(*lines));
+	sets = calloc(count, sizeof(*sets));
+	notes = calloc(count, sizeof(*notes));
+	frames = aligned_alloc(G4_PAGE_BYTES, (size_t)count * G4_PAGE_BYTES);
+	assert_true(lines && sets && notes && frames);
+	g4_cache_init(&cache, lines, frames, NULL, sets, notes, count);
+}
+
+static void end(void)
+{
+	free(lines);
+	free(sets);
+	free(notes);
+	free(frames);
+}
+
+enum { HIT, FILLED, FILLED_AHEAD, NO_LINE };
+
+/* One access to a page, or its coming beside another one; what it was. The line is left referenced. */
+static int ask(uint64_t owner, uint64_t index, bool ahead, uint32_t *line)
+{
+	bool fresh;
+
+	*line = g4_cache_get(NULL, &cache, owner, index, false, &fresh);
+	if (*line == G4_NO_LINE)
+		return NO_LINE;
+	if (fresh && ahead)
+		g4_cache_filled_ahead(&cache, *line);
+	else if (fresh)
+		g4_cache_filled(&cache, *line);
+	return !fresh ? HIT : ahead ? FILLED_AHEAD : FILLED;
+}
+
+static int use(uint64_t owner, uint64_t index, bool ahead)
+{
+	uint32_t line;
+	const int how = ask(owner, index, ahead, &line);
+
+	if (line != G4_NO_LINE)
+		g4_cache_put(&cache, line);
+	return how;
+}
+
+static bool is_there(uint64_t owner, uint64_t index)
+{
+	const uint32_t line = g4_cache_find(&cache, owner, index);
+
+	if (line == G4_NO_LINE)
+		return false;
+	g4_cache_put(&cache, line);
+	return true;
+}
+
+#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+/* The same without asking for it. */
+static bool lies_there(uint64_t owner, uint64_t index)
+{
+	for (uint32_t i = 0; i < cache.line_count; i++)
+		if (g4_line_is(&lines[i], owner, index))
+			return true;
+	return false;
+}
+#endif
 
 static void what_is_simulated_is_the_engines(void **state)
 {
 	enum { LINES = 1024, ACCESSES = 30000 };
-	static struct g4_cache cache;
-	struct g4_line *lines = calloc(LINES, sizeof(*lines));
-	struct g4_cache_set *sets = calloc(LINES, sizeof(*sets));
-	struct g4_note *notes = calloc(LINES, sizeof(*notes));
-	uint8_t *frames = aligned_alloc(G4_PAGE_BYTES, (size_t)LINES * G4_PAGE_BYTES);
 	struct g4_trace trace = {0};
 	struct g4_pages pages;
 	uint64_t hits = 0;
 
 	(void)state;
-	assert_true(lines && sets && notes && frames);
-	g4_cache_init(&cache, lines, frames, NULL, sets, notes, LINES);
+	begin(LINES);
 	for (uint32_t i = 0; i < ACCESSES; i++) {
 		const struct g4_trace_access access = {
 			.file = (1 + below(5)) * UINT64_C(977), .page = below(1 + below(800)), .pages = 1};
-		bool fresh;
-		const uint32_t line = g4_cache_get(NULL, &cache, access.file, access.page, false, &fresh);
-		assert_true(line != G4_NO_LINE);
-		hits += !fresh;
-		if (fresh)
-			g4_cache_filled(&cache, line);
-		g4_cache_put(&cache, line);
+		const int how = use(access.file, access.page, false);
+		assert_int_not_equal(how, NO_LINE);
+		hits += how == HIT;
 		assert_int_equal(g4_trace_append(&trace, &access), 0);
 	}
 	assert_int_equal(g4_pages_of(&trace, &pages), 0);
@@ -221,43 +286,109 @@ static void what_is_simulated_is_the_engines(void **state)
 	assert_true(hits > ACCESSES / 4 && hits < ACCESSES * 3 / 4);
 	g4_pages_free(&pages);
 	g4_trace_free(&trace);
-	free(lines);
-	free(sets);
-	free(notes);
-	free(frames);
+	end();
 }
 
-#if G4_CACHE_S3FIFO
-/* With S3-FIFO, which asks files' pages to be wanted twice: metadata that nobody has come back to yet stays while files are read once. */
-static void metadata_stays_while_files_are_read_once(void **state)
+/*
+ * Pages that are used stay, pages that nobody uses make room, whatever the policy: as long as a set has one of these it borrows no line. Some
+ * are dropped, some come in vain, some are held for a time.
+ */
+static void what_is_used_stays_and_what_is_not_makes_room(void **state)
 {
-	enum { LINES = 512 };
-	static struct g4_cache cache;
-	struct g4_line *lines = calloc(LINES, sizeof(*lines));
-	struct g4_cache_set *sets = calloc(LINES, sizeof(*sets));
-	struct g4_note *notes = calloc(LINES, sizeof(*notes));
-	uint8_t *frames = aligned_alloc(G4_PAGE_BYTES, (size_t)LINES * G4_PAGE_BYTES);
-	bool fresh;
+	enum { LINES = 512, HELD = 200, ROUNDS = 200000 };
+	static struct {
+		uint32_t line, page;
+	} held[HELD];
+	static uint32_t in_use[LINES];
+	struct g4_cache_counts counts;
+	uint64_t borrowed = 0, hits = 0;
 
 	(void)state;
-	assert_true(lines && sets && notes && frames);
-	g4_cache_init(&cache, lines, frames, NULL, sets, notes, LINES);
-	for (uint32_t i = 0; i < 21 * cache.set_count; i++) { /* a page of metadata for each set, then 20 of a file */
-		const bool metadata = i < cache.set_count;
-		const uint32_t line = g4_cache_get(NULL, &cache, metadata ? 0 : 7, i, false, &fresh);
-		assert_true(line != G4_NO_LINE && fresh);
-		g4_cache_filled(&cache, line);
+	begin(LINES);
+	memset(in_use, 0, sizeof(in_use));
+	for (uint32_t k = 0; k < HELD; k++)
+		held[k].line = G4_NO_LINE;
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		const uint32_t page = below(1 + below(2000)), at = below(HELD), kind = below(20);
+		const uint64_t owner = page % 50 == 0 ? 0 : 7;
+		bool fresh;
+		if (held[at].line != G4_NO_LINE) { /* it is still the page that it was */
+			const uint64_t its = held[at].page % 50 == 0 ? 0 : 7;
+			assert_true(g4_line_is(&cache.lines[held[at].line], its, held[at].page));
+			in_use[held[at].line]--;
+			g4_cache_put(&cache, held[at].line);
+			held[at].line = G4_NO_LINE;
+		}
+		const bool there = is_there(owner, page);
+		const uint32_t line = g4_cache_get(NULL, &cache, owner, page, false, &fresh);
+		assert_true(line != G4_NO_LINE && fresh == !there);
+		hits += there;
+		if (fresh && kind == 0) { /* it does not come after all */
+			g4_cache_abort(&cache, line);
+			continue;
+		}
+		if (fresh && kind < 4)
+			g4_cache_filled_ahead(&cache, line);
+		else if (fresh)
+			g4_cache_filled(&cache, line);
+		if (fresh && line >= cache.overflow_first) {
+			const uint32_t set = cache.lines[line].set;
+			for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
+				assert_true(in_use[set * G4_CACHE_WAYS + way] > 0);
+			borrowed++;
+		}
+		if (kind < 8) {
+			held[at].line = line;
+			held[at].page = page;
+			in_use[line]++;
+			continue;
+		}
 		g4_cache_put(&cache, line);
+		if (kind == 8 && in_use[line] == 0) {
+			g4_cache_drop(&cache, owner, page);
+			assert_false(is_there(owner, page));
+		}
 	}
-	for (uint32_t i = 0; i < cache.set_count; i++) {
-		const uint32_t line = g4_cache_find(&cache, 0, i);
-		assert_true(line != G4_NO_LINE);
-		g4_cache_put(&cache, line);
-	}
-	free(lines);
-	free(sets);
-	free(notes);
-	free(frames);
+	for (uint32_t k = 0; k < HELD; k++)
+		if (held[k].line != G4_NO_LINE)
+			g4_cache_put(&cache, held[k].line);
+	for (uint32_t i = 0; i < LINES; i++)
+		assert_int_equal(cache.lines[i].state & (G4_LINE_REFS | G4_LINE_BUSY), 0);
+	g4_cache_count_all(&cache, &counts);
+	assert_int_equal(counts.events[G4_CACHE_BORROWED], borrowed);
+	assert_true(borrowed > 0 && hits > 0);
+	end();
+}
+
+#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+/* Where files' pages have to be wanted twice: metadata that nobody has come back to yet stays while files are read once. */
+static void metadata_stays_while_files_are_read_once(void **state)
+{
+	(void)state;
+	begin(512);
+	for (uint32_t i = 0; i < 21 * cache.set_count; i++) /* a page of metadata for each set, then 20 of a file */
+		assert_int_equal(use(i < cache.set_count ? 0 : 7, i, false), FILLED);
+	for (uint32_t i = 0; i < cache.set_count; i++)
+		assert_true(is_there(0, i));
+	end();
+}
+
+/* What was read ahead stays while as many pages as a set has come in and are wanted once; nobody having asked for it, it goes then. */
+static void what_was_read_ahead_waits_and_goes(void **state)
+{
+	(void)state;
+	begin(512);
+	for (uint32_t i = 0; i < cache.set_count; i++)
+		assert_int_equal(use(5, i, true), FILLED_AHEAD);
+	for (uint32_t i = 0; i < G4_CACHE_WAYS * cache.set_count; i++)
+		assert_int_equal(use(7, i, false), FILLED);
+	for (uint32_t i = 0; i < cache.set_count; i++)
+		assert_true(lies_there(5, i));
+	for (uint32_t i = 0; i < 300 * cache.set_count; i++) /* of which some are wanted twice */
+		(void)(use(8, i, false) + (i % 3 ? 0 : use(8, i, false)));
+	for (uint32_t i = 0; i < cache.set_count; i++)
+		assert_false(lies_there(5, i));
+	end();
 }
 #endif
 
@@ -270,7 +401,9 @@ int main(void)
 		cmocka_unit_test(nothing_has_more_hits_than_the_bound),
 		cmocka_unit_test(pages_of_many_files_are_told_apart),
 		cmocka_unit_test(what_is_simulated_is_the_engines),
-#if G4_CACHE_S3FIFO
+		cmocka_unit_test(what_is_used_stays_and_what_is_not_makes_room),
+#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+		cmocka_unit_test(what_was_read_ahead_waits_and_goes),
 		cmocka_unit_test(metadata_stays_while_files_are_read_once),
 #endif
 	};
