@@ -14,9 +14,7 @@ set(cuda_flags -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} ${G4_CUDA_OPTIMIZE}
 	-diag-suppress 177 # unused static functions: gcc and clang judge them
 	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-unused-function
 	"-I${CMAKE_CURRENT_SOURCE_DIR}/src" "-I${CMAKE_CURRENT_SOURCE_DIR}/include")
-if(G4_CACHE_POLICY_FLAG) # as in g4_flags: the host and the GPU share what is in memory
-	list(APPEND cuda_flags -D${G4_CACHE_POLICY_FLAG})
-endif()
+list(APPEND cuda_flags -DG4_CACHE_POLICY=${G4_CACHE_POLICY_NUMBER}) # as in g4_flags: the host and the GPU share what is in memory
 
 if(NOT G4_QUEUE_PAD EQUAL 128)
 	list(APPEND cuda_flags -DG4_QUEUE_PAD=${G4_QUEUE_PAD})

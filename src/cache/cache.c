@@ -125,6 +125,14 @@ G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t in
 	return g4_cache_peek_near(cache, owner, index, i) ? i : G4_NO_LINE;
 }
 
+G4_FN const void *g4_cache_peek_page(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t *line)
+{
+	const struct g4_cache_frames frames = g4_cache_frames(cache);
+
+	*line = g4_cache_peek(cache, owner, index);
+	return *line == G4_NO_LINE ? NULL : g4_frame_data(frames, *line);
+}
+
 /* Collective. This lane's group: the lanes that have the same number, a bit each; 0: this lane has none. */
 G4_FN static uint64_t group_of(struct g4_wg *wg, uint64_t number, bool has_one)
 {

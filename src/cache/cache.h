@@ -17,13 +17,14 @@
 
 #include "space/space.h"
 
-/* The policy: one of these, or the clock; victim.h. */
-#ifndef G4_CACHE_S3FIFO
-#define G4_CACHE_S3FIFO 0
+/* The policy of replacement is the build's (victim.h, CMakeLists.txt). */
+#define G4_CACHE_CLOCK 0
+#define G4_CACHE_S3FIFO 1
+#define G4_CACHE_CLOCKPRO 2
+#ifndef G4_CACHE_POLICY
+#define G4_CACHE_POLICY G4_CACHE_S3FIFO
 #endif
-#ifndef G4_CACHE_CLOCKPRO
-#define G4_CACHE_CLOCKPRO 0
-#endif
+#define G4_CACHE_ASKS_TWICE (G4_CACHE_POLICY != G4_CACHE_CLOCK) /* to come in is no access */
 #define G4_CACHE_WAYS 8u
 #define G4_NO_LINE UINT32_MAX
 
@@ -31,10 +32,10 @@
 #define G4_LINE_BUSY (1u << 30)
 #define G4_LINE_ACCESSED (1u << 29)
 #define G4_LINE_WAITERS (1u << 28)
-#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+#if G4_CACHE_ASKS_TWICE
 #define G4_LINE_NEW (1u << 27) /* nobody asked for it yet: it came beside another page */
 #define G4_LINE_REFS (G4_LINE_NEW - 1)
-#define G4_LINE_FILLED 0u /* to come in is no access */
+#define G4_LINE_FILLED 0u
 #else
 #define G4_LINE_NEW 0u
 #define G4_LINE_REFS (G4_LINE_WAITERS - 1)
@@ -77,10 +78,10 @@ struct g4_cache_set {
 	struct g4_lock lock;
 	uint32_t hand;
 	uint32_t overflow; /* first overflow line of this set */
-#if G4_CACHE_S3FIFO
+#if G4_CACHE_POLICY == G4_CACHE_S3FIFO
 	uint32_t order;
 	uint16_t ghost_count, ghosts[G4_CACHE_GHOSTS]; /* the first left first */
-#elif G4_CACHE_CLOCKPRO
+#elif G4_CACHE_POLICY == G4_CACHE_CLOCKPRO
 	uint16_t names[G4_CACHE_WAYS + 1]; /* of pages that have left */
 	uint16_t gone;			   /* names that are in use, a bit each */
 	uint8_t ring[2 * G4_CACHE_WAYS + 1], count;
@@ -183,15 +184,30 @@ void g4_cache_moved(struct g4_cache *cache, intptr_t by);
  * The page of a line that somebody made; it stays there. Pages that come into the cache one after the other shall lie in a
  * row, so that one transfer finds few parts: those of a file are, mostly, in the same way of neighbouring sets.
  */
-G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
+struct g4_cache_frames { /* what it follows from, which does not change */
+	uint8_t *frames;
+	const uint32_t *numbers;
+	uint32_t set_count;
+};
+G4_FN G4_INLINE struct g4_cache_frames g4_cache_frames(const struct g4_cache *cache)
+{
+	const struct g4_cache_frames of = {cache->frames, cache->frame_numbers, cache->set_count};
+
+	return of;
+}
+G4_FN G4_INLINE void *g4_frame_data(struct g4_cache_frames of, uint32_t line)
 {
 	uint64_t frame = line;
 
-	if (cache->frame_numbers)
-		frame = cache->frame_numbers[line] - 1;
-	else if (line < cache->overflow_first)
-		frame = (uint64_t)(line % G4_CACHE_WAYS) * cache->set_count + line / G4_CACHE_WAYS;
-	return cache->frames + frame * G4_PAGE_BYTES;
+	if (of.numbers)
+		frame = of.numbers[line] - 1;
+	else if (line < of.set_count * G4_CACHE_WAYS)
+		frame = (uint64_t)(line % G4_CACHE_WAYS) * of.set_count + line / G4_CACHE_WAYS;
+	return of.frames + frame * G4_PAGE_BYTES;
+}
+G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
+{
+	return g4_frame_data(g4_cache_frames(cache), line);
 }
 
 G4_FN G4_INLINE bool g4_line_is(const struct g4_line *line, uint64_t owner, uint64_t index)
@@ -280,6 +296,11 @@ G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t 
  * pool; G4_NO_LINE otherwise. The caller puts it back in the same operation or pins it.
  */
 G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index);
+/*
+ * The same, and the page; NULL: none. g4_line_data() behind it would be dearer on a GPU, where nothing that was loaded before a reference was taken
+ * is in the first level of its cache any more.
+ */
+G4_FN const void *g4_cache_peek_page(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t *line);
 /* The same of one line, whatever number that is, with so many references. False: it is another page's, or not one that a set has. */
 G4_FN G4_INLINE bool g4_cache_peek_refs(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near,
 					uint32_t refs)

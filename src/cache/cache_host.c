@@ -31,9 +31,9 @@ void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frame
 	cache->overflow_first = cache->set_count * G4_CACHE_WAYS;
 	for (uint32_t i = 0; i < cache->set_count; i++) {
 		sets[i].overflow = G4_NO_LINE;
-#if G4_CACHE_S3FIFO
+#if G4_CACHE_POLICY == G4_CACHE_S3FIFO
 		sets[i].order = 0x76543210;
-#elif G4_CACHE_CLOCKPRO
+#elif G4_CACHE_POLICY == G4_CACHE_CLOCKPRO
 		sets[i].target = G4_CACHE_WAYS;
 #endif
 	}

@@ -14,7 +14,7 @@ G4_FN G4_INLINE bool g4_victim_take(struct g4_line *line, uint32_t state)
 	return !(state & (G4_LINE_REFS | G4_LINE_BUSY)) && g4_cas32(&line->state, state, G4_LINE_BUSY | 1);
 }
 
-#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+#if G4_CACHE_ASKS_TWICE
 
 /* 16 bits that stand for a page. */
 G4_FN G4_INLINE uint16_t g4_victim_name(uint64_t owner, uint64_t index)
@@ -39,7 +39,7 @@ G4_FN G4_INLINE uint32_t g4_victim_without(struct g4_line *lines, uint32_t among
 }
 
 #endif
-#if G4_CACHE_S3FIFO
+#if G4_CACHE_POLICY == G4_CACHE_S3FIFO
 
 /*
  * S3-FIFO (Yang et al., SOSP 2023) of 8 pages with one bit: pages that come in are in the small queue, which has one; who was asked
@@ -155,7 +155,7 @@ G4_FN G4_INLINE uint32_t g4_victim_find(struct g4_cache *cache, uint32_t set)
 	return G4_NO_LINE;
 }
 
-#elif G4_CACHE_CLOCKPRO
+#elif G4_CACHE_POLICY == G4_CACHE_CLOCKPRO
 
 /*
  * CLOCK-Pro (Jiang et al., USENIX 2005) of 8 pages, as `gpu4fs trace replay` has it (trace/adaptive.c), whose clock is a list. Here it is a ring

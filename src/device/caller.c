@@ -272,12 +272,15 @@ G4_FN const void *g4_caller_peek(struct g4_callers *callers, const struct g4_cal
 				 uint32_t *line)
 {
 	struct g4_cache *cache = &callers->fs->cache;
+	const uint64_t key = file->key; /* with the handle and the cache's place at once */
+	const void *data = NULL;
 
-	*line = g4_caller_may_read(file) ? g4_cache_peek(cache, file->key, page) : G4_NO_LINE;
-	if (*line == G4_NO_LINE)
-		return NULL;
-	g4_cache_count_peeked(cache, *line, 1);
-	return g4_line_data(cache, *line);
+	*line = G4_NO_LINE;
+	if (g4_caller_may_read(file))
+		data = g4_cache_peek_page(cache, key, page, line);
+	if (data)
+		g4_cache_count_peeked(cache, *line, 1);
+	return data;
 }
 
 G4_FN void g4_caller_unpeek(struct g4_callers *callers, uint32_t line)

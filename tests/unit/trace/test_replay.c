@@ -172,7 +172,7 @@ static void pages_of_many_files_are_told_apart(void **state)
 /* The engine's policy: the clock and CLOCK-Pro as they are simulated, or S3-FIFO with one bit a page. */
 static uint64_t policy_hits(const struct g4_pages *pages, uint32_t sets)
 {
-#if G4_CACHE_S3FIFO
+#if G4_CACHE_POLICY == G4_CACHE_S3FIFO
 	static uint32_t part[30000];
 	uint64_t sum = 0;
 
@@ -185,7 +185,7 @@ static uint64_t policy_hits(const struct g4_pages *pages, uint32_t sets)
 	}
 	return sum;
 #else
-	const enum g4_policy policy = G4_CACHE_CLOCKPRO ? G4_POLICY_CLOCKPRO : G4_POLICY_CLOCK;
+	const enum g4_policy policy = G4_CACHE_POLICY == G4_CACHE_CLOCKPRO ? G4_POLICY_CLOCKPRO : G4_POLICY_CLOCK;
 
 	return hits_of(pages, policy, sets * G4_CACHE_WAYS, G4_CACHE_WAYS);
 #endif
@@ -253,7 +253,7 @@ static bool is_there(uint64_t owner, uint64_t index)
 	return true;
 }
 
-#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+#if G4_CACHE_ASKS_TWICE
 /* The same without asking for it. */
 static bool lies_there(uint64_t owner, uint64_t index)
 {
@@ -360,7 +360,7 @@ static void what_is_used_stays_and_what_is_not_makes_room(void **state)
 	end();
 }
 
-#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+#if G4_CACHE_ASKS_TWICE
 /* Where files' pages have to be wanted twice: metadata that nobody has come back to yet stays while files are read once. */
 static void metadata_stays_while_files_are_read_once(void **state)
 {
@@ -402,7 +402,7 @@ int main(void)
 		cmocka_unit_test(pages_of_many_files_are_told_apart),
 		cmocka_unit_test(what_is_simulated_is_the_engines),
 		cmocka_unit_test(what_is_used_stays_and_what_is_not_makes_room),
-#if G4_CACHE_S3FIFO || G4_CACHE_CLOCKPRO
+#if G4_CACHE_ASKS_TWICE
 		cmocka_unit_test(what_was_read_ahead_waits_and_goes),
 		cmocka_unit_test(metadata_stays_while_files_are_read_once),
 #endif
