@@ -5,7 +5,7 @@
  * A line is named by a tag (owner, index): metadata has owner 0 and index address / 4096; file data has the inode's
  * data key and the page's index in the file. One 32-bit word holds valid, busy, accessed, waiters and the reference
  * count. A hit takes no lock: it counts itself in, then checks that the line is still what it wanted. Replacement takes
- * the set's fair lock and walks the set's clock hand.
+ * the set's fair lock and asks the policy (victim.h).
  *
  * The cache never writes. A line that is made dirty is referenced until it is clean again, so a line without
  * references is clean and may be replaced. What the document lacks: when every way of a set is referenced, the set
@@ -263,7 +263,7 @@ G4_FN void g4_cache_filled_ahead(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t line); /* drops the reference, too */
 G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t line);
-/* The same for a line that will not be wanted again: the first that the clock takes. */
+/* The same for a line that will not be wanted again: it was not accessed, for all that the policy knows. */
 G4_FN void g4_cache_put_cold(struct g4_cache *cache, uint32_t line);
 /*
  * Leader. A line that the caller has got fresh is going to be read from a page of the device: before that is asked for. It has to be
