@@ -206,8 +206,8 @@ G4_FN void g4_caller_read_each(struct g4_caller *caller, const struct g4_caller_
 /* Pages of one file, pinned: g4_caller_map(), of the page that holds lane.offset. UINT64_MAX: none, -G4_E_NXIO. lane.page. */
 G4_FN void g4_caller_map_each(struct g4_caller *caller, const struct g4_caller_file *file);
 /*
- * Collective. Lets the pages of all lanes go, by their lines; G4_NO_LINE: the lane has none. False: this lane's is the leader's to put
- * back, by g4_caller_unmap() without pin.
+ * Collective. Lets the pages of all lanes go, by their lines; G4_NO_LINE: the lane has none. False: this lane's is left to the leader, who lets it go
+ * by g4_caller_unmap().
  */
 G4_FN bool g4_caller_unmap_each(struct g4_wg *wg, struct g4_callers *callers, uint32_t line);
 /* Per-lane. What a lookup found for a lane; until the caller's next call. */

@@ -344,8 +344,8 @@ G4_FN void g4_caller_map_each(struct g4_caller *caller, const struct g4_caller_f
 G4_FN bool g4_caller_unmap_each(struct g4_wg *wg, struct g4_callers *callers, uint32_t line)
 {
 	struct g4_cache *cache = &callers->fs->cache;
-	const uint32_t count = g4_count_bits(g4_ballot(wg, line != G4_NO_LINE));
 	const bool borrowed = line != G4_NO_LINE && line >= cache->overflow_first;
+	const uint32_t count = g4_count_bits(g4_ballot(wg, line != G4_NO_LINE && !borrowed));
 
 	g4_cache_put_group(wg, cache, borrowed ? G4_NO_LINE : line);
 	if (g4_wg_lane(wg) == 0 && count > 0)

@@ -248,7 +248,7 @@ static uint32_t unmap_each(struct g4_caller *caller)
 	g4_region(caller->wg, G4_REGION_USER, unmap_lanes, caller);
 	ANY_LANE(caller, k)
 	if (left[k]) {
-		g4_caller_unmap(&callers, caller->lane[k].page.line, false);
+		g4_caller_unmap(&callers, caller->lane[k].page.line, true);
 		count++;
 	}
 	return count;
@@ -403,8 +403,8 @@ static void lanes_that_want_the_same_page_acquire_it_once(void **state)
 	ANY_LANE(caller, k)
 	assert_memory_equal(caller->lane[k].page.data, data + 3 * G4_PAGE_BYTES, G4_PAGE_BYTES);
 	if (width > 1) { /* one of them lets go alone */
-		g4_caller_unmap(&callers, caller->lane[1].page.line, true);
-		caller->lane[1].result = -1;
+		g4_caller_unmap(&callers, caller->lane[width - 1].page.line, true);
+		caller->lane[width - 1].result = -1;
 		assert_int_equal(references(&file, 3), width - 1);
 	}
 	assert_int_equal(unmap_each(caller), 0);

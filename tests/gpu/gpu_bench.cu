@@ -242,7 +242,7 @@ static __device__ void unmap_all(struct scene *s, struct g4_caller *caller, uint
 	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
 		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
 		if (g4_wg_lane(caller->wg) == 0)
-			g4_caller_unmap(&s->callers, theirs, false);
+			g4_caller_unmap(&s->callers, theirs, true);
 		__syncwarp();
 	}
 }

@@ -462,7 +462,7 @@ __device__ void g4d_unmap_each(g4d_warp *warp, const g4d_page *page)
 	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
 		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
 		if (lane == 0)
-			g4_caller_unmap(callers, theirs, false);
+			g4_caller_unmap(callers, theirs, true);
 		__syncwarp();
 	}
 	__syncwarp();
