@@ -86,7 +86,7 @@ _gpu4fs() {
 		;;
 	restripe:-*) _gpu4fs_words "$current" "-n --dry-run --raid --image --socket --json --help --version" ;;
 	dedup:-*)
-		_gpu4fs_words "$current" "--memory --rate --idle --compare --chunks --json --image --socket --mount --help --version"
+		_gpu4fs_words "$current" "--memory --rate --idle --compare --chunks --older-than --json --image --socket --mount --help --version"
 		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
@@ -245,7 +245,7 @@ _gpu4fs() {
 		;;
 	dedup:*)
 		case $place:$previous in
-		*:--memory | *:--rate) ;;
+		*:--memory | *:--rate | *:--older-than) ;;
 		*:--image | *:--socket | *:--mount) _gpu4fs_files "$current" ;;
 		0:*) _gpu4fs_words "$current" "run estimate stats prune" ;;
 		*)

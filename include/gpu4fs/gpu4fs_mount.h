@@ -283,6 +283,12 @@ GPU4FS_API int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out);
  */
 GPU4FS_API int64_t gpu4fs_dedup_prune(gpu4fs *fs);
 /*
+ * The same of pages that have been found so for `days` of the calendar (UTC) or longer: what was listed yesterday is one day old. Of two pages beside each
+ * other the younger one decides; what versions before this have listed is old. Errors: as above; -EINVAL days that begin before 1970, or the server does not know
+ * it.
+ */
+GPU4FS_API int64_t gpu4fs_dedup_prune_older(gpu4fs *fs, uint32_t days);
+/*
  * Lists of pages take no more than so many bytes on the device from now on, 4096 for up to 512 KiB of contents; 0: no limit. What is beyond that
  * already stays until it goes; what is written anew then is stored, and not found by others. Durable when it returns; after a crash before that it is
  * the old quota or the new one. Thread-safe. Errors: as above; -EINVAL below 4096; -EBUSY the size is just changing.

@@ -53,6 +53,9 @@ G4_REGION_BODY void g4_listing_region(struct g4_wg *wg, void *args)
 		const struct g4_listing_key key = g4_listing_key(&job->sums[k], job->domain);
 		memcpy(job->page->sums[job->at + k], key.bytes, G4_LISTING_SUM_BYTES);
 	}
+	const uint32_t first = job->at / 2, end = job->count == 0 ? first : (job->at + job->count + 1) / 2;
+	for (uint32_t pair = first + g4_wg_lane(wg); pair < end; pair += g4_wg_width(wg))
+		job->page->since[pair] = job->page->since[pair] > job->since ? job->page->since[pair] : job->since;
 	g4_sync(wg);
 }
 
@@ -69,10 +72,15 @@ G4_FN static uint32_t run(struct g4_wg *wg, const struct g4_listing_job *what)
 }
 
 G4_FN void g4_listing_write(struct g4_wg *wg, struct g4_listing_page *page, uint32_t at, uint32_t count,
-			    const struct g4_sum_entry *sums, uint64_t domain)
+			    const struct g4_sum_entry *sums, uint64_t domain, uint32_t today)
 {
-	const struct g4_listing_job job = {
-		.page = page, .sums = sums, .domain = domain, .at = at, .count = count, .writes = true};
+	const struct g4_listing_job job = {.page = page,
+					   .sums = sums,
+					   .domain = domain,
+					   .at = at,
+					   .count = count,
+					   .writes = true,
+					   .since = g4_listing_since(page, today)};
 
 	run(wg, &job);
 }

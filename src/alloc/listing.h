@@ -7,9 +7,9 @@
 #include "simt/simt.h"
 
 /* ---- leader; the lock of the page's group is held, or nothing leads to the page yet. `sums` lie in memory that all lanes reach ---- */
-/* Pages from `at` on are listed with these sums, in a domain. */
+/* Pages from `at` on are listed with these sums, in a domain, today (days since 1970). */
 G4_FN void g4_listing_write(struct g4_wg *wg, struct g4_listing_page *page, uint32_t at, uint32_t count,
-			    const struct g4_sum_entry *sums, uint64_t domain);
+			    const struct g4_sum_entry *sums, uint64_t domain, uint32_t today);
 /* How many pages from `at` on have these sums there. */
 G4_FN uint32_t g4_listing_match(struct g4_wg *wg, const struct g4_listing_page *page, uint32_t at, uint32_t count,
 				const struct g4_sum_entry *sums, uint64_t domain);
@@ -35,6 +35,7 @@ struct g4_listing_job { /* in scratch memory */
 	uint64_t domain;
 	uint32_t at, count;
 	bool writes;
+	uint8_t since; /* that the pages are listed */
 	uint32_t match;
 	/* pages that may lie anywhere */
 	const uint64_t *places;

@@ -213,6 +213,7 @@ struct to_list {
 	uint32_t pages;
 	const struct g4_sum_entry *sums;
 	uint64_t domain;
+	uint32_t today;
 };
 
 /* Their quarter's page of sums, with those of these pages. -G4_E_NOSPC: there is no room; G4_LIST_FULL: no more may be made. */
@@ -230,7 +231,9 @@ G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, ahead->line);
 		page->region = first / G4_REGION_PAGES;
 		page->quarter = first % G4_REGION_PAGES / G4_LISTING_PAGES;
-		g4_listing_write(wg, page, first % G4_LISTING_PAGES, what->pages, what->sums, what->domain);
+		page->day = what->today;
+		g4_listing_write(wg, page, first % G4_LISTING_PAGES, what->pages, what->sums, what->domain,
+				 what->today);
 	}
 	return rc;
 }
@@ -251,7 +254,7 @@ G4_FN static int list_locked(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 		g4_txn_dirty(txn, line);
 		g4_txn_dirty(txn, c->shares);
 		g4_listing_write(wg, (struct g4_listing_page *)g4_line_data(alloc->meta->cache, line),
-				 first % G4_LISTING_PAGES, what->pages, what->sums, what->domain);
+				 first % G4_LISTING_PAGES, what->pages, what->sums, what->domain, what->today);
 		g4_cache_put(alloc->meta->cache, line);
 	} else {
 		rc = ahead->line == G4_NO_LINE ? -G4_E_AGAIN : g4_shares_make_leader(wg, alloc, txn, c);
@@ -266,9 +269,9 @@ G4_FN static int list_locked(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 }
 
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain)
+			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain, uint32_t today)
 {
-	const struct to_list what = {address, pages, sums, domain};
+	const struct to_list what = {address, pages, sums, domain, today};
 	struct g4_shares_ahead ahead = {G4_NO_ADDRESS, G4_NO_LINE};
 	struct g4_shares_lines c;
 	/* of a whole quarter that is new nothing is listed: it needs no look */
@@ -414,24 +417,50 @@ G4_FN void g4_share_count_listings(struct g4_wg *wg, struct g4_alloc *alloc, uin
 	g4_unlock(g4_shares_lock(alloc, group));
 }
 
-G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
-			 uint64_t gone[G4_LISTING_WORDS])
+/* Page k of those whose page of sums `line` has, on the day `last` or before. */
+G4_FN static bool was_listed_by(struct g4_alloc *alloc, uint32_t line, uint32_t k, uint64_t last)
 {
-	const uint32_t region = quarter / G4_LISTING_QUARTERS, first = quarter % G4_LISTING_QUARTERS * G4_LISTING_PAGES;
+	return g4_listing_day((const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line), k) <= last;
+}
+
+/* The page of sums of a quarter that lists something; `line` stays G4_NO_LINE where nothing is listed, or that page can not be read. */
+G4_FN static int get_days(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_shares_lines *c, uint32_t part,
+			  uint32_t *line)
+{
+	if (c->shares == G4_NO_LINE || !g4_listed_any(g4_shares_of(alloc, c), c->region, part))
+		return 0;
+	const int rc = get_listing(wg, alloc, c, part, line);
+	if (rc < 0)
+		*line = G4_NO_LINE;
+	return rc < 0 && !g4_alloc_is_unreadable(rc) ? rc : 0;
+}
+
+G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
+			 uint64_t last, uint64_t gone[G4_LISTING_WORDS])
+{
+	const uint32_t region = quarter / G4_LISTING_QUARTERS, part = quarter % G4_LISTING_QUARTERS;
+	const uint32_t first = part * G4_LISTING_PAGES;
+	const bool any_day = last == G4_LISTING_ANY_DAY;
 	struct g4_shares_lines c;
 	struct more more;
+	uint32_t days = G4_NO_LINE;
 
 	memset(gone, 0, G4_LISTING_WORDS * sizeof(*gone));
 	g4_lock(g4_shares_lock(alloc, group));
 	int rc = g4_shares_get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
 	if (rc == 0)
 		look_at_more(wg, alloc, &c, &more);
+	if (rc == 0 && !any_day)
+		rc = get_days(wg, alloc, &c, part, &days);
 	for (uint32_t k = 0; rc == 0 && c.shares != G4_NO_LINE && k < G4_LISTING_PAGES; k++) {
 		if (!g4_listed(g4_shares_of(alloc, &c), region, first + k) || has_more(alloc, &c, &more, first + k))
+			continue;
+		if (!any_day && (days == G4_NO_LINE || !was_listed_by(alloc, days, k, last)))
 			continue;
 		unlist(alloc, txn, &c, first + k);
 		gone[k / 64] |= UINT64_C(1) << k % 64;
 	}
+	g4_shares_put(alloc, &days);
 	if (rc == 0 && c.shares != G4_NO_LINE)
 		rc = drop_unused(wg, alloc, txn, &c, 0, G4_REGION_PAGES);
 	g4_shares_put_counts(alloc, &c);

@@ -116,12 +116,12 @@ G4_FN void g4_share_read_ahead(struct g4_wg *wg, struct g4_alloc *alloc, const s
 /* ---- listed pages. `sum`: a key (format/owners.h), which in no domain is G4_LISTING_SUM_BYTES of BLAKE3 ---- */
 /*
  * In a transaction with G4_LIST_CREDITS: pages of a quarter of a region, written and of the caller's file alone, are listed with these
- * sums, in a domain. 1; G4_LIST_FULL: the quota has no room for their page of sums, and nothing is listed; 0: nor is it where there is no page for that, or what
+ * sums, in a domain, today (days since 1970). 1; G4_LIST_FULL: the quota has no room for their page of sums, and nothing is listed; 0: nor is it where there is no page for that, or what
  * leads there can not be read; or an error. What has to be made for it is made before the group's lock is taken.
  */
 #define G4_LIST_FULL 2
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain);
+			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain, uint32_t today);
 /*
  * Before a page is looked for on the list, whose contents are compared then: what says later whether it is the same page still. It changes
  * also when some others are taken from the list. Never 0. No transaction, no lock.
@@ -142,11 +142,13 @@ G4_FN G4_INLINE uint64_t g4_share_list_part(struct g4_address address, uint64_t 
 /* In a transaction: a page is listed no more. 0 also where it was not. Changes a block. */
 G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
 /*
- * In a transaction with G4_SHARE_RELEASE_MOST: pages of a quarter of a group that one thing alone leads to are listed no more: the bits in
- * `gone`. And what is empty of its region goes, which pages that were unlisted, or an older version, have left.
+ * In a transaction with G4_SHARE_RELEASE_MOST: pages of a quarter of a group that one thing alone leads to, and that were listed on the day `last`
+ * or before, are listed no more: the bits in `gone`. What can not be told from a page of sums that can not be read stays. And what is empty of its region goes,
+ * which pages that were unlisted, or an older version, have left.
  */
+#define G4_LISTING_ANY_DAY UINT64_MAX
 G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
-			 uint64_t gone[G4_LISTING_PAGES / 64]);
+			 uint64_t last, uint64_t gone[G4_LISTING_PAGES / 64]);
 /*
  * Of pages in a row, in one quarter of a region: how many, from the first on, are listed with these sums in a domain, now; or an error. No
  * transaction.

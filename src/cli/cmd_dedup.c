@@ -17,8 +17,8 @@ const char g4_help_dedup[] =
 	"                    [--chunks] [--json] DIRECTORY|FILE...\n"
 	"   or: gpu4fs dedup run|estimate|stats [OPTION]... --image IMAGE|--socket PATH\n"
 	"                    [DIRECTORY|FILE]...\n"
-	"   or: gpu4fs dedup stats|prune [--json] --mount DIRECTORY\n"
-	"   or: gpu4fs dedup prune [--json] --image IMAGE\n\n"
+	"   or: gpu4fs dedup stats|prune [--older-than AGE] [--json] --mount DIRECTORY\n"
+	"   or: gpu4fs dedup prune [--older-than AGE] [--json] --image IMAGE\n\n"
 	"Finds 4 KiB pages of files that have the same contents, by their checksums (mkfs\n"
 	"--checksum, attr set checksum=), and lets files share them: of a mounted file system,\n"
 	"or with --image or --socket of one that is not mounted, or that 'gpu4fs serve' has; then\n"
@@ -39,6 +39,9 @@ const char g4_help_dedup[] =
 	"      --socket PATH   where 'gpu4fs serve' serves it\n"
 	"      --mount DIRECTORY\n"
 	"                      where it is mounted; for root and the user who did that\n"
+	"      --older-than AGE\n"
+	"                      with prune: only what could be found for so long and nobody has shared,\n"
+	"                      in days of the calendar (30d) or weeks (4w), UTC\n"
 	"      --memory SIZE   of so much for what is known of pages, 48 bytes each; where they are\n"
 	"                      more, checksums are read several times. Names of files come on top\n"
 	"                      (256M)\n"
@@ -203,19 +206,34 @@ static int mount_stats(char *mount, bool json)
 	return G4_EXIT_OK;
 }
 
-static int prune(const struct target *target, bool json)
+/* Days. */
+static bool parse_age(const char *word, uint32_t *days)
+{
+	char *end;
+
+	errno = 0;
+	const unsigned long number = strtoul(word, &end, 10);
+	if (errno != 0 || *word < '0' || *word > '9' || (strcmp(end, "d") != 0 && strcmp(end, "w") != 0) ||
+	    number == 0 || number > 1000000)
+		return false;
+	*days = (uint32_t)number * (*end == 'w' ? 7 : 1);
+	return true;
+}
+
+/* days 0: of any age. */
+static int prune(const struct target *target, uint32_t days, bool json)
 {
 	struct g4_report report;
 	int64_t pruned;
 	int rc = 0;
 
 	if (target->mount != NULL) {
-		pruned = g4c_dedup_prune(ask_mount, target->mount);
+		pruned = g4c_dedup_prune(ask_mount, target->mount, days != 0, days);
 	} else {
 		gpu4fs *fs = g4_cli_attach("dedup", target->image, NULL);
 		if (fs == NULL)
 			return G4_EXIT_FAILURE;
-		pruned = gpu4fs_dedup_prune(fs);
+		pruned = days != 0 ? gpu4fs_dedup_prune_older(fs, days) : gpu4fs_dedup_prune(fs);
 		rc = gpu4fs_unmount(fs);
 	}
 	rc = pruned < 0 ? (int)pruned : rc;
@@ -224,6 +242,8 @@ static int prune(const struct target *target, bool json)
 		return G4_EXIT_FAILURE;
 	}
 	g4_report_start(&report, stdout, json);
+	if (days != 0)
+		g4_report_count(&report, "older_than_days", days);
 	g4_report_count(&report, "pruned_pages", (uint64_t)pruned);
 	g4_report_finish(&report);
 	return G4_EXIT_OK;
@@ -308,15 +328,21 @@ static int go(struct g4_dedup *dedup, enum order order, char **paths, int count,
 
 int g4_cli_dedup(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"image", required_argument, NULL, 'i'}, {"socket", required_argument, NULL, 's'},
-		{"mount", required_argument, NULL, 'M'}, {"memory", required_argument, NULL, 'm'},
-		{"rate", required_argument, NULL, 'r'},	 {"idle", no_argument, NULL, 'I'},
-		{"compare", no_argument, NULL, 'c'},	 {"chunks", no_argument, NULL, 'C'},
-		{"json", no_argument, NULL, 'j'},	 {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
+						     {"socket", required_argument, NULL, 's'},
+						     {"mount", required_argument, NULL, 'M'},
+						     {"memory", required_argument, NULL, 'm'},
+						     {"rate", required_argument, NULL, 'r'},
+						     {"older-than", required_argument, NULL, 'o'},
+						     {"idle", no_argument, NULL, 'I'},
+						     {"compare", no_argument, NULL, 'c'},
+						     {"chunks", no_argument, NULL, 'C'},
+						     {"json", no_argument, NULL, 'j'},
+						     {NULL, 0, NULL, 0}};
 	struct target target = {NULL, NULL, NULL};
 	struct g4_dedup dedup = {.memory_bytes = 256 * G4_MIB};
 	enum order order;
+	uint32_t days = 0;
 	bool json = false;
 
 	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
@@ -331,6 +357,9 @@ int g4_cli_dedup(int argc, char **argv)
 			return g4_cli_usage("dedup", "--memory is a size of at least 4K, not '%s'", optarg);
 		else if (answer == 'r' && (g4_parse_size(optarg, &dedup.rate) < 0 || dedup.rate == 0))
 			return g4_cli_usage("dedup", "--rate is a size, not '%s'", optarg);
+		else if (answer == 'o' && !parse_age(optarg, &days))
+			return g4_cli_usage("dedup", "--older-than is a number of days or weeks (30d, 4w), not '%s'",
+					    optarg);
 		else if (answer == 'I')
 			dedup.idle = true;
 		else if (answer == 'c')
@@ -339,7 +368,7 @@ int g4_cli_dedup(int argc, char **argv)
 			dedup.by_chunks = true;
 		else if (answer == 'j')
 			json = true;
-		else if (answer != 'm' && answer != 'r')
+		else if (answer != 'm' && answer != 'r' && answer != 'o')
 			return g4_cli_bad_option("dedup", answer, argv);
 	}
 	if (optind == argc)
@@ -355,6 +384,8 @@ int g4_cli_dedup(int argc, char **argv)
 		return g4_cli_usage("dedup", "a mounted directory, --image or --socket is needed");
 	if (order != RUN && (dedup.rate != 0 || dedup.compare))
 		return g4_cli_usage("dedup", "--rate and --compare are for run");
+	if (days != 0 && order != PRUNE)
+		return g4_cli_usage("dedup", "--older-than is for prune");
 	if (dedup.idle && (order == PRUNE || targets > 0))
 		return g4_cli_usage("dedup", "--idle is for directories of a mounted file system");
 	if (dedup.by_chunks && order != RUN && order != ESTIMATE)
@@ -368,7 +399,7 @@ int g4_cli_dedup(int argc, char **argv)
 	if ((target.mount != NULL || order == PRUNE) && optind + 1 < argc)
 		return g4_cli_usage("dedup", "it is about all files, not '%s' alone", argv[optind + 1]);
 	if (order == PRUNE)
-		return prune(&target, json);
+		return prune(&target, days, json);
 	if (target.mount != NULL)
 		return mount_stats(target.mount, json);
 	dedup.share = order == RUN;

@@ -351,6 +351,7 @@ static void show_listing(struct g4_report *report, const struct g4_listing_page 
 
 	g4_report_hex(report, "region", page->region * G4_REGION_BYTES);
 	g4_report_count(report, "quarter", page->quarter);
+	g4_report_count(report, "day", page->day);
 	g4_report_list(report, "sums");
 	for (uint32_t i = 0; i < G4_LISTING_PAGES; i++) {
 		if (memcmp(page->sums[i], none, sizeof(none)) == 0)
@@ -362,6 +363,7 @@ static void show_listing(struct g4_report *report, const struct g4_listing_page 
 			      page->region * G4_REGION_BYTES +
 				      ((uint64_t)page->quarter * G4_LISTING_PAGES + i) * G4_PAGE_BYTES);
 		g4_report_text(report, "sum", text);
+		g4_report_count(report, "day", g4_listing_day(page, i)); /* the latest that it may have been listed */
 		g4_report_end(report);
 	}
 	g4_report_end(report);

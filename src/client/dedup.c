@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/dedup.h"
 
+#include <errno.h>
+#include <time.h>
+
 #include "client/client.h"
+
+#define SECONDS_OF_DAY 86400
 
 static int ask_session(void *from, uint32_t order, uint64_t group, struct g4_dedup_counts *counts)
 {
@@ -39,14 +44,16 @@ int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out)
 	return 0;
 }
 
-int64_t g4c_dedup_prune(g4c_dedup_ask *ask, void *from)
+int64_t g4c_dedup_prune(g4c_dedup_ask *ask, void *from, bool older, uint32_t days)
 {
+	const int64_t last = older ? (int64_t)time(NULL) / SECONDS_OF_DAY - (int64_t)days : 0;
 	struct g4_dedup_counts counts = {.groups = 1};
 	int64_t pruned = 0;
-	int rc = 0;
+	int rc = last < 0 || last > UINT32_MAX ? -EINVAL : 0;
 
 	while (rc == 0 && counts.next < counts.groups) {
-		rc = ask(from, G4_DEDUP_PRUNE, counts.next, &counts);
+		rc = ask(from, older ? G4_DEDUP_PRUNE_OLDER : G4_DEDUP_PRUNE, counts.next | (uint64_t)last << 32,
+			 &counts);
 		pruned += (int64_t)counts.pruned;
 	}
 	return rc < 0 ? rc : pruned;
@@ -54,7 +61,12 @@ int64_t g4c_dedup_prune(g4c_dedup_ask *ask, void *from)
 
 int64_t gpu4fs_dedup_prune(gpu4fs *fs)
 {
-	return g4c_dedup_prune(ask_session, fs);
+	return g4c_dedup_prune(ask_session, fs, false, 0);
+}
+
+int64_t gpu4fs_dedup_prune_older(gpu4fs *fs, uint32_t days)
+{
+	return g4c_dedup_prune(ask_session, fs, true, days);
 }
 
 int gpu4fs_dedup_quota(gpu4fs *fs, uint64_t bytes)

@@ -364,7 +364,17 @@ G4_FN static void drop_hints(struct g4_fs *fs, uint64_t first, const uint64_t *g
 	}
 }
 
-G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter, uint64_t *count)
+/* Whether a page that is listed there may go. */
+G4_FN static bool has_old(const uint64_t *bits, const struct g4_listing_page *page, uint64_t last)
+{
+	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++)
+		if ((bits[k / 64] >> k % 64 & 1) && (last == G4_LISTING_ANY_DAY || g4_listing_day(page, k) <= last))
+			return true;
+	return false;
+}
+
+G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter, uint64_t last,
+			       uint64_t *count)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
@@ -374,10 +384,11 @@ G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 	int rc = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, page);
 	const bool known = rc == 0 && (bits[0] | bits[1]) != 0;
 	/* Also where nothing is listed: something may be left of that, which the first quarter's turn finds for its region. */
-	if (known || (rc == 0 && quarter % G4_LISTING_QUARTERS == 0) || (rc < 0 && rc != -G4_E_NOENT)) {
+	if ((known && has_old(bits, page, last)) || (rc == 0 && quarter % G4_LISTING_QUARTERS == 0) ||
+	    (rc < 0 && rc != -G4_E_NOENT)) {
 		rc = g4_begin(wg, fs, G4_SHARE_RELEASE_MOST, &txn);
 		if (rc == 0)
-			rc = g4_end(fs, &txn, g4_share_prune(wg, &fs->alloc, &txn, group, quarter, gone));
+			rc = g4_end(fs, &txn, g4_share_prune(wg, &fs->alloc, &txn, group, quarter, last, gone));
 		if (rc == 0)
 			drop_hints(fs, group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES, gone, known ? page : NULL,
 				   count);
@@ -386,13 +397,13 @@ G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 	return rc;
 }
 
-G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t *gone)
+G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t last, uint64_t *gone)
 {
 	int rc = 0;
 
 	*gone = 0;
 	for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS && rc == 0; quarter++)
-		rc = prune_quarter(wg, fs, group, quarter, gone);
+		rc = prune_quarter(wg, fs, group, quarter, last, gone);
 	return rc == -G4_E_NOENT ? 0 : rc; /* the group lists nothing, or nothing any more */
 }
 

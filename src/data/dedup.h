@@ -12,8 +12,11 @@
  * at a time, outside of operations. What fails is tried again when it is called again.
  */
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs);
-/* Pages of a group that are listed, and have one owner, are listed no more; *gone: how many. Outside of operations. */
-G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t *gone);
+/*
+ * Pages of a group that have one owner, and are listed since the day `last` (of 1970) or longer, or at all (G4_LISTING_ANY_DAY), are listed no
+ * more; *gone: how many. Outside of operations.
+ */
+G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t last, uint64_t *gone);
 /*
  * Pages in a row on the device, and in memory, at most 64: bits of those that have no sum in their file and are listed with that of
  * something else. They are damaged, and go from the list. The inode is locked.

@@ -14,6 +14,7 @@
 #include "data/twice.h"
 #include "hash/crc32c.h"
 #include "inode/inode.h"
+#include "inode/times.h"
 #include "inode/txn.h"
 
 #define TAG_PAGES 32u /* batches up to this size carry checksums instead of being flushed before the commit */
@@ -55,7 +56,7 @@ G4_FN static struct g4_address hint_of(struct g4_fs *fs, const struct g4_sum_ent
 G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address, uint32_t pages,
 		      const struct g4_sum_entry *sums, uint64_t domain, uint64_t *hints)
 {
-	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain);
+	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain, g4_today(fs));
 
 	if (rc == G4_LIST_FULL)
 		g4_ddt_count_plain(&fs->ddt, address, pages);

@@ -20,6 +20,7 @@
 #include "data/map_path.h"
 #include "data/twice.h"
 #include "data/unreadable.h"
+#include "inode/times.h"
 
 /* Of a stretch; where the batch had its parts of a transfer before. */
 #define STRETCH G4_LISTING_PAGES
@@ -171,7 +172,7 @@ G4_FN static int set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		      const struct g4_batch *batch, uint64_t page, struct stretch *st)
 {
-	int rc = g4_share_list(wg, &fs->alloc, txn, st->row, st->fresh, st->sums, batch->domain);
+	int rc = g4_share_list(wg, &fs->alloc, txn, st->row, st->fresh, st->sums, batch->domain, g4_today(fs));
 
 	if (rc == G4_LIST_FULL)
 		g4_ddt_count_plain(&fs->ddt, st->row, st->fresh);

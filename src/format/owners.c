@@ -79,6 +79,20 @@ G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t 
 	return page->region != region || page->quarter != quarter ? -G4_E_CORRUPT_ALLOC : 0;
 }
 
+G4_FN uint8_t g4_listing_since(struct g4_listing_page *page, uint32_t today)
+{
+	if (today <= page->day) /* the clock was set back: rather too young */
+		return 0;
+	if (today - page->day > G4_LISTING_SINCE_MOST) {
+		const uint32_t moved = today - G4_LISTING_SINCE_MOST - page->day;
+
+		page->day += moved;
+		for (uint32_t pair = 0; pair < G4_LISTING_PAIRS; pair++)
+			page->since[pair] = (uint8_t)(page->since[pair] - g4_min64(moved, page->since[pair]));
+	}
+	return (uint8_t)(today - page->day);
+}
+
 /* Alike in every bit, and different for different words. */
 G4_FN static uint64_t mix(uint64_t word)
 {

@@ -8,6 +8,8 @@
 #define G4_LISTING_PAGES 128u /* of a quarter of a region */
 #define G4_LISTING_QUARTERS (G4_REGION_PAGES / G4_LISTING_PAGES)
 #define G4_LISTING_SUM_BYTES 31u
+#define G4_LISTING_PAIRS (G4_LISTING_PAGES / 2)
+#define G4_LISTING_SINCE_MOST UINT8_MAX
 
 /*
  * Pages with several owners: those of a region that has any lead to a page of counts. And those that others may find by their
@@ -58,10 +60,22 @@ struct g4_listing_page {
 	struct g4_block_header header;
 	g4_le64 region;
 	g4_le32 quarter; /* of the region */
-	uint8_t reserved[84];
+	g4_le32 day;	 /* UTC, since 1970; 0: of a version that knows none */
+	/* of each pair of pages: so many days behind `day` the younger one was listed; 0: on `day`, or before */
+	uint8_t since[G4_LISTING_PAIRS];
+	uint8_t reserved[16];
 	uint8_t sums[G4_LISTING_PAGES][G4_LISTING_SUM_BYTES]; /* keys; of BLAKE3-256 the lower 248 bits */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_listing_page) == 4096, "listing of a quarter of a region");
+G4_STATIC_ASSERT(offsetof(struct g4_listing_page, since) == 48, "listing of a quarter of a region");
+
+/* What `since` is for pages that are listed today; `day` moves where a byte is too small for that, and all bytes with it. */
+G4_FN uint8_t g4_listing_since(struct g4_listing_page *page, uint32_t today);
+/* The day at which page k was listed, or a later one; of what was listed longer ago than can be told the latest that it may be. */
+G4_FN G4_INLINE uint64_t g4_listing_day(const struct g4_listing_page *page, uint32_t k)
+{
+	return (uint64_t)page->day + page->since[k / 2];
+}
 
 #define G4_DOMAIN_MOST UINT64_C(0xffffffff)
 

@@ -130,10 +130,11 @@ struct g4_health {
 };
 
 /*
- * DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time. QUOTA sets how many bytes
+ * DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time; PRUNE_OLDER those of them that
+ * were listed on a day or before, which is in the upper half of its cookie (days since 1970), and the group in the lower one. QUOTA sets how many bytes
  * the table on the device may take from now on, durably; 0: no limit, and no less than a page; BUSY: the size is just changing.
  */
-enum g4_dedup_order { G4_DEDUP_STATS, G4_DEDUP_PRUNE, G4_DEDUP_QUOTA, G4_DEDUP_ORDERS };
+enum g4_dedup_order { G4_DEDUP_STATS, G4_DEDUP_PRUNE, G4_DEDUP_QUOTA, G4_DEDUP_PRUNE_OLDER, G4_DEDUP_ORDERS };
 struct g4_dedup_counts {
 	uint64_t hits;	 /* pages that were written and shared: so many were not stored */
 	uint64_t misses; /* that were stored, and listed as far as the quota allows */
@@ -141,7 +142,7 @@ struct g4_dedup_counts {
 	/* the table in memory: hints that there is room for, and that there are; what came, was pushed out, and led to what had gone */
 	uint64_t places, hints, inserted, evicted, stale;
 	uint64_t groups, loaded; /* of 62 MiB: all; those whose listed pages of earlier mounts the table has had */
-	uint64_t next;		 /* PRUNE: the group to begin at; `groups`: there is nothing left */
+	uint64_t next;		 /* PRUNE, PRUNE_OLDER: the group to begin at; `groups`: there is nothing left */
 	uint64_t pruned;	 /* of this one */
 	/* the table on the device: bytes that its pages of sums may take (0: no limit), and take: a bound while not all groups were counted */
 	uint64_t quota_bytes, listing_bytes, counted;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DEDUP: counts of deduplication since the mount, pages that nobody shares taken from the list, and another quota for what is listed. */
 #include "data/dedup.h"
+#include "alloc/share.h"
 #include "fs/commands.h"
 #include "fs/super.h"
 
@@ -26,14 +27,15 @@ G4_FN static void count(const struct g4_fs *fs, struct g4_dedup_counts *counts)
 }
 
 /* The group that the command names, or the next one that has anything in use. */
-G4_FN static int prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, struct g4_dedup_counts *counts)
+G4_FN static int prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t last,
+		       struct g4_dedup_counts *counts)
 {
 	if (!(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
 		group = counts->groups;
 	while (group < counts->groups && g4_load32_rlx(&fs->alloc.group_free[group]) == G4_GROUP_PAGES)
 		group++;
 	counts->next = g4_min64(group + 1, counts->groups);
-	return group < counts->groups ? g4_dedup_prune(wg, fs, group, &counts->pruned) : 0;
+	return group < counts->groups ? g4_dedup_prune(wg, fs, group, last, &counts->pruned) : 0;
 }
 
 G4_FN int g4_do_dedup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -52,7 +54,9 @@ G4_FN int g4_do_dedup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	memset(counts, 0, sizeof(*counts));
 	count(fs, counts);
 	if (cmd->mask == G4_DEDUP_PRUNE)
-		rc = prune(wg, fs, cmd->cookie, counts);
+		rc = prune(wg, fs, cmd->cookie, G4_LISTING_ANY_DAY, counts);
+	if (cmd->mask == G4_DEDUP_PRUNE_OLDER)
+		rc = prune(wg, fs, (uint32_t)cmd->cookie, cmd->cookie >> 32, counts);
 	cmd->value = sizeof(*counts);
 	return rc;
 }

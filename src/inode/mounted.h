@@ -242,6 +242,7 @@ struct g4_fs {
 	uint32_t root_index;	   /* referenced while mounted */
 	uint32_t first_generation; /* a new inode's is this and its key: another one than the number had before */
 	uint64_t seen_stamp;	   /* the latest of the kernel's that we know, 0: none */
+	int32_t days_ahead;	   /* of tests: of the clock by which pages are listed */
 	uint64_t epochs; /* address of G4_EPOCHS counters, once a client wants them: inode/epoch.h; 0: nobody does */
 	/* where clients read them, in host memory; there are twice as many counters then. NULL: at `epochs` itself */
 	uint64_t *epochs_shown;

@@ -15,6 +15,13 @@ G4_FN uint64_t g4_now(const struct g4_fs *fs)
 	return (uint64_t)(seen > now && seen <= now + STAMP_AHEAD_NS ? seen : now);
 }
 
+G4_FN uint32_t g4_today(const struct g4_fs *fs)
+{
+	const int64_t now = (int64_t)g4_now(fs) + (int64_t)fs->days_ahead * (int64_t)G4_DAY_NS;
+
+	return now < 0 ? 0 : (uint32_t)((uint64_t)now / G4_DAY_NS);
+}
+
 G4_FN void g4_saw_stamp(struct g4_fs *fs, uint64_t time_ns)
 {
 	int64_t most = g4_realtime_of_tick_ns() + STAMP_AHEAD_NS;

@@ -11,6 +11,9 @@
  * it may be some ticks ahead (Linux 6.13: of CLOCK_REALTIME_COARSE, for other file systems' sake).
  */
 G4_FN uint64_t g4_now(const struct g4_fs *fs);
+/* Its days since 1970, UTC; 0 before that. */
+#define G4_DAY_NS UINT64_C(86400000000000)
+G4_FN uint32_t g4_today(const struct g4_fs *fs);
 G4_FN void g4_saw_stamp(struct g4_fs *fs, uint64_t time_ns);
 /* Marks time stamps as changed without a transaction; they are logged with the next one or by write-back. */
 G4_FN void g4_touch(struct g4_fs *fs, uint32_t index, bool modified, bool changed);

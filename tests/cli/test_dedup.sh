@@ -40,6 +40,16 @@ exits 1 "prune of an image that is none" "$gpu4fs" dedup prune --image empty
 one_sentence "... fails with one sentence"
 is_json "prune of an image as JSON" "$gpu4fs" dedup prune --json --image disk.img
 equals "... has nothing to do" 0 "$(json_value 'd["pruned_pages"]')"
+is_json "prune of what is old as JSON" "$gpu4fs" dedup prune --older-than 4w --json --image disk.img
+equals "... in days" 28 "$(json_value 'd["older_than_days"]')"
+equals "... has nothing to do" 0 "$(json_value 'd["pruned_pages"]')"
+for age in 0d 30 d -1d 1h 30d5 99999999999d; do
+	exits 2 "prune of what is older than $age" "$gpu4fs" dedup prune --older-than "$age" --image disk.img
+	one_sentence "... fails with one sentence"
+done
+exits 1 "prune of what is older than days are" "$gpu4fs" dedup prune --older-than 999999d --image disk.img
+one_sentence "... fails with one sentence"
+exits 2 "statistics of what is old" "$gpu4fs" dedup stats --older-than 1d --image disk.img
 exits 1 "of an image that is none" "$gpu4fs" dedup run --image empty
 one_sentence "... fails with one sentence"
 exits 1 "of a socket that is none" "$gpu4fs" dedup run --socket empty

@@ -115,6 +115,8 @@ static const char *const says_nothing[] = {
 	/* what is not listed costs space, and the sum of what is not listed says nothing */
 	"g4_shares_page.listed",
 	"g4_listing_page.sums",
+	"g4_listing_page.day", /* any age is valid */
+	"g4_listing_page.since",
 	/* behind those that are counted */
 	"g4_buffered_page.pages",
 	/* for what version 1 does not have */

@@ -97,11 +97,15 @@ static int execute(struct actor *actor, struct g4_cmd *cmd)
 				   g4_execute(actor->rig.wg, actor->rig.fs, cmd);
 }
 
-static int run_prune(struct actor *actor)
+static int run_prune(struct actor *actor, const struct part *part)
 {
 	struct g4_dedup_counts counts;
-	struct g4_cmd cmd = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_PRUNE, .data = &counts, .length = sizeof(counts)};
+	struct g4_cmd cmd = {.op = G4_CMD_DEDUP,
+			     .mask = part->verb == PRUNE ? G4_DEDUP_PRUNE : G4_DEDUP_PRUNE_OLDER,
+			     .data = &counts,
+			     .length = sizeof(counts)};
 
+	cmd.cookie = part->bytes << 32; /* the first group; the only one */
 	return execute(actor, &cmd);
 }
 
@@ -308,8 +312,8 @@ int part_run(struct actor *actor, const struct part *part)
 	actor->cred.uid = part->id;
 	if (part->verb == SYNCFS)
 		return op_sync(&actor->rig);
-	if (part->verb == PRUNE)
-		return run_prune(actor);
+	if (part->verb == PRUNE || part->verb == PRUNE_OLDER)
+		return run_prune(actor, part);
 	if (part->verb == MKDIR_ALL)
 		return run_mkdir_all(actor, part);
 	if (part->verb == CLEAR)
@@ -852,6 +856,17 @@ const struct operation operations[] = {
 	  {.verb = WRITE, .path = "b", .bytes = 20480, .id = 283},
 	  {.verb = FSYNC, .path = "b"},
 	  {.verb = PRUNE},
+	  {.verb = UNLINK, .path = "big"}}},
+	{"dup-prune-older",
+	 "b",
+	 "",
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 287},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 20480, .id = 287},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = PRUNE_OLDER, .bytes = UINT32_MAX},
 	  {.verb = UNLINK, .path = "big"}}},
 	{"dup-three",
 	 "b",

@@ -39,7 +39,8 @@ enum verb {
 	OPEN,	  /* and keep open */
 	CUT_OPEN, /* truncates what was opened last, whatever its name */
 	TMPFILE,
-	PRUNE, /* takes what has one owner from what deduplication finds */
+	PRUNE,	     /* takes what has one owner from what deduplication finds */
+	PRUNE_OLDER, /* the same of what was listed on the day `bytes`, or before */
 	FSYNC,
 	FDATASYNC,
 	SYNCFS,

@@ -75,6 +75,8 @@ static void what_is_written_twice_is_stored_once_where_the_writer_says_so(void *
 	assert_int_equal(stats.hints, shares ? 40 : 0);
 	ok(gpu4fs_unlink(fs, NULL, "/f0"));
 	ok(gpu4fs_syncfs(fs));
+	gives(gpu4fs_dedup_prune_older(here, 2), 0); /* of today */
+	fails((int)gpu4fs_dedup_prune_older(here, UINT32_MAX), EINVAL);
 	gives(gpu4fs_dedup_prune(here), shares ? 40 : 0); /* one owner is left */
 	gives(gpu4fs_dedup_prune(here), 0);
 }

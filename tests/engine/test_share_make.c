@@ -71,7 +71,7 @@ static int list(struct g4_wg *wg, uint32_t first, uint32_t pages)
 	int rc = g4_begin(wg, rig.fs, G4_LIST_CREDITS, &txn);
 
 	if (rc == 0) {
-		rc = g4_share_list(wg, &rig.fs->alloc, &txn, page_at(first), pages, &sums[first % QUARTER], 0);
+		rc = g4_share_list(wg, &rig.fs->alloc, &txn, page_at(first), pages, &sums[first % QUARTER], 0, 1);
 		g4_end(rig.fs, &txn, rc < 0 ? rc : 0);
 	}
 	return rc;

@@ -50,6 +50,7 @@ check "the mount has counted that" test "$(count hits)" -ge 1800 -a "$(count sav
 check "... in as much memory as it was given" test "$(count table_bytes)" -le 1048576 -a "$(count table_bytes)" -ge 900000
 same "... and has had all that earlier mounts have written" "$(count groups)" "$(count groups_loaded)"
 same "nothing is pruned where everything is shared" 0 "$("$gpu4fs" dedup prune --json --mount "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pruned_pages"])')"
+same "... of whatever age" 0 "$("$gpu4fs" dedup prune --older-than 2d --json --mount "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pruned_pages"])')"
 if ((UID == 0)) && command -v setpriv >/dev/null; then
 	nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 	check "another user reads the files" "${nobody[@]}" cmp "$mnt/a" "$mnt/b"

@@ -58,6 +58,41 @@ static void what_is_listed_has_a_sum(void **state)
 	assert_true(g4_listing_page_validate(&listing, 71, 3) < 0);
 }
 
+/* Beside the days themselves: all that a byte can tell is right, the rest is as young as it may be; no page is told to be older than it is. */
+static void ages_of_listed_pages_are_kept(void **state)
+{
+	static const uint32_t steps[] = {0, 1, 100, 154, 255, 256, 300, 5000};
+	uint32_t days[G4_LISTING_PAIRS];
+
+	(void)state;
+	for (uint32_t n = 0; n < sizeof(steps) / sizeof(steps[0]); n++) {
+		for (uint32_t gap = 0; gap <= 300; gap++) {
+			struct g4_listing_page page = {.day = 1000};
+			uint32_t today = 1000, base = 1000;
+			for (uint32_t pair = 0; pair < G4_LISTING_PAIRS; pair++) {
+				days[pair] = today;
+				page.since[pair] = g4_listing_since(&page, today);
+				base = today > base + 255 ? today - 255 : base;
+				today += pair % 2 ? steps[n] : gap / 8;
+			}
+			for (uint32_t pair = 0; pair < G4_LISTING_PAIRS; pair++) {
+				const uint64_t told = days[pair] > base ? days[pair] : base;
+				assert_int_equal(g4_listing_day(&page, 2 * pair), told);
+				assert_int_equal(g4_listing_day(&page, 2 * pair + 1), told);
+			}
+		}
+	}
+	/* whatever an image says */
+	struct g4_listing_page page = {.day = UINT32_MAX};
+	memset(page.since, 255, sizeof(page.since));
+	assert_int_equal(g4_listing_day(&page, 0), (uint64_t)UINT32_MAX + 255);
+	assert_int_equal(g4_listing_since(&page, 5), 0);
+	page.day = 0;
+	assert_int_equal(g4_listing_since(&page, UINT32_MAX), 255);
+	assert_int_equal(page.day, UINT32_MAX - 255);
+	assert_int_equal(page.since[63], 0);
+}
+
 static void buffered_owners_are_of_their_group(void **state)
 {
 	struct g4_buffered_page page = {.group = 3, .count = 5, .pages = {511, 512, 1023, 512, 512}};
@@ -130,4 +165,5 @@ static void any_sum_makes_a_key(void **state)
 
 RUN_TESTS(cmocka_unit_test(counts_are_of_their_region_and_add_up),
 	  cmocka_unit_test(pages_of_counts_lie_where_pages_can), cmocka_unit_test(what_is_listed_has_a_sum),
-	  cmocka_unit_test(buffered_owners_are_of_their_group), cmocka_unit_test(any_sum_makes_a_key))
+	  cmocka_unit_test(ages_of_listed_pages_are_kept), cmocka_unit_test(buffered_owners_are_of_their_group),
+	  cmocka_unit_test(any_sum_makes_a_key))
