@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that are about one inode, and the switch that all commands go through. */
+#include "data/map_unite.h"
 #include "fs/fs.h"
 #include "inode/epoch.h"
 
@@ -424,6 +425,21 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	return rc;
 }
 
+/* And indirect pages that lead to the same then. That is none of what the command was asked for: what can not be is left. */
+G4_FN static int share_same_maps(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t pages,
+				 uint32_t from, uint32_t to)
+{
+	const uint64_t from_page = cmd->offset >> G4_PAGE_SHIFT, to_page = cmd->offset2 >> G4_PAGE_SHIFT;
+	int rc = g4_map_unite(wg, fs, from, from_page, to, to_page, pages);
+
+	if (rc == -G4_E_AGAIN) {
+		rc = g4_super_add_feature(wg, fs, G4_FEATURES_REFLINK_MAPS);
+		if (rc == 0)
+			rc = g4_map_unite(wg, fs, from, from_page, to, to_page, pages);
+	}
+	return rc == -G4_E_BUSY || rc == -G4_E_NOSPC ? 0 : rc;
+}
+
 /*
  * Pages that are the same in both become one: *done bytes. What is behind the end of one of the files does not count; a page in which
  * one ends may be shared, for it is the same behind that, too.
@@ -454,6 +470,8 @@ G4_FN static int share_same_pages(struct g4_wg *wg, struct g4_fs *fs, const stru
 	else if (rc == 0 && length > 0)
 		rc = g4_file_dedupe(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to, cmd->offset2 >> G4_PAGE_SHIFT,
 				    g4_pages_for(length), compare, &shared);
+	if (rc == 0 && shared > 0 && !zeros)
+		rc = share_same_maps(wg, fs, cmd, shared, from, to);
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
 	g4_icache_unlock_two(source, target);
 	return rc;

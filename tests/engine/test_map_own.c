@@ -378,6 +378,44 @@ static void step_shift(struct file *file)
 		(void)change(file, G4_FALLOC_COLLAPSE_RANGE, page, pages);
 }
 
+/* What another file has below an indirect page is written here as well, and is found to be the same. */
+static void put_twins(struct file *from, struct file *to, uint32_t part)
+{
+	uint64_t in, out, done = 0;
+	uint32_t pages = 0;
+
+	while (pages < PART && (part + pages + 1) * (uint64_t)G4_PAGE_BYTES <= from->size)
+		pages++;
+	for (uint32_t k = 0; k < pages; k++) {
+		const struct page page = from->pages[part + k];
+		struct file *wanted = next_of(to);
+		if (page.id == 0) {
+			if (to->pages[part + k].id != 0)
+				(void)change(to, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, part + k, 1);
+			continue;
+		}
+		wanted->pages[part + k] = page;
+		if (wanted->size < (part + k + 1) * (uint64_t)G4_PAGE_BYTES)
+			wanted->size = (part + k + 1) * (uint64_t)G4_PAGE_BYTES;
+		fill(data, page);
+		const int rc =
+			op_write(&rig, to->ino, 0, (part + k) * (uint64_t)G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL);
+		outcome(to, wanted, rc);
+		if (rc != 0)
+			return;
+	}
+	assert_int_equal(op_open(&rig, from->ino, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&rig, to->ino, G4_OPEN_WRITE, &out), 0);
+	if (pages > 0) {
+		const int rc = op_copy_as(&rig, in, (uint64_t)part * G4_PAGE_BYTES, out, (uint64_t)part * G4_PAGE_BYTES,
+					  pages * G4_PAGE_BYTES, G4_COPY_SAME, &done);
+		assert_true(rc == 0 || rc == -G4_E_NOSPC);
+		refused += rc != 0;
+	}
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+}
+
 static void step(void)
 {
 	const uint32_t n = (uint32_t)any(FILES), other = (n + 1 + (uint32_t)any(FILES - 1)) % FILES;
@@ -388,7 +426,11 @@ static void step(void)
 		make(n);
 		return;
 	}
-	switch (any(16)) {
+	switch (any(17)) {
+	case 16:
+		if (files[other].ino && any(3) == 0)
+			put_twins(&files[other], file, page / PART * PART);
+		break;
 	case 0:
 	case 1:
 	case 2:
