@@ -133,48 +133,6 @@ G4_FN const void *g4_cache_peek_page(struct g4_cache *cache, uint64_t owner, uin
 	return *line == G4_NO_LINE ? NULL : g4_frame_data(frames, *line);
 }
 
-/* Collective. This lane's group: the lanes that have the same number, a bit each; 0: this lane has none. */
-G4_FN static uint64_t group_of(struct g4_wg *wg, uint64_t number, bool has_one)
-{
-	const uint64_t have = g4_ballot(wg, has_one), alike = g4_match(wg, number);
-
-	return has_one ? have & alike : 0;
-}
-
-G4_FN static bool is_lowest(const struct g4_wg *wg, uint64_t group)
-{
-	return group != 0 && g4_lowest_bit(group) == g4_wg_lane(wg);
-}
-
-G4_FN uint32_t g4_cache_peek_group(struct g4_wg *wg, struct g4_cache *cache, uint64_t owner, uint64_t index)
-{
-	const uint64_t group = group_of(wg, index, index != UINT64_MAX);
-	uint32_t line = G4_NO_LINE;
-
-	if (is_lowest(wg, group)) {
-		const uint32_t refs = g4_count_bits(group);
-		const uint32_t i = search_ways_at_once(cache, set_of(cache, owner, index), owner, index);
-		if (g4_cache_peek_refs(cache, owner, index, i, refs)) {
-			line = i;
-			if (refs > 1)
-				g4_add64_rlx(&cache->events[g4_wg_index(wg) % G4_CACHE_EVENT_TALLIES]
-						      .counts[G4_CACHE_GROUPED],
-					     refs - 1);
-		}
-	}
-	g4_sync(wg); /* what the acquisition shows it shows the others */
-	return (uint32_t)g4_value_of(wg, line, group != 0 ? g4_lowest_bit(group) : g4_wg_lane(wg));
-}
-
-G4_FN void g4_cache_put_group(struct g4_wg *wg, struct g4_cache *cache, uint32_t line)
-{
-	const uint64_t group = group_of(wg, line, line != G4_NO_LINE);
-
-	g4_sync(wg); /* the others' reads before this lane's release */
-	if (is_lowest(wg, group))
-		g4_sub32_rel(&cache->lines[line].state, g4_count_bits(group));
-}
-
 G4_FN bool g4_cache_pin(struct g4_cache *cache, uint32_t count)
 {
 	if (g4_add32(&cache->pins, count) + count <= cache->pin_limit)

@@ -118,7 +118,6 @@ enum g4_cache_event {
 	G4_CACHE_CLEAN_MISS, /* it replaced another one */
 	G4_CACHE_BORROWED,   /* all lines of its set were in use: it came into one of the pool */
 	G4_CACHE_NO_LINE,    /* and the pool was empty: of each try; what became of the page is in the tallies */
-	G4_CACHE_GROUPED,    /* a lane had it by another one's acquisition: g4_cache_peek_group() */
 	G4_CACHE_EVENTS
 };
 struct g4_cache_events {
@@ -301,36 +300,20 @@ G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t in
  * is in the first level of its cache any more.
  */
 G4_FN const void *g4_cache_peek_page(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t *line);
-/* The same of one line, whatever number that is, with so many references. False: it is another page's, or not one that a set has. */
-G4_FN G4_INLINE bool g4_cache_peek_refs(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near,
-					uint32_t refs)
+/* The same of one line, whatever number that is. False: it is another page's, or not one that a set has. */
+G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near)
 {
 	if (near >= cache->overflow_first)
 		return false;
 	struct g4_line *line = &cache->lines[near];
-	uint32_t state = g4_add32_acq(&line->state, refs);
+	uint32_t state = g4_add32_acq(&line->state, 1);
 	if (g4_line_is(line, owner, index) && (state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID) {
 		g4_line_touch(line, state);
 		return true;
 	}
-	g4_sub32_rel(&line->state, refs);
+	g4_sub32_rel(&line->state, 1);
 	return false;
 }
-G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near)
-{
-	return g4_cache_peek_refs(cache, owner, index, near, 1);
-}
-/*
- * Collective (NVMe document 4.2.5). g4_cache_peek() of all lanes, of pages of one owner; UINT64_MAX: the lane wants none. Those that want
- * the same page are a group: its lowest lane acquires the page once, with a reference for each of them. Everybody owns his own
- * and may put it back by himself.
- */
-G4_FN uint32_t g4_cache_peek_group(struct g4_wg *wg, struct g4_cache *cache, uint64_t owner, uint64_t index);
-/*
- * Collective. All lanes put back what they have peeked at, those with the same page at once. G4_NO_LINE: nothing. What any lane has read
- * of any page is behind it.
- */
-G4_FN void g4_cache_put_group(struct g4_wg *wg, struct g4_cache *cache, uint32_t line);
 /* g4_cache_put() behind g4_fence_rel(), as one of several releases (simt.h). */
 G4_FN G4_INLINE void g4_cache_put_fenced(struct g4_cache *cache, uint32_t line)
 {

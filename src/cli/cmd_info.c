@@ -275,7 +275,6 @@ static void show_cache(struct g4_report *report, const struct g4_cache_use *cach
 	g4_report_count(report, "locked_hits", cache->locked_hits);
 	g4_report_count(report, "waited_hits", cache->waited_hits);
 	g4_report_count(report, "peeked_hits", cache->peeked_hits);
-	g4_report_count(report, "grouped_hits", cache->grouped_hits);
 	g4_report_count(report, "cold_misses", cache->cold_misses);
 	g4_report_count(report, "clean_misses", cache->clean_misses);
 	g4_report_count(report, "borrowed_lines", cache->borrowed_lines);

@@ -206,10 +206,12 @@ G4_FN void g4_caller_read_each(struct g4_caller *caller, const struct g4_caller_
 /* Pages of one file, pinned: g4_caller_map(), of the page that holds lane.offset. UINT64_MAX: none, -G4_E_NXIO. lane.page. */
 G4_FN void g4_caller_map_each(struct g4_caller *caller, const struct g4_caller_file *file);
 /*
- * Collective. Lets the pages of all lanes go, by their lines; G4_NO_LINE: the lane has none. False: this lane's is left to the leader, who lets it go
- * by g4_caller_unmap().
+ * Per-lane, never waits. Lets a mapped page go, all but its pin: g4_caller_unpin(). False: it is the leader's, by
+ * g4_caller_unmap() without pin.
  */
-G4_FN bool g4_caller_unmap_each(struct g4_wg *wg, struct g4_callers *callers, uint32_t line);
+G4_FN bool g4_caller_unmap_lane(struct g4_callers *callers, uint32_t line);
+/* Per-lane. */
+G4_FN void g4_caller_unpin(struct g4_callers *callers, uint32_t count);
 /* Per-lane. What a lookup found for a lane; until the caller's next call. */
 G4_FN struct g4_attr *g4_caller_attr_of(const struct g4_caller *caller, uint32_t lane);
 /* What the other lanes of a caller do until their leader dismisses them. */

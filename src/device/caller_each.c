@@ -76,7 +76,15 @@ G4_FN static void leave(struct g4_caller *caller, uint32_t i)
 /* The lowest lane whose name leads to the same inode at the same place. Collective. */
 G4_FN static uint32_t lowest_alike(struct g4_wg *wg, const struct g4_lookup_value *value)
 {
-	return g4_lowest_bit(g4_match(wg, value->inode) & g4_match(wg, value->index));
+	uint32_t lowest = g4_wg_lane(wg);
+
+	for (uint32_t lane = 0; lane < g4_wg_width(wg); lane++) {
+		const uint64_t ino = g4_broadcast(wg, value->inode, lane);
+		const uint64_t index = g4_broadcast(wg, value->index, lane);
+		if (lane < lowest && ino == value->inode && index == value->index)
+			lowest = lane;
+	}
+	return lowest;
 }
 
 /* References and read-locks the inode behind a name of the locked directory. */
@@ -203,23 +211,20 @@ struct piece {
 	uint32_t line; /* referenced; G4_NO_LINE: none */
 };
 
-/*
- * Collective. Where a lane's range lies in the cache; false: it is the leader's. Behind the end there is nothing to find. Lanes that want the
- * same page have it by one of them.
- */
-G4_FN static bool find_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
-			     const struct g4_caller_lane *mine, bool wanted, struct piece *piece)
+/* Where a lane's range lies in the cache; false: it is the leader's. Behind the end there is nothing to find. */
+G4_FN static bool find_piece(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_caller_lane *mine,
+			     struct piece *piece)
 {
 	const uint64_t inside = mine->offset & (G4_PAGE_BYTES - 1);
-	const bool behind = mine->offset >= inode->size;
 
-	if (wanted && !behind)
-		piece->bytes = g4_min64(mine->bytes, inode->size - mine->offset);
-	const bool in_a_page = wanted && !behind && piece->bytes <= G4_PAGE_BYTES - inside;
-	piece->line = g4_cache_peek_group(wg, &fs->cache, inode->data_key,
-					  in_a_page ? mine->offset >> G4_PAGE_SHIFT : UINT64_MAX);
+	if (mine->offset >= inode->size)
+		return true;
+	piece->bytes = g4_min64(mine->bytes, inode->size - mine->offset);
+	if (piece->bytes > G4_PAGE_BYTES - inside)
+		return false;
+	piece->line = g4_cache_peek(&fs->cache, inode->data_key, mine->offset >> G4_PAGE_SHIFT);
 	if (piece->line == G4_NO_LINE)
-		return wanted && behind;
+		return false;
 	piece->from = (const uint8_t *)g4_line_data(&fs->cache, piece->line) + inside;
 	return true;
 }
@@ -250,10 +255,11 @@ G4_FN static void read_region(struct g4_wg *wg, struct g4_caller *caller)
 	bool done = false;
 
 	if (caller->index != G4_NO_INODE) {
-		done = find_piece(wg, fs, g4_icache_at(fs, caller->index), mine, wanted, &piece);
+		done = wanted && find_piece(fs, g4_icache_at(fs, caller->index), mine, &piece);
 		copy_pieces(wg, mine->to, &piece);
 		count_found(wg, &fs->cache, piece.line);
-		g4_cache_put_group(wg, &fs->cache, piece.line);
+		if (piece.line != G4_NO_LINE)
+			g4_cache_put_way(&fs->cache, piece.line);
 	}
 	mine->result = (int64_t)piece.bytes;
 	tell(wg, caller, wanted, done);
@@ -309,7 +315,8 @@ G4_FN static void map_region(struct g4_wg *wg, struct g4_caller *caller)
 
 	if (caller->index != G4_NO_INODE) {
 		struct g4_inode_core *inode = g4_icache_at(fs, caller->index);
-		line = g4_cache_peek_group(wg, &fs->cache, inode->data_key, wanted ? at >> G4_PAGE_SHIFT : UINT64_MAX);
+		if (wanted)
+			line = g4_cache_peek(&fs->cache, inode->data_key, at >> G4_PAGE_SHIFT);
 		size = g4_load64_acq(&inode->size);
 		if (line != G4_NO_LINE && at >= size) {
 			g4_cache_put_way(&fs->cache, line);
@@ -341,16 +348,14 @@ G4_FN void g4_caller_map_each(struct g4_caller *caller, const struct g4_caller_f
 	}
 }
 
-G4_FN bool g4_caller_unmap_each(struct g4_wg *wg, struct g4_callers *callers, uint32_t line)
+G4_FN bool g4_caller_unmap_lane(struct g4_callers *callers, uint32_t line)
 {
-	struct g4_cache *cache = &callers->fs->cache;
-	const bool borrowed = line != G4_NO_LINE && line >= cache->overflow_first;
-	const uint32_t count = g4_count_bits(g4_ballot(wg, line != G4_NO_LINE && !borrowed));
+	return g4_cache_put_way(&callers->fs->cache, line);
+}
 
-	g4_cache_put_group(wg, cache, borrowed ? G4_NO_LINE : line);
-	if (g4_wg_lane(wg) == 0 && count > 0)
-		g4_cache_unpin_none(cache, count);
-	return !borrowed;
+G4_FN void g4_caller_unpin(struct g4_callers *callers, uint32_t count)
+{
+	g4_cache_unpin_none(&callers->fs->cache, count);
 }
 
 /* ------------------------------------------------------------------ all lanes */

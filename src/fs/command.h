@@ -101,9 +101,9 @@ struct g4_cache_use { /* since the mount; the classes are those of cache/cache.h
 	uint64_t metadata_hits, metadata_misses; /* pages of metadata */
 	uint64_t locked_hits, waited_hits;	 /* of those: behind a lock; while somebody else brought them in */
 	uint64_t cold_misses, clean_misses;	 /* pages that came into a line without one, or in place of another */
-	uint64_t peeked_hits, grouped_hits; /* and by lanes by themselves; of those, by another lane of the workgroup */
-	uint64_t borrowed_lines, no_lines;  /* that came where a set was in use as a whole; tries that found none */
-	uint64_t waited_misses;		    /* pages of files that had to wait for a line */
+	uint64_t peeked_hits;			 /* and by lanes by themselves */
+	uint64_t borrowed_lines, no_lines; /* that came where a set was in use as a whole; tries that found none */
+	uint64_t waited_misses;		   /* pages of files that had to wait for a line */
 	uint64_t data_without,
 		metadata_without; /* pages that got none: were had past the cache; let their operation fail */
 	/* of the second tier, by device address: pages looked for there; that came beside others, and the reads that brought them */

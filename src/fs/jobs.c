@@ -577,7 +577,6 @@ G4_FN static void tell_cache(const struct g4_cache *cache, struct g4_cache_use *
 	use->borrowed_lines = counts.events[G4_CACHE_BORROWED];
 	use->no_lines = counts.events[G4_CACHE_NO_LINE];
 	use->peeked_hits = counts.peeked;
-	use->grouped_hits = counts.events[G4_CACHE_GROUPED];
 	use->waited_misses = counts.waited;
 	use->data_without = counts.without[G4_CACHE_DATA];
 	use->metadata_without = counts.without[G4_CACHE_METADATA];

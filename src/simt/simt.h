@@ -110,10 +110,6 @@ G4_WG_FN bool g4_any(struct g4_wg *wg, bool predicate);
 G4_WG_FN bool g4_all(struct g4_wg *wg, bool predicate);
 G4_WG_FN uint64_t g4_ballot(struct g4_wg *wg, bool predicate); /* bit i: lane i */
 G4_WG_FN uint64_t g4_broadcast(struct g4_wg *wg, uint64_t value, uint32_t lane);
-/* The lanes whose value is this lane's, itself among them: bit i: lane i. */
-G4_WG_FN uint64_t g4_match(struct g4_wg *wg, uint64_t value);
-/* The value of another lane; each lane chooses which. */
-G4_WG_FN uint64_t g4_value_of(struct g4_wg *wg, uint64_t value, uint32_t lane);
 G4_WG_FN uint64_t g4_reduce_min(struct g4_wg *wg, uint64_t value);
 G4_WG_FN uint64_t g4_reduce_max(struct g4_wg *wg, uint64_t value);
 G4_WG_FN uint64_t g4_reduce_sum(struct g4_wg *wg, uint64_t value);

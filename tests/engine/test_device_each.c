@@ -14,8 +14,10 @@ static void unmap_lanes(struct g4_wg *by, void *args)
 	const struct g4_caller *caller = (const struct g4_caller *)args;
 	const uint32_t lane = g4_wg_lane(by);
 
-	left[lane] = !g4_caller_unmap_each(by, &callers,
-					   caller->lane[lane].result == 0 ? caller->lane[lane].page.line : G4_NO_LINE);
+	left[lane] = caller->lane[lane].result == 0 && !g4_caller_unmap_lane(&callers, caller->lane[lane].page.line);
+	const uint64_t count = g4_reduce_sum(by, caller->lane[lane].result == 0);
+	if (lane == 0)
+		g4_caller_unpin(&callers, (uint32_t)count);
 }
 
 /* ------------------------------------------------------------------ each lane its own */
@@ -248,7 +250,7 @@ static uint32_t unmap_each(struct g4_caller *caller)
 	g4_region(caller->wg, G4_REGION_USER, unmap_lanes, caller);
 	ANY_LANE(caller, k)
 	if (left[k]) {
-		g4_caller_unmap(&callers, caller->lane[k].page.line, true);
+		g4_caller_unmap(&callers, caller->lane[k].page.line, false);
 		count++;
 	}
 	return count;
@@ -360,99 +362,6 @@ static void pages_of_all_lanes_are_mapped_and_counted(void **state)
 	ANY_LANE(caller, k)
 	assert_int_equal(caller->lane[k].result, -G4_E_BADF);
 	assert_int_equal(unmap_each(caller), 0);
-	g4_caller_leave(caller);
-}
-
-/* References of the page in the cache, which no lane of ours holds. */
-static uint32_t references(const struct g4_caller_file *file, uint64_t page)
-{
-	uint32_t line;
-
-	assert_non_null(g4_caller_peek(&callers, file, page, &line));
-	const uint32_t refs = g4_load32_rlx(&rig.fs->cache.lines[line].state) & G4_LINE_REFS;
-	g4_caller_unpeek(&callers, line);
-	return refs - 1;
-}
-
-/* Acquisitions of lines since `before`: of what lanes have found what another lane did not acquire for them. */
-static uint64_t acquired(const struct g4_cache_counts *before)
-{
-	const struct g4_cache_counts now = counts();
-
-	return now.peeked - before->peeked - (now.events[G4_CACHE_GROUPED] - before->events[G4_CACHE_GROUPED]);
-}
-
-static void lanes_that_want_the_same_page_acquire_it_once(void **state)
-{
-	struct g4_caller *caller = g4_caller_enter(&callers, 0);
-	const uint32_t width = g4_wg_width(caller->wg);
-	struct g4_caller_file file = make_file(caller, "/file", 20 * G4_PAGE_BYTES + 100);
-	struct g4_cache_counts before;
-
-	(void)state;
-	assert_int_equal(g4_caller_fsync(caller, &file), 0); /* a dirty page has a reference */
-	before = counts();
-	/* all the same one: pinned, and each lane has a reference of its own */
-	ANY_LANE(caller, k)
-	caller->lane[k].offset = 3 * G4_PAGE_BYTES + k;
-	g4_caller_map_each(caller, &file);
-	assert_int_equal(caller->done, all_lanes(caller));
-	assert_int_equal(acquired(&before), 1);
-	assert_int_equal(references(&file, 3), width);
-	assert_int_equal(rig.fs->cache.pins, width);
-	ANY_LANE(caller, k)
-	assert_memory_equal(caller->lane[k].page.data, data + 3 * G4_PAGE_BYTES, G4_PAGE_BYTES);
-	if (width > 1) { /* one of them lets go alone */
-		g4_caller_unmap(&callers, caller->lane[width - 1].page.line, true);
-		caller->lane[width - 1].result = -1;
-		assert_int_equal(references(&file, 3), width - 1);
-	}
-	assert_int_equal(unmap_each(caller), 0);
-	assert_int_equal(references(&file, 3), 0);
-	assert_int_equal(rig.fs->cache.pins, 0);
-	/* two pages, read; a lane that wants what is behind the end, and one that wants nothing */
-	for (uint32_t round = 0; round < 2; round++) {
-		uint32_t pages = 0, lanes = 0;
-		memset(buffer, 0xcc, width * 16);
-		ANY_LANE(caller, k)
-		want_range(caller, k, (k % 2) * 5 * G4_PAGE_BYTES + 16 * k, 16, buffer + 16 * k);
-		if (round == 1) {
-			caller->lane[width - 1].offset = UINT64_MAX - 5;
-			caller->lane[width / 2].bytes = 0;
-		}
-		before = counts();
-		g4_caller_read_each(caller, &file);
-		assert_int_equal(caller->left, 0);
-		ANY_LANE(caller, k)
-		{
-			const struct g4_caller_lane *lane = &caller->lane[k];
-			const bool found = lane->bytes > 0 && lane->offset < 20 * G4_PAGE_BYTES;
-			assert_int_equal(lane->result, found ? 16 : 0);
-			if (found)
-				assert_memory_equal(buffer + 16 * k, data + lane->offset, 16);
-			lanes += found;
-			pages |= found << (k % 2);
-		}
-		assert_int_equal(counts().peeked - before.peeked, lanes);
-		assert_int_equal(acquired(&before), g4_count_bits(pages));
-		assert_int_equal(references(&file, 0), 0);
-		assert_int_equal(references(&file, 5), 0);
-	}
-	/* what is not there is nobody's */
-	assert_int_equal(g4_caller_fsync(caller, &file), 0);
-	g4_cache_drop_range(&rig.fs->cache, file.key, 0, 100);
-	before = counts();
-	ANY_LANE(caller, k)
-	caller->lane[k].offset = 7 * G4_PAGE_BYTES;
-	g4_caller_map_each(caller, &file);
-	assert_int_equal(counts().peeked, before.peeked);
-	assert_int_equal(counts().events[G4_CACHE_GROUPED], before.events[G4_CACHE_GROUPED]);
-	ANY_LANE(caller, k)
-	assert_int_equal(caller->lane[k].result, 0);
-	assert_int_equal(references(&file, 7), width);
-	unmap_each(caller);
-	assert_int_equal(references(&file, 7), 0);
-	assert_int_equal(g4_caller_close(caller, &file), 0);
 	g4_caller_leave(caller);
 }
 
@@ -633,7 +542,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		caller_test(names_of_all_lanes_lead_where_plain_lookups_lead),
 		caller_test(ranges_of_all_lanes_are_what_plain_reads_give),
-		caller_test(lanes_that_want_the_same_page_acquire_it_once),
 		caller_test(pages_of_all_lanes_are_mapped_and_counted),
 		caller_test(all_lanes_see_what_others_change_in_whole),
 	};

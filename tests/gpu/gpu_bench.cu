@@ -234,19 +234,6 @@ static __device__ bool read_page(struct scene *s, struct g4_caller *caller, uint
 	return mine->result == (int64_t)G4_PAGE_BYTES && words[page % 512] == UINT64_C(0x0707070707070707);
 }
 
-/* Collective: lets what the lanes have mapped go. */
-static __device__ void unmap_all(struct scene *s, struct g4_caller *caller, uint32_t line)
-{
-	const bool left = !g4_caller_unmap_each(caller->wg, &s->callers, line);
-
-	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
-		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
-		if (g4_wg_lane(caller->wg) == 0)
-			g4_caller_unmap(&s->callers, theirs, true);
-		__syncwarp();
-	}
-}
-
 /* Collective: one page a lane, in place; all lanes add up all pages. */
 static __device__ bool sum_page(struct scene *s, struct g4_caller *caller, uint64_t page)
 {
@@ -257,7 +244,7 @@ static __device__ bool sum_page(struct scene *s, struct g4_caller *caller, uint6
 	mine->offset = page * G4_PAGE_BYTES;
 	together(caller->wg, [&] { g4_caller_map_each(caller, &small); });
 	const bool mapped = mine->result == 0;
-	const uint32_t line = mine->page.line;
+	const uint32_t line = mine->page.line, count = (uint32_t)__popc(__ballot_sync(G4_WARP_ALL, mapped));
 	for (uint32_t left = __ballot_sync(G4_WARP_ALL, mapped); left; left &= left - 1) {
 		const uint4 *data =
 			(const uint4 *)__shfl_sync(G4_WARP_ALL, (uint64_t)mine->page.data, __ffs((int)left) - 1);
@@ -271,7 +258,15 @@ static __device__ bool sum_page(struct scene *s, struct g4_caller *caller, uint6
 				 (part[k].w ^ 0x07070707);
 	}
 	wrong = __reduce_or_sync(G4_WARP_ALL, wrong);
-	unmap_all(s, caller, mapped ? line : G4_NO_LINE);
+	const bool left = mapped && !g4_caller_unmap_lane(&s->callers, line);
+	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
+		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
+		if (lane == 0)
+			g4_caller_unmap(&s->callers, theirs, false);
+		__syncwarp();
+	}
+	if (lane == 0 && count > 0)
+		g4_caller_unpin(&s->callers, count);
 	return mapped && wrong == 0;
 }
 
@@ -282,8 +277,6 @@ static __device__ uint64_t now_ns(void)
 	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
 	return ns;
 }
-
-#define NOT_ASKED UINT32_MAX /* in place of a time: the lane wanted nothing */
 
 static __device__ bool stamps(uint32_t work)
 {
@@ -306,26 +299,29 @@ static __device__ bool acquire(struct scene *s, uint64_t page, uint32_t *took)
 }
 
 /* Collective: pins a page a lane, and lets all go. */
-static __device__ bool pin(struct scene *s, struct g4_caller *caller, uint64_t page, bool wants, uint32_t *took)
+static __device__ bool pin(struct scene *s, struct g4_caller *caller, uint64_t page, uint32_t *took)
 {
 	struct g4_caller_lane *mine = &caller->lane[g4_wg_lane(caller->wg)];
 
-	mine->offset = wants ? page * G4_PAGE_BYTES : UINT64_MAX;
+	mine->offset = page * G4_PAGE_BYTES;
 	const long long begin = clock64();
 	together(caller->wg, [&] { g4_caller_map_each(caller, &small); });
 	*took = (uint32_t)(clock64() - begin);
 	const bool mapped = mine->result == 0;
 	const bool right = mapped && ((const uint64_t *)mine->page.data)[page % 512] == UINT64_C(0x0707070707070707);
-	unmap_all(s, caller, mapped ? mine->page.line : G4_NO_LINE);
+	for (uint32_t left = __ballot_sync(G4_WARP_ALL, mapped); left; left &= left - 1) {
+		const uint32_t line = __shfl_sync(G4_WARP_ALL, mine->page.line, __ffs((int)left) - 1);
+		if (g4_wg_lane(caller->wg) == 0)
+			g4_caller_unmap(&s->callers, line, true);
+		__syncwarp();
+	}
 	return right;
 }
 
 /* Lanes of a warp that want something. */
 static __device__ uint32_t lanes_of(const struct gpu_bench_job *job)
 {
-	const bool some = job->work == GPU_BENCH_LOOKUP_EACH || stamps(job->work);
-
-	return some && job->file ? (uint32_t)job->file : G4_WARP_LANES;
+	return job->work == GPU_BENCH_LOOKUP_EACH && job->file ? (uint32_t)job->file : G4_WARP_LANES;
 }
 
 /* Collective: call number i of a warp; whether this lane got what it wanted. seed: each lane's own. */
@@ -350,15 +346,8 @@ static __device__ bool one_each(struct scene *s, struct g4_caller *caller, uint3
 	case GPU_BENCH_ACQUIRE:
 	case GPU_BENCH_PIN_EACH: {
 		uint32_t *took = &s->took[((uint64_t)i * job->warps + warp) * G4_WARP_LANES + lane];
-		const uint32_t alike = job->directory ? job->directory : 1;
-		const uint64_t theirs = __shfl_sync(G4_WARP_ALL, random, (int)(lane - lane % alike));
-		const bool wants = lane < lanes;
-		const uint64_t page = theirs % (job->bytes / G4_PAGE_BYTES);
-		const bool got = job->work == GPU_BENCH_PIN_EACH ? pin(s, caller, page, wants, took) :
-								   wants && acquire(s, page, took);
-		if (!wants)
-			*took = NOT_ASKED;
-		return got;
+		const uint64_t page = random % (job->bytes / G4_PAGE_BYTES);
+		return job->work == GPU_BENCH_ACQUIRE ? acquire(s, page, took) : pin(s, caller, page, took);
 	}
 	default:
 		return sum_page(s, caller, random % (job->bytes / G4_PAGE_BYTES));
@@ -559,15 +548,13 @@ static uint64_t stamp_count(const struct gpu_bench_job *job)
 static bool order_stamps(const struct scene *scene, struct gpu_bench_result *result)
 {
 	static const uint32_t places[GPU_BENCH_PLACES] = {0, 250, 500, 750, 999, 1000};
-	uint64_t count = stamp_count(&scene->job);
+	const uint64_t count = stamp_count(&scene->job);
 	uint32_t *took = (uint32_t *)malloc(count * sizeof(*took));
 
 	if (!took || !GOOD(cudaMemcpy(took, scene->took, count * sizeof(*took), cudaMemcpyDeviceToHost)) ||
 	    !GOOD(cudaFree(scene->took)))
 		return false;
 	qsort(took, count, sizeof(*took), by_value);
-	while (count > 1 && took[count - 1] == NOT_ASKED)
-		count--;
 	for (uint32_t k = 0; k < GPU_BENCH_PLACES; k++)
 		result->took_ns[k] =
 			(double)took[(count - 1) * places[k] / 1000] * (double)scene->ns / (double)scene->cycles;

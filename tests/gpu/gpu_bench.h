@@ -21,10 +21,7 @@ enum gpu_bench_work {
 	GPU_BENCH_OPEN,	       /* one warp opens the file /small for the next two */
 	GPU_BENCH_READ_EACH,   /* 4 KiB at random offsets, from the cache to memory */
 	GPU_BENCH_MAP_EACH,    /* such pages in place: every byte is looked at */
-	/*
-	 * the same pages, and how long each lane took until it had its page: `took` of the result. file: so many lanes of a warp want one, 0: all;
-	 * directory: so many neighbouring lanes want the same one, 0: each another
-	 */
+	/* the same pages, and how long each lane took until it had its page: `took` of the result */
 	GPU_BENCH_ACQUIRE, /* one at a time (g4d_page_peek()), given back at once */
 	GPU_BENCH_PIN_EACH /* 32 a call (g4d_map_each()), and unmapped */
 };

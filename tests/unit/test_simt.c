@@ -31,8 +31,6 @@ struct region_result {
 	bool any_none, any_last, all_but_last, all;
 	uint64_t ballot_even;
 	uint64_t from_last;
-	uint64_t alike, alike_all, alone; /* lanes with the same value: of each three, of 64 bits; all; none */
-	uint64_t from_next;
 	uint64_t min, max, sum, scan;
 	uint64_t neighbour; /* written by the next lane before g4_sync() */
 };
@@ -51,10 +49,6 @@ static void record(struct g4_wg *wg, void *args)
 	r->all = g4_all(wg, true);
 	r->ballot_even = g4_ballot(wg, lane % 2 == 0);
 	r->from_last = g4_broadcast(wg, 100 + lane, last);
-	r->alike = g4_match(wg, UINT64_C(5) << 40 | (uint64_t)(lane % 3) << 32 | 7);
-	r->alike_all = g4_match(wg, UINT64_MAX);
-	r->alone = g4_match(wg, lane);
-	r->from_next = g4_value_of(wg, UINT64_C(1) << 40 | lane, (lane + 1) % (last + 1));
 	r->min = g4_reduce_min(wg, 1000 - lane);
 	r->max = g4_reduce_max(wg, UINT64_C(1) << 40 | lane);
 	r->sum = g4_reduce_sum(wg, lane + 1);
@@ -260,11 +254,6 @@ static void collectives_agree_in_every_lane(void **state)
 		assert_true(r->all);
 		assert_int_equal(r->ballot_even, even);
 		assert_int_equal(r->from_last, 100 + width - 1);
-		for (uint32_t other = 0; other < width; other++)
-			assert_int_equal(r->alike >> other & 1, other % 3 == lane % 3);
-		assert_int_equal(r->alike_all, UINT64_MAX >> (64 - width));
-		assert_int_equal(r->alone, UINT64_C(1) << lane);
-		assert_int_equal(r->from_next, UINT64_C(1) << 40 | ((lane + 1) % width));
 		assert_int_equal(r->min, 1000 - (width - 1));
 		assert_int_equal(r->max, UINT64_C(1) << 40 | (width - 1));
 		assert_int_equal(r->sum, width * (width + 1) / 2);

@@ -455,16 +455,20 @@ __device__ int g4d_map_each(g4d_warp *warp, const g4d_file *file, uint64_t offse
 __device__ void g4d_unmap_each(g4d_warp *warp, const g4d_page *page)
 {
 	struct g4_callers *callers = warp->caller.callers;
-	const uint32_t lane = g4_wg_lane(warp->caller.wg), line = page->data ? page->opaque : G4_NO_LINE;
+	const uint32_t lane = g4_wg_lane(warp->caller.wg), line = page->opaque;
+	const bool mapped = page->data != NULL;
 
 	__syncwarp();
-	const bool left = !g4_caller_unmap_each(warp->caller.wg, callers, line);
+	const bool left = mapped && !g4_caller_unmap_lane(callers, line);
+	const uint32_t count = (uint32_t)__popc(__ballot_sync(G4_WARP_ALL, mapped));
 	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
 		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
 		if (lane == 0)
-			g4_caller_unmap(callers, theirs, true);
+			g4_caller_unmap(callers, theirs, false);
 		__syncwarp();
 	}
+	if (lane == 0 && count > 0)
+		g4_caller_unpin(callers, count);
 	__syncwarp();
 }
 

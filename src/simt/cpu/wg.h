@@ -117,20 +117,6 @@ G4_INLINE uint64_t g4_broadcast(struct g4_wg *wg, uint64_t value, uint32_t lane)
 	return value;
 }
 
-G4_INLINE uint64_t g4_match(struct g4_wg *wg, uint64_t value)
-{
-	(void)wg;
-	(void)value;
-	return 1;
-}
-
-G4_INLINE uint64_t g4_value_of(struct g4_wg *wg, uint64_t value, uint32_t lane)
-{
-	(void)wg;
-	(void)lane;
-	return value;
-}
-
 G4_INLINE uint64_t g4_reduce_min(struct g4_wg *wg, uint64_t value)
 {
 	(void)wg;

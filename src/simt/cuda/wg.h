@@ -128,18 +128,6 @@ G4_FN G4_INLINE uint64_t g4_broadcast(struct g4_wg *wg, uint64_t value, uint32_t
 	return __shfl_sync(G4_WARP_ALL, value, (int)lane);
 }
 
-G4_FN G4_INLINE uint64_t g4_match(struct g4_wg *wg, uint64_t value)
-{
-	(void)wg;
-	return __match_any_sync(G4_WARP_ALL, (unsigned long long)value);
-}
-
-G4_FN G4_INLINE uint64_t g4_value_of(struct g4_wg *wg, uint64_t value, uint32_t lane)
-{
-	(void)wg;
-	return __shfl_sync(G4_WARP_ALL, value, (int)lane);
-}
-
 G4_FN G4_INLINE uint64_t g4_reduce_min(struct g4_wg *wg, uint64_t value)
 {
 	(void)wg;

@@ -362,23 +362,6 @@ uint64_t g4_broadcast(struct g4_wg *wg, uint64_t value, uint32_t lane)
 	return meet(wg, G4_MEET_BROADCAST, lane, value)[lane].value;
 }
 
-uint64_t g4_match(struct g4_wg *wg, uint64_t value)
-{
-	const struct g4_slot *slots = meet(wg, G4_MEET_MATCH, 0, value);
-	uint64_t bits = 0;
-
-	for (uint32_t i = 0; i < G4_LANES; i++)
-		bits |= (uint64_t)(slots[i].value == value) << i;
-	return bits;
-}
-
-uint64_t g4_value_of(struct g4_wg *wg, uint64_t value, uint32_t lane)
-{
-	if (lane >= G4_LANES)
-		fail(wg, "wants the value of a lane that does not exist");
-	return meet(wg, G4_MEET_VALUE_OF, 0, value)[lane].value;
-}
-
 uint64_t g4_reduce_min(struct g4_wg *wg, uint64_t value)
 {
 	const struct g4_slot *slots = meet(wg, G4_MEET_REDUCE_MIN, 0, value);

@@ -32,8 +32,6 @@ G4_STATIC_ASSERT(G4_LANES >= 4 && G4_LANES <= 64,
 	X(ALL, "is in g4_all()")                                                                                       \
 	X(BALLOT, "is in g4_ballot()")                                                                                 \
 	X(BROADCAST, "is in g4_broadcast()")                                                                           \
-	X(MATCH, "is in g4_match()")                                                                                   \
-	X(VALUE_OF, "is in g4_value_of()")                                                                             \
 	X(REDUCE_MIN, "is in g4_reduce_min()")                                                                         \
 	X(REDUCE_MAX, "is in g4_reduce_max()")                                                                         \
 	X(REDUCE_SUM, "is in g4_reduce_sum()")                                                                         \
