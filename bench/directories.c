@@ -13,10 +13,12 @@
  *	make	ms    making subdirectories in one directory, by their number (22)
  *	own	ms    the same, each thread in a directory of its own (what section 6.2 wishes for)
  *	makers	M/s   files made in one directory, by threads
+ *	list	M/s   names of that directory, with attributes or without, by threads: each lists a part of it, but there is one behind system calls
  *	start	ms    from mounting to the first answer, by mounts: attributes of a file (16); the kernel's caches are dropped before
  *
  * Threads are 1, 2, 4 and 8, which begin together. --tree=N makes a tree of so many empty files, 1 000 a directory, and nothing else.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -38,6 +40,7 @@
 #define WIDE_LOOKUPS 512u
 #define BASE_CALLS 100000u
 #define MOUNTS 5u
+#define LISTINGS 10u /* after one that brings in what has room in the caches */
 #define TREE_DIRECTORY 1000u
 
 static const char usage[] =
@@ -171,6 +174,9 @@ struct worker {
 	bool by_level;
 	uint32_t first, last; /* names */
 	char (*names)[16];
+	bool attributes; /* list: with them, */
+	uint32_t passes; /* so often */
+	uint64_t listed;
 	void (*work)(struct worker *worker);
 	double begin, end; /* of that */
 };
@@ -415,6 +421,79 @@ static void work_wide(struct worker *worker)
 		look_up(&worker->at, worker->names[(uint64_t)k * 7919 % worker->last]);
 }
 
+static void list_by_calls(struct worker *worker)
+{
+	const int fd = result(openat(worker->at.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+	struct stat about;
+
+	must(stream ? 0 : -errno, "a stream");
+	for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (worker->attributes)
+			must(result(fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW)), entry->d_name);
+		worker->listed++;
+	}
+	closedir(stream);
+}
+
+/* Cookies grow with positions, which are spread evenly over 48 bits. */
+static uint64_t cookie_of(uint32_t part, uint32_t parts)
+{
+	return part == 0 ? 0 : part == parts ? UINT64_MAX : 2 + (UINT64_C(1) << 48) / parts * part;
+}
+
+static void work_list(struct worker *worker)
+{
+	const uint64_t end = cookie_of(worker->index + 1, worker->count);
+	struct gpu4fs_dirent entry;
+	gpu4fs_dir *stream;
+	int rc = 0;
+
+	if (!fs) {
+		for (uint32_t pass = 0; pass < worker->passes; pass++)
+			list_by_calls(worker);
+		return;
+	}
+	must(gpu4fs_opendir_file(worker->at.file, worker->attributes ? GPU4FS_DIR_STAT : 0, &stream), "a stream");
+	for (uint32_t pass = 0; pass < worker->passes; pass++) {
+		gpu4fs_seekdir(stream, cookie_of(worker->index, worker->count));
+		while ((rc = gpu4fs_readdir(stream, &entry)) > 0 && entry.cookie <= end)
+			worker->listed++;
+		must(rc, "a listing");
+	}
+	must(gpu4fs_closedir(stream), "a stream");
+}
+
+/* The milliseconds. */
+static double list(const struct directory *at, uint32_t names, uint32_t threads, bool attributes, uint32_t passes)
+{
+	struct worker workers[MOST_THREADS] = {{0}};
+	uint64_t listed = 0;
+
+	for (uint32_t k = 0; k < threads; k++)
+		workers[k] = (struct worker){.at = *at, .attributes = attributes, .passes = passes};
+	const double ms = together(workers, threads, work_list);
+	for (uint32_t k = 0; k < threads; k++)
+		listed += workers[k].listed;
+	must(listed == (uint64_t)names * passes ? 0 : -EIO, "names that were listed");
+	return ms;
+}
+
+static void bench_list(const char *path, uint32_t names)
+{
+	struct directory at = open_directory(path);
+
+	list(&at, names, 1, true, 1);
+	for (uint32_t threads = 1; threads <= (fs ? MOST_THREADS : 1); threads *= 2) {
+		report("list", "names", threads, names * LISTINGS / (list(&at, names, threads, false, LISTINGS) * 1e3));
+		report("list", "attributes", threads,
+		       names * LISTINGS / (list(&at, names, threads, true, LISTINGS) * 1e3));
+	}
+	close_directory(&at);
+}
+
 /* So many names by so many threads, in a directory that is new; own: in one for each. The milliseconds. */
 static double make_names(const char *path, char (*names)[16], uint32_t count, uint32_t threads, bool own,
 			 void (*work)(struct worker *worker))
@@ -473,6 +552,7 @@ static void bench_wide(void)
 		       set.names / (make_names(path, names, set.names, threads, false, work_makers) * 1e3));
 	}
 	free(names);
+	bench_list("makers1", set.names);
 }
 
 /* ------------------------------------------------------------------ trees, mounts */

@@ -27,6 +27,7 @@ FIGURES = {
     "make": ("ms", "subdirectories", "Making directories in one directory (22)"),
     "own": ("ms", "subdirectories", "Making directories, each thread in one of its own (6.2)"),
     "makers": ("M/s", "threads", "Making files in one directory"),
+    "list": ("M/s", "threads", "Listing a directory"),
     "tree": ("s", "", "A tree of files"),
 }
 TARGETS = {"deep": 2.0}  # of the library to ext4, one thread, the longest x
