@@ -16,9 +16,6 @@
 /* The slot and what says how many pages hang above it, an owner more of the source's page and one less of the target's, its pages, both inodes. */
 #define NODES_MOST (1 + G4_SUMS_QUARTERS)
 #define UNITE_CREDITS (2 + G4_SHARE_CREDITS + G4_SHARE_LEAVE_CREDITS + NODES_MOST * G4_ALLOC_CREDITS + 4)
-/* Before something of the target's is released: that, the rest of what goes, and a page of counts that is wanted again. */
-#define RELEASE_CREDITS (G4_SHARE_RELEASE_MOST + NODES_MOST * G4_ALLOC_CREDITS + 4 + G4_SHARE_CREDITS)
-G4_STATIC_ASSERT(2 + G4_SHARE_CREDITS + RELEASE_CREDITS <= G4_TXN_LEAST_BLOCKS, "what begins in any transaction");
 G4_STATIC_ASSERT(UNITE_CREDITS <= G4_TXN_LEAST_BLOCKS, "what others have as well can be left in any transaction");
 
 /* The same place of two files: the ways to the slots that lead to indirect pages of level 1, and these pages. */
@@ -56,6 +53,8 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 	if (rc < 0 || path->level != 1 || !(*path->slot & G4_PTR_INDIRECT))
 		return rc;
 	rc = g4_map_get_node(wg, fs, inode, *path->slot, 1, line);
+	if (rc < 0)
+		*line = G4_NO_LINE;
 	return rc < 0 ? rc : 1;
 }
 
@@ -114,6 +113,22 @@ G4_FN static int have_same_sums(struct g4_wg *wg, struct g4_fs *fs, const struct
 	return rc < 0 ? rc : same;
 }
 
+/* Whether all that hangs there has other owners, as it has where counts are right: 1, 0, or an error. */
+G4_FN static int have_several(struct g4_wg *wg, struct g4_fs *fs, uint32_t line)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+	int rc = 1;
+
+	for (uint32_t slot = 0, n; slot < G4_INDIRECT_SLOTS && rc > 0; slot += n) {
+		uint64_t several = n = slots[slot] == 0 ? 1 : g4_map_row_of(slots, slot);
+		if (slots[slot] == 0)
+			continue;
+		rc = g4_extent_has_several(wg, fs, g4_ptr_address(slots[slot]), &several);
+		rc = rc > 0 ? several == n : rc;
+	}
+	return rc;
+}
+
 /* 1: they can be one, by a transaction with *credits; 0; or an error. What that will read is read. */
 G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct twins *t, uint32_t *credits)
 {
@@ -134,10 +149,9 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct twins *t, uint3
 		rc = 0;
 	*credits = UNITE_CREDITS;
 	if (rc > 0 && !t->shared) {
-		/* counts of a region are a block or two, mostly: the rest of what they might be it gets as it goes */
-		const uint64_t most = g4_max64(G4_TXN_LEAST_BLOCKS, fs->journal.max_blocks / 2);
-		*credits = (uint32_t)g4_min64(*credits + places.region_count * G4_SHARE_RELEASE_MOST, most);
-		rc = places.region_count <= G4_MAP_PLACES;
+		*credits += places.region_count * G4_SHARE_RELEASE_MOST;
+		rc = places.region_count <= G4_MAP_PLACES && *credits <= fs->journal.max_blocks;
+		rc = rc > 0 ? have_several(wg, fs, t->target_line) : rc;
 		const int looked = rc > 0 ? g4_look_at_copy(wg, fs, t->to, &t->target) : 0;
 		rc = looked < 0 ? looked : rc;
 	}
@@ -155,9 +169,7 @@ G4_FN static int change_owners(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
 
 	while (slot < end && rc == 0) {
 		const uint32_t n = slots[slot] == 0 ? 1 : (uint32_t)g4_min64(g4_map_row_of(slots, slot), end - slot);
-		if (slots[slot] != 0 && !more && txn->credits < RELEASE_CREDITS && !g4_txn_extend(txn, RELEASE_CREDITS))
-			rc = -G4_E_AGAIN;
-		else if (slots[slot] != 0)
+		if (slots[slot] != 0)
 			rc = more ? g4_extent_share(wg, fs, txn, g4_ptr_address(slots[slot]), n) :
 				    g4_extent_release(wg, fs, txn, g4_ptr_address(slots[slot]), n);
 		slot += rc == 0 ? n : 0;
@@ -174,7 +186,7 @@ G4_FN static int drop_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 
 	if (rc < 0) {
 		*undone = change_owners(wg, fs, txn, t->target_line, done, true, &again) == 0;
-		return rc;
+		return *undone ? rc : -G4_E_IO; /* counts are wrong: the journal ends before they are durable */
 	}
 	rc = g4_sums_free(wg, fs, txn, t->to, t->target_line);
 	return rc < 0 ? rc : g4_node_release(wg, fs, txn, t->to, g4_ptr_address(*t->target.slot));
@@ -205,7 +217,7 @@ G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	}
 	if (rc < 0) {
 		*undone = *undone && g4_share_leave(wg, &fs->alloc, txn, g4_ptr_address(ptr)) > 0;
-		return rc;
+		return *undone ? rc : -G4_E_IO;
 	}
 	g4_path_forget_below(fs, txn, &t->target);
 	*t->target.slot = ptr;

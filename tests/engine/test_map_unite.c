@@ -20,7 +20,7 @@ static uint8_t data[LEAF * G4_PAGE_BYTES], found[LEAF * G4_PAGE_BYTES];
 
 static void begin(uint32_t checksum)
 {
-	rig_begin_as(&rig, checksum, 0, 64 * G4_MIB, 0, NULL);
+	rig_begin_as(&rig, checksum, 0, 64 * G4_MIB, 16 * G4_MIB, NULL); /* transactions for a few regions */
 	rig_pattern(data, 3, sizeof(data));
 }
 
@@ -267,15 +267,19 @@ static uint32_t make_of(uint64_t *inodes, uint32_t others)
 	return regions;
 }
 
-/* Also by the smallest transaction, as far as owners in so many regions can be counted. */
+/* If one transaction has room for what changes of the owners in all of them. */
 static void what_lies_in_few_regions_is_made_one(void **state)
 {
 	uint64_t inodes[6];
 
 	(void)state;
 	assert_true(make_of(inodes, 4) >= 2);
+	const uint32_t blocks = rig.fs->journal.max_blocks;
 	rig.fs->journal.max_blocks = 72;
 	assert_int_equal(dedupe(inodes[0], AT, inodes[1], AT, 1), 1);
+	rig.fs->journal.max_blocks = blocks;
+	assert_int_not_equal(leaf_of(inodes[0]), leaf_of(inodes[1]));
+	assert_int_equal(dedupe(inodes[0], AT, inodes[1], AT, PAGES), PAGES);
 	assert_int_equal(leaf_of(inodes[0]), leaf_of(inodes[1]));
 	expect(inodes[0], AT);
 	expect(inodes[1], AT);
