@@ -135,7 +135,8 @@ static void mkfs_and_a_mount_take_a_quota_of_what_is_listed(void **state)
 	for (uint32_t f = 0; f < 2; f++) {
 		gpu4fs_file *file;
 		for (uint32_t k = 0; f && k < sizeof(data); k++)
-			data[k] ^= 0x80; /* nothing is found: wherever the second file lies, it needs two pages of sums of its own */
+			data[k] ^=
+				0x80; /* nothing is found: wherever the second file lies, it needs two pages of sums of its own */
 		ok(gpu4fs_open(fs, NULL, f ? "second" : "first", O_CREAT | O_WRONLY, 0644, &file));
 		assert_int_equal(gpu4fs_pwrite(file, data, sizeof(data), 0), sizeof(data));
 		ok(gpu4fs_fsync(file));
