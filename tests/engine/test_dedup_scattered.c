@@ -520,7 +520,8 @@ static void a_release_takes_no_more_than_it_announces(void **state)
 	assert_int_equal(g4_begin(rig.wg, rig.fs, 1, &txn), 0);
 	assert_int_equal(g4_share_unlist(rig.wg, &rig.fs->alloc, &txn, g4_address_from(places[0])), 0);
 	assert_int_equal(g4_end(rig.fs, &txn, 0), 0);
-	assert_int_equal(g4_dedup_prune(rig.wg, rig.fs, group, &count), 0); /* which lists nothing */
+	assert_int_equal(g4_dedup_prune(rig.wg, rig.fs, group, G4_LISTING_ANY_DAY, &count),
+			 0); /* which lists nothing */
 	assert_int_equal(count, 0);
 	unmount();
 	assert_int_equal(map_at(places[0])->shares, 0);

@@ -582,4 +582,5 @@ NOT_HERE(int64_t, restripe, (gpu4fs_file * file, int64_t offset, uint32_t flags,
 NOT_HERE(int64_t, page_sums, (gpu4fs_file * file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count))
 NOT_HERE(int, dedup_stats, (gpu4fs * mounted, struct gpu4fs_dedup_stats *out))
 NOT_HERE(int64_t, dedup_prune, (gpu4fs * mounted))
+NOT_HERE(int64_t, dedup_prune_older, (gpu4fs * mounted, uint32_t days))
 NOT_HERE(int, dedup_quota, (gpu4fs * mounted, uint64_t bytes))
