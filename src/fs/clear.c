@@ -12,7 +12,8 @@
  * it is empty. Of the way down it knows the last G4_CLEAR_WAY directories, by number and generation; where that does not
  * reach, or something on it is gone, it begins at the top again. It never follows `..`, which may lead out of the tree by now.
  *
- * Bounds: `tries` are names that may be tried, by all workgroups of a command together, also while others change the tree. A directory that is below itself, which only an
+ * Bounds: `tries` are names that may be tried, by all workgroups of a command together, also while others change the tree; who has a piece tries few of them,
+ * for calls of others come to a helper meanwhile, and what all pieces try leaves enough to the owner. A directory that is below itself, which only an
  * image or a client that moves directories meanwhile can say, ends the same way: RMDIR refuses a name whose directory has another
  * parent, so the first directory to be met twice would be the top, where the walk begins again.
  */
@@ -43,9 +44,13 @@ struct clearing {
 	uint64_t start;	      /* where a directory is begun with, and around */
 	uint64_t from, until; /* helps: positions of the top that are left */
 	uint64_t below;	      /* helps: of the top's name that the walk is below */
+	uint64_t left;	      /* tries of this workgroup's */
+	uint64_t in_vain;     /* the directory that was shared last and of which no name went */
 };
 G4_STATIC_ASSERT(offsetof(struct clearing, one) % 16 == 0 && offsetof(struct clearing, listed.page) % 16 == 0,
 		 "zeroed and copied by 16 bytes");
+G4_STATIC_ASSERT(G4_CLEAR_MOST / G4_CLEAR_PIECE_NAMES * G4_CLEAR_PIECE_TRIES <= G4_CLEAR_TRIES * 2 / 3,
+		 "not all tries are those of pieces");
 G4_STATIC_ASSERT(2 * sizeof(struct clearing) <= G4_COPY_SCRATCH_BYTES,
 		 "of one that runs several operations in a row: the command and a piece of it");
 
@@ -209,9 +214,15 @@ G4_FN static int clear_entry(struct g4_wg *wg, struct g4_fs *fs, struct clearing
 	}
 }
 
-G4_FN static bool may_try(const struct g4_clear_part *part)
+G4_FN static bool may_try(const struct clearing *c)
 {
-	return g4_load64_rlx(&part->tried) < part->tries;
+	return c->left > 0 && g4_load64_rlx(&c->part->tried) < c->part->tries;
+}
+
+G4_FN static void count_try(struct clearing *c)
+{
+	c->left--;
+	g4_add64_rlx(&c->part->tried, 1);
 }
 
 G4_FN static bool take_name(struct g4_clear_part *part)
@@ -229,8 +240,8 @@ G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearin
 {
 	int rc = 0;
 
-	for (uint32_t k = 0; k < c->listed.count && rc == 0 && may_try(c->part) && take_name(c->part); k++) {
-		g4_add64_rlx(&c->part->tried, 1);
+	for (uint32_t k = 0; k < c->listed.count && rc == 0 && may_try(c) && take_name(c->part); k++) {
+		count_try(c);
 		rc = clear_entry(wg, fs, c, &c->listed.items[k]);
 	}
 	return rc < 0 ? rc : 0;
@@ -266,7 +277,7 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 	uint64_t done;
 
 	*rc = 0;
-	if (c->names < G4_CLEAR_SHARED || g4_load32_rlx(&fs->split.helpers) == 0)
+	if (c->names < G4_CLEAR_SHARED || c->here.ino == c->in_vain || g4_load32_rlx(&fs->split.helpers) == 0)
 		return false;
 	const uint64_t before = g4_load64_rlx(&part->removed), may_go = part->most - before;
 	const uint64_t first = c->listed.items[0].position, end = g4_min64(c->listed.next, G4_DIR_POSITIONS);
@@ -288,8 +299,10 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 		g4_split_done(job, &piece, failed, 0);
 	}
 	*rc = g4_split_close(fs, job, &done);
-	if (g4_load64_rlx(&part->removed) == before)
+	if (g4_load64_rlx(&part->removed) == before) { /* what is left is wide or deep: name by name, then */
+		c->in_vain = c->here.ino;
 		return false;
+	}
 	const int united = unite(wg, fs, c, first, g4_min64(first + work.bytes * part->span, G4_DIR_POSITIONS));
 	*rc = *rc < 0 ? *rc : united;
 	return true;
@@ -297,7 +310,7 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 
 G4_FN static void up(struct clearing *c)
 {
-	g4_add64_rlx(&c->part->tried, 1);
+	count_try(c);
 	if (c->depth > 0)
 		c->here = c->way[--c->depth];
 	else
@@ -310,7 +323,7 @@ G4_FN static int clear(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 	int rc = 0;
 
 	while (rc == 0 && g4_load64_rlx(&c->part->removed) < c->part->most) {
-		if (!may_try(c->part))
+		if (!may_try(c))
 			return -G4_E_NOTEMPTY;
 		rc = list(wg, fs, c);
 		if (rc == 0 && c->listed.count > 0) {
@@ -339,8 +352,9 @@ G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_par
 	c->from = part->first + piece * part->span;
 	c->until = g4_min64(c->from + part->span, G4_DIR_POSITIONS);
 	c->start = c->from;
+	c->left = G4_CLEAR_PIECE_TRIES;
 	begin_at_top(c);
-	while (rc == 0 && g4_load64_rlx(&part->taken) < part->most && may_try(part)) {
+	while (rc == 0 && g4_load64_rlx(&part->taken) < part->most && may_try(c)) {
 		rc = list(wg, fs, c);
 		if (rc == 0 && c->listed.count > 0) {
 			rc = clear_listed(wg, fs, c);
@@ -382,6 +396,8 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	c->own.most = g4_min64(cmd->length, G4_CLEAR_MOST);
 	c->own.taken = c->own.removed = c->own.tried = 0;
 	c->own.tries = G4_CLEAR_TRIES + 4 * c->own.most;
+	c->left = UINT64_MAX;
+	c->in_vain = 0;
 	begin_at_top(c);
 	rc = clear(wg, fs, c);
 	cmd->value = g4_load64_rlx(&c->own.removed);

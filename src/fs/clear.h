@@ -16,6 +16,8 @@
 #define G4_CLEAR_PIECE_NAMES 32u   /* parts have as many names as that, as far as one can tell, or, */
 #define G4_CLEAR_PIECES 512u	   /* of a directory with fewer, so that there are as many parts as this, fewer; */
 #define G4_CLEAR_PIECES_MOST 8192u /* no job has more */
+/* Of names by who has a part, then the rest is the owner's: calls of others come to a helper meanwhile, and wait for it. */
+#define G4_CLEAR_PIECE_TRIES 256u
 
 /* A directory that workgroups clear together, in memory that all of them reach. */
 struct g4_clear_part {

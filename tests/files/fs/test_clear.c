@@ -129,6 +129,17 @@ static struct g4_clear_part part_of(uint64_t dir, uint64_t pieces)
 	return part;
 }
 
+/* All names of a piece: who has one tries a bounded number of them at a time. */
+static void clear_piece(struct g4_clear_part *part)
+{
+	uint64_t before;
+
+	do {
+		before = part->removed;
+		assert_int_equal(g4_clear_piece(wg, fs, part, 0), 0);
+	} while (part->removed > before);
+}
+
 /* By hand: a piece has the names of its range and those below them, and what is wide is left. */
 static void a_piece_is_a_range(void **state)
 {
@@ -165,6 +176,46 @@ static void a_piece_is_a_range(void **state)
 	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
 }
 
+/* Calls of others come to a helper while it has one, also where there is much below its names. */
+static void a_piece_ends(void **state)
+{
+	static struct g4_clear_part part;
+	const uint64_t top = make_directory(ROOT, "top");
+
+	(void)state;
+	make_files(make_directory(top, "small"), 3000);
+	part = part_of(top, 1);
+	for (uint64_t before = 0; names_of(top) > 0; before = part.tried) {
+		assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+		assert_in_range(part.tried - before, 1, G4_CLEAR_PIECE_TRIES);
+	}
+	assert_int_equal(part.removed, 3001);
+	assert_int_equal(part.taken, part.removed);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
+static void what_is_deep_is_left_to_the_owner(void **state)
+{
+	static struct g4_clear_part part;
+	const uint64_t top = make_directory(ROOT, "top"), names = G4_CLEAR_SHARED;
+	char name[32];
+
+	(void)state;
+	for (uint32_t k = 0; k < names; k++) {
+		snprintf(name, sizeof(name), "d%u", k);
+		uint64_t dir = make_directory(top, name);
+		for (uint32_t level = 0; k % 8 == 0 && level < G4_CLEAR_PIECE_TRIES; level++)
+			dir = make_directory(dir, "chain");
+	}
+	part = part_of(top, 1);
+	clear_piece(&part);
+	assert_in_range(part.removed, 0, names - names / 8);
+	start_helpers();
+	assert_int_equal(clear_all(top, 100000, 0), names + names / 8 * G4_CLEAR_PIECE_TRIES - part.removed);
+	stop_helpers();
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
 /* What a crash behind a job leaves: leaves without names, in a tree that fsck (files_end()) and everybody else can use. */
 static void leaves_without_names_are_a_directory(void **state)
 {
@@ -177,7 +228,7 @@ static void leaves_without_names_are_a_directory(void **state)
 		make_files(top, 4000);
 		const uint64_t pages = pages_of(top);
 		struct g4_clear_part part = part_of(top, 1);
-		assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+		clear_piece(&part);
 		assert_int_equal(part.removed, 4000);
 		assert_int_equal(pages_of(top), pages);
 		assert_int_equal(op_readdir(&rig, top, G4_COOKIE_NAMES, records, sizeof(records), &bytes), 0);
@@ -193,7 +244,7 @@ static void leaves_without_names_are_a_directory(void **state)
 	const uint64_t other = make_directory(ROOT, "other");
 	make_files(other, 2000);
 	struct g4_clear_part part = part_of(other, 1);
-	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	clear_piece(&part);
 	assert_true(pages_of(other) > 10);
 	assert_int_equal(op_rmdir(&rig, ROOT, "other"), 0);
 }
@@ -303,6 +354,7 @@ static void what_may_not_go_ends_it(void **state)
 
 #define clear_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(leaves_without_names_are_a_directory),
-	  clear_test(what_is_wide_is_left_to_the_owner), clear_test(several_workgroups_clear_a_tree),
-	  clear_test(no_page_stays_without_names), clear_test(what_may_not_go_ends_it))
+RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(a_piece_ends), clear_test(what_is_deep_is_left_to_the_owner),
+	  clear_test(leaves_without_names_are_a_directory), clear_test(what_is_wide_is_left_to_the_owner),
+	  clear_test(several_workgroups_clear_a_tree), clear_test(no_page_stays_without_names),
+	  clear_test(what_may_not_go_ends_it))
