@@ -517,8 +517,10 @@ G4_FN static int copy_node(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, s
 	const uint32_t made = c->count;
 	if (rc == 0)
 		rc = acquire_all(wg, fs, c);
+	const uint32_t before = c->txn.changed;
 	if (rc == 0)
 		rc = g4_share_leave(wg, &fs->alloc, &c->txn, c->source);
+	c->half |= rc < 0 && c->txn.changed != before; /* the owner is off, and what counted it could not go */
 	if (rc > 0) {
 		g4_path_dirty(&c->txn, path);
 		*path->slot = g4_ptr_make(c->pages[0], G4_TAG_4K, G4_PTR_VALID | G4_PTR_INDIRECT);

@@ -5,6 +5,7 @@
  */
 #include "data/map_unite.h"
 
+#include "alloc/share.h"
 #include "data/extent.h"
 #include "data/map_own.h"
 #include "data/sums.h"
@@ -129,6 +130,58 @@ G4_FN static int have_several(struct g4_wg *wg, struct g4_fs *fs, uint32_t line)
 	return rc;
 }
 
+/* The map of a page that may go. */
+G4_FN static int look_at_map(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address)
+{
+	uint32_t map;
+	int rc = g4_layout_holds(&fs->meta.layout, address) ? g4_alloc_in_use(wg, &fs->alloc, address) :
+							      -G4_E_CORRUPT_ALLOC;
+
+	if (rc >= 0)
+		rc = g4_alloc_get_map(wg, &fs->alloc, g4_address_page(address) / G4_GROUP_PAGES, &map);
+	if (rc == 0)
+		g4_cache_put(&fs->cache, map);
+	return rc;
+}
+
+/* The same of what counts owners in these regions: it goes with the last ones, wherever it lies. */
+G4_FN static int look_at_counts(struct g4_wg *wg, struct g4_fs *fs, const struct g4_map_places *places)
+{
+	const uint32_t each = 1 + G4_LISTING_QUARTERS;
+	int rc = 0;
+
+	for (uint32_t k = 0; k < places->region_count && rc == 0; k++) {
+		const uint64_t group = places->regions[k] / G4_GROUP_REGIONS;
+		const uint32_t first = 1 + each * (uint32_t)(places->regions[k] % G4_GROUP_REGIONS);
+		for (uint32_t n = 0; n < each + 2 && rc == 0;
+		     n++) { /* the region's, that of shares, that of buffered owners */
+			const uint32_t place = n < each ? first + n : n == each ? 0 : G4_SHARE_PLACES - 1;
+			struct g4_address address;
+			uint32_t type;
+			rc = g4_share_place(wg, &fs->alloc, group, place, &address, &type);
+			rc = rc == 0 ? look_at_map(wg, fs, address) : rc == -G4_E_NOENT ? 0 : rc;
+		}
+	}
+	return rc;
+}
+
+/* The same of the target's page and its pages of sums, and of what counts owners of it, or of what hangs there. */
+G4_FN static int look_at_maps(struct g4_wg *wg, struct g4_fs *fs, const struct twins *t, struct g4_map_places *places)
+{
+	const struct g4_address self = g4_ptr_address(*t->target.slot);
+	int rc = look_at_map(wg, fs, self);
+
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++) {
+		const struct g4_address sums = g4_sums_place(g4_meta_places(&fs->cache, t->target_line), self, quarter);
+		rc = g4_address_is_none(sums) ? 0 : look_at_map(wg, fs, sums);
+	}
+	if (t->shared) {
+		places->region_count = 0;
+		g4_map_add_pages(places, self, 1);
+	}
+	return rc < 0 ? rc : look_at_counts(wg, fs, places);
+}
+
 /* 1: they can be one, by a transaction with *credits; 0; or an error. What that will read is read. */
 G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct twins *t, uint32_t *credits)
 {
@@ -155,23 +208,28 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct twins *t, uint3
 		const int looked = rc > 0 ? g4_look_at_copy(wg, fs, t->to, &t->target) : 0;
 		rc = looked < 0 ? looked : rc;
 	}
+	const int maps = rc > 0 ? look_at_maps(wg, fs, t, &places) : 0;
+	rc = maps < 0 ? maps : rc;
 	put(fs, t);
 	return rc;
 }
 
-/* What hangs at the slots up to `end` has an owner less, or more again; *done: up to this slot. */
+/* What hangs at the slots up to `end` has an owner less, or more again; *done: up to this slot; *half: of the next one something may have changed. */
 G4_FN static int change_owners(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t line, uint32_t end,
-			       bool more, uint32_t *done)
+			       bool more, uint32_t *done, bool *half)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
 	uint32_t slot = 0;
 	int rc = 0;
 
+	*half = false;
 	while (slot < end && rc == 0) {
 		const uint32_t n = slots[slot] == 0 ? 1 : (uint32_t)g4_min64(g4_map_row_of(slots, slot), end - slot);
+		const uint32_t before = txn->changed;
 		if (slots[slot] != 0)
 			rc = more ? g4_extent_share(wg, fs, txn, g4_ptr_address(slots[slot]), n) :
 				    g4_extent_release(wg, fs, txn, g4_ptr_address(slots[slot]), n);
+		*half = rc < 0 && txn->changed != before;
 		slot += rc == 0 ? n : 0;
 	}
 	*done = slot;
@@ -182,10 +240,11 @@ G4_FN static int change_owners(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
 G4_FN static int drop_own(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct twins *t, bool *undone)
 {
 	uint32_t done, again;
-	int rc = change_owners(wg, fs, txn, t->target_line, G4_INDIRECT_SLOTS, false, &done);
+	bool half, other;
+	int rc = change_owners(wg, fs, txn, t->target_line, G4_INDIRECT_SLOTS, false, &done, &half);
 
 	if (rc < 0) {
-		*undone = change_owners(wg, fs, txn, t->target_line, done, true, &again) == 0;
+		*undone = !half && change_owners(wg, fs, txn, t->target_line, done, true, &again, &other) == 0;
 		return *undone ? rc : -G4_E_IO; /* counts are wrong: the journal ends before they are durable */
 	}
 	rc = g4_sums_free(wg, fs, txn, t->to, t->target_line);
@@ -199,10 +258,11 @@ G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	const uint64_t had = g4_map_count_below(fs, t->target_line);
 	int rc = g4_extent_share(wg, fs, txn, g4_ptr_address(ptr), 1);
 
-	*undone = rc < 0;
+	*undone = rc == -G4_E_NOSPC || rc == -G4_E_MLINK || (rc < 0 && txn->changed == 0);
 	if (rc < 0)
 		return rc;
 	g4_path_dirty(txn, &t->target);
+	const uint32_t before = txn->changed;
 	rc = t->shared ? g4_share_leave(wg, &fs->alloc, txn, g4_ptr_address(*t->target.slot)) : 0;
 	if (rc > 0) {
 		t->to->disk.pages -= g4_min64(t->to->disk.pages, had);
@@ -213,7 +273,7 @@ G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		t->to->disk.pages += rc == 0 ? 1 + g4_map_sums_pages(fs, t->source_line) : 0;
 	} else { /* others have left it meanwhile, and nobody has the credits for what hangs there */
 		rc = rc < 0 ? rc : -G4_E_AGAIN;
-		*undone = true;
+		*undone = txn->changed == before;
 	}
 	if (rc < 0) {
 		*undone = *undone && g4_share_leave(wg, &fs->alloc, txn, g4_ptr_address(ptr)) > 0;

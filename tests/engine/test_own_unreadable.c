@@ -5,6 +5,7 @@
  */
 #include "rig.h"
 
+#include "alloc/share.h"
 #include "fs/fs.h"
 #include "inode/icache.h"
 #include "simt/simt_host.h"
@@ -305,9 +306,80 @@ static void single_pages_in_the_place_of_a_large_one(void **state)
 	mount_fs(NULL);
 }
 
+/* ------------------------------------------------------------------ counts in another group */
+
+static int setup_apart(void **state)
+{
+	(void)state;
+	rig_open_as(&rig, G4_CHECKSUM_NONE, 0, 160 * G4_MIB, 4 * G4_MIB);
+	rig.cache_bytes = 16 * G4_MIB;
+	rig.wg = g4_wg_create(0);
+	data = rig_memory(LARGE, 3);
+	mount_fs(NULL);
+	return 0;
+}
+
+/* Whoever leaves an indirect page takes its last further owner off, and the page where that was buffered goes, in a group whose map can not be read. */
+static void a_map_that_can_not_be_read_loses_no_owner(void **state)
+{
+	const uint64_t bytes = 400 * G4_PAGE_BYTES;
+	uint8_t *changed = rig_memory(LARGE, 4), *found = rig_memory(LARGE, 0);
+	struct g4_address counts;
+	uint64_t shared[2], in, out, done;
+	uint32_t type;
+
+	(void)state;
+	first = rig_make_file(&rig, "first", 3 * LARGE, data, bytes);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "second", G4_S_IFREG | 0600, &second), 0);
+	/* others share as well, so that the page of shares stays */
+	for (uint32_t n = 0; n < 2; n++)
+		shared[n] = rig_make_file(&rig, n ? "b" : "a", 0, data, bytes);
+	assert_int_equal(op_open(&rig, shared[0], G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&rig, shared[1], G4_OPEN_WRITE, &out), 0);
+	assert_int_equal(op_copy_as(&rig, in, 0, out, 0, 64 * G4_PAGE_BYTES, G4_COPY_SAME, &done), 0);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	/* metadata goes on in the last group, as where another workgroup's does */
+	for (uint32_t n = 0; n < G4_ALLOC_SHARDS; n++)
+		rig.fs->alloc.shards[n].region[G4_ALLOC_METADATA] = 2 * G4_GROUP_REGIONS;
+	share(first, 3 * LARGE, second, 3 * LARGE, bytes);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(g4_share_place(rig.wg, &rig.fs->alloc, 0, G4_SHARE_PLACES - 1, &counts, &type), 0);
+	const uint64_t group = g4_address_stored(counts) / G4_GROUP_BYTES;
+	assert_int_equal(group, 2);
+	const uint64_t bad = g4_address_stored(g4_layout_map_page(&rig.fs->meta.layout, group));
+
+	unmount_clean();
+	mount_fs(NULL);
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = bad, .bad_bytes = 1});
+	int rc = op_write(&rig, second, 0, 3 * LARGE, changed, G4_PAGE_BYTES, NULL);
+	if (rc == 0)
+		rc = op_fsync(&rig, second);
+	assert_int_equal(rc, -G4_E_IO);
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+	rig_unmount_fs(&rig, rig.wg, rig.fs, rig.fs->journal.aborted == 0);
+	mount_fs(NULL);
+	/* what the second one has goes, and others write there */
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "second"), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	other = rig_make_file(&rig, "other", 0, changed, LARGE);
+	for (uint32_t k = 1; k < 20; k++)
+		assert_int_equal(op_write(&rig, other, 0, k * LARGE, changed, LARGE, NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	rig_squeeze(&rig);
+	rig_expect_contents(&rig, first, 3 * LARGE, found, data, bytes);
+	unmount_clean();
+	rig_expect_clean(&rig, RIG_ANY_FREE, "at the end");
+	mount_fs(NULL);
+	free(changed);
+	free(found);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_map_that_can_not_be_read_loses_no_owner, setup_apart, teardown),
 		cmocka_unit_test_setup_teardown(single_pages_in_the_place_of_a_large_one, setup_large, teardown),
 		cmocka_unit_test_setup_teardown(a_page_that_can_not_be_read_ends_that_change_alone, setup, teardown),
 		{"a_page_that_can_not_be_read_ends_that_change_alone with sums",
