@@ -5,7 +5,7 @@
 
 bench=$(dirname "$gpu4fs")/directories_bench
 report_py=$(dirname "$0")/../../bench/directories.py
-figures="base chain deep make makers own wide"
+figures="base chain deep list make makers own wide"
 small=(--levels=16 --names=8)
 
 figures_of() { # figures_of: of what was printed, each once
