@@ -153,8 +153,8 @@ G4_FN static int look_at_counts(struct g4_wg *wg, struct g4_fs *fs, const struct
 	for (uint32_t k = 0; k < places->region_count && rc == 0; k++) {
 		const uint64_t group = places->regions[k] / G4_GROUP_REGIONS;
 		const uint32_t first = 1 + each * (uint32_t)(places->regions[k] % G4_GROUP_REGIONS);
-		for (uint32_t n = 0; n < each + 2 && rc == 0;
-		     n++) { /* the region's, that of shares, that of buffered owners */
+		/* the region's, that of shares, that of buffered owners */
+		for (uint32_t n = 0; n < each + 2 && rc == 0; n++) {
 			const uint32_t place = n < each ? first + n : n == each ? 0 : G4_SHARE_PLACES - 1;
 			struct g4_address address;
 			uint32_t type;
