@@ -25,7 +25,7 @@ const char g4_help_rm[] = "[-rfv] [-j N] --image IMAGE|--socket PATH NAME...\n\n
 #define NAMES_AT_ONCE                                                                                                  \
 	16384	      /* that a command removes, by all workgroups of a GPU: so long an interruption may have to wait */
 #define ROUNDS 1000   /* somebody puts names into a directory as fast as they go */
-#define IDLE_ROUNDS 8 /* ... and none goes: of a damaged directory names may be listed that are not found */
+#define IDLE_ROUNDS 2 /* ... and none goes: of a damaged directory names may be listed that are not found */
 
 struct removal {
 	gpu4fs *fs;
