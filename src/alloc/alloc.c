@@ -5,12 +5,6 @@
 #define CLAIM_WAIT_NS                                                                                                  \
 	(UINT64_C(10) * 1000 * 1000 * 1000) /* for a workgroup that was stopped in the middle of a claim */
 
-/* `span` set bits from bit `bit` on, inside a word. */
-G4_FN static uint64_t bit_run(uint32_t bit, uint32_t span)
-{
-	return (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
-}
-
 G4_FN static struct g4_group_descriptor *descriptor_in(void *page, uint64_t group)
 {
 	return &((struct g4_groups_page *)page)->groups[group % G4_GROUPS_PER_PAGE];
@@ -277,7 +271,7 @@ G4_FN static uint32_t set_run(struct g4_alloc *alloc, uint64_t region, uint32_t 
 	while (done < n && page + done < G4_REGION_PAGES) {
 		uint32_t bit = (page + done) % 64;
 		uint32_t span = (uint32_t)g4_min64(64 - bit, n - done);
-		uint64_t mask = bit_run(bit, span);
+		uint64_t mask = g4_bit_run(bit, span);
 		uint64_t *word = &alloc->used[region * 8 + (page + done) / 64];
 		uint64_t old = g4_or64(word, mask);
 
@@ -476,7 +470,7 @@ G4_FN static void clear_pages(struct g4_alloc *alloc, uint64_t page, uint64_t pa
 		for (uint32_t done = 0; done < n;) {
 			uint32_t bit = (first + done) % 64;
 			uint32_t span = (uint32_t)g4_min64(64 - bit, n - done);
-			uint64_t mask = bit_run(bit, span);
+			uint64_t mask = g4_bit_run(bit, span);
 			const uint64_t word = region * 8 + (first + done) / 64;
 			/* first: it is no slab for whoever finds it in use again */
 			if ((g4_load64_rlx(&alloc->past_slabs[word]) & mask) != mask)
@@ -526,7 +520,7 @@ G4_FN static uint32_t count_clear(struct g4_alloc *alloc, uint64_t region, uint3
 
 	while (done < n) {
 		uint32_t bit = (page + done) % 64, span = (uint32_t)g4_min64(64 - bit, n - done);
-		uint64_t used = g4_load64_rlx(&alloc->used[region * 8 + (page + done) / 64]) & bit_run(bit, span);
+		uint64_t used = g4_load64_rlx(&alloc->used[region * 8 + (page + done) / 64]) & g4_bit_run(bit, span);
 
 		if (used)
 			return done + g4_lowest_bit(used) - bit;
@@ -662,7 +656,7 @@ G4_FN static int change_map(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 		uint64_t at = page + done;
 		uint32_t bit = (uint32_t)(at % 64);
 		uint32_t span = (uint32_t)g4_min64(64 - bit, pages - done);
-		uint64_t mask = bit_run(bit, span);
+		uint64_t mask = g4_bit_run(bit, span);
 		uint64_t *word = &map->regions[at / G4_REGION_PAGES % G4_GROUP_REGIONS].used[at % G4_REGION_PAGES / 64];
 		uint64_t old = set ? g4_or64(word, mask) : g4_and64(word, ~mask);
 		wrong |= set ? (old & mask) != 0 : (old & mask) != mask;

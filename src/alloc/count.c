@@ -3,7 +3,7 @@
 #include "alloc/alloc.h"
 
 /*
- * The same of pages of one region, up to `end`, whose words are fetched side by side: of a rebuild a GPU asks for
+ * g4_alloc_count() of pages of one region, up to `end`, whose words are fetched side by side: of a rebuild a GPU asks for
  * a hundred thousand pages at a time, where each word in its turn is a trip to memory.
  */
 G4_FN static uint64_t count_in_region(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, bool used)
@@ -20,7 +20,7 @@ G4_FN static uint64_t count_in_region(struct g4_wg *wg, struct g4_alloc *alloc, 
 	g4_fence_acq();
 	while (at < end) {
 		const uint64_t next = g4_min64(g4_align_down(at, 64) + 64, end);
-		const uint64_t mask = (next - at == 64 ? ~UINT64_C(0) : (UINT64_C(1) << (next - at)) - 1) << at % 64;
+		const uint64_t mask = g4_bit_run((uint32_t)(at % 64), (uint32_t)(next - at));
 		if (((words[at % G4_REGION_PAGES / 64] & mask) != 0) != used)
 			break;
 		at = next;

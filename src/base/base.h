@@ -143,6 +143,12 @@ G4_HD G4_INLINE uint32_t g4_lowest_bit(uint64_t value)
 #endif
 }
 
+/* `span` set bits from bit `bit` on, inside a word. */
+G4_HD G4_INLINE uint64_t g4_bit_run(uint32_t bit, uint32_t span)
+{
+	return (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+}
+
 /* The upper half of a product of 128 bits. */
 G4_HD G4_INLINE uint64_t g4_mul_high64(uint64_t a, uint64_t b)
 {

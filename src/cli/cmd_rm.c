@@ -22,8 +22,8 @@ const char g4_help_rm[] = "[-rfv] [-j N] --image IMAGE|--socket PATH NAME...\n\n
 			  "  -v, --verbose         say how many names went\n"
 			  "      --help            show this\n";
 
-#define NAMES_AT_ONCE                                                                                                  \
-	16384	      /* that a command removes, by all workgroups of a GPU: so long an interruption may have to wait */
+/* That a command removes, by all workgroups of a GPU: so long an interruption may have to wait. */
+#define NAMES_AT_ONCE 16384
 #define ROUNDS 1000   /* somebody puts names into a directory as fast as they go */
 #define IDLE_ROUNDS 2 /* ... and none goes: of a damaged directory names may be listed that are not found */
 

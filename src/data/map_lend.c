@@ -73,23 +73,13 @@ G4_FN static void read_trees(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 /* Of level 1: pages that were written, where a copy can count their owners, none of them from `most` on. `known`: it is lent, so that they do. */
 G4_FN static bool look_at_pages(struct g4_fs *fs, uint32_t line, uint64_t most, bool known)
 {
-	const g4_le64 *slots = g4_map_slots(fs, line);
 	struct g4_map_places places = {.region_count = 0};
 
-	if (!g4_map_ends_within(slots, 1, most))
+	if (!g4_map_ends_within(g4_map_slots(fs, line), 1, most))
 		return false;
 	if (known)
 		return true;
-	for (uint32_t slot = 0, n; slot < G4_INDIRECT_SLOTS; slot += n) {
-		n = 1;
-		if (slots[slot] == 0)
-			continue;
-		if (g4_map_kind(slots[slot]) != G4_WRITTEN || g4_map_check_data(fs, slots[slot], 0) < 0)
-			return false;
-		n = g4_map_row_of(slots, slot);
-		g4_map_add_pages(&places, g4_ptr_address(slots[slot]), n);
-	}
-	return g4_map_can_copy(fs, &places);
+	return g4_map_add_written(fs, line, &places) && g4_map_can_copy(fs, &places);
 }
 
 /* Of a slot of level 2 with an indirect page: 1, and its pages are counted; 0; or an error. */

@@ -156,6 +156,22 @@ G4_FN uint32_t g4_map_row_of(const g4_le64 *slots, uint32_t slot)
 	return n;
 }
 
+G4_FN bool g4_map_add_written(struct g4_fs *fs, uint32_t line, struct g4_map_places *places)
+{
+	const g4_le64 *slots = g4_map_slots(fs, line);
+
+	for (uint32_t slot = 0, n; slot < G4_INDIRECT_SLOTS; slot += n) {
+		n = 1;
+		if (slots[slot] == 0)
+			continue;
+		if (g4_map_kind(slots[slot]) != G4_WRITTEN || g4_map_check_data(fs, slots[slot], 0) < 0)
+			return false;
+		n = g4_map_row_of(slots, slot);
+		g4_map_add_pages(places, g4_ptr_address(slots[slot]), n);
+	}
+	return true;
+}
+
 G4_FN uint32_t g4_map_sums_pages(const struct g4_fs *fs, uint32_t line)
 {
 	const struct g4_address address = g4_page_address(fs->cache.lines[line].index);

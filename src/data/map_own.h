@@ -53,6 +53,8 @@ struct g4_map_places {
 };
 G4_FN void g4_map_add_pages(struct g4_map_places *places, struct g4_address address, uint64_t pages);
 G4_FN void g4_map_add_large(struct g4_map_places *places, struct g4_address address);
+/* Of the page of level 1 in a line, all that its slots lead to; false: one leads to something that was not written, or that can not be right. */
+G4_FN bool g4_map_add_written(struct g4_fs *fs, uint32_t line, struct g4_map_places *places);
 /* What of a page of level 1 lies in a row from a slot on, in one region, as a copy shares it: so many slots. */
 G4_FN uint32_t g4_map_row_of(const g4_le64 *slots, uint32_t slot);
 /* Whether a copy fits any transaction, or, where owners are buffered, one of this mount with as much beside it. */

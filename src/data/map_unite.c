@@ -71,25 +71,13 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct twins *t)
 	return rc > 0 ? *t->source.slot != *t->target.slot : rc;
 }
 
-/* Whether all slots lead to the same pages, which were written; where these lie. */
+/* Whether all slots lead to the same pages, which were written; where these lie, of which nothing is known before. */
 G4_FN static bool have_same_pages(struct g4_fs *fs, const struct twins *t, struct g4_map_places *places)
 {
 	const g4_le64 *slots = g4_map_slots(fs, t->source_line), *others = g4_map_slots(fs, t->target_line);
-	bool any = false;
 
-	if (!g4_bytes_equal(slots, others, G4_INDIRECT_SLOTS * sizeof(*slots)))
-		return false;
-	for (uint32_t slot = 0, n; slot < G4_INDIRECT_SLOTS; slot += n) {
-		n = 1;
-		if (slots[slot] == 0)
-			continue;
-		if (g4_map_kind(slots[slot]) != G4_WRITTEN || g4_map_check_data(fs, slots[slot], 0) < 0)
-			return false;
-		n = g4_map_row_of(slots, slot);
-		g4_map_add_pages(places, g4_ptr_address(slots[slot]), n);
-		any = true;
-	}
-	return any;
+	return g4_bytes_equal(slots, others, G4_INDIRECT_SLOTS * sizeof(*slots)) &&
+	       g4_map_add_written(fs, t->source_line, places) && places->region_count > 0;
 }
 
 /* Whether what is written there has the same sums in both files, or none: 1, 0, or an error. */
