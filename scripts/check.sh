@@ -225,7 +225,7 @@ step_gpu-names() {
 	local name
 	for name in "${gpu_names[@]}"; do
 		gpu_test "names $name" env G4_TEST_ENGINE=cuda G4_TEST_BATCH=1 G4_MODEL_STEPS=100 G4_LINEAR_ROUNDS=30 \
-			G4_LISTINGS_ROUNDS=10 "$gpu_built/tests/test_engine_$name"
+			G4_LISTINGS_ROUNDS=10 G4_MAKERS_STEPS=1000 "$gpu_built/tests/test_engine_$name"
 	done
 }
 
