@@ -219,16 +219,16 @@ plot {plots}
 """
 
 
-def lines_with_gnuplot(png, title, across, label, series, log):
+def lines_with_gnuplot(png, title, across, label, series, log, wide):
     data = "\n".join(f"$d{i} << END\n" + "\n".join(f"{x:.6g} {y:.6g}" for x, y in points) + "\nEND"
                      for i, (_, points) in enumerate(series))
     plots = ", ".join(f'$d{i} with linespoints pt 7 ps 0.5 title "{name}"' for i, (name, _) in enumerate(series))
     script = GNUPLOT_LINES.format(png=png, title=title, across=across, label=label, data=data, plots=plots,
-                                  scale="set logscale y" if log else "set yrange [0:*]")
+                                  scale=("set logscale y" if log else "set yrange [0:*]") + ("\nset logscale x" if wide else ""))
     subprocess.run(["gnuplot"], input=script, text=True, check=True)
 
 
-def lines_with_matplotlib(png, title, across, label, series, log):
+def lines_with_matplotlib(png, title, across, label, series, log, wide):
     import matplotlib  # a machine may have neither this nor gnuplot
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -241,19 +241,21 @@ def lines_with_matplotlib(png, title, across, label, series, log):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
+    if wide:
+        axes.set_xscale("log")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     figure.savefig(png, dpi=100)
     pyplot.close(figure)
 
 
-def lines(png, title, across, label, series, log=False):
+def lines(png, title, across, label, series, log=False, wide=False):
     """
     Lines, drawn with gnuplot, else matplotlib, else not at all, which is said.
 
-    series: [(name, [(x, y)])]; those without points are left out. across, label: of the axes. log: a logarithmic axis of y.
+    series: [(name, [(x, y)])]; those without points are left out. across, label: of the axes. log: a logarithmic axis of y; wide: of x.
     """
     series = [(name, sorted(points)) for name, points in series if points]
     draw = drawer(png, lines_with_gnuplot, lines_with_matplotlib) if series else None
     if draw is not None:
-        draw(png, title, across, label, series, log)
+        draw(png, title, across, label, series, log, wide)
         print(png)

@@ -240,6 +240,7 @@ def plot_gpu(records, folder):
     plot_against_peers(records, "cpu", RATES | DATA, "Cores of the host that are busy meanwhile, without clients that poll for the "
                        "cuda engine (shorter is better)", "cores", folder, log=False, value=busy_cores)
     plot_workgroups(records, folder)
+    plot_deduplication(records, folder)
     kernel = [r for r in records if r["engine"] == "cuda" and " kernel, " in r["metric"] and r["unit"] == "M/s" and r["ours"]]
     bars(folder / "gpu-kernel.png", "Calls from a kernel (longer is better)", "million calls a second", ["M/s"],
          [(r["metric"].replace(" from a kernel", ""), [r["ours"]]) for r in kernel], log=True,
@@ -256,6 +257,34 @@ def plot_workgroups(records, folder):
     for name, kind in (("lookups", "wide lookup"), ("creates", "create"), ("null", "null command")):
         lines(folder / f"gpu-workgroups-{name}.png", "From kernels (higher is better)", "workgroups", "million a second",
               [(s, points) for s, points in series.items() if s.startswith(kind)], log=True)
+
+
+def points_of(records, pattern):
+    """{name: [(x, y)]} of metrics that a pattern with the groups `name` and `x` knows, and perhaps `unit`."""
+    series = {}
+    for r in records:
+        match = re.fullmatch(pattern + r"(, blake3)?", r["metric"])
+        if match and r["ours"]:
+            scale = 1024 if match.groupdict().get("unit") == "MiB" else 1
+            series.setdefault(match["name"], []).append((int(match["x"]) * scale, r["ours"]))
+    return list(series.items())
+
+
+def plot_deduplication(records, folder):
+    """The figures 6.5 to 6.13 of the document, where it has them; the rates of tables are of the 4 KiB pages that are looked for."""
+    files = r"pipeline, {} of (?P<x>\d+) (?P<unit>[KM]iB), (?P<name>[a-z ]+)"
+    rising = r"pipeline, (?P<x>\d) files?(?: side by side)? of 64 MiB, (?P<name>[a-z ]+)"
+    for name, title, across, wide, pattern in (
+            ("table-empty", "Pages looked for, and inserted, in an empty table", "pages at a time", True,
+             r"(?P<name>empty table(?:, the same page)?), (?P<x>\d+) pages"),
+            ("table-growing", "Pages inserted into a table that grows", "pages in the table", False,
+             r"(?P<name>growing table, files a step \d+), (?P<x>\d+) pages"),
+            ("pipeline-one", "One file at a time, written to its fsync", "KiB of a file", True, files.format("1 file")),
+            ("pipeline-eight", "Eight files side by side, written to their fsync", "KiB of a file", True,
+             files.format("8 files side by side")),
+            ("pipeline-rising", "Files of 64 MiB side by side, written to their fsync", "files", False, rising)):
+        lines(folder / f"gpu-{name}.png", f"{title} (higher is better)", across, "GB/s", points_of(records, pattern), wide=wide,
+              log=wide)
 
 
 def plot_shredder(records, folder):

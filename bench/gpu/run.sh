@@ -82,10 +82,10 @@ part_sums() {
 	return "$status"
 }
 
-# The table of contents by itself; new and known pages from host memory.
+# The table of contents by itself; new and known pages from host memory; the document's figures.
 part_dedup() {
 	limited "$work/log" "$build/tests/gpu/gpu_bench" -d "mem:$((80 * file_mib + 8192))M" -c 4096 -f "$file_mib" -k blake3 -u \
-		-o "$work/results/dedup.json" table dedup
+		-o "$work/results/dedup.json" table insert dedup pipeline
 }
 
 part_dax() {

@@ -446,7 +446,7 @@ static __global__ void __launch_bounds__(TABLE_THREADS) table_kernel(struct tabl
 	unsigned long long right = 0, others = 0, none = 0;
 
 	for (uint64_t i = lane_of_grid(); i < keys.count; i += (uint64_t)gridDim.x * blockDim.x) {
-		const uint64_t n = (i % 2 ? keys.first[1] : keys.first[0]) + i / 2;
+		const uint64_t n = keys.same ? keys.first[0] : (i % 2 ? keys.first[1] : keys.first[0]) + i / 2;
 		const uint64_t hash[2] = {mix(2 * n + 1), mix(2 * n + 2)};
 		const struct g4_address page = g4_ddt_find(&s->ddt, hash);
 		if (!g4_address_is_none(page)) {

@@ -54,6 +54,7 @@ struct gpu_bench_keys {
 	uint64_t first[2]; /* every other key is of a number from here on, the others from there on */
 	uint64_t count;
 	bool insert; /* what is not found */
+	bool same;   /* all are of the first number */
 };
 
 struct gpu_bench_found {

@@ -8,6 +8,7 @@
  *		   [-x DEVICE, an empty disk for `rebuild`, which has a set of copies or parity by -r; -m: mounted anew without the lost one] [-o FILE.json] [NAME]...
  *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's. -u: what is written is
  *	deduplicated. forest: 16 384 directories of NAMES files (64; 640: 10 million), whose names are of BYTES (9; at most 255).
+ *	pipeline, insert: the deduplication document's figures 6.5 to 6.13 (-u);
  *	list: a directory of a million files; clear: it is removed as `rm -r` does, and so is a tree of a thousand of a thousand
  *
  * cpu_seconds of a row are the engine's: the clients' own, who poll, are beside them, and so is what the whole machine
@@ -941,6 +942,155 @@ static void remove_one(struct hand *h, uint64_t handle, const char *name)
 	must(run_one(h, &sync, &result), "syncing"); /* so that the space is free */
 }
 
+/* ------------------------------------------------------------------ the deduplication document's figures 6.7 to 6.13 */
+
+enum pipeline_pages { PIPELINE_ALONE, PIPELINE_NEW, PIPELINE_KNOWN, PIPELINE_KINDS };
+#define PIPELINE_BYTES (64 * G4_MIB) /* of smaller files so many are written that they are about as much, */
+#define PIPELINE_MOST 128u	     /* at most so many */
+#define PIPELINE_FILES 8u
+
+struct pipeline { /* files of one size that one client writes, one after the other, each to its fsync */
+	struct load *load;
+	uint64_t size;
+	uint32_t files;
+	enum pipeline_pages pages;
+	uint64_t first; /* numbers of its pages are from here on */
+	double seconds;
+	pthread_t thread;
+};
+
+static void pipeline_write(struct load *load, uint64_t node, uint64_t bytes, uint64_t number, bool alone)
+{
+	const uint64_t pieces = (bytes + PIECE - 1) / PIECE;
+	struct hand *h = &load->hand;
+	struct g4_ring_slot slot = command(G4_CMD_WRITE), sync = command(G4_CMD_FSYNC);
+	struct g4_ring_result result;
+	uint64_t posted = 0;
+
+	slot.command.node = sync.command.node = 0;
+	slot.command.handle = sync.command.handle = node;
+	slot.command.flags = alone ? G4_WRITE_NODEDUP : 0;
+	for (uint64_t taken = 0; taken < pieces; taken++) {
+		const uint64_t before = posted;
+		while (posted < pieces && posted - taken < STREAM_DEPTH) {
+			slot.command.offset = posted * PIECE;
+			slot.command.length = g4_min64(bytes - slot.command.offset, PIECE);
+			slot.command.data = posted % (2 * STREAM_DEPTH) * PIECE;
+			for (uint64_t at = 0; at < slot.command.length; at += G4_PAGE_BYTES)
+				*(uint64_t *)(void *)(h->data + slot.command.data + at) = mix(1 + number++);
+			post(h, &slot);
+			posted++;
+		}
+		if (posted != before)
+			publish(h);
+		await(h, ++h->done, &result);
+	}
+	must(run_one(h, &sync, &result), "fsync");
+}
+
+static void *pipeline_run(void *argument)
+{
+	struct pipeline *p = argument;
+	const uint64_t start = g4_monotonic_ns();
+
+	for (uint32_t f = 0; f < p->files; f++)
+		pipeline_write(p->load, p->load->nodes[f], p->size, p->first + f * (p->size / G4_PAGE_BYTES),
+			       p->pages == PIPELINE_ALONE);
+	p->seconds = (double)(g4_monotonic_ns() - start) / 1e9;
+	return NULL;
+}
+
+static void pipeline_remove(struct load *load, uint32_t files, uint64_t round)
+{
+	char name[48];
+
+	for (uint32_t f = 0; f < files; f++) {
+		snprintf(name, sizeof(name), "pipeline%u.%u.%llu", load->index, f, (unsigned long long)round);
+		remove_one(&load->hand, load->nodes[f], name);
+	}
+}
+
+/*
+ * So many clients, each with files of one size. New pages are other ones each time; those that are known are of files that are there still.
+ * Alone: they are not looked for, but they have their sums.
+ */
+static void pipeline_of(struct load *loads, uint32_t clients, uint64_t size)
+{
+	static const char *const names[PIPELINE_KINDS] = {"not looked for", "new pages", "known pages"};
+	static uint64_t number, round;
+	const uint32_t files = (uint32_t)g4_max64(1, g4_min64(PIPELINE_BYTES / clients / size, PIPELINE_MOST));
+	const uint64_t pages = files * size / G4_PAGE_BYTES;
+	struct pipeline p[PIPELINE_FILES];
+	uint64_t found[PIPELINE_KINDS], rounds[PIPELINE_KINDS];
+	char name[96], text[24];
+
+	snprintf(text, sizeof(text), size < G4_MIB ? "%llu KiB" : "%llu MiB",
+		 (unsigned long long)(size < G4_MIB ? size / 1024 : size / G4_MIB));
+	for (uint32_t kind = 0; kind < PIPELINE_KINDS; kind++) {
+		const uint64_t before = dedup_counts().hits;
+		double all = 0;
+		rounds[kind] = round++;
+		for (uint32_t c = 0; c < clients; c++) {
+			for (uint32_t f = 0; f < files; f++) {
+				snprintf(name, sizeof(name), "pipeline%u.%u.%llu", c, f,
+					 (unsigned long long)rounds[kind]);
+				loads[c].nodes[f] = open_file(&loads[c].hand, G4_NODE_ROOT, name, NULL);
+			}
+			p[c] = (struct pipeline){.load = &loads[c],
+						 .size = size,
+						 .files = files,
+						 .pages = kind,
+						 .first = number + c * pages};
+		}
+		wake_kernel();
+		const struct cpu_use begin = begin_measuring();
+		if (clients == 1) { /* a thread takes as long to begin as a small file to be written */
+			pipeline_run(&p[0]);
+			all = p[0].seconds;
+		}
+		for (uint32_t c = 0; clients > 1 && c < clients; c++)
+			must(pthread_create(&p[c].thread, NULL, pipeline_run, &p[c]), "a thread");
+		for (uint32_t c = 0; clients > 1 && c < clients; c++) {
+			pthread_join(p[c].thread, NULL);
+			all = p[c].seconds > all ? p[c].seconds : all;
+		}
+		end_measuring(&begin, 0);
+		found[kind] = dedup_counts().hits - before;
+		if (kind != PIPELINE_NEW) /* what is looked for next is what was new */
+			number += clients * pages;
+		snprintf(name, sizeof(name), "pipeline, %u file%s of %s, %s", clients,
+			 clients == 1 ? "" : "s side by side", text, names[kind]);
+		report(name, "GB/s", (double)(clients * pages) * G4_PAGE_BYTES / 1e9 / all, 0, true, 0);
+		for (uint32_t c = 0; kind == PIPELINE_ALONE && c < clients; c++)
+			pipeline_remove(&loads[c], files, rounds[kind]);
+	}
+	if (found[PIPELINE_ALONE] || found[PIPELINE_NEW] || found[PIPELINE_KNOWN] != clients * pages)
+		printf("  of %llu pages %llu, %llu and %llu were found\n", (unsigned long long)(clients * pages),
+		       (unsigned long long)found[0], (unsigned long long)found[1], (unsigned long long)found[2]);
+}
+
+/* One file by its size, eight side by side, and more and more of 64 MiB at a time. */
+static void bench_pipeline(void)
+{
+	struct load loads[PIPELINE_FILES];
+
+	if (!deduplicates) {
+		puts("pipeline: without -u nothing is looked for");
+		return;
+	}
+	open_loads(loads, PIPELINE_FILES, 2 * STREAM_DEPTH * PIECE);
+	for (uint32_t c = 0; c < PIPELINE_FILES; c++)
+		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k++)
+			((uint64_t *)loads[c].hand.data)[k] = k * 0x9e3779b97f4a7c15;
+	for (uint64_t bytes = 4096; bytes <= G4_GIB; bytes *= 4)
+		pipeline_of(loads, 1, bytes);
+	for (uint64_t bytes = 65536; bytes <= 256 * G4_MIB; bytes *= 4)
+		pipeline_of(loads, PIPELINE_FILES, bytes);
+	for (uint32_t files = 1; files <= PIPELINE_FILES; files++)
+		pipeline_of(loads, files, 64 * G4_MIB);
+	close_loads(loads, PIPELINE_FILES);
+}
+
 /* One stream: what many warps make of one command. */
 static void bench_one(void)
 {
@@ -1677,9 +1827,10 @@ static struct gpu_bench_found table_row(struct g4_ddt *ddt, uint64_t entries, co
 static void table_of(uint64_t entries, bool wanted)
 {
 	const uint64_t bytes = g4_ddt_memory(entries * TABLE_ROOM * sizeof(uint64_t)), half = entries / 2;
-	const struct gpu_bench_keys fill = {{0, half}, 2 * half, true}, there = {{0, half}, 2 * half, false};
-	const struct gpu_bench_keys absent = {{entries, entries + half}, 2 * half, false};
-	const struct gpu_bench_keys both = {{0, 2 * entries}, half, true};
+	const struct gpu_bench_keys fill = {{0, half}, 2 * half, true, false},
+				    there = {{0, half}, 2 * half, false, false};
+	const struct gpu_bench_keys absent = {{entries, entries + half}, 2 * half, false, false};
+	const struct gpu_bench_keys both = {{0, 2 * entries}, half, true, false};
 	static struct g4_ddt ddt;
 	void *memory = gpu_bench_memory(bytes);
 
@@ -1704,6 +1855,64 @@ static void bench_table(void)
 	usleep(200000); /* the engine's kernel has left the multiprocessors */
 	table_of(10000000, false);
 	table_of(100000000, true);
+}
+
+/* The document's figures 6.5 and 6.6: pages of some files into a table that is empty, and into one that grows with each step; and the same page. */
+#define INSERT_FILE 64u /* pages of a file there */
+#define INSERT_STEPS 100u
+
+static double insert_pages(struct g4_ddt *ddt, uint64_t first, uint64_t count, bool same)
+{
+	const struct gpu_bench_keys keys = {{first, same ? first : first + (count + 1) / 2}, count, true, same};
+	struct gpu_bench_found found = {0};
+
+	must(gpu_bench_table(ddt, &keys, &found) ? 0 : 1, "inserting");
+	must(found.right + found.others + found.none == count ? 0 : 1, "keys of a table");
+	return (double)(count * G4_PAGE_BYTES) / 1e9 / found.seconds;
+}
+
+static void report_inserted(const char *what, uint64_t pages, double rate)
+{
+	char metric[96];
+
+	snprintf(metric, sizeof(metric), "%s, %llu pages", what, (unsigned long long)pages);
+	report(metric, "GB/s", rate, 0, true, 0);
+}
+
+static void bench_insert(void)
+{
+	static const uint32_t files[] = {1, 10, 22};
+	const uint64_t bytes = g4_ddt_memory((1u << 23) * TABLE_ROOM * sizeof(uint64_t));
+	static struct g4_ddt ddt;
+	char what[64];
+
+	usleep(200000); /* the engine's kernel has left the multiprocessors */
+	for (uint64_t pages = INSERT_FILE; pages <= 1u << 22; pages *= 4) {
+		for (int same = 0; same < 2; same++) {
+			double rate = 0;
+			for (int round = 0; round < 3; round++) { /* the first one loads the kernel */
+				void *memory = gpu_bench_memory(bytes);
+				must(memory ? 0 : 1, "memory for a table");
+				g4_ddt_init(&ddt, memory, bytes);
+				rate = insert_pages(&ddt, 0, pages, same);
+				must(gpu_bench_free(memory) ? 0 : 1, "memory of a table");
+			}
+			report_inserted(same ? "empty table, the same page" : "empty table", pages, rate);
+		}
+	}
+	for (uint32_t f = 0; f < 3; f++) {
+		const uint64_t step = files[f] * INSERT_FILE;
+		void *memory = gpu_bench_memory(bytes);
+		must(memory ? 0 : 1, "memory for a table");
+		g4_ddt_init(&ddt, memory, bytes);
+		snprintf(what, sizeof(what), "growing table, files a step %u", files[f]);
+		for (uint32_t s = 0; s < INSERT_STEPS; s++) {
+			const double rate = insert_pages(&ddt, s * step, step, false);
+			if (s == 0 || (s + 1) % 10 == 0)
+				report_inserted(what, (s + 1) * step, rate);
+		}
+		must(gpu_bench_free(memory) ? 0 : 1, "memory of a table");
+	}
 }
 
 #define WAKE_UPS 15
@@ -1760,13 +1969,14 @@ static const struct bench {
 	const char *name;
 	void (*run)(void);
 } benches[] = {
-	{"null", bench_null},	    {"stat", bench_stat},	{"make", bench_make},
-	{"kernel", bench_kernel},   {"random", bench_random},	{"one", bench_one},
-	{"stream", bench_stream},   {"idle", bench_idle},	{"forest", bench_forest},
-	{"scrub", bench_scrub},	    {"single", bench_single},	{"workgroups", bench_workgroups},
-	{"table", bench_table},	    {"dedup", bench_dedup},	{"tier", bench_tier},
-	{"rebuild", bench_rebuild}, {"acquire", bench_acquire}, {"degraded", bench_degraded},
-	{"list", bench_list},	    {"clear", bench_clear},
+	{"null", bench_null},	      {"stat", bench_stat},	    {"make", bench_make},
+	{"kernel", bench_kernel},     {"random", bench_random},	    {"one", bench_one},
+	{"stream", bench_stream},     {"idle", bench_idle},	    {"forest", bench_forest},
+	{"scrub", bench_scrub},	      {"single", bench_single},	    {"workgroups", bench_workgroups},
+	{"table", bench_table},	      {"dedup", bench_dedup},	    {"tier", bench_tier},
+	{"pipeline", bench_pipeline}, {"insert", bench_insert},	    {"rebuild", bench_rebuild},
+	{"acquire", bench_acquire},   {"degraded", bench_degraded}, {"list", bench_list},
+	{"clear", bench_clear},
 };
 
 #define DISKS 8
