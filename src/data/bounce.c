@@ -58,6 +58,20 @@ G4_FN uint32_t g4_bounce_take(struct g4_bounce *bounce, uint32_t most, uint32_t 
 	return count;
 }
 
+G4_FN uint32_t g4_bounce_try(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers)
+{
+	uint32_t used = 0, count = 0;
+
+	if (!g4_trylock(&bounce->turn)) /* somebody waits for one, or is about to have one */
+		return 0;
+	for (uint32_t word = 0; word < bounce->count / 32; word++)
+		used += g4_count_bits(g4_load32_acq(&bounce->used[word]));
+	if (used + most <= bounce->count / 2)
+		count = take_free(bounce, most, numbers);
+	g4_unlock(&bounce->turn);
+	return count;
+}
+
 G4_FN void g4_bounce_give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count)
 {
 	for (uint32_t k = 0; k < count; k++)

@@ -6,11 +6,16 @@
 #include "data/batch.h"
 
 /*
- * ---- buffers: leader, thread-safe. A writer that has some never waits for what one that waits for them may hold, which is the lock of its
- * inode, and gives them back before it begins a transaction ----
+ * ---- buffers: leader, thread-safe. A writer that has taken some never waits for what one that waits for them may hold, which is the lock of its
+ * inode, and gives them back before it begins a transaction. One that has tried may, for who waits has the other half ----
  */
 /* Takes `most` buffers, or as many as are free, and waits for one if none is. Their numbers; how many. */
 G4_FN uint32_t g4_bounce_take(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers);
+/*
+ * The same without waiting, for one that is going to wait for its inode's lock with them: half of all buffers are left to those that have theirs.
+ * 0: there are not `most` to be had.
+ */
+G4_FN uint32_t g4_bounce_try(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers);
 G4_FN void g4_bounce_give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count);
 G4_FN uint8_t *g4_bounce_buffer(const struct g4_bounce *bounce, uint32_t number);
 /* Copies a caller's pages there, which are the batch's from `first` on, at most those of a buffer, and takes the sums of the copies. */

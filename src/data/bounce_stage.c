@@ -36,17 +36,13 @@ G4_FN static void lay(struct g4_batch *batch, uint32_t first, uint64_t page, uin
 	}
 }
 
-/* The batch's next pages, through a buffer, get their sums and places. It ends before one that gets none. */
-G4_FN static int fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
-		      const uint8_t *from, uint64_t page, uint32_t pages, uint32_t number)
+/* The batch's next pages, through a buffer, get their sums. */
+G4_FN static void fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, const uint8_t *from, uint64_t page,
+		       uint32_t pages, uint32_t number)
 {
-	const uint32_t first = batch->count;
-
-	lay(batch, first, page, pages, number);
-	g4_bounce_fill(wg, batch, first, pages, from, g4_bounce_buffer(&fs->bounce, number));
-	batch->count = first + pages;
-	g4_dedup_batch(wg, fs, inode, batch, first);
-	return g4_place(wg, fs, inode, batch, first);
+	lay(batch, batch->count, page, pages, number);
+	g4_bounce_fill(wg, batch, batch->count, pages, from, g4_bounce_buffer(&fs->bounce, number));
+	batch->count += pages;
 }
 
 /* Requests for what is stored of a buffer's pages from `first` on: as many as fit. Where the pages begin for which there was no room. */
@@ -135,11 +131,10 @@ G4_FN static bool stores_any(const struct g4_batch *batch)
 	return false;
 }
 
-/* The other stages of a batch whose buffers are all full. */
+/* The other stages of a batch whose buffers are all full, and of which is known what is. */
 G4_FN static int store_filled(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			      int *stored)
 {
-	g4_dedup_batch(wg, fs, inode, batch, 0);
 	const int rc = g4_place(wg, fs, inode, batch, 0);
 	if (rc == 0 && stores_any(batch))
 		*stored = g4_store(wg, fs, batch);
@@ -157,15 +152,19 @@ G4_FN static int fill_and_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 	int rc = 0;
 
 	*stored = 0;
-	if (fill_shared(wg, fs, batch, from, page, pages, numbers))
+	if (fill_shared(wg, fs, batch, from, page, pages, numbers)) {
+		g4_dedup_batch(wg, fs, inode, batch, 0);
 		return store_filled(wg, fs, inode, batch, stored);
+	}
 	/* a batch that has no room for more segments ends before all of its buffers are full */
 	for (uint32_t b = 0; batch->count < pages && rc == 0 && *stored == 0 && batch->segment_count < batch->most;
 	     b++) {
 		const uint32_t first = batch->count, n = (uint32_t)g4_min64(pages - first, G4_BOUNCE_PAGES);
 
 		batch->coming = pages - first - n;
-		rc = fill(wg, fs, inode, batch, from + (uint64_t)first * G4_PAGE_BYTES, page + first, n, numbers[b]);
+		fill(wg, fs, batch, from + (uint64_t)first * G4_PAGE_BYTES, page + first, n, numbers[b]);
+		g4_dedup_batch(wg, fs, inode, batch, first);
+		rc = g4_place(wg, fs, inode, batch, first); /* the batch ends before a page that gets none */
 		if (!overlap || (rc < 0 && first == 0))
 			continue;
 		*stored = launch(wg, fs, batch, first, b == 0 && batch->count == pages, &flights[launched]);
@@ -182,22 +181,123 @@ G4_FN static int fill_and_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 	return batch->segment_count > 0 ? 0 : rc;
 }
 
-G4_FN int g4_stage_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
-		       const uint8_t *from, uint64_t page, uint32_t pages, uint64_t size, uint32_t *published)
+/* ------------------------------------------------------------------ before the inode is locked */
+
+#define KNOWN_AT (G4_BATCH_SUMS * sizeof(struct g4_sum_entry)) /* of a note: behind the sums */
+G4_STATIC_ASSERT(KNOWN_AT + G4_BATCH_SUMS * sizeof(uint64_t) <= G4_BOUNCE_NOTE_BYTES, "a batch has room in a note");
+
+G4_FN static uint8_t *note_of(const struct g4_fs *fs, const struct g4_stage_ahead *ahead)
 {
-	uint32_t numbers[G4_STAGE_BUFFERS];
-	int stored;
+	return fs->bounce.notes + (uint64_t)ahead->numbers[0] * G4_BOUNCE_NOTE_BYTES;
+}
+
+/* Whether what is written to a file with a wish can be looked for before the file is locked: a page that has to be compared is compared under the lock. */
+G4_FN static bool may_be_ahead(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t wish)
+{
+	return fs->bounce.notes && g4_dedup_wanted(fs, inode, wish) && !(inode->disk.flags & G4_INODE_INLINE) &&
+	       !(fs->flags & G4_FS_DEDUP_VERIFY) && !inode->dedup_failed &&
+	       g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_BLAKE3;
+}
+
+/* Buffers for `pages` pages, as many as one writer gets. */
+G4_FN static uint32_t buffers_for(const struct g4_fs *fs, uint64_t pages)
+{
+	const uint64_t useful = (pages + G4_BOUNCE_PAGES - 1) / G4_BOUNCE_PAGES;
+	const uint64_t most = g4_min64(fs->bounce.count / STAGE_WRITERS, G4_STAGE_BUFFERS);
+
+	return (uint32_t)g4_min64(useful, most);
+}
+
+G4_FN void g4_stage_ahead(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, const uint8_t *from,
+			  uint64_t page, uint64_t pages, uint32_t wish, struct g4_stage_ahead *ahead)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_inode_core *copy = (struct g4_inode_core *)g4_scratch_take(wg, sizeof(*copy));
+
+	ahead->count = 0;
+	g4_zero16(copy, sizeof(*copy));
+	g4_peek(copy, inode, G4_INODE_CORE_ATTRIBUTE_BYTES / 8); /* who has the lock proves what was seen, or not */
+	pages = g4_min64(pages, G4_BATCH_SUMS - page % G4_BATCH_SUMS);
+	if (may_be_ahead(fs, copy, wish))
+		ahead->count = g4_bounce_try(&fs->bounce, buffers_for(fs, pages), ahead->numbers);
+	if (ahead->count > 0) {
+		struct g4_batch *batch = g4_batch_take(wg);
+		ahead->page = page;
+		ahead->pages = (uint32_t)g4_min64(pages, (uint64_t)ahead->count * G4_BOUNCE_PAGES);
+		ahead->wish = wish;
+		ahead->algorithm = batch->algorithm = g4_sums_algorithm(fs, copy->disk.policy);
+		batch->wish = (uint8_t)wish;
+		batch->staged = true;
+		g4_zero(wg, batch->lists->seen, sizeof(batch->lists->seen));
+		if (!fill_shared(wg, fs, batch, from, page, ahead->pages, ahead->numbers)) {
+			for (uint32_t first = 0; first < ahead->pages; first += G4_BOUNCE_PAGES)
+				fill(wg, fs, batch, from + (uint64_t)first * G4_PAGE_BYTES, page + first,
+				     (uint32_t)g4_min64(ahead->pages - first, G4_BOUNCE_PAGES),
+				     ahead->numbers[first / G4_BOUNCE_PAGES]);
+		}
+		g4_dedup_batch(wg, fs, copy, batch, 0);
+		ahead->domain = batch->domain;
+		g4_copy(wg, note_of(fs, ahead), batch->sums, ahead->pages * sizeof(*batch->sums));
+		g4_copy(wg, note_of(fs, ahead) + KNOWN_AT, batch->known, ahead->pages * sizeof(*batch->known));
+	}
+	g4_scratch_release(wg, mark);
+}
+
+G4_FN void g4_stage_drop(struct g4_fs *fs, struct g4_stage_ahead *ahead)
+{
+	if (ahead->count > 0)
+		g4_bounce_give_back(&fs->bounce, ahead->numbers, ahead->count);
+	ahead->count = 0;
+}
+
+/* Whether the batch may begin with what is ahead, now that the inode is locked. */
+G4_FN static bool is_of_use(const struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_batch *batch,
+			    uint64_t page, uint32_t pages, const struct g4_stage_ahead *ahead)
+{
+	return ahead->count > 0 && ahead->page == page && ahead->pages <= pages && ahead->wish == batch->wish &&
+	       may_be_ahead(fs, inode, ahead->wish) && ahead->algorithm == batch->algorithm &&
+	       ahead->domain == (uint32_t)g4_inode_domain(&inode->disk);
+}
+
+/* The batch is what is ahead. */
+G4_FN static void recall(struct g4_wg *wg, const struct g4_fs *fs, struct g4_batch *batch,
+			 const struct g4_stage_ahead *ahead)
+{
+	for (uint32_t first = 0; first < ahead->pages; first += G4_BOUNCE_PAGES)
+		lay(batch, first, ahead->page + first, (uint32_t)g4_min64(ahead->pages - first, G4_BOUNCE_PAGES),
+		    ahead->numbers[first / G4_BOUNCE_PAGES]);
+	g4_copy(wg, batch->sums, note_of(fs, ahead), ahead->pages * sizeof(*batch->sums));
+	g4_copy(wg, batch->known, note_of(fs, ahead) + KNOWN_AT, ahead->pages * sizeof(*batch->known));
+	batch->count = ahead->pages;
+	batch->domain = ahead->domain;
+	batch->dedup = batch->looks = true;
+	batch->verifies = false;
+}
+
+/* ------------------------------------------------------------------ a batch */
+
+G4_FN int g4_stage_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+		       const uint8_t *from, uint64_t page, uint32_t pages, uint64_t size, struct g4_stage_ahead *ahead,
+		       uint32_t *published)
+{
+	struct g4_stage_ahead own;
+	int rc, stored = 0;
 
 	*published = 0;
 	batch->staged = true;
 	batch->algorithm = g4_sums_algorithm(fs, inode->disk.policy);
-	g4_zero(wg, batch->lists->seen, sizeof(batch->lists->seen));
-	const uint32_t useful = (pages + G4_BOUNCE_PAGES - 1) / G4_BOUNCE_PAGES;
-	const uint32_t most = (uint32_t)g4_min64(fs->bounce.count / STAGE_WRITERS, G4_STAGE_BUFFERS);
-	const uint32_t count = g4_bounce_take(&fs->bounce, (uint32_t)g4_min64(useful, most), numbers);
-	pages = (uint32_t)g4_min64(pages, (uint64_t)count * G4_BOUNCE_PAGES);
-	const int rc = fill_and_store(wg, fs, inode, batch, from, page, pages, numbers, &stored);
-	g4_bounce_give_back(&fs->bounce, numbers, count);
+	if (is_of_use(fs, inode, batch, page, pages, ahead)) {
+		recall(wg, fs, batch, ahead);
+		rc = store_filled(wg, fs, inode, batch, &stored);
+	} else {
+		g4_stage_drop(fs, ahead);
+		ahead = &own;
+		g4_zero(wg, batch->lists->seen, sizeof(batch->lists->seen));
+		own.count = g4_bounce_take(&fs->bounce, buffers_for(fs, pages), own.numbers);
+		pages = (uint32_t)g4_min64(pages, (uint64_t)own.count * G4_BOUNCE_PAGES);
+		rc = fill_and_store(wg, fs, inode, batch, from, page, pages, own.numbers, &stored);
+	}
+	g4_stage_drop(fs, ahead);
 	if (rc < 0) {
 		g4_pipeline_cancel(fs, inode, batch);
 		return rc;

@@ -12,7 +12,8 @@
 	4096u /* a batch: enough for many workgroups to move at a time; with sums it ends with a large page */
 
 G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, const uint8_t *from,
-			  uint64_t pages, uint64_t new_size, uint32_t wish, uint64_t *done)
+			  uint64_t pages, uint64_t new_size, uint32_t wish, struct g4_stage_ahead *ahead,
+			  uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 
@@ -35,7 +36,7 @@ G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, ui
 			batch->wish = (uint8_t)wish;
 			batch->reserved = reserved;
 			batch->pooled = pooled;
-			rc = g4_stage_run(wg, fs, inode, batch, at, first, (uint32_t)now, new_size, &published);
+			rc = g4_stage_run(wg, fs, inode, batch, at, first, (uint32_t)now, new_size, ahead, &published);
 		} else {
 			g4_gather_memory(at, first, (uint32_t)now, reserved, batch);
 			batch->pooled = pooled;

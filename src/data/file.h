@@ -5,6 +5,8 @@
 
 #include "inode/mounted.h"
 
+struct g4_stage_ahead;
+
 #define G4_DIRECT_PAGES 64u /* transfers from this size on bypass the cache when they are aligned */
 
 /*
@@ -14,9 +16,15 @@
  */
 G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, void *to, uint64_t bytes,
 		       bool bypass, uint64_t *done);
-/* `wish`: enum g4_dedup_wish. */
+/* `wish`: enum g4_dedup_wish. `ahead`: what g4_file_write_ahead() has made of the same, and g4_stage_drop() is to see then. */
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
-			uint64_t bytes, uint32_t wish, uint64_t *done);
+			uint64_t bytes, uint32_t wish, struct g4_stage_ahead *ahead, uint64_t *done);
+/*
+ * Not locked. While somebody else has a regular file, the beginning of a large write to it that is to be deduplicated is copied, hashed and looked
+ * for; `ahead` is empty where that is not so.
+ */
+G4_FN void g4_file_write_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
+			       uint64_t bytes, uint32_t wish, struct g4_stage_ahead *ahead);
 /* Sets the size. */
 G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size);
 /* Recovery: frees what lies behind the size of an inode on the orphan list. */

@@ -81,8 +81,22 @@ G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return g4_load64_rlx(&fs->dirty_pages) > fs->dirty_limit ? g4_writeback(wg, fs, index) : 0;
 }
 
+G4_FN void g4_file_write_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
+			       uint64_t bytes, uint32_t wish, struct g4_stage_ahead *ahead)
+{
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint64_t pages = bytes >> G4_PAGE_SHIFT;
+	uint32_t version;
+
+	ahead->count = 0;
+	if (offset % G4_PAGE_BYTES != 0 || offset >= G4_FILE_MAX_BYTES || bytes > G4_FILE_MAX_BYTES - offset ||
+	    pages < G4_DIRECT_PAGES || g4_read_begin(&inode->lock, &version))
+		return;
+	g4_stage_ahead(wg, fs, inode, (const uint8_t *)from, offset >> G4_PAGE_SHIFT, pages, wish, ahead);
+}
+
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
-			uint64_t bytes, uint32_t wish, uint64_t *done)
+			uint64_t bytes, uint32_t wish, struct g4_stage_ahead *ahead, uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	const uint8_t *at = (const uint8_t *)from;
@@ -108,7 +122,7 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 			if (rc == 0 && !(inode->disk.flags & G4_INODE_INLINE)) {
 				uint64_t pages;
 				rc = g4_write_direct(wg, fs, index, now >> G4_PAGE_SHIFT, at + *done, whole,
-						     g4_max64(before, now + n), wish, &pages);
+						     g4_max64(before, now + n), wish, ahead, &pages);
 				if (rc < 0) /* what is written is told; what is not will be asked for again */
 					*done += pages << G4_PAGE_SHIFT;
 			} else if (rc == 0) {

@@ -5,6 +5,8 @@
 
 #include "inode/mounted.h"
 
+struct g4_stage_ahead;
+
 /* Writes an inode's dirty pages and publishes them. */
 G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 /* The same in the middle of a change that maps more: nothing of it becomes inline data. */
@@ -25,6 +27,7 @@ G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint3
  * (g4_dedup_wanted() with this wish). *done: pages that are written, also when it fails.
  */
 G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, const uint8_t *from,
-			  uint64_t pages, uint64_t new_size, uint32_t wish, uint64_t *done);
+			  uint64_t pages, uint64_t new_size, uint32_t wish, struct g4_stage_ahead *ahead,
+			  uint64_t *done);
 
 #endif

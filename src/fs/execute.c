@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that are about one inode, and the switch that all commands go through. */
+#include "data/bounce_stage.h"
 #include "data/map_unite.h"
 #include "fs/fs.h"
 #include "inode/epoch.h"
@@ -259,7 +260,10 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	enum g4_dedup_wish wish = wish_of(cmd);
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t flags = g4_handle_flags(cmd->handle);
+	struct g4_stage_ahead ahead = {.count = 0};
 
+	if (!(flags & G4_OPEN_APPEND))
+		g4_file_write_ahead(wg, fs, index, cmd->offset, cmd->data, cmd->length, wish, &ahead);
 	g4_icache_lock(fs, inode);
 	int rc = check_regular(inode);
 	/* handles from before it was; of an append-only one they may write what they like, as in Linux */
@@ -272,8 +276,9 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	if (rc == 0 && cmd->length > 0)
 		wish = grant_wish(wg, fs, inode, wish);
 	if (rc == 0)
-		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, wish, &cmd->value);
+		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, wish, &ahead, &cmd->value);
 	g4_write_unlock(&inode->lock);
+	g4_stage_drop(fs, &ahead);
 	return rc;
 }
 

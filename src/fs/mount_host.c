@@ -136,7 +136,7 @@ struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
 	uint64_t lines, frames, frame_numbers, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc,
-		scrub, bounce, dedup, tier, tier_frames, origins;
+		scrub, bounce, bounce_notes, dedup, tier, tier_frames, origins;
 	uint64_t dedup_bytes; /* that the table of contents may take */
 	uint64_t tier_bytes;  /* of pages by device address */
 	bool victims;	      /* that the page cache gives up: among them */
@@ -215,6 +215,8 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	/* also for what is looked for before it is stored, wherever that is (data/bounce_stage.c) */
 	plan->bounces = bounces || plan->dedup_bytes > 0 ? bounce_buffers(options) : 0;
 	plan->bounce = lay_out(&plan->total, (uint64_t)plan->bounces * BOUNCE_BYTES);
+	plan->bounce_notes =
+		lay_out(&plan->total, plan->dedup_bytes > 0 ? (uint64_t)plan->bounces * G4_BOUNCE_NOTE_BYTES : 0);
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -294,6 +296,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	g4_ddt_init(&fs->ddt, memory + plan->dedup, plan->dedup_bytes);
 	fs->jobs.scrub.pages = memory + plan->scrub;
 	fs->bounce.memory = plan->bounces ? memory + plan->bounce : NULL;
+	fs->bounce.notes = plan->bounces && plan->dedup_bytes > 0 ? memory + plan->bounce_notes : NULL;
 	fs->bounce.count = plan->bounces;
 	fs->jobs.scrub.dir = fs->jobs.scrub.file = G4_NO_INODE;
 	fs->scratch_bytes = scratch_for(fs);
@@ -684,4 +687,6 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	G4_MOVE(fs->jobs.scrub.pages, by);
 	if (fs->bounce.memory)
 		G4_MOVE(fs->bounce.memory, by);
+	if (fs->bounce.notes)
+		G4_MOVE(fs->bounce.notes, by);
 }

@@ -101,8 +101,10 @@ struct g4_split {
 
 /* ------------------------------------------------------------------ memory that nobody else changes (data/bounce.c) */
 #define G4_BOUNCE_BUFFERS 64u		     /* for a processor's threads */
-#define G4_BOUNCE_BUFFERS_MOST 512u	     /* for the workgroups of a GPU, each of which fills one slowly */
+#define G4_BOUNCE_BUFFERS_MOST 1024u	     /* for the workgroups of a GPU, each of which fills one slowly */
 #define G4_BOUNCE_PAGES G4_SPLIT_PIECE_PAGES /* of a buffer: a piece of a transfer fits one */
+
+#define G4_BOUNCE_NOTE_BYTES (20u * 1024)
 
 struct g4_bounce {
 	struct g4_lock turn; /* held while waiting for a buffer: first come, first served */
@@ -111,6 +113,8 @@ struct g4_bounce {
 	uint32_t next;	     /* word of `used` where the next one is looked for first; under `turn` */
 	uint32_t used[G4_BOUNCE_BUFFERS_MOST / 32]; /* bits of those that are somebody's */
 	uint8_t *memory;			    /* NULL: the device is memory, and nobody needs any */
+	uint8_t *
+		notes; /* of each buffer G4_BOUNCE_NOTE_BYTES: what is known of a batch that begins there (bounce_stage.c) */
 };
 
 /* ------------------------------------------------------------------ what was found damaged (inode/events.c) */

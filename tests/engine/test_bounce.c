@@ -7,6 +7,7 @@
 #include "rig.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "data/bounce_stage.h"
@@ -445,8 +446,9 @@ static int stage_beside_a_bad_map(uint64_t page, uint32_t pages, uint32_t *publi
 	batch->pooled = pooled;
 	fault.fail_read_at = 1;
 	g4_dev_fault_set(rig.fault, &fault);
+	struct g4_stage_ahead nothing = {.count = 0};
 	const int rc = g4_stage_run(rig.wg, rig.fs, g4_icache_at(rig.fs, index), batch, data + page * G4_PAGE_BYTES,
-				    page, pages, FILE_BYTES, published);
+				    page, pages, FILE_BYTES, &nothing, published);
 	fault.fail_read_at = 0;
 	g4_dev_fault_set(rig.fault, &fault);
 	g4_scratch_release(rig.wg, mark);
@@ -739,6 +741,149 @@ static void so_do_those_who_look(void **state)
 	run_behind_an_agent(1);
 }
 
+/* ------------------------------------------------------------------ before the inode is locked */
+
+static uint32_t used_buffers(void)
+{
+	uint32_t used = 0;
+
+	for (uint32_t word = 0; word < rig.fs->bounce.count / 32; word++)
+		used += g4_count_bits(g4_load32_acq(&rig.fs->bounce.used[word]));
+	return used;
+}
+
+/* Somebody has the file while it is written: its writer fills buffers and looks for what they have, and waits for the file with them. */
+static void change_beside_a_writer(uint64_t seed, void (*happens)(struct g4_inode_core *), bool shares)
+{
+	struct writer writer = {.memory = rig_memory(WRITER_BYTES, seed), .rig = rig};
+	uint64_t node, other;
+	uint32_t index;
+
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_write(&rig, other, 0, 0, writer.memory, WRITER_BYTES, NULL), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "written", G4_S_IFREG | 0600, &node), 0);
+	writer.ino = node;
+	writer.rig.wg = g4_wg_create(1);
+	assert_non_null(writer.rig.wg);
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, node, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	g4_icache_lock(rig.fs, inode);
+	assert_int_equal(pthread_create(&writer.thread, NULL, write_once, &writer), 0);
+	while (used_buffers() == 0)
+		sched_yield();
+	happens(inode);
+	g4_write_unlock(&inode->lock);
+	pthread_join(writer.thread, NULL);
+	g4_wg_destroy(writer.rig.wg);
+	g4_icache_put(rig.fs, index);
+	assert_null(writer.failed);
+	expect_no_buffer_used();
+	expect(node, writer.memory, WRITER_BYTES);
+	for (uint64_t page = 0; page < WRITER_BYTES / G4_PAGE_BYTES; page++)
+		assert_int_equal(rig_place(&rig, node, page) == rig_place(&rig, other, page), shares);
+	unmount();
+	mount(NULL);
+	expect(node, writer.memory, WRITER_BYTES);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "other"), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "written"), 0);
+	free(writer.memory);
+}
+
+static void change_nothing(struct g4_inode_core *inode)
+{
+	(void)inode;
+}
+
+static void set_policy(struct g4_inode_core *inode, uint32_t part, uint32_t value)
+{
+	inode->disk.policy = (inode->disk.policy & ~part) | value;
+}
+
+static void change_to_no_dedup(struct g4_inode_core *inode)
+{
+	set_policy(inode, G4_POLICY_DEDUP, G4_POLICY_DEDUP_OFF);
+}
+
+static void change_to_a_domain(struct g4_inode_core *inode)
+{
+	set_policy(inode, G4_POLICY_DEDUP, G4_POLICY_DEDUP_DOMAIN);
+	g4_inode_set_domain(&inode->disk, inode->ino);
+}
+
+static void change_of_sums(struct g4_inode_core *inode)
+{
+	set_policy(inode, G4_POLICY_CHECKSUM, G4_CHECKSUM_CRC32C);
+}
+
+/* A page that was found before was gone when it was to be shared. */
+static void change_of_luck(struct g4_inode_core *inode)
+{
+	inode->dedup_failed = true;
+}
+
+static void what_was_looked_for_is_used(void **state)
+{
+	(void)state;
+	change_beside_a_writer(40, change_nothing, true);
+}
+
+static void what_has_changed_meanwhile_counts(void **state)
+{
+	(void)state;
+	change_beside_a_writer(41, change_of_luck, true); /* which publishing asks for once more */
+	change_beside_a_writer(42, change_to_no_dedup, false);
+	change_beside_a_writer(43, change_of_sums, false);
+	change_beside_a_writer(44, change_to_a_domain, false);
+}
+
+static void *write_a_part(void *argument)
+{
+	struct writer *writer = (struct writer *)argument;
+	uint64_t done;
+
+	if (op_write(&writer->rig, writer->ino, 0, writer->seed * DIRECT, writer->memory, DIRECT, &done) != 0 ||
+	    done != DIRECT)
+		writer->failed = "a write";
+	return NULL;
+}
+
+/* Who waits for the file has half of the buffers at most, and who gets it finds one, though it has none yet. */
+static void half_of_the_buffers_are_for_who_has_the_file(void **state)
+{
+	struct writer writers[WRITERS] = {0};
+	const uint32_t half = rig.fs->bounce.count / 2, taken = half - 2;
+	uint32_t index;
+
+	(void)state;
+	assert_int_equal(half, 32);
+	rig_pattern(data, 45, FILE_BYTES);
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	g4_icache_lock(rig.fs, inode);
+	g4_store32_rel(&rig.fs->bounce.used[0], (UINT32_C(1) << taken) - 1);
+	for (uint32_t i = 0; i < WRITERS; i++) {
+		writers[i] = (struct writer){.rig = rig, .ino = ino, .seed = i, .memory = data + i * DIRECT};
+		writers[i].rig.wg = g4_wg_create(1 + i);
+		assert_non_null(writers[i].rig.wg);
+		assert_int_equal(pthread_create(&writers[i].thread, NULL, write_a_part, &writers[i]), 0);
+	}
+	while (used_buffers() < half)
+		sched_yield();
+	assert_int_equal(used_buffers(), half);
+	g4_or32(&rig.fs->bounce.used[1], ~(UINT32_C(1) << 9)); /* one for all that have none */
+	g4_write_unlock(&inode->lock);
+	for (uint32_t i = 0; i < WRITERS; i++) {
+		pthread_join(writers[i].thread, NULL);
+		g4_wg_destroy(writers[i].rig.wg);
+		assert_null(writers[i].failed);
+	}
+	g4_icache_put(rig.fs, index);
+	assert_int_equal(used_buffers(), taken + 31);
+	g4_store32_rel(&rig.fs->bounce.used[0], 0);
+	g4_store32_rel(&rig.fs->bounce.used[1], 0);
+	judge(WRITERS * DIRECT);
+}
+
 /* ------------------------------------------------------------------ one transfer by several workgroups */
 
 struct helper {
@@ -824,6 +969,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_found_needs_little_space, setup_small_dedup, teardown),
 		cmocka_unit_test_setup_teardown(an_error_between_places, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_looked_for_is_used, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(what_has_changed_meanwhile_counts, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(half_of_the_buffers_are_for_who_has_the_file, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(who_compares_holds_no_slot, setup_xxh3_dedup, teardown),
 		cmocka_unit_test_setup_teardown(so_do_those_who_look, setup_xxh3_dedup, teardown),
 	};
