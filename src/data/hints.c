@@ -39,18 +39,18 @@ G4_FN static uint32_t see(struct g4_batch_lists *lists, uint32_t index, uint32_t
 	uint32_t at = (key.bytes[8] | (uint32_t)key.bytes[9] << 8) % G4_BATCH_SEEN;
 
 	for (*made = false;; at = (at + 1) % G4_BATCH_SEEN) {
-		uint32_t there = g4_load32_acq(&lists->seen[at]);
+		uint32_t there = g4_load32_rlx(&lists->seen[at]); /* sums and domains are from before */
 
 		*made = there == 0 && g4_cas32(&lists->seen[at], 0, index + 1);
 		if (*made)
 			return at;
 		if (there == 0) /* another lane was faster */
-			there = g4_load32_acq(&lists->seen[at]);
+			there = g4_load32_rlx(&lists->seen[at]);
 		if (lists->placing.domains[there - 1] != domain ||
 		    !g4_bytes_equal(lists->sums[there - 1].bytes, sum->bytes, sizeof(sum->bytes)))
 			continue;
 		while (there > index + 1 && !g4_cas32(&lists->seen[at], there, index + 1))
-			there = g4_load32_acq(&lists->seen[at]);
+			there = g4_load32_rlx(&lists->seen[at]);
 		return at;
 	}
 }
@@ -63,6 +63,7 @@ G4_FN static void see_all(struct g4_wg *wg, const struct g4_hints_job *job)
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 	const uint32_t before = (uint32_t)(batch->known - lists->known); /* of others in the lists */
 	const uint32_t end = job->first + job->count;
+	uint64_t others = 0; /* pages of this lane's that were there */
 	bool made;
 
 	for (uint32_t k = job->first + lane; k < end; k += width)
@@ -73,14 +74,16 @@ G4_FN static void see_all(struct g4_wg *wg, const struct g4_hints_job *job)
 		if (batch->known[k] != G4_KNOWN_NOT)
 			continue;
 		const uint32_t at = see(lists, before + k, batch->domain, &made);
+		others += !made;
 		if (width == 1 && !made)
 			batch->known[k] = G4_KNOWN_SAME(lists->seen[at] - 1u);
 	}
-	g4_sync(wg);
-	for (uint32_t k = job->first + lane; width > 1 && k < end; k += width) {
+	if (width == 1 || g4_reduce_sum(wg, others) == 0) /* of two that are the same one finds the other */
+		return;
+	for (uint32_t k = job->first + lane; k < end; k += width) {
 		if (batch->known[k] != G4_KNOWN_NOT)
 			continue;
-		const uint32_t first = g4_load32_acq(&lists->seen[see(lists, before + k, batch->domain, &made)]) - 1;
+		const uint32_t first = g4_load32_rlx(&lists->seen[see(lists, before + k, batch->domain, &made)]) - 1;
 		if (first != before + k)
 			batch->known[k] = G4_KNOWN_SAME(first);
 	}

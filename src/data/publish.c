@@ -49,25 +49,45 @@ G4_FN static struct g4_address hint_of(struct g4_fs *fs, const struct g4_sum_ent
 	return g4_ddt_find(&fs->ddt, key.bytes);
 }
 
+/* Hints of pages that are listed. `hints`: as list() has them. */
+G4_FN static void hint(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint32_t pages,
+		       const struct g4_sum_entry *sums, uint64_t domain, uint64_t *hints)
+{
+	if (hints && pages > 0)
+		g4_hints_insert(wg, fs, sums, domain, pages, address, hints);
+	for (uint32_t p = 0; !hints && p < pages; p++) /* of two copies the one stays to which the hint leads */
+		if (g4_address_is_none(if_listed(wg, fs, hint_of(fs, &sums[p], domain), &sums[p], domain)))
+			g4_hints_insert(wg, fs, &sums[p], domain, 1, g4_address_after_pages(address, p), NULL);
+}
+
 /*
  * Others may find pages that were published. `hints`: nobody else had listed the same when the table said that, and then where others have listed it since;
- * NULL: nobody has looked.
+ * NULL: nobody has looked. They are listed quarter by quarter, and hinted at together.
  */
 G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address, uint32_t pages,
 		      const struct g4_sum_entry *sums, uint64_t domain, uint64_t *hints)
 {
-	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain, g4_today(fs));
+	uint32_t from = 0, at = 0; /* what is listed and not hinted at */
+	int rc = 0;
 
-	if (rc == G4_LIST_FULL)
-		g4_ddt_count_plain(&fs->ddt, address, pages);
-	if (rc == 1 && hints)
-		g4_hints_insert(wg, fs, sums, domain, pages, address, hints);
-	else if (hints)
-		memset(hints, 0, pages * sizeof(*hints));
-	for (uint32_t p = 0; rc == 1 && !hints && p < pages;
-	     p++) /* of two copies the one stays to which the hint leads */
-		if (g4_address_is_none(if_listed(wg, fs, hint_of(fs, &sums[p], domain), &sums[p], domain)))
-			g4_hints_insert(wg, fs, &sums[p], domain, 1, g4_address_after_pages(address, p), NULL);
+	while (at < pages && rc >= 0) {
+		const struct g4_address to = g4_address_after_pages(address, at);
+		const uint32_t part = (uint32_t)g4_share_list_part(to, pages - at);
+		rc = g4_share_list(wg, &fs->alloc, txn, to, part, &sums[at], domain, g4_today(fs));
+		if (rc == G4_LIST_FULL)
+			g4_ddt_count_plain(&fs->ddt, to, part);
+		if (rc != 1) {
+			hint(wg, fs, g4_address_after_pages(address, from), at - from, &sums[from], domain,
+			     hints ? &hints[from] : NULL);
+			from = at + part;
+			if (hints)
+				memset(&hints[at], 0, part * sizeof(*hints));
+		}
+		at += part;
+	}
+	if (from < at)
+		hint(wg, fs, g4_address_after_pages(address, from), at - from, &sums[from], domain,
+		     hints ? &hints[from] : NULL);
 	return rc < 0 ? rc : 0;
 }
 
@@ -206,11 +226,9 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 		g4_ddt_count(&fs->ddt, page, 0, *done, 0);
 	if (*done > 0)
 		tag_data(wg, fs, txn, batch, segment, from, *done);
-	for (uint64_t at = 0, part; rc == 0 && lists && at < *done; at += part) {
-		part = g4_share_list_part(g4_address_after_pages(address, at), *done - at);
-		rc = list(wg, fs, txn, g4_address_after_pages(address, at), (uint32_t)part, &sums[at], batch->domain,
-			  looks ? &batch->known[segment->first + from + at] : NULL);
-	}
+	if (rc == 0 && lists && *done > 0)
+		rc = list(wg, fs, txn, address, (uint32_t)*done, sums, batch->domain,
+			  looks ? &batch->known[segment->first + from] : NULL);
 	if (rc == 0 && looks && *done > 0) /* behind all that listing has announced */
 		rc = g4_twice_yield(wg, fs, txn, inode, page, (uint32_t)*done, sums,
 				    &batch->known[segment->first + from]);

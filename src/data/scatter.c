@@ -71,6 +71,12 @@ G4_FN static void join(struct stretch *st, const struct g4_batch *batch, const s
 	}
 }
 
+/* Whether a segment is all that a stretch which begins there could have: then it has one part at most. */
+G4_FN static bool is_all(const struct g4_segment *segment, uint64_t inside)
+{
+	return segment->pages - inside >= STRETCH - (segment->page + inside) % STRETCH;
+}
+
 /* The stretch that begins there. How many parts of segments it has. */
 G4_FN static uint32_t plan(const struct g4_batch *batch, uint32_t s, uint64_t inside, struct stretch *st)
 {
@@ -217,7 +223,8 @@ G4_FN int g4_scatter_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	struct g4_path path;
 
 	*done = 0;
-	if (!batch->staged || !batch->dedup || batch->verifies || batch->moves || plan(batch, s, inside, st) < 2)
+	if (!batch->staged || !batch->dedup || batch->verifies || batch->moves || is_all(&batch->segments[s], inside) ||
+	    plan(batch, s, inside, st) < 2)
 		return 0;
 	if (st->fresh > 0) { /* others may have stored the same meanwhile */
 		g4_hints_find(wg, fs, st->sums, batch->domain, st->fresh, st->hints);

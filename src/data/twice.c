@@ -18,10 +18,13 @@ G4_FN int g4_twice_yield(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 	int rc = 0;
 
 	for (uint32_t p = 0; p < pages && rc == 0; p++) {
+		p += (uint32_t)g4_count_row(&others[p], pages - p, 0, 0); /* of most there is none */
+		if (p == pages)
+			break;
 		const struct g4_address other = g4_address_from(others[p]);
 		uint64_t done = 0;
 
-		if (others[p] == 0 || g4_share_listed_row(wg, &fs->alloc, other, 1, &sums[p], domain) <= 0)
+		if (g4_share_listed_row(wg, &fs->alloc, other, 1, &sums[p], domain) <= 0)
 			continue;
 		rc = g4_map_share_found(wg, fs, txn, inode, page + p, other, 1, &sums[p], &proven, &done);
 		if (rc == -G4_E_AGAIN || rc == -G4_E_NOSPC || rc == -G4_E_MLINK) /* it stays twice */

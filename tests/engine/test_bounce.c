@@ -807,12 +807,12 @@ static void change_to_no_dedup(struct g4_inode_core *inode)
 static void change_to_a_domain(struct g4_inode_core *inode)
 {
 	set_policy(inode, G4_POLICY_DEDUP, G4_POLICY_DEDUP_DOMAIN);
-	g4_inode_set_domain(&inode->disk, inode->ino);
+	g4_inode_set_domain(&inode->disk, 1); /* the first one */
 }
 
 static void change_of_sums(struct g4_inode_core *inode)
 {
-	set_policy(inode, G4_POLICY_CHECKSUM, G4_CHECKSUM_CRC32C);
+	set_policy(inode, G4_POLICY_CHECKSUM, 1 + G4_CHECKSUM_CRC32C);
 }
 
 /* A page that was found before was gone when it was to be shared. */
@@ -829,10 +829,14 @@ static void what_was_looked_for_is_used(void **state)
 
 static void what_has_changed_meanwhile_counts(void **state)
 {
+	uint64_t domain;
+
 	(void)state;
 	change_beside_a_writer(41, change_of_luck, true); /* which publishing asks for once more */
 	change_beside_a_writer(42, change_to_no_dedup, false);
 	change_beside_a_writer(43, change_of_sums, false);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "domain", 0700, &domain), 0);
+	assert_int_equal(op_setxattr(&rig, domain, "gpu4fs.dedup", "domain", 6, 0), 0);
 	change_beside_a_writer(44, change_to_a_domain, false);
 }
 
