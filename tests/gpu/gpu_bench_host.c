@@ -1017,7 +1017,7 @@ static void pipeline_remove(struct load *load, uint32_t files, uint64_t round)
 static void pipeline_of(struct load *loads, uint32_t clients, uint64_t size)
 {
 	static const char *const names[PIPELINE_KINDS] = {"not looked for", "new pages", "known pages"};
-	static uint64_t number, round;
+	static uint64_t number = UINT64_C(1) << 40, round; /* pages that no other benchmark has */
 	const uint32_t files = (uint32_t)g4_max64(1, g4_min64(PIPELINE_BYTES / clients / size, PIPELINE_MOST));
 	const uint64_t pages = files * size / G4_PAGE_BYTES;
 	struct pipeline p[PIPELINE_FILES];
