@@ -78,6 +78,8 @@ G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 	const struct g4_listing_key key = g4_listing_key(sums, domain);
 	uint64_t most = g4_share_list_part(address, mark != 0 ? 1 : pages), whole = 0;
 
+	if (!g4_load32_acq(&fs->ddt.has_suspects))
+		whole = most;
 	while (whole < most && !g4_ddt_is_suspect(&fs->ddt, g4_address_after_pages(address, whole)))
 		whole++;
 	int rc = whole == 0 ?

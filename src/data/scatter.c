@@ -123,9 +123,10 @@ G4_FN static bool has_found(const struct stretch *st)
 /* Of all of them: a page that is suspect is nobody's to share. */
 G4_FN static bool any_suspect(struct g4_fs *fs, const struct stretch *st)
 {
+	const uint32_t looked_at = g4_load32_acq(&fs->ddt.has_suspects) ? st->pages : 0;
 	bool any = false;
 
-	for (uint32_t k = 0; k < st->pages; k++)
+	for (uint32_t k = 0; k < looked_at; k++)
 		any |= g4_ddt_is_suspect(&fs->ddt, g4_address_from(st->places[k]));
 	return any;
 }

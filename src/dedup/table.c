@@ -242,6 +242,7 @@ G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page)
 {
 	const uint64_t bit = suspect_bit(page), stored = g4_address_stored(page);
 
+	g4_store32_rel(&ddt->has_suspects, 1);
 	g4_or64(&ddt->suspects[bit / 64 % G4_DDT_SUSPECT_WORDS], UINT64_C(1) << bit % 64);
 	for (uint32_t k = 0; k < G4_DDT_DAMAGED; k++)
 		if (g4_load64_rlx(&ddt->damaged[k]) == stored)

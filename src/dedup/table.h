@@ -42,6 +42,7 @@ struct g4_ddt {
 	struct g4_ddt_tally tallies[G4_DDT_TALLIES];
 	/* Bits for pages, by a hash: what lies there is not what was written, or can not be read. Some are bits of others, too. */
 	uint64_t suspects[G4_DDT_SUSPECT_WORDS];
+	uint32_t has_suspects;		  /* any bit is set: mostly none is, and nobody looks at pages one by one */
 	uint64_t damaged[G4_DDT_DAMAGED]; /* of those pages, that are to go from the list; 0: none */
 	uint32_t overflow;		  /* there was no slot for one of them: all that has a bit is to go */
 	uint64_t sweep_left;		  /* the groups below are still to be looked at for that */
