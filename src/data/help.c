@@ -19,10 +19,10 @@ G4_FN int g4_split_move(struct g4_wg *wg, struct g4_fs *fs, const struct g4_spli
 		g4_store_stripes(wg, fs, job->work.stripes, piece);
 		return 0;
 	}
-	if (job->work.kind == G4_SPLIT_LOST) {
-		g4_direct_make(wg, &fs->space.direct, job->work.lost, piece->offset, piece->bytes);
-		return 0;
-	}
+	if (job->work.kind == G4_SPLIT_LOST)
+		return g4_direct_make(wg, &fs->space.direct, job->work.lost, piece->offset, piece->bytes) ?
+			       0 :
+			       -G4_E_BUSY; /* an order has closed the gate */
 	if (job->work.kind == G4_SPLIT_STAGE) {
 		g4_stage_piece(wg, fs, &job->work, piece);
 		return 0;

@@ -186,14 +186,18 @@ enum g4_dev_order_op {
 	 */
 	G4_ORDER_NEXT,
 	/*
-	 * the caller makes what comes next of a rebuild by itself, where it reaches all disks (g4_dev_layout()), and then says MADE: of place `all` of
+	 * the caller makes what comes next of a rebuild by itself, where it reaches all disks (g4_dev_layout()), and then says MADE: of place `all`, below TAKEN_NUMBER_SHIFT, of
 	 * chunk `disk` of that table `bytes` from `done` on. In: of the device's addresses there `bytes` are in use, 0: that is not known, and no more than `all` are wanted.
-	 * What can not be left out behind them comes with them. Out: bytes 0: not now, and nothing is to be said
+	 * What can not be left out behind them comes with them. Out: bytes 0: not now, and nothing is to be said. Two parts may be taken at a time, and what comes next is behind
+	 * both, for NEXT and SKIP as well
 	 */
 	G4_ORDER_TAKE,
-	/* `bytes` of that were made, 0: nothing was. Out: so many count; 0: somebody has written there meanwhile, and all of it is to be made again */
+	/*
+	 * of the part with number `all`, in their order, `bytes` were made, 0: nothing was. Out: so many count; 0: somebody has written there meanwhile, and nothing counts
+	 * that is taken; all of it is to be made again, when the caller writes nothing there any more
+	 */
 	G4_ORDER_MADE,
-	/* `bytes` of that, from its beginning on, were free when or after NEXT was told: they are left out. out: so many are */
+	/* `bytes` of that, from its beginning on, were free when or after NEXT was told: they are left out, behind what is taken when that counts. out: so many are */
 	G4_ORDER_SKIP,
 	G4_ORDER_ADD_SPARE,    /* name: a new one becomes a spare; what is on it is gone */
 	G4_ORDER_REMOVE_SPARE, /* name: a spare is none any more */
@@ -261,6 +265,7 @@ enum g4_dev_room {		       /* of other disks for what comes next of one that is 
 #define G4_LEND_MOST 64u /* parts that are lent at a time */
 #define G4_NEXT_COLUMNS 0xffu
 #define G4_NEXT_UNIT_SHIFT 16u
+#define G4_TAKEN_NUMBER_SHIFT 16u
 #define G4_LEAVE_COLUMNS 0xffu
 #define G4_LEAVE_LEAVES 0x100u
 #define G4_LEAVE_HELPS 0x200u

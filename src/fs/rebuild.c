@@ -47,12 +47,13 @@ G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g
 	return ask(wg, fs, G4_ORDER_NAME, &order) == 0 && name[0] != 0;
 }
 
-#define LEAVES 16u		   /* so many times something is left out in one step */
+#define LEAVES 16u		   /* so many times something is left out in one step, or between two parts */
+#define PARTS 8u		   /* so many are made in one step, one beside the other */
 #define STEP_BYTES G4_MIB	   /* more than that is not copied in one (space/set_rebuild_host.c) */
-#define LANES_BYTES (128 * G4_MIB) /* nor than that made in one by lanes, */
+#define LANES_BYTES (128 * G4_MIB) /* nor than that made in a part by lanes, */
 #define SECOND_SHARE 16u	   /* nor, where so much a second is asked for, more than that share of it */
 
-/* Of the disk, in one step: a MiB for each workgroup that may help, since these wait for one another at its end. */
+/* Of the disk, in one part: a MiB for each workgroup that may help, since these wait for one another at its end. */
 G4_FN static uint64_t most_of(const struct g4_fs *fs, const struct g4_job_record *record)
 {
 	uint64_t most = STEP_BYTES;
@@ -64,19 +65,25 @@ G4_FN static uint64_t most_of(const struct g4_fs *fs, const struct g4_job_record
 	return record->rate ? g4_max64(g4_min64(most, record->rate / SECOND_SHARE), STEP_BYTES) : most;
 }
 
-/* How the set has told what comes next (G4_ORDER_NEXT). */
-struct next_part {
-	uint64_t columns;    /* so many of the device's addresses stand for a byte of the disk */
-	uint64_t unit_pages; /* that are left out together */
+/* ---- what comes next ---- */
+
+/* Of what the set has told (G4_ORDER_NEXT) what was not looked at yet. It holds for all of it until somebody writes there, which the set notices. */
+struct range {
+	uint64_t first, page, end; /* of the device's addresses; what was told begins with `first` */
+	uint64_t columns;	   /* so many of them stand for a byte of the disk */
+	uint64_t unit_pages;	   /* that are left out together, from `first` on */
+	uint64_t most;		   /* of the disk, in one part */
 };
 
-G4_FN static struct next_part part_of(const struct g4_dev_order *order)
+G4_FN static void tell(const struct g4_dev_order *order, uint64_t most, struct range *range)
 {
-	struct next_part part;
-
-	part.columns = g4_max64(order->disk & G4_NEXT_COLUMNS, 1);
-	part.unit_pages = g4_max64((order->disk >> G4_NEXT_UNIT_SHIFT) * part.columns * (G4_MIB / G4_PAGE_BYTES), 1);
-	return part;
+	range->first = order->done / G4_PAGE_BYTES;
+	range->page = (order->done + order->all) / G4_PAGE_BYTES;
+	range->end = (order->done + order->bytes) / G4_PAGE_BYTES;
+	range->columns = g4_max64(order->disk & G4_NEXT_COLUMNS, 1);
+	range->unit_pages =
+		g4_max64((order->disk >> G4_NEXT_UNIT_SHIFT) * range->columns * (G4_MIB / G4_PAGE_BYTES), 1);
+	range->most = most;
 }
 
 /*
@@ -84,49 +91,49 @@ G4_FN static struct next_part part_of(const struct g4_dev_order *order)
  * place. An eighth of a step is made in less time than another step's questions take, while no more is made in vain than is in use.
  */
 #define HOLE_PAGES (G4_MIB / G4_PAGE_BYTES)
-G4_FN static uint64_t count_used(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t most, uint64_t unit_pages)
+G4_FN static uint64_t count_used(struct g4_wg *wg, struct g4_fs *fs, const struct range *range)
 {
-	const uint64_t least = g4_max64(2 * unit_pages, HOLE_PAGES);
+	const uint64_t most = g4_min64(range->end - range->page, range->most * range->columns / G4_PAGE_BYTES);
+	const uint64_t least = g4_max64(2 * range->unit_pages, HOLE_PAGES);
 	uint64_t all = 0, used = 0, hole = 0, hole_most = least;
 
+	if (range->most <= STEP_BYTES)
+		return g4_alloc_count(wg, &fs->alloc, range->page, most, true);
 	do {
 		all += hole;
-		const uint64_t more = g4_alloc_count(wg, &fs->alloc, page + all, most - all, true);
+		const uint64_t more = g4_alloc_count(wg, &fs->alloc, range->page + all, most - all, true);
 		all += more;
 		used += more;
 		hole_most = g4_max64(least, g4_min64(most / 8, used));
-		hole = g4_alloc_count(wg, &fs->alloc, page + all, g4_min64(most - all, hole_most), false);
+		hole = g4_alloc_count(wg, &fs->alloc, range->page + all, g4_min64(most - all, hole_most), false);
 	} while (hole > 0 && hole < hole_most && all + hole < most);
 	return all;
 }
 
 /*
  * What nobody has claimed is left out, until something in use comes: then order->bytes is how much of that there is in a row, at most what `most` of the disk stand
- * for, or 0 where it is not known, and *columns as in a part. The look comes after the set has begun to notice who writes there (space/set_rebuild_host.c). 1: there
- * may be more to leave out.
+ * for, or 0 where it is not known. The look comes after the set has begun to notice who writes there (space/set_rebuild_host.c). 1: there may be more to leave out.
  */
 G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, struct g4_dev_order *order,
-			   uint64_t *columns)
+			   struct range *range)
 {
-	*columns = 1;
+	memset(range, 0, sizeof(*range));
+	range->columns = 1;
 	for (uint32_t turn = 0; turn < LEAVES; turn++) {
 		int rc = ask(wg, fs, G4_ORDER_NEXT, order);
 		if (rc < 0 || order->bytes == 0)
 			return rc;
-		const struct next_part part = part_of(order);
-		const uint64_t page = (order->done + order->all) / G4_PAGE_BYTES,
-			       pages = (order->bytes - order->all) / G4_PAGE_BYTES;
-		const uint64_t used_most = g4_min64(pages, most * part.columns / G4_PAGE_BYTES);
-		*columns = part.columns;
-		order->bytes = order->all > 0 ? 0 : g4_alloc_count(wg, &fs->alloc, page, pages, false) * G4_PAGE_BYTES;
+		tell(order, most, range);
+		order->bytes = order->all > 0 ?
+				       0 :
+				       g4_alloc_count(wg, &fs->alloc, range->page, range->end - range->page, false) *
+					       G4_PAGE_BYTES;
 		if (order->bytes > 0)
 			rc = ask(wg, fs, G4_ORDER_SKIP, order);
 		if (rc < 0)
 			return rc;
 		if (order->bytes == 0) {
-			const uint64_t used = most > STEP_BYTES ? count_used(wg, fs, page, used_most, part.unit_pages) :
-								  g4_alloc_count(wg, &fs->alloc, page, used_most, true);
-			order->bytes = used * G4_PAGE_BYTES;
+			order->bytes = count_used(wg, fs, range) * G4_PAGE_BYTES;
 			return 0;
 		}
 	}
@@ -134,24 +141,81 @@ G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, st
 	return 1;
 }
 
-/* All of it, with workgroups that have nothing else to do. */
-G4_FN static void make(struct g4_wg *wg, struct g4_fs *fs, const struct g4_direct_lost *lost)
+/* So many pages are in use from range->page on, with something taken in front of them. What can be left out before them passes with that; 0: nothing is to be taken there now. */
+G4_FN static uint64_t look_ahead(struct g4_wg *wg, struct g4_fs *fs, struct range *range)
 {
-	const struct g4_split_work work = {.kind = G4_SPLIT_LOST, .bytes = lost->bytes, .lost = lost};
-	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	for (uint32_t turn = 0; turn < LEAVES && range->page < range->end; turn++) {
+		const uint64_t pages = range->end - range->page;
+		const bool whole = (range->page - range->first) % range->unit_pages == 0;
+		struct g4_dev_order order;
+		uint64_t free = 0;
+		if (whole)
+			free = g4_alloc_count(wg, &fs->alloc, range->page, pages, false);
+		if (free < pages && free < g4_max64(range->unit_pages, HOLE_PAGES))
+			return g4_max64(count_used(wg, fs, range), 1);
+		memset(&order, 0, sizeof(order));
+		order.bytes = free * G4_PAGE_BYTES;
+		if (ask(wg, fs, G4_ORDER_SKIP, &order) < 0 || order.bytes == 0)
+			return 0;
+		range->page += order.bytes / G4_PAGE_BYTES;
+	}
+	return 0;
+}
+
+/* ---- parts that lanes make ---- */
+
+struct part {
+	struct g4_direct_lost lost; /* bytes 0: nothing is taken */
+	struct g4_split_job *job;   /* NULL: nobody helps */
+	bool begun;
+};
+
+/* What comes next, of which `used` bytes are in use, is this workgroup's, and helpers begin with it. part->lost.bytes 0: somebody is writing there, perhaps. */
+G4_FN static int take(struct g4_wg *wg, struct g4_fs *fs, uint64_t used, struct range *range, struct part *part)
+{
+	struct g4_dev_order order;
+
+	memset(part, 0, sizeof(*part));
+	memset(&order, 0, sizeof(order));
+	order.bytes = used;
+	order.all = range->most * range->columns;
+	const int rc = ask(wg, fs, G4_ORDER_TAKE, &order);
+	if (rc < 0 || order.bytes == 0)
+		return rc;
+	part->lost.chunk = order.disk;
+	part->lost.place = (uint32_t)(order.all & ((UINT64_C(1) << G4_TAKEN_NUMBER_SHIFT) - 1));
+	part->lost.number = order.all >> G4_TAKEN_NUMBER_SHIFT;
+	part->lost.within = order.done;
+	part->lost.bytes = order.bytes;
+	range->page += order.bytes * range->columns / G4_PAGE_BYTES;
+	part->begun = g4_direct_begin_lost(wg, &fs->space.direct, &part->lost);
+	if (part->begun) {
+		const struct g4_split_work work = {
+			.kind = G4_SPLIT_LOST, .bytes = part->lost.bytes, .lost = &part->lost};
+		part->job = g4_split_open(wg, fs, &work);
+	}
+	return 0;
+}
+
+/* Nobody writes any of it when this returns. Whether all of it was made; not `wanted`: the rest of it is not, as far as nobody has begun. */
+G4_FN static bool complete(struct g4_wg *wg, struct g4_fs *fs, struct part *part, bool wanted)
+{
+	const struct g4_direct_lost *lost = &part->lost;
+	struct g4_direct *direct = &fs->space.direct;
 	struct g4_split_piece piece;
+	bool made = part->begun && wanted;
 	uint64_t done;
 
-	if (!job) {
-		for (uint64_t at = 0; at < lost->bytes; at += lost->part_bytes)
-			g4_direct_make(wg, &fs->space.direct, lost, at, g4_min64(lost->bytes - at, lost->part_bytes));
-		return;
+	if (!part->job) {
+		for (uint64_t at = 0; at < lost->bytes && made; at += lost->part_bytes)
+			made = g4_direct_make(wg, direct, lost, at, g4_min64(lost->bytes - at, lost->part_bytes));
+		return made;
 	}
-	while (g4_split_take(job, &piece)) {
-		g4_direct_make(wg, &fs->space.direct, lost, piece.offset, piece.bytes);
-		g4_split_done(job, &piece, 0, 0);
+	while (g4_split_take(part->job, &piece)) {
+		made = made && g4_direct_make(wg, direct, lost, piece.offset, piece.bytes);
+		g4_split_done(part->job, &piece, made ? 0 : -G4_E_BUSY, 0);
 	}
-	(void)g4_split_close(fs, job, &done); /* pieces can not fail */
+	return g4_split_close(fs, part->job, &done) == 0 && made;
 }
 
 /* Where users write, fewer bytes are less often made in vain. */
@@ -160,52 +224,81 @@ G4_FN static void change_most(struct g4_direct *direct, uint64_t most, bool coun
 	if (!counts)
 		direct->lost_most = g4_max64(most / 2, STEP_BYTES);
 	else if (direct->lost_most)
-		direct->lost_most = g4_min64(2 * direct->lost_most, LANES_BYTES);
+		direct->lost_most = 2 * direct->lost_most < LANES_BYTES ? 2 * direct->lost_most : 0;
+}
+
+/* Makes what is taken of a part, and says so. order->bytes: so many count; 0: nothing does that is taken. */
+G4_FN static int make_part(struct g4_wg *wg, struct g4_fs *fs, struct part *part, uint64_t most,
+			   struct g4_dev_order *order)
+{
+	const bool made = complete(wg, fs, part, true);
+
+	order->bytes = made ? part->lost.bytes : 0;
+	order->all = part->lost.number;
+	const int rc = ask(wg, fs, G4_ORDER_MADE, order);
+	if (rc != 0)
+		order->bytes = 0;
+	change_most(&fs->space.direct, most, order->bytes > 0);
+	return rc;
+}
+
+/*
+ * While one part is made the next one is looked for and taken, so that helpers go on with that when the first is complete, and while the set is told so. Where one does
+ * not count, nothing of the next is written any more when this returns.
+ */
+G4_FN static int make_parts(struct g4_wg *wg, struct g4_fs *fs, uint32_t parts_most, struct range *range,
+			    struct part *parts, struct g4_dev_order *order)
+{
+	uint64_t counted = 0;
+	int rc = 0;
+
+	for (uint32_t n = 0; rc == 0 && parts[n % 2].lost.bytes > 0; n++) {
+		struct part *part = &parts[n % 2], *next = &parts[(n + 1) % 2];
+		next->lost.bytes = 0;
+		const uint64_t used = n + 1 < parts_most ? look_ahead(wg, fs, range) : 0;
+		if (used > 0) /* an error is met again by what follows */
+			(void)take(wg, fs, used * G4_PAGE_BYTES, range, next);
+		rc = make_part(wg, fs, part, range->most, order);
+		counted += order->bytes;
+		if (order->bytes > 0)
+			continue;
+		if (next->lost.bytes > 0)
+			(void)complete(wg, fs, next, false);
+		break;
+	}
+	order->bytes = counted;
+	return rc;
 }
 
 /* What comes next by lanes, if they reach all disks. order->bytes: so many are made; 0: the set has to do it. */
-G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, uint64_t columns,
-			   struct g4_dev_order *order)
+G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t used,
+			   struct range *range, struct g4_dev_order *order)
 {
+	struct g4_direct *direct = &fs->space.direct;
+	const bool alone = record->rate || direct->lost_most || range->most <= STEP_BYTES;
 	const uint32_t mark = g4_scratch_mark(wg);
-	struct g4_direct_lost *lost = (struct g4_direct_lost *)g4_scratch_take(wg, sizeof(*lost));
+	struct part *parts = (struct part *)g4_scratch_take(wg, 2 * sizeof(*parts));
 
-	order->all = most * columns;
-	int rc = ask(wg, fs, G4_ORDER_TAKE, order);
-
-	if (rc == 0 && order->bytes == 0) { /* somebody is writing there, perhaps */
-		change_most(&fs->space.direct, most, false);
-	} else if (rc == 0) {
-		memset(lost, 0, sizeof(*lost));
-		lost->chunk = order->disk;
-		lost->place = (uint32_t)order->all;
-		lost->within = order->done;
-		lost->bytes = order->bytes;
-		order->bytes = 0;
-		if (g4_direct_begin_lost(wg, &fs->space.direct, lost)) {
-			make(wg, fs, lost);
-			g4_direct_end_lost(&fs->space.direct, lost);
-			order->bytes = lost->bytes;
-		}
-		rc = ask(wg, fs, G4_ORDER_MADE, order);
-		change_most(&fs->space.direct, most, order->bytes > 0);
-	}
+	order->bytes = 0;
+	int rc = take(wg, fs, used, range, &parts[0]);
+	if (rc == 0 && parts[0].lost.bytes > 0)
+		rc = make_parts(wg, fs, alone ? 1 : PARTS, range, parts, order);
+	else if (rc == 0) /* somebody is writing there, perhaps */
+		change_most(direct, range->most, false);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
 
 /* So much is in use from there on, 0: that is not known. */
-G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, uint64_t columns,
+G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, struct range *range,
 			 struct g4_dev_order *order)
 {
 	const uint64_t used = order->bytes;
 	int rc = 0;
 
 	order->bytes = 0;
-	if (g4_direct_makes(&fs->space.direct)) {
-		order->bytes = used;
-		rc = make_next(wg, fs, most, columns, order);
-	}
+	if (g4_direct_makes(&fs->space.direct))
+		rc = make_next(wg, fs, record, used, range, order);
 	if (rc != 0 || order->bytes > 0)
 		return rc;
 	order->bytes = g4_min64(used, STEP_BYTES);
@@ -215,13 +308,12 @@ G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, uint
 G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
 {
 	struct g4_dev_order order;
+	struct range range;
 
 	memset(&order, 0, sizeof(order));
-	const uint64_t most = most_of(fs, record);
-	uint64_t columns;
-	int rc = leave_out(wg, fs, most, &order, &columns);
+	int rc = leave_out(wg, fs, most_of(fs, record), &order, &range);
 	if (rc == 0)
-		rc = do_next(wg, fs, most, columns, &order);
+		rc = do_next(wg, fs, record, &range, &order);
 	else if (rc > 0)
 		rc = 0;
 	else

@@ -92,8 +92,8 @@ G4_FN void g4_direct_end(struct g4_direct *direct, const struct g4_dev *dev, con
 struct g4_direct_lost {
 	uint32_t chunk, place;	/* numbers, of the table and of the chunk's places */
 	uint64_t within, bytes; /* of the place */
-	uint64_t part_bytes;	/* as much as others want at a time, in whole stripes */
-	uint32_t counter;
+	uint64_t number;	/* which the set has given it */
+	uint64_t part_bytes;	/* as much as others want at a time, in whole stripes; g4_direct_begin_lost()'s */
 };
 /* Of direct.c and direct_lost.c: counted from now on while *open, of which it is one, is not 0. False: it is 0. */
 G4_FN bool g4_direct_enter(struct g4_direct *direct, uint32_t counter, const uint32_t *open);
@@ -106,12 +106,14 @@ G4_FN G4_INLINE bool g4_direct_makes(const struct g4_direct *direct)
 {
 	return g4_load32_acq(&direct->makes) != 0;
 }
-/* The caller and others may make it until he ends. False: not by this table. Leader, thread-safe. */
+/* The caller and others may make it. False: not by this table. Nobody is counted when it returns. Leader, thread-safe. */
 G4_FN bool g4_direct_begin_lost(struct g4_wg *wg, struct g4_direct *direct, struct g4_direct_lost *lost);
-/* `bytes` of it from `at` on; with parity whole stripes. Leader, any workgroup; each byte is made by one. */
-G4_FN void g4_direct_make(struct g4_wg *wg, struct g4_direct *direct, const struct g4_direct_lost *lost, uint64_t at,
+/*
+ * `bytes` of it from `at` on; with parity whole stripes. False: by the table of now it can not be made. Leader, any workgroup, counted meanwhile; each
+ * byte is made by one.
+ */
+G4_FN bool g4_direct_make(struct g4_wg *wg, struct g4_direct *direct, const struct g4_direct_lost *lost, uint64_t at,
 			  uint64_t bytes);
-G4_FN void g4_direct_end_lost(struct g4_direct *direct, const struct g4_direct_lost *lost);
 
 /* Whether requests are done so now. */
 G4_FN G4_INLINE bool g4_direct_is_open(const struct g4_direct *direct)

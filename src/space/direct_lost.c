@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a disk that is rebuilt lacks, made by lanes that reach all disks (docs/design/redundancy.md, Mapped disks): copied from another one that has it, or made
- * of the other columns of its rows. Who makes it is counted in the gate, as who has a request is (direct.c), so that no disk goes meanwhile.
+ * of the other columns of its rows. Who makes a piece of it is counted in the gate, as who has a request is (direct.c), so that no disk goes meanwhile. Between
+ * two pieces the table may become another one: what nobody has written to is the same by each.
  */
 #include "space/direct.h"
 
@@ -19,7 +20,7 @@ G4_FN static uint8_t *target_of(const struct g4_direct_table *table, const struc
 }
 
 /* Counted. */
-G4_FN static bool can_make(const struct g4_direct_table *table, struct g4_direct_lost *lost)
+G4_FN static bool can_make(const struct g4_direct_table *table, const struct g4_direct_lost *lost)
 {
 	uint32_t places, missing = 0;
 
@@ -32,29 +33,33 @@ G4_FN static bool can_make(const struct g4_direct_table *table, struct g4_direct
 		return false;
 	for (uint32_t p = 0; p < places; p++)
 		missing += g4_direct_source(table, chunk->places[p], lost->within, lost->bytes) == NULL;
-	if (!chunk->parity) {
-		lost->part_bytes = COPY_PART_BYTES;
+	if (!chunk->parity)
 		return chunk->columns == 1 && missing < places;
-	}
-	lost->part_bytes = g4_max64(COPY_PART_BYTES, chunk->stripe_bytes);
 	return missing <= chunk->parity && (lost->within | lost->bytes) % chunk->stripe_bytes == 0;
+}
+
+G4_FN static bool enter(struct g4_wg *wg, struct g4_direct *direct, const struct g4_direct_lost *lost,
+			uint32_t *counter)
+{
+	*counter = g4_wg_index(wg) % G4_DIRECT_COUNTERS;
+	if (!g4_direct_makes(direct) || !g4_direct_enter(direct, *counter, &direct->makes))
+		return false;
+	if (can_make(&direct->table, lost))
+		return true;
+	g4_direct_leave(direct, *counter);
+	return false;
 }
 
 G4_FN bool g4_direct_begin_lost(struct g4_wg *wg, struct g4_direct *direct, struct g4_direct_lost *lost)
 {
-	lost->counter = g4_wg_index(wg) % G4_DIRECT_COUNTERS;
-	if (!g4_direct_makes(direct) || !g4_direct_enter(direct, lost->counter, &direct->makes))
-		return false;
-	if (can_make(&direct->table, lost))
-		return true;
-	g4_direct_leave(direct, lost->counter);
-	return false;
-}
+	uint32_t counter;
 
-G4_FN void g4_direct_end_lost(struct g4_direct *direct, const struct g4_direct_lost *lost)
-{
-	g4_add64(&direct->made_bytes, lost->bytes);
-	g4_direct_leave(direct, lost->counter);
+	if (!enter(wg, direct, lost, &counter))
+		return false;
+	const struct g4_chunk *chunk = &direct->table.chunks[lost->chunk];
+	lost->part_bytes = chunk->parity ? g4_max64(COPY_PART_BYTES, chunk->stripe_bytes) : COPY_PART_BYTES;
+	g4_direct_leave(direct, counter);
+	return true;
 }
 
 /* ---- copies ---- */
@@ -96,15 +101,21 @@ G4_FN static void remake(struct g4_wg *wg, const struct g4_direct_table *table, 
 	g4_scratch_release(wg, mark);
 }
 
-G4_FN void g4_direct_make(struct g4_wg *wg, struct g4_direct *direct, const struct g4_direct_lost *lost, uint64_t at,
+G4_FN bool g4_direct_make(struct g4_wg *wg, struct g4_direct *direct, const struct g4_direct_lost *lost, uint64_t at,
 			  uint64_t bytes)
 {
+	uint32_t counter;
+
+	if (!enter(wg, direct, lost, &counter))
+		return false;
 	const struct g4_direct_table *table = &direct->table;
 	const struct g4_chunk *chunk = &table->chunks[lost->chunk];
 	uint8_t *to = target_of(table, chunk, lost) + at;
-
 	if (chunk->parity)
 		remake(wg, table, chunk, lost->place, lost->within + at, to, bytes);
 	else
 		copy(wg, table, chunk, lost->within + at, to, bytes);
+	g4_add64(&direct->made_bytes, bytes);
+	g4_direct_leave(direct, counter);
+	return true;
 }

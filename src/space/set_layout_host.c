@@ -11,7 +11,7 @@
 static bool is_watched(const struct g4_set *set)
 {
 	return set->next.generation != 0 && set->next.generation == set->super->set_generation &&
-	       set->window.watch_from != set->window.watch_to;
+	       set->window.watches[0].from != set->window.watches[0].to;
 }
 
 /* Nothing is noted of requests, nor has to be but of writes to a set with disks missing. Locks of orders and superblocks held. */

@@ -224,7 +224,7 @@ static void choose(struct leaving *l, struct g4_dev_order *order)
 	order->done = chunk->address;
 	order->bytes = bytes * columns;
 	if (g4_load32_acq(&set->target) == G4_MAX_DISKS)
-		g4_set_window_watch(&set->window, order->done, order->bytes);
+		g4_set_window_watch(&set->window, 0, order->done, order->bytes);
 	else /* whose copies are watched; MOVE says that nothing is moved now */
 		set->next.generation = 0;
 }

@@ -169,8 +169,9 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4
 		rc = take_name(set, disk, name);
 	if (rc == 0) {
 		set->disks[disk].dev = dev;
-		memset(&set->taken, 0, sizeof(set->taken)); /* of a rebuild before */
-		set->next.generation = 0;		    /* nothing is moved while this one goes on */
+		set->taken_count = 0; /* of a rebuild before */
+		set->idle_from = set->idle_to = 0;
+		set->next.generation = 0; /* nothing is moved while this one goes on */
 	}
 	unlock_all(set);
 	g4_dev_close(before);
@@ -410,11 +411,11 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 #define LOOK_BYTES (UINT64_C(1) << 30) /* of a place: what an owner has to look through at once */
 
 /* What is told to be next of a place: between two offsets in it, and what one byte of it is of the address space. */
-static void next_of(const struct g4_set_place *place, uint64_t position, uint64_t *from, uint64_t *to, uint64_t *scale)
+static void next_of(const struct g4_set_place *place, uint64_t ahead, uint64_t *from, uint64_t *to, uint64_t *scale)
 {
 	const struct g4_chunk *chunk = place->chunk;
 
-	*from = g4_max64(position, place->address) - place->address;
+	*from = g4_max64(ahead, place->address) - place->address;
 	if (chunk->parity)
 		*from = g4_align_down(*from, G4_PARITY_REGION_BYTES);
 	*to = g4_min64(*from + LOOK_BYTES, chunk->place_bytes);
@@ -431,43 +432,48 @@ int g4_set_rebuild_next(struct g4_wg *wg, struct g4_set *set, struct g4_dev_orde
 	order->disk = 1;
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
-	const uint64_t position = g4_load64_acq(&set->position);
-	if (!find_place(set, disk, position, &place))
+	lock_rows(wg, set);
+	const uint64_t ahead = g4_set_taken_ahead(set);
+	const bool found = find_place(set, disk, ahead, &place);
+	if (found) {
+		next_of(&place, ahead, &from, &to, &scale);
+		set->idle_from = place.chunk->address + from * scale;
+		set->idle_to = set->idle_from + (to - from) * scale;
+	}
+	unlock_rows(set);
+	if (!found)
 		return 0;
-	next_of(&place, position, &from, &to, &scale);
-	order->all = (g4_max64(position, place.address) - place.address - from) * scale;
+	order->all = (g4_max64(ahead, place.address) - place.address - from) * scale;
 	order->done = place.chunk->address + from * scale;
 	order->bytes = (to - from) * scale;
 	order->disk = (uint32_t)scale;
 	if (place.chunk->parity)
 		order->disk |= (uint32_t)(G4_PARITY_REGION_BYTES / G4_MIB) << G4_NEXT_UNIT_SHIFT;
-	lock_rows(wg, set);
-	set->idle_from = order->done;
-	set->idle_to = order->done + order->bytes;
-	unlock_rows(set);
 	return 0;
 }
 
 /*
  * Lock of rows held. Copies get what is written wherever the position is, and so what is claimed after the look. A row that is
- * passed counts as whole, whatever is in it: nobody may have written to it since the look, and its region is forgotten before.
+ * passed counts as whole, whatever is in it: nobody may have written to it since the look, and its region is forgotten before. Where something is
+ * taken before it, it is passed with that, and who writes to such rows until then is noticed as there.
  */
 static int skip(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t *bytes)
 {
-	const uint64_t position = g4_load64_acq(&set->position);
+	const uint64_t ahead = g4_set_taken_ahead(set);
 	uint64_t from, to, scale, all = *bytes;
 	struct g4_set_place place;
 	int rc = 0;
 
 	*bytes = 0;
-	if (!find_place(set, disk, position, &place))
+	if (!find_place(set, disk, ahead, &place))
 		return 0;
-	next_of(&place, position, &from, &to, &scale);
+	next_of(&place, ahead, &from, &to, &scale);
 	const uint64_t address = place.chunk->address + from * scale;
 	const uint64_t end = g4_min64(from + g4_align_down(all / scale, G4_PAGE_BYTES), to);
 	if (place.chunk->parity) {
 		const uint64_t whole = end == to ? end : g4_align_down(end, G4_PARITY_REGION_BYTES);
-		if (whole <= from || set->idle_from != address || set->idle_to != address + (to - from) * scale)
+		if (whole <= from || ahead > place.address + from || address < set->idle_from ||
+		    address + (whole - from) * scale > set->idle_to)
 			return 0;
 		rc = g4_rows_forget(wg, set, place.chunk, from, whole);
 		to = whole;
@@ -475,11 +481,14 @@ static int skip(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t *b
 		to = end;
 	}
 	/* the flush may have met that it is gone */
-	if (rc == 0 && to > from && g4_load32_acq(&set->target) == disk) {
+	if (rc < 0 || to <= from || g4_load32_acq(&set->target) != disk)
+		return rc;
+	if (set->taken_count == 0)
 		g4_store64_rel(&set->position, place.address + to);
-		*bytes = (to - from) * scale;
-	}
-	return rc;
+	else if (!g4_set_taken_leave_out(set, &place, to))
+		return 0;
+	*bytes = (to - from) * scale;
+	return 0;
 }
 
 int g4_set_rebuild_skip(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
@@ -490,7 +499,6 @@ int g4_set_rebuild_skip(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 		return -G4_E_NO_TARGET;
 	lock_rows(wg, set);
 	const int rc = g4_load32_acq(&set->stuck) ? -G4_E_IO : skip(wg, set, disk, bytes);
-	set->idle_from = set->idle_to = 0;
 	unlock_rows(set);
 	if (rc < 0) {
 		*bytes = 0;
@@ -741,10 +749,13 @@ static int order_take(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order 
 
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
-	if (find_place(set, disk, g4_load64_acq(&set->position), &place))
-		g4_set_taken_begin(wg, set, disk, &place, order);
+	lock_rows(wg, set);
+	const uint64_t ahead = g4_set_taken_ahead(set);
+	if (find_place(set, disk, ahead, &place))
+		g4_set_taken_begin(set, disk, &place, ahead, order);
 	else
 		order->bytes = 0;
+	unlock_rows(set);
 	return 0;
 }
 

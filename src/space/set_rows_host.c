@@ -245,11 +245,14 @@ bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t
 /* Whoever makes this row for a disk that is being rebuilt (set_taken_host.c) has to do it again. */
 static void touch(struct g4_set *set, const struct g4_row *row)
 {
-	struct g4_set_taken *taken = &set->taken;
 	const uint64_t at = row->stripe * row->chunk->stripe_bytes + row->within;
 
-	if (taken->rows && taken->address == row->chunk->address && at < taken->to && taken->from < at + row->bytes)
-		taken->touched = true;
+	for (uint32_t n = 0; n < set->taken_count; n++) {
+		struct g4_set_taken *taken = &set->taken[n];
+		if (taken->rows && taken->address == row->chunk->address && at < taken->end &&
+		    taken->from < at + row->bytes)
+			taken->touched = true;
+	}
 }
 
 void g4_row_prepare(struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags, uint64_t columns,

@@ -343,7 +343,7 @@ int g4_set_spread_next(struct g4_set *set, uint64_t *address, uint64_t *bytes, u
 		*bytes = set->next.bytes * g4_chunk_data_columns(&set->chunks[set->next.chunk]);
 		*left = left_to_move(&s);
 		if (g4_load32_acq(&set->target) == G4_MAX_DISKS)
-			g4_set_window_watch(&set->window, *address, *bytes);
+			g4_set_window_watch(&set->window, 0, *address, *bytes);
 		else /* whose copies are watched; MOVE says that nothing is moved now */
 			set->next.generation = 0;
 	}
@@ -360,7 +360,7 @@ static bool shut(struct g4_set *set, uint64_t columns, bool idle, uint64_t *byte
 	const uint64_t address = address_of(set);
 
 	if (idle)
-		return g4_set_window_shut(&set->window, address, *bytes * columns);
+		return g4_set_window_shut(&set->window, 0, address, *bytes * columns);
 	for (; *bytes > G4_CHUNK_UNIT; *bytes = g4_align_up(*bytes / 4, G4_CHUNK_UNIT))
 		if (g4_set_window_open(&set->window, address, *bytes * columns))
 			return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A part of a disk that is being rebuilt is made by somebody else, who reaches all disks by himself: the lanes of an engine (direct.h).
+ * Parts of a disk that is being rebuilt are made by somebody else, who reaches all disks by himself: the lanes of an engine (direct.h).
  *
  *     TAKE: nobody is writing there, and who does from now on is noticed
  *     the taker reads the other disks, and writes to this one
@@ -9,6 +9,9 @@
  * Nobody is kept waiting for the taker, and what he writes nobody reads before the position is behind it. Where somebody has written meanwhile all of it
  * is to be made again: of copies, for the taker may have put what was there before over what was written; of rows, for he may have read some
  * columns as they were before, and some as they were then. So it does not matter what he does, nor whether he ever says that he is done.
+ *
+ * He may take another part before he is done with the first: it begins where that ends, is watched by itself, and counts if the position is there then. What is left out
+ * between the two passes with the first. Where one does not count nothing counts that is taken: the taker begins anew, from the position on, when he writes nothing any more.
  *
  * Rows pass under their lock, with nothing of them under way, as by a step (set_rebuild_host.c); copies while their window is shut.
  */
@@ -30,12 +33,30 @@ static void unlock(struct g4_set *set)
 		pthread_rwlock_unlock(&set->parity->lock);
 }
 
+/* Lock of rows held. */
 static void forget(struct g4_set *set)
 {
-	const struct g4_set_taken none = {.from = 0};
+	set->taken_count = 0;
+	for (uint32_t w = 0; w < G4_SET_WATCHES; w++)
+		(void)g4_set_window_watch(&set->window, w, 0, 0);
+}
 
-	set->taken = none;
-	(void)g4_set_window_watch(&set->window, 0, 0);
+static uint32_t watch_of(const struct g4_set_taken *taken)
+{
+	return (uint32_t)(taken->number % G4_SET_WATCHES);
+}
+
+uint64_t g4_set_taken_ahead(struct g4_set *set)
+{
+	const uint64_t position = g4_load64_acq(&set->position);
+
+	if (set->taken_count > 0 &&
+	    (g4_load32_acq(&set->target) != set->taken[0].disk || position != set->taken[0].position))
+		forget(set);
+	if (set->taken_count == 0)
+		return position;
+	const struct g4_set_taken *last = &set->taken[set->taken_count - 1];
+	return last->disk_address + (last->end - last->from);
 }
 
 /*
@@ -52,72 +73,94 @@ static uint64_t end_of(const struct g4_chunk *chunk, uint64_t within, uint64_t u
 	return g4_min64(g4_align_up(within + g4_max64(used / data, 1), G4_PARITY_REGION_BYTES), within + some);
 }
 
-/* Lock of rows held. Of the place, from `within` it on. False: not now. */
-static bool take(struct g4_set *set, const struct g4_set_place *place, uint64_t within, uint64_t used, uint64_t most)
+/* Lock of rows held. Of the place, from `within` it on. NULL: not now. */
+static struct g4_set_taken *take(struct g4_set *set, const struct g4_set_place *place, uint64_t within, uint64_t used,
+				 uint64_t most)
 {
 	const struct g4_chunk *chunk = place->chunk;
 	const bool rows = chunk->parity > 0;
 
-	if (within >= chunk->place_bytes || most == 0 ||
+	if (within >= chunk->place_bytes || most == 0 || set->taken_count == G4_SET_WATCHES ||
 	    (rows ? within % chunk->stripe_bytes != 0 || set->parity->old_end > 1 : chunk->columns != 1))
-		return false;
-	const struct g4_set_taken taken = {.from = within,
-					   .to = g4_min64(end_of(chunk, within, used, most), chunk->place_bytes),
-					   .address = chunk->address + (rows ? 0 : within),
-					   .disk_address = place->address + within,
-					   .rows = rows};
-	if (taken.to <= taken.from)
-		return false;
-	if (!rows && !g4_set_window_watch(&set->window, taken.address, taken.to - taken.from)) {
-		forget(set);
-		return false;
+		return NULL;
+	const uint64_t to = g4_min64(end_of(chunk, within, used, most), chunk->place_bytes);
+	if (to <= within)
+		return NULL;
+	struct g4_set_taken *taken = &set->taken[set->taken_count];
+	*taken = (struct g4_set_taken){.from = within,
+				       .to = to,
+				       .end = to,
+				       .address = chunk->address + (rows ? 0 : within),
+				       .disk_address = place->address + within,
+				       .number = set->taken_number + 1,
+				       .rows = rows};
+	if (!rows && !g4_set_window_watch(&set->window, watch_of(taken), taken->address, to - within)) {
+		(void)g4_set_window_watch(&set->window, watch_of(taken), 0, 0);
+		return NULL;
 	}
-	set->taken = taken;
-	return true;
+	set->taken_number = taken->number;
+	set->taken_count++;
+	return taken;
 }
 
-void g4_set_taken_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct g4_set_place *place,
+void g4_set_taken_begin(struct g4_set *set, uint32_t disk, const struct g4_set_place *place, uint64_t ahead,
 			struct g4_dev_order *order)
 {
 	const uint64_t used = order->bytes, most = order->all;
+	struct g4_set_taken *taken = NULL;
 
 	order->bytes = 0;
-	lock(wg, set);
-	const uint64_t position = g4_load64_acq(&set->position);
-	if (!g4_load32_acq(&set->stuck) && g4_load32_acq(&set->target) == disk &&
-	    take(set, place, g4_max64(position, place->address) - place->address, used, most)) {
-		set->taken.disk = disk;
-		set->taken.position = position;
-		order->disk = (uint32_t)(place->chunk - set->chunks);
-		order->all = place->number;
-		order->done = set->taken.from;
-		order->bytes = set->taken.to - set->taken.from;
-	}
-	unlock(set);
+	if (!g4_load32_acq(&set->stuck) && g4_load32_acq(&set->target) == disk)
+		taken = take(set, place, g4_max64(ahead, place->address) - place->address, used, most);
+	if (!taken)
+		return;
+	taken->disk = disk;
+	taken->position = ahead;
+	order->disk = (uint32_t)(place->chunk - set->chunks);
+	order->all = place->number | taken->number << G4_TAKEN_NUMBER_SHIFT;
+	order->done = taken->from;
+	order->bytes = taken->to - taken->from;
+}
+
+bool g4_set_taken_leave_out(struct g4_set *set, const struct g4_set_place *place, uint64_t to)
+{
+	struct g4_set_taken *last = &set->taken[set->taken_count - 1];
+
+	if (last->disk_address - last->from != place->address || to <= last->end)
+		return false;
+	last->end = to;
+	return true;
 }
 
 /* Lock of rows held. The position passes what was taken, if that is as it should be. */
 static bool pass(struct g4_set *set, const struct g4_set_taken *taken)
 {
-	const uint64_t bytes = taken->to - taken->from;
-
 	if (g4_load32_acq(&set->stuck) || g4_load32_acq(&set->target) != taken->disk ||
 	    g4_load64_acq(&set->position) != taken->position)
 		return false;
-	if (taken->rows ? taken->touched : !g4_set_window_shut(&set->window, taken->address, bytes))
+	if (taken->rows ? taken->touched :
+			  !g4_set_window_shut(&set->window, watch_of(taken), taken->address, taken->to - taken->from))
 		return false;
-	g4_store64_rel(&set->position, taken->disk_address + bytes);
-	if (!taken->rows)
+	g4_store64_rel(&set->position, taken->disk_address + (taken->end - taken->from));
+	if (!taken->rows) {
 		g4_set_window_close(&set->window);
+		(void)g4_set_window_watch(&set->window, watch_of(taken), 0, 0);
+	}
 	return true;
 }
 
 void g4_set_taken_end(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
-	const uint64_t bytes = order->bytes;
+	const struct g4_set_taken *first = &set->taken[0];
 
 	lock(wg, set);
-	order->bytes = bytes > 0 && bytes == set->taken.to - set->taken.from && pass(set, &set->taken) ? bytes : 0;
-	forget(set);
+	if (set->taken_count > 0 && order->bytes > 0 && order->bytes == first->to - first->from &&
+	    order->all == first->number && pass(set, first)) {
+		set->taken_count--;
+		memmove(&set->taken[0], &set->taken[1], set->taken_count * sizeof(set->taken[0]));
+	} else {
+		order->bytes = 0;
+		forget(set);
+	}
 	unlock(set);
 }

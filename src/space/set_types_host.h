@@ -29,12 +29,15 @@ struct g4_set_member {
  * nobody may write to meanwhile (set_window_host.c).
  */
 #define G4_SET_WINDOW_PARTS 16384u
+#define G4_SET_WATCHES 2u
 struct g4_set_window {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	uint64_t from, to; /* from == to: nothing is copied */
-	uint64_t watch_from, watch_to;
-	bool touched; /* somebody has begun to write there since it is watched */
+	struct {
+		uint64_t from, to;
+		bool touched; /* somebody has begun to write there since it is watched */
+	} watches[G4_SET_WATCHES];
 	uint32_t writers[G4_SET_WINDOW_PARTS];
 };
 
@@ -116,13 +119,17 @@ struct g4_set {
 		idle_to; /* of the address space: what comes next, of rows, and nobody has written to since that was
 					told; with the lock of rows */
 	struct g4_set_taken {
-		uint64_t from, to;		 /* of a place; from == to: nothing is */
-		uint64_t address;		 /* of what is there, in the address space; of rows, of their chunk */
-		uint64_t disk_address, position; /* on the disk: of `from`, and the set's when it was taken */
+		uint64_t from, to, end; /* of a place; what is behind `to` is left out, and passed with it */
+		uint64_t address;	/* of what is there, in the address space; of rows, of their chunk */
+		uint64_t disk_address,
+			position; /* on the disk: of `from`, and the set's when all that was taken before has counted */
+		uint64_t number;
 		uint32_t disk;
 		bool rows;
 		bool touched; /* rows there have been written since, with their lock */
-	} taken; /* of the disk that is being rebuilt, by somebody who makes it by himself (set_taken_host.c) */
+	} taken[G4_SET_WATCHES]; /* of the disk that is being rebuilt, by somebody who makes it by himself: in their order (set_taken_host.c) */
+	uint32_t taken_count;
+	uint64_t taken_number;
 	uint32_t refused;     /* so many times in a row somebody was in the way of a copy to it */
 	uint64_t noted_ns;    /* when that was written to superblocks */
 	uint64_t noted_bytes; /* and what it was */
@@ -220,10 +227,10 @@ bool g4_set_window_open(struct g4_set_window *window, uint64_t address, uint64_t
 /* The same, but those that write there have so long to end, while nobody else begins to. */
 bool g4_set_window_wait(struct g4_set_window *window, uint64_t address, uint64_t bytes, uint64_t most_ns);
 void g4_set_window_close(struct g4_set_window *window);
-/* From now on who begins to write there is noticed. One range at a time. Whether nobody is writing there now. */
-bool g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+/* From now on who begins to write there is noticed. One range at a time by each watch. Whether nobody is writing there now. */
+bool g4_set_window_watch(struct g4_set_window *window, uint32_t watch, uint64_t address, uint64_t bytes);
 /* A part of that: nobody begins to write there until it is closed. False, at once: somebody has since it is watched. */
-bool g4_set_window_shut(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+bool g4_set_window_shut(struct g4_set_window *window, uint32_t watch, uint64_t address, uint64_t bytes);
 
 /* ---- rebuilding (set_rebuild_host.c): one workgroup at a time ---- */
 /*

@@ -67,8 +67,9 @@ void g4_set_window_enter(struct g4_set_window *window, uint64_t address, uint64_
 	pthread_mutex_lock(&window->lock);
 	while (address < window->to && window->from < address + bytes)
 		pthread_cond_wait(&window->moved, &window->lock);
-	if (address < window->watch_to && window->watch_from < address + bytes)
-		window->touched = true;
+	for (uint32_t w = 0; w < G4_SET_WATCHES; w++)
+		if (address < window->watches[w].to && window->watches[w].from < address + bytes)
+			window->watches[w].touched = true;
 	for (uint64_t part = 0; part < parts_of(address, bytes); part++)
 		++*writers_of(window, address, part);
 	pthread_mutex_unlock(&window->lock);
@@ -127,21 +128,22 @@ bool g4_set_window_wait(struct g4_set_window *window, uint64_t address, uint64_t
 	return free;
 }
 
-bool g4_set_window_watch(struct g4_set_window *window, uint64_t address, uint64_t bytes)
+bool g4_set_window_watch(struct g4_set_window *window, uint32_t watch, uint64_t address, uint64_t bytes)
 {
 	pthread_mutex_lock(&window->lock);
-	window->watch_from = address;
-	window->watch_to = address + bytes;
-	window->touched = false;
+	window->watches[watch].from = address;
+	window->watches[watch].to = address + bytes;
+	window->watches[watch].touched = false;
 	const bool free = is_free(window, address, bytes);
 	pthread_mutex_unlock(&window->lock);
 	return free;
 }
 
-bool g4_set_window_shut(struct g4_set_window *window, uint64_t address, uint64_t bytes)
+bool g4_set_window_shut(struct g4_set_window *window, uint32_t watch, uint64_t address, uint64_t bytes)
 {
 	pthread_mutex_lock(&window->lock);
-	const bool untouched = !window->touched && address >= window->watch_from && address + bytes <= window->watch_to;
+	const bool untouched = !window->watches[watch].touched && address >= window->watches[watch].from &&
+			       address + bytes <= window->watches[watch].to;
 	if (untouched)
 		put(window, address, bytes);
 	pthread_mutex_unlock(&window->lock);

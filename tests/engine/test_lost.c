@@ -143,7 +143,8 @@ static bool take(struct disks *d, uint64_t bytes, struct g4_direct_lost *lost)
 	memset(lost, 0, sizeof(*lost));
 	assert_int_equal(give(d, G4_ORDER_TAKE, &o), 0);
 	lost->chunk = o.disk;
-	lost->place = (uint32_t)o.all;
+	lost->place = (uint32_t)(o.all & ((UINT64_C(1) << G4_TAKEN_NUMBER_SHIFT) - 1));
+	lost->number = o.all >> G4_TAKEN_NUMBER_SHIFT;
 	lost->within = o.done;
 	lost->bytes = o.bytes;
 	return o.bytes > 0;
@@ -151,7 +152,7 @@ static bool take(struct disks *d, uint64_t bytes, struct g4_direct_lost *lost)
 
 static uint64_t say_made(struct disks *d, const struct g4_direct_lost *lost)
 {
-	struct g4_dev_order o = {.bytes = lost->bytes};
+	struct g4_dev_order o = {.bytes = lost->bytes, .all = lost->number};
 
 	assert_int_equal(give(d, G4_ORDER_MADE, &o), 0);
 	return o.bytes;
@@ -160,8 +161,7 @@ static uint64_t say_made(struct disks *d, const struct g4_direct_lost *lost)
 static void make_taken(struct disks *d, struct g4_direct_lost *lost)
 {
 	assert_true(g4_direct_begin_lost(d->rig.wg, direct_of(d), lost));
-	g4_direct_make(d->rig.wg, direct_of(d), lost, 0, lost->bytes);
-	g4_direct_end_lost(direct_of(d), lost);
+	assert_true(g4_direct_make(d->rig.wg, direct_of(d), lost, 0, lost->bytes));
 }
 
 /* An address that lies in what was taken, or right behind it. */
@@ -450,9 +450,8 @@ static void a_kill_costs_what_was_taken(void **state)
 			if (stage > 0) {
 				assert_true(g4_direct_begin_lost(d.rig.wg, direct_of(&d), &lost));
 				for (uint64_t at = 0; at < lost.bytes / (stage == 1 ? 2 : 1); at += lost.part_bytes)
-					g4_direct_make(d.rig.wg, direct_of(&d), &lost, at,
-						       g4_min64(lost.part_bytes, lost.bytes - at));
-				g4_direct_end_lost(direct_of(&d), &lost);
+					assert_true(g4_direct_make(d.rig.wg, direct_of(&d), &lost, at,
+								   g4_min64(lost.part_bytes, lost.bytes - at)));
 			}
 			if (stage > 2)
 				assert_int_equal(say_made(&d, &lost), lost.bytes);
