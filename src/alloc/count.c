@@ -28,12 +28,44 @@ G4_FN static uint64_t count_in_region(struct g4_wg *wg, struct g4_alloc *alloc, 
 	return at - page;
 }
 
+/*
+ * So many regions of a group, all of whose pages are so, from its beginning `page` on, at most a few: one fence, and no look at the group for each. 0: the next one
+ * is to be looked at by itself.
+ */
+#define SIDE_BY_SIDE 4u
+G4_FN static uint64_t count_regions(struct g4_alloc *alloc, uint64_t page, uint64_t end, bool used)
+{
+	const uint64_t region = page / G4_REGION_PAGES, group = region / G4_GROUP_REGIONS,
+		       last = region + SIDE_BY_SIDE - 1;
+	bool whole[SIDE_BY_SIDE];
+	uint64_t count = 0;
+
+	if (page % G4_REGION_PAGES != 0 || end - page < (uint64_t)SIDE_BY_SIDE * G4_REGION_PAGES ||
+	    last / G4_GROUP_REGIONS != group || last >= g4_load64_acq(&alloc->region_count) ||
+	    g4_load32_acq(&alloc->group_state[group]) != G4_GROUP_LOADED)
+		return 0;
+	for (uint32_t r = 0; r < SIDE_BY_SIDE; r++) {
+		whole[r] = true;
+		for (uint32_t w = 0; w < G4_REGION_PAGES / 64; w++)
+			whole[r] &=
+				(g4_load64_rlx(&alloc->used[(region + r) * (G4_REGION_PAGES / 64) + w]) != 0) == used;
+	}
+	g4_fence_acq();
+	for (uint32_t r = 0; r < SIDE_BY_SIDE; r++)
+		count += count == r && whole[r];
+	return count;
+}
+
 G4_FN uint64_t g4_alloc_count(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t most, bool used)
 {
 	const uint64_t end = page + most;
 	uint64_t at = page;
 
 	while (at < end) {
+		const uint64_t regions = count_regions(alloc, at, end, used);
+		at += regions * G4_REGION_PAGES;
+		if (regions > 0)
+			continue;
 		const uint64_t border = g4_min64(g4_align_down(at, G4_REGION_PAGES) + G4_REGION_PAGES, end);
 		const uint64_t here = count_in_region(wg, alloc, at, border, used);
 		at += here;

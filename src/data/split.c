@@ -17,10 +17,9 @@
 #include "data/batch.h"
 #include "inode/chain.h"
 
-#define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
-#define LOST_HELPERS_MOST                                                                                              \
-	256u /* where columns are read: each of them has fewer bytes under way, and there is one such job */
-#define CLEAR_HELPERS_MOST 256u /* a name that goes is a chain of misses, whoever has it */
+#define HELPERS_MOST 64u			  /* at one job: what it takes to fill PCIe, and some */
+#define LOST_HELPERS_MOST G4_SPLIT_STRIPE_HELPERS /* where columns are read: each of them has fewer bytes under way */
+#define CLEAR_HELPERS_MOST 256u			  /* a name that goes is a chain of misses, whoever has it */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
 #define REQUEST_PIECE_BYTES (256u * 1024)
@@ -106,9 +105,15 @@ G4_FN static void count_out(struct g4_split *split)
 	g4_add32_rlx(&split->stripe_helpers, -UINT32_C(1));
 }
 
+/* They read and write columns over PCIe: more than a certain number of helpers keep each other waiting. */
+G4_FN static bool is_counted(uint32_t kind)
+{
+	return kind == G4_SPLIT_STRIPES || kind == G4_SPLIT_LOST;
+}
+
 G4_FN void g4_split_leave(struct g4_fs *fs, struct g4_split_job *job, uint32_t kind)
 {
-	if (kind == G4_SPLIT_STRIPES)
+	if (is_counted(kind))
 		count_out(&fs->split);
 	g4_sub32_rel(&job->helpers, 1);
 }
@@ -130,7 +135,7 @@ G4_FN static bool join_counted(struct g4_split *split, struct g4_split_job *job,
 {
 	if (stripes && !count_in(split))
 		return false;
-	const bool joined = join(job, piece), is = joined && job->work.kind == G4_SPLIT_STRIPES;
+	const bool joined = join(job, piece), is = joined && is_counted(job->work.kind);
 	if (stripes && !is)
 		count_out(split);
 	else if (is && !stripes)
@@ -142,13 +147,13 @@ G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job
 {
 	struct g4_split *split = &fs->split;
 	const uint64_t open = g4_load64_rlx(&split->open);
-	const uint32_t first = g4_wg_index(wg);
 
 	if (open == 0)
 		return false;
 	g4_fence_acq(); /* a job that is seen open is seen as it was opened */
 	const uint64_t stripes = g4_load64_rlx(&split->stripes);
-	/* not all begin with the same */
+	/* not all begin with the same, but of parts of a disk with the oldest, so that one is complete while others are made */
+	const uint32_t oldest = g4_load32_rlx(&split->lost_first), first = oldest ? oldest - 1 : g4_wg_index(wg);
 	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
 		uint32_t i = (first + n) % G4_SPLIT_JOBS;
 		*job = &split->jobs[i];
@@ -160,10 +165,9 @@ G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job
 
 /* ------------------------------------------------------------------ owners */
 
-G4_FN static bool take_slot(struct g4_wg *wg, struct g4_split *split, uint32_t *slot)
+G4_FN static bool take_slot(struct g4_split *split, uint32_t first, uint32_t *slot)
 {
 	uint64_t used = g4_load64_rlx(&split->used);
-	const uint32_t first = g4_wg_index(wg);
 
 	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
 		*slot = (first + n) % G4_SPLIT_JOBS;
@@ -188,17 +192,33 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 	uint32_t slot;
 
 	if (g4_load32_rlx(&split->helpers) == 0 || work->bytes < (uint64_t)LEAST_PIECES * piece ||
-	    work->bytes > MOST_BYTES || !take_slot(wg, split, &slot))
+	    work->bytes > MOST_BYTES ||
+	    !take_slot(split, work->kind == G4_SPLIT_LOST ? split->lost_next : g4_wg_index(wg), &slot))
 		return NULL;
 	struct g4_split_job *job = &split->jobs[slot];
 	job->work = *work;
 	job->piece_bytes = piece;
 	g4_store32_rlx(&job->helpers_most, helpers_most(work->kind));
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
-	if (work->kind == G4_SPLIT_STRIPES)
+	if (is_counted(work->kind))
 		g4_or64(&split->stripes, UINT64_C(1) << slot);
+	if (work->kind == G4_SPLIT_LOST) {
+		split->lost_next = slot + 1;
+		split->lost |= UINT64_C(1) << slot;
+		if (g4_load32_rlx(&split->lost_first) == 0)
+			g4_store32_rlx(&split->lost_first, slot + 1);
+	}
 	g4_or64(&split->open, UINT64_C(1) << slot);
 	return job;
+}
+
+/* LOST jobs have one owner at a time, who closes the oldest first: where the next one is, plus 1. */
+G4_FN static uint32_t next_lost(uint64_t lost, uint32_t slot)
+{
+	for (uint32_t n = 1; n < G4_SPLIT_JOBS; n++)
+		if (lost >> (slot + n) % G4_SPLIT_JOBS & 1)
+			return (slot + n) % G4_SPLIT_JOBS + 1;
+	return 0;
 }
 
 G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *done)
@@ -209,8 +229,12 @@ G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *d
 	g4_and64(&split->open, ~bit);
 	*done = job->work.bytes;
 	int rc = g4_task_wait(&job->task, done);
-	if (job->work.kind == G4_SPLIT_STRIPES)
+	if (is_counted(job->work.kind))
 		g4_and64(&split->stripes, ~bit);
+	if (job->work.kind == G4_SPLIT_LOST) {
+		split->lost &= ~bit;
+		g4_store32_rlx(&split->lost_first, next_lost(split->lost, (uint32_t)(job - split->jobs)));
+	}
 	g4_and64(&split->used, ~bit);
 	return rc;
 }

@@ -18,6 +18,11 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 G4_FN bool g4_split_take(struct g4_split_job *job, struct g4_split_piece *piece);
 /* rc: what became of the piece; done: where it failed, the bytes of it before that. */
 G4_FN void g4_split_done(struct g4_split_job *job, const struct g4_split_piece *piece, int rc, uint64_t done);
+/* Owner. Whether there is nothing to wait for. */
+G4_FN G4_INLINE bool g4_split_is_done(const struct g4_split_job *job)
+{
+	return g4_task_is_done(&job->task);
+}
 /* Owner. Waits for the pieces that others took. 0, or the error of the first byte that failed; *done: the bytes before that. */
 G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *done);
 /*

@@ -188,13 +188,13 @@ enum g4_dev_order_op {
 	/*
 	 * the caller makes what comes next of a rebuild by itself, where it reaches all disks (g4_dev_layout()), and then says MADE: of place `all`, below TAKEN_NUMBER_SHIFT, of
 	 * chunk `disk` of that table `bytes` from `done` on. In: of the device's addresses there `bytes` are in use, 0: that is not known, and no more than `all` are wanted.
-	 * What can not be left out behind them comes with them. Out: bytes 0: not now, and nothing is to be said. Two parts may be taken at a time, and what comes next is behind
-	 * both, for NEXT and SKIP as well
+	 * What can not be left out behind them comes with them. Out: bytes 0: not now, and nothing is to be said. Several parts may be taken at a time, and what comes next is
+	 * behind all of them, for NEXT and SKIP as well. Where something is taken, `done` bytes in front may be left out, as by SKIP
 	 */
 	G4_ORDER_TAKE,
 	/*
-	 * of the part with number `all`, in their order, `bytes` were made, 0: nothing was. Out: so many count; 0: somebody has written there meanwhile, and nothing counts
-	 * that is taken; all of it is to be made again, when the caller writes nothing there any more
+	 * what was taken up to the part with number `all` was made, `bytes` in all; 0: nothing was. Out: so many count, in their order; where that is less somebody has written
+	 * there meanwhile, and nothing counts any more that is taken: it is to be made again, when the caller writes nothing there any more
 	 */
 	G4_ORDER_MADE,
 	/* `bytes` of that, from its beginning on, were free when or after NEXT was told: they are left out, behind what is taken when that counts. out: so many are */

@@ -47,8 +47,10 @@ G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g
 	return ask(wg, fs, G4_ORDER_NAME, &order) == 0 && name[0] != 0;
 }
 
-#define LEAVES 16u		   /* so many times something is left out in one step, or between two parts */
-#define PARTS 8u		   /* so many are made in one step, one beside the other */
+#define LEAVES 16u		   /* so many times something is left out in one step */
+#define PARTS 32u		   /* so many are made in one step, */
+#define STEP_PARTS 8u		   /* or as many bytes as so many can have; */
+#define AHEAD 8u		   /* so many are taken at a time (G4_SET_WATCHES) */
 #define STEP_BYTES G4_MIB	   /* more than that is not copied in one (space/set_rebuild_host.c) */
 #define LANES_BYTES (128 * G4_MIB) /* nor than that made in a part by lanes, */
 #define SECOND_SHARE 16u	   /* nor, where so much a second is asked for, more than that share of it */
@@ -141,25 +143,25 @@ G4_FN static int leave_out(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, st
 	return 1;
 }
 
-/* So many pages are in use from range->page on, with something taken in front of them. What can be left out before them passes with that; 0: nothing is to be taken there now. */
-G4_FN static uint64_t look_ahead(struct g4_wg *wg, struct g4_fs *fs, struct range *range)
+/*
+ * So many pages are in use from range->page on, behind *free ones that can be left out. 0: nothing more is to be taken. What was taken before may end within a bit of
+ * the map, whose rest is made in any case.
+ */
+G4_FN static uint64_t look_ahead(struct g4_wg *wg, struct g4_fs *fs, const struct range *range, uint64_t *free)
 {
-	for (uint32_t turn = 0; turn < LEAVES && range->page < range->end; turn++) {
-		const uint64_t pages = range->end - range->page;
-		const bool whole = (range->page - range->first) % range->unit_pages == 0;
-		struct g4_dev_order order;
-		uint64_t free = 0;
-		if (whole)
-			free = g4_alloc_count(wg, &fs->alloc, range->page, pages, false);
-		if (free < pages && free < g4_max64(range->unit_pages, HOLE_PAGES))
-			return g4_max64(count_used(wg, fs, range), 1);
-		memset(&order, 0, sizeof(order));
-		order.bytes = free * G4_PAGE_BYTES;
-		if (ask(wg, fs, G4_ORDER_SKIP, &order) < 0 || order.bytes == 0)
-			return 0;
-		range->page += order.bytes / G4_PAGE_BYTES;
-	}
-	return 0;
+	struct range behind = *range;
+	const uint64_t pages = range->end - range->page;
+
+	*free = 0;
+	if (pages == 0)
+		return 0;
+	if ((range->page - range->first) % range->unit_pages == 0)
+		*free = g4_alloc_count(wg, &fs->alloc, range->page, pages, false);
+	if (*free == pages)
+		return 0;
+	*free = *free < g4_max64(range->unit_pages, HOLE_PAGES) ? 0 : *free - *free % range->unit_pages;
+	behind.page += *free;
+	return g4_max64(count_used(wg, fs, &behind), 1);
 }
 
 /* ---- parts that lanes make ---- */
@@ -170,14 +172,19 @@ struct part {
 	bool begun;
 };
 
-/* What comes next, of which `used` bytes are in use, is this workgroup's, and helpers begin with it. part->lost.bytes 0: somebody is writing there, perhaps. */
-G4_FN static int take(struct g4_wg *wg, struct g4_fs *fs, uint64_t used, struct range *range, struct part *part)
+/*
+ * What comes next behind `free` pages, of which `used` pages are in use, is this workgroup's, and helpers begin with it. part->lost.bytes 0: somebody is writing there,
+ * perhaps.
+ */
+G4_FN static int take(struct g4_wg *wg, struct g4_fs *fs, uint64_t free, uint64_t used, struct range *range,
+		      struct part *part)
 {
 	struct g4_dev_order order;
 
 	memset(part, 0, sizeof(*part));
 	memset(&order, 0, sizeof(order));
-	order.bytes = used;
+	order.done = free * G4_PAGE_BYTES;
+	order.bytes = used * G4_PAGE_BYTES;
 	order.all = range->most * range->columns;
 	const int rc = ask(wg, fs, G4_ORDER_TAKE, &order);
 	if (rc < 0 || order.bytes == 0)
@@ -187,7 +194,7 @@ G4_FN static int take(struct g4_wg *wg, struct g4_fs *fs, uint64_t used, struct 
 	part->lost.number = order.all >> G4_TAKEN_NUMBER_SHIFT;
 	part->lost.within = order.done;
 	part->lost.bytes = order.bytes;
-	range->page += order.bytes * range->columns / G4_PAGE_BYTES;
+	range->page += free + order.bytes * range->columns / G4_PAGE_BYTES;
 	part->begun = g4_direct_begin_lost(wg, &fs->space.direct, &part->lost);
 	if (part->begun) {
 		const struct g4_split_work work = {
@@ -227,44 +234,93 @@ G4_FN static void change_most(struct g4_direct *direct, uint64_t most, bool coun
 		direct->lost_most = 2 * direct->lost_most < LANES_BYTES ? 2 * direct->lost_most : 0;
 }
 
-/* Makes what is taken of a part, and says so. order->bytes: so many count; 0: nothing does that is taken. */
-G4_FN static int make_part(struct g4_wg *wg, struct g4_fs *fs, struct part *part, uint64_t most,
-			   struct g4_dev_order *order)
-{
-	const bool made = complete(wg, fs, part, true);
+/* In scratch memory: parts that are taken, in their order. */
+struct queue {
+	struct part parts[AHEAD];
+	uint32_t first, count; /* of `parts`, which are used in turns */
+	uint32_t more;	       /* so many are taken still in this step */
+	uint64_t bytes, most;  /* that are taken in it, and may be */
+};
 
-	order->bytes = made ? part->lost.bytes : 0;
-	order->all = part->lost.number;
-	const int rc = ask(wg, fs, G4_ORDER_MADE, order);
-	if (rc != 0)
-		order->bytes = 0;
-	change_most(&fs->space.direct, most, order->bytes > 0);
-	return rc;
+G4_FN static struct part *part_of(struct queue *queue, uint32_t n)
+{
+	return &queue->parts[(queue->first + n) % AHEAD];
+}
+
+G4_FN static void remove_first(struct queue *queue)
+{
+	queue->first = (queue->first + 1) % AHEAD;
+	queue->count--;
+}
+
+/* The oldest part is made, and what may be behind it is taken as far as helpers have enough to do for as long as the set is asked. An error is met again by what follows. */
+G4_FN static void take_ahead(struct g4_wg *wg, struct g4_fs *fs, struct range *range, struct queue *queue)
+{
+	uint64_t behind = 0, free;
+
+	for (uint32_t n = 1; n < queue->count; n++)
+		behind += part_of(queue, n)->lost.bytes;
+	while (queue->more > 0 && queue->bytes < queue->most && queue->count < AHEAD && behind < range->most) {
+		struct part *part = part_of(queue, queue->count);
+		const uint64_t used = look_ahead(wg, fs, range, &free);
+		if (used == 0 || take(wg, fs, free, used, range, part) < 0 || part->lost.bytes == 0) {
+			queue->more = 0;
+			return;
+		}
+		behind += part->lost.bytes;
+		queue->bytes += part->lost.bytes;
+		queue->more--;
+		queue->count++;
+	}
 }
 
 /*
- * While one part is made the next one is looked for and taken, so that helpers go on with that when the first is complete, and while the set is told so. Where one does
- * not count, nothing of the next is written any more when this returns.
+ * Makes the oldest part, and says so, with those behind it that are complete by then. order->bytes: so many count. False: that is not all of them, and nothing is taken
+ * any more, nor written.
  */
-G4_FN static int make_parts(struct g4_wg *wg, struct g4_fs *fs, uint32_t parts_most, struct range *range,
-			    struct part *parts, struct g4_dev_order *order)
+G4_FN static bool make_some(struct g4_wg *wg, struct g4_fs *fs, uint64_t most, struct queue *queue,
+			    struct g4_dev_order *order, int *rc)
+{
+	uint64_t bytes = 0;
+	bool good = true;
+
+	order->all = 0;
+	do {
+		struct part *part = part_of(queue, 0);
+		good = complete(wg, fs, part, true);
+		bytes += good ? part->lost.bytes : 0;
+		order->all = good ? part->lost.number : order->all;
+		remove_first(queue);
+	} while (good && queue->count > 0 && part_of(queue, 0)->job && g4_split_is_done(part_of(queue, 0)->job));
+	order->bytes = bytes;
+	*rc = ask(wg, fs, G4_ORDER_MADE, order);
+	if (*rc != 0)
+		order->bytes = 0;
+	if (!good && *rc == 0 && bytes > 0) { /* and the rest is forgotten */
+		const uint64_t counted = order->bytes;
+		order->bytes = order->all = 0;
+		*rc = ask(wg, fs, G4_ORDER_MADE, order);
+		order->bytes = counted;
+	}
+	good = good && *rc == 0 && order->bytes == bytes;
+	change_most(&fs->space.direct, most, good);
+	for (; !good && queue->count > 0; remove_first(queue))
+		(void)complete(wg, fs, part_of(queue, 0), false);
+	return good;
+}
+
+/* While one part is made the next ones are looked for and taken, so that helpers go on with them when it is complete, and while the set is told so. */
+G4_FN static int make_parts(struct g4_wg *wg, struct g4_fs *fs, struct range *range, struct queue *queue,
+			    struct g4_dev_order *order)
 {
 	uint64_t counted = 0;
+	bool good = true;
 	int rc = 0;
 
-	for (uint32_t n = 0; rc == 0 && parts[n % 2].lost.bytes > 0; n++) {
-		struct part *part = &parts[n % 2], *next = &parts[(n + 1) % 2];
-		next->lost.bytes = 0;
-		const uint64_t used = n + 1 < parts_most ? look_ahead(wg, fs, range) : 0;
-		if (used > 0) /* an error is met again by what follows */
-			(void)take(wg, fs, used * G4_PAGE_BYTES, range, next);
-		rc = make_part(wg, fs, part, range->most, order);
+	while (good && queue->count > 0) {
+		take_ahead(wg, fs, range, queue);
+		good = make_some(wg, fs, range->most, queue, order, &rc);
 		counted += order->bytes;
-		if (order->bytes > 0)
-			continue;
-		if (next->lost.bytes > 0)
-			(void)complete(wg, fs, next, false);
-		break;
 	}
 	order->bytes = counted;
 	return rc;
@@ -277,14 +333,20 @@ G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_j
 	struct g4_direct *direct = &fs->space.direct;
 	const bool alone = record->rate || direct->lost_most || range->most <= STEP_BYTES;
 	const uint32_t mark = g4_scratch_mark(wg);
-	struct part *parts = (struct part *)g4_scratch_take(wg, 2 * sizeof(*parts));
+	struct queue *queue = (struct queue *)g4_scratch_take(wg, sizeof(*queue));
 
 	order->bytes = 0;
-	int rc = take(wg, fs, used, range, &parts[0]);
-	if (rc == 0 && parts[0].lost.bytes > 0)
-		rc = make_parts(wg, fs, alone ? 1 : PARTS, range, parts, order);
-	else if (rc == 0) /* somebody is writing there, perhaps */
+	queue->first = queue->count = 0;
+	queue->more = alone ? 0 : PARTS - 1;
+	queue->most = STEP_PARTS * range->most;
+	int rc = take(wg, fs, 0, used / G4_PAGE_BYTES, range, &queue->parts[0]);
+	queue->bytes = queue->parts[0].lost.bytes;
+	if (rc == 0 && queue->bytes > 0) {
+		queue->count = 1;
+		rc = make_parts(wg, fs, range, queue, order);
+	} else if (rc == 0) { /* somebody is writing there, perhaps */
 		change_most(direct, range->most, false);
+	}
 	g4_scratch_release(wg, mark);
 	return rc;
 }

@@ -90,10 +90,14 @@ G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU")
 
 struct g4_split {
 	uint32_t helpers;	 /* workgroups that call g4_split_help() when idle; without any, nothing is split */
-	uint32_t stripe_helpers; /* of those, at jobs with STRIPES */
+	uint32_t stripe_helpers; /* of those, at jobs with STRIPES or LOST */
 	uint64_t used;		 /* bit i: jobs[i] has an owner */
-	uint64_t stripes;	 /* bit i: jobs[i] is one with STRIPES; set before its bit in `open` */
-	uint8_t padding0[104];
+	uint64_t stripes;	 /* bit i: jobs[i] is one with STRIPES or LOST; set before its bit in `open` */
+	uint32_t lost_first;	 /* where helpers look first, plus 1: the oldest job with LOST; 0: there is none */
+	uint32_t
+		lost_next; /* where the next one lies, if there is room: the order of these is that of their age. The owner's */
+	uint64_t lost; /* bit i: jobs[i] is one with LOST. The owner's, of which there is one at a time */
+	uint8_t padding0[88];
 	uint64_t open; /* bit i: jobs[i] may have pieces to take; what idle workgroups look at */
 	uint8_t padding1[120];
 	struct g4_split_job jobs[G4_SPLIT_JOBS];

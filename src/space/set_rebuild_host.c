@@ -742,6 +742,21 @@ static int order_lent(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order 
 	return rc;
 }
 
+/* What is in front of what is to be taken, and behind what is. order->bytes becomes 0 where that can not be. */
+static int leave_out_ahead(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	uint64_t some = order->done;
+	int rc = 0;
+
+	if (set->taken_count == 0)
+		some = 0;
+	else
+		rc = g4_set_rebuild_skip(wg, set, &some);
+	if (rc < 0 || some != order->done)
+		order->bytes = 0;
+	return rc;
+}
+
 static int order_take(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const uint32_t disk = g4_load32_acq(&set->target);
@@ -749,6 +764,11 @@ static int order_take(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order 
 
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
+	if (order->done > 0) {
+		const int rc = leave_out_ahead(wg, set, order);
+		if (rc < 0 || order->bytes == 0)
+			return rc;
+	}
 	lock_rows(wg, set);
 	const uint64_t ahead = g4_set_taken_ahead(set);
 	if (find_place(set, disk, ahead, &place))

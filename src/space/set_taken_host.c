@@ -10,8 +10,8 @@
  * is to be made again: of copies, for the taker may have put what was there before over what was written; of rows, for he may have read some
  * columns as they were before, and some as they were then. So it does not matter what he does, nor whether he ever says that he is done.
  *
- * He may take another part before he is done with the first: it begins where that ends, is watched by itself, and counts if the position is there then. What is left out
- * between the two passes with the first. Where one does not count nothing counts that is taken: the taker begins anew, from the position on, when he writes nothing any more.
+ * He may take further parts before he is done with the first: each begins where the one before ends, is watched by itself, and counts if the position is there then. What is left out
+ * between two passes with the first of them. Where one does not count nothing counts that is taken: the taker begins anew, from the position on, when he writes nothing any more.
  *
  * Rows pass under their lock, with nothing of them under way, as by a step (set_rebuild_host.c); copies while their window is shut.
  */
@@ -151,16 +151,24 @@ static bool pass(struct g4_set *set, const struct g4_set_taken *taken)
 
 void g4_set_taken_end(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
-	const struct g4_set_taken *first = &set->taken[0];
+	const struct g4_set_taken *taken = set->taken;
+	uint64_t told = 0, counted = 0;
+	uint32_t parts = 0, passed = 0;
 
 	lock(wg, set);
-	if (set->taken_count > 0 && order->bytes > 0 && order->bytes == first->to - first->from &&
-	    order->all == first->number && pass(set, first)) {
-		set->taken_count--;
-		memmove(&set->taken[0], &set->taken[1], set->taken_count * sizeof(set->taken[0]));
+	for (; parts < set->taken_count && taken[parts].number <= order->all; parts++)
+		told += taken[parts].to - taken[parts].from;
+	const bool right = parts > 0 && taken[parts - 1].number == order->all && told == order->bytes;
+	while (right && passed < parts && pass(set, &taken[passed])) {
+		counted += taken[passed].to - taken[passed].from;
+		passed++;
+	}
+	if (right && passed == parts) {
+		set->taken_count -= parts;
+		memmove(&set->taken[0], &set->taken[parts], set->taken_count * sizeof(set->taken[0]));
 	} else {
-		order->bytes = 0;
 		forget(set);
 	}
+	order->bytes = counted;
 	unlock(set);
 }

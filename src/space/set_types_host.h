@@ -29,7 +29,7 @@ struct g4_set_member {
  * nobody may write to meanwhile (set_window_host.c).
  */
 #define G4_SET_WINDOW_PARTS 16384u
-#define G4_SET_WATCHES 2u
+#define G4_SET_WATCHES 8u
 struct g4_set_window {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;

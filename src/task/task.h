@@ -88,6 +88,12 @@ G4_FN G4_INLINE void g4_task_fail(struct g4_task *task, uint64_t position, int c
 		seen = g4_load64_rlx(&task->failed);
 }
 
+/* Owner. Whether all pieces are done, so that it need not wait. */
+G4_FN G4_INLINE bool g4_task_is_done(const struct g4_task *task)
+{
+	return g4_load32_acq(&task->done) == (uint32_t)(g4_load64_rlx(&task->turn) >> 32);
+}
+
 /* Whether something before this position, or at it, has failed: what comes behind a failure need not be done. */
 G4_FN G4_INLINE bool g4_task_failed_before(const struct g4_task *task, uint64_t position)
 {
