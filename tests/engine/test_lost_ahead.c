@@ -500,10 +500,11 @@ static void a_hole_passes_with_the_part_before_it(void **state)
 static struct {
 	const struct g4_dev_ops *ops;
 	char asked[ASKED_MOST]; /* a letter for each question, ended by 0 */
-	uint32_t count, act_at;
+	uint32_t count, act_at, acts;
+	bool kills;
 	struct disks *d;
 	struct rig own; /* another workgroup's way to the file system */
-	uint32_t writes;
+	uint8_t *kept[MOST_DISKS];
 } hook;
 
 static void put_version(struct rig *rig, uint32_t version)
@@ -519,7 +520,7 @@ static void put_version(struct rig *rig, uint32_t version)
 	free(data);
 }
 
-/* A user writes in front of question number act_at, while whoever asks waits. */
+/* A user writes in front of question number act_at, while whoever asks waits, or what the disks have then is kept. */
 static int asked(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
 {
 	const char letter = order->op == G4_ORDER_NEXT ? 'N' :
@@ -532,8 +533,11 @@ static int asked(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *orde
 	if (letter && hook.count < ASKED_MOST - 1) {
 		hook.asked[hook.count++] = letter;
 		if (hook.count == hook.act_at) {
-			hook.writes++;
-			put_version(&hook.own, 2);
+			hook.acts++;
+			if (hook.kills)
+				keep_disks(hook.d, hook.kept);
+			else
+				put_version(&hook.own, 2);
 		}
 	}
 	return hook.ops->order(wg, dev, order);
@@ -588,6 +592,28 @@ static void a_step_takes_the_next_part_while_one_is_made(void **state)
 		}
 }
 
+/* As many of the others are lost as can be, by turns, so that what was made is what is read. Not mounted. */
+static void expect_without_others(struct disks *d, const struct level *level, uint32_t turn, uint32_t large)
+{
+	uint32_t which = all_of(d);
+	struct g4_dev *dev;
+
+	disks_expect_clean(d, which);
+	for (uint32_t n = 0; n < level->spare; turn++) {
+		const uint32_t bit = 1u << turn % d->count;
+		if (bit != 2 && (which & bit)) {
+			which &= ~bit;
+			n++;
+		}
+	}
+	if (disks_try_open(d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
+		fail_msg("%s", d->message);
+	disks_begin_fs(d, dev, G4_FS_READ_ONLY);
+	disks_expect_files(d, FILES, 1);
+	expect_large(d, large);
+	disks_unmount_fs(d, dev, true);
+}
+
 /* Wherever between two questions a user writes, and whatever becomes of what was taken then: the disk has what the others stand for. */
 static void a_user_writes_in_front_of_each_question(void **state)
 {
@@ -597,6 +623,8 @@ static void a_user_writes_in_front_of_each_question(void **state)
 		uint32_t questions = 1;
 		struct g4_dev *dev;
 		struct disks d;
+		if (!has_holes(&levels[l])) /* one part at a time */
+			continue;
 		make_holed(&d, &levels[l], &dev);
 		keep_disks(&d, kept);
 		disks_unmount_fs(&d, dev, false);
@@ -610,10 +638,59 @@ static void a_user_writes_in_front_of_each_question(void **state)
 				step(&d);
 			end_asking(&d, dev);
 			assert_int_equal(job_of(&d).state, G4_JOB_DONE);
-			assert_int_equal(hook.writes, 1);
+			assert_int_equal(hook.acts, 1);
 			questions = at == 1 ? hook.count : g4_min64(questions, hook.count);
 			disks_unmount_fs(&d, dev, true);
-			expect_everywhere(&d, &levels[l], 1, 2);
+			expect_without_others(&d, &levels[l], at, 2);
+		}
+		assert_true(questions > 10);
+		for (uint32_t n = 0; n < d.count; n++)
+			free(kept[n]);
+		disks_free(&d);
+	}
+}
+
+/* The same of a kill: the next mount goes on from what was noted, also without another disk, and believes nothing of what was taken. */
+static void a_kill_in_front_of_some_questions(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		uint8_t *kept[MOST_DISKS];
+		uint32_t questions = 1;
+		struct g4_dev *dev;
+		struct disks d;
+		if (!has_holes(&levels[l])) /* one part at a time */
+			continue;
+		make_holed(&d, &levels[l], &dev);
+		keep_disks(&d, kept);
+		disks_unmount_fs(&d, dev, false);
+		for (uint32_t at = 1; at <= questions; at += 3 * rig_every(1)) { /* of three */
+			const bool loses = levels[l].spare > 1 && at % 2;
+			struct g4_dev_ops ops;
+			for (uint32_t n = 0; n < d.count; n++)
+				rig_copy(d.memory[n], kept[n], d.bytes[n]);
+			disks_mount_fs(&d, all_of(&d), &dev);
+			begin_asking(&d, dev, &ops, at);
+			hook.kills = true;
+			while (job_of(&d).state == G4_JOB_RUNNING)
+				step(&d);
+			end_asking(&d, dev);
+			questions = hook.count;
+			assert_int_equal(hook.acts, 1);
+			disks_unmount_fs(&d, dev, false);
+			restore_disks(&d, hook.kept);
+			disks_mount_fs(&d, all_of(&d) & ~(uint32_t)loses, &dev);
+			assert_int_equal(job_of(&d).state, G4_JOB_RUNNING);
+			g4_store32_rel(&d.rig.fs->split.helpers, HELPERS);
+			put_large(&d, 3);
+			finish(&d);
+			g4_store32_rel(&d.rig.fs->split.helpers, 0);
+			if (loses) {
+				begin(&d, G4_DISK_REBUILD, 0);
+				finish(&d);
+			}
+			disks_unmount_fs(&d, dev, true);
+			expect_without_others(&d, &levels[l], at, 3);
 		}
 		assert_true(questions > 10);
 		for (uint32_t n = 0; n < d.count; n++)
@@ -712,6 +789,7 @@ int main(void)
 		cmocka_unit_test(a_hole_passes_with_the_part_before_it),
 		cmocka_unit_test(a_step_takes_the_next_part_while_one_is_made),
 		cmocka_unit_test(a_user_writes_in_front_of_each_question),
+		cmocka_unit_test(a_kill_in_front_of_some_questions),
 		cmocka_unit_test(orders_come_between_pieces),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "data/split.h"
 #include "fs/fs.h"
 #include "simt/simt_host.h"
 
@@ -598,6 +599,45 @@ static void a_truncation_waits_for_all_pieces(void **state)
 	expect_read(0, FILE_BYTES, FILE_BYTES, 0);
 }
 
+/* Whoever looks: of parts of a disk that is made again nobody begins with the second before the first has no piece left. The places of jobs are used in turns. */
+static void of_parts_of_a_disk_the_oldest_is_first(void **state)
+{
+	const struct g4_direct_lost lost = {.bytes = 8 * PIECE, .part_bytes = PIECE};
+	const struct g4_split_work work = {.kind = G4_SPLIT_LOST, .bytes = lost.bytes, .lost = &lost};
+	struct g4_split_job *jobs[3], *found;
+	struct g4_split_piece piece;
+	uint64_t done;
+
+	(void)state;
+	fs->split.helpers = 1;
+	for (uint32_t round = 0; round < G4_SPLIT_JOBS; round++) {
+		struct g4_wg *other = g4_wg_create(round);
+		for (uint32_t k = 0; k < 3; k++)
+			assert_non_null(jobs[k] = g4_split_open(wg, fs, &work));
+		for (uint32_t k = 0; k < 3; k++) {
+			for (uint32_t n = 0; n < 8; n++) {
+				assert_false(g4_split_is_done(jobs[k]));
+				assert_true(g4_split_find(other, fs, &found, &piece));
+				assert_ptr_equal(found, jobs[k]);
+				assert_int_equal(piece.offset, n * PIECE);
+				g4_split_done(found, &piece, 0, 0);
+				g4_split_leave(fs, found, G4_SPLIT_LOST);
+			}
+			assert_true(g4_split_is_done(jobs[k]));
+			if (round % 2) /* sooner or later */
+				assert_int_equal(g4_split_close(fs, jobs[k], &done), 0);
+		}
+		assert_false(g4_split_find(other, fs, &found, &piece));
+		for (uint32_t k = 0; k < 3 && round % 2 == 0; k++)
+			assert_int_equal(g4_split_close(fs, jobs[k], &done), 0);
+		g4_wg_destroy(other);
+	}
+	assert_int_equal(fs->split.lost_first, 0);
+	assert_int_equal(fs->split.stripe_helpers, 0);
+	assert_true(fs->split.used == 0 && fs->split.stripes == 0 && fs->split.lost == 0);
+	fs->split.helpers = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -617,6 +657,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(many_transfers_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(more_transfers_than_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_truncation_waits_for_all_pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(of_parts_of_a_disk_the_oldest_is_first, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
