@@ -171,13 +171,14 @@ G4_FN static uint32_t find_running(const struct g4_jobs *jobs)
 	return found;
 }
 
-G4_FN static int do_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+/* calm: users have nothing to do, or are to wait. */
+G4_FN static int do_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record, bool calm)
 {
 	switch (record->kind) {
 	case G4_JOB_SCRUB:
 		return g4_scrub_step(wg, fs, record);
 	case G4_JOB_REBUILD:
-		return g4_rebuild_step(wg, fs, record);
+		return g4_rebuild_step(wg, fs, record, calm);
 	case G4_JOB_REBALANCE:
 		return g4_rebalance_step(wg, fs, record);
 	case G4_JOB_REMOVE:
@@ -236,9 +237,11 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 	g4_lock(&jobs->lock);
 	const uint32_t i = find_running(jobs);
 	uint64_t wait = UINT64_MAX;
+	bool calm = idle;
 	if (i < G4_JOBS) {
 		record = jobs->records[i];
-		wait = g4_job_wait_ns(&jobs->throttles[i], begun, idle || (record.flags & G4_JOB_EAGER));
+		calm = idle || (record.flags & G4_JOB_EAGER);
+		wait = g4_job_wait_ns(&jobs->throttles[i], begun, calm);
 	}
 	g4_unlock(&jobs->lock);
 	if (wait != 0) {
@@ -246,7 +249,7 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 		return wait;
 	}
 	const uint64_t before = record.bytes, was_done = record.done, was_at = record.cursor[0];
-	int rc = do_step(wg, fs, &record);
+	int rc = do_step(wg, fs, &record, calm);
 	const uint64_t now = g4_monotonic_ns();
 	g4_lock(&jobs->lock);
 	record.run_ns += now - (jobs->throttles[i].last_ns ? jobs->throttles[i].last_ns : begun);

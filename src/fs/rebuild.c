@@ -327,17 +327,16 @@ G4_FN static int make_parts(struct g4_wg *wg, struct g4_fs *fs, struct range *ra
 }
 
 /* What comes next by lanes, if they reach all disks. order->bytes: so many are made; 0: the set has to do it. */
-G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, uint64_t used,
-			   struct range *range, struct g4_dev_order *order)
+G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, bool alone, uint64_t used, struct range *range,
+			   struct g4_dev_order *order)
 {
 	struct g4_direct *direct = &fs->space.direct;
-	const bool alone = record->rate || direct->lost_most || range->most <= STEP_BYTES;
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct queue *queue = (struct queue *)g4_scratch_take(wg, sizeof(*queue));
 
 	order->bytes = 0;
 	queue->first = queue->count = 0;
-	queue->more = alone ? 0 : PARTS - 1;
+	queue->more = alone || direct->lost_most || range->most <= STEP_BYTES ? 0 : PARTS - 1;
 	queue->most = STEP_PARTS * range->most;
 	int rc = take(wg, fs, 0, used / G4_PAGE_BYTES, range, &queue->parts[0]);
 	queue->bytes = queue->parts[0].lost.bytes;
@@ -351,8 +350,8 @@ G4_FN static int make_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_j
 	return rc;
 }
 
-/* So much is in use from there on, 0: that is not known. */
-G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, struct range *range,
+/* So much is in use from there on, 0: that is not known. alone: one part, as it were for somebody whose turn it is as well. */
+G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, bool alone, struct range *range,
 			 struct g4_dev_order *order)
 {
 	const uint64_t used = order->bytes;
@@ -360,14 +359,14 @@ G4_FN static int do_next(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job
 
 	order->bytes = 0;
 	if (g4_direct_makes(&fs->space.direct))
-		rc = make_next(wg, fs, record, used, range, order);
+		rc = make_next(wg, fs, alone, used, range, order);
 	if (rc != 0 || order->bytes > 0)
 		return rc;
 	order->bytes = g4_min64(used, STEP_BYTES);
 	return ask(wg, fs, G4_ORDER_STEP, order);
 }
 
-G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record, bool calm)
 {
 	struct g4_dev_order order;
 	struct range range;
@@ -375,7 +374,7 @@ G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_reco
 	memset(&order, 0, sizeof(order));
 	int rc = leave_out(wg, fs, most_of(fs, record), &order, &range);
 	if (rc == 0)
-		rc = do_next(wg, fs, record, &range, &order);
+		rc = do_next(wg, fs, record->rate || !calm, &range, &order);
 	else if (rc > 0)
 		rc = 0;
 	else

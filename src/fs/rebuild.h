@@ -9,8 +9,8 @@
 #include "fs/command.h"
 #include "inode/mounted.h"
 
-/* As g4_scrub_step(). */
-G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record);
+/* As g4_scrub_step(). calm: users have nothing to do, or are to wait; else a step makes no more than one part. */
+G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record, bool calm);
 /* Whether a disk is being rebuilt: -G4_E_NO_TARGET, -G4_E_NOTSUP: none is, or 0 and the record says which and how far. */
 G4_FN int g4_rebuild_ask(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record);
 /* Of a record of before, when no disk is being rebuilt: whether the one that was has everything now. */

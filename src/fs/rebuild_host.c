@@ -21,7 +21,7 @@ static int step_to_end(struct g4_wg *wg, struct g4_fs *fs, struct g4_progress *p
 	int rc;
 
 	do {
-		rc = g4_rebuild_step(wg, fs, &record);
+		rc = g4_rebuild_step(wg, fs, &record, true);
 		if (progress)
 			g4_progress_step(progress, record.done * G4_PAGE_BYTES, record.units * G4_PAGE_BYTES);
 	} while (rc == 0);

@@ -15,7 +15,7 @@
 #include "fs/help.h"
 
 #define TAKE_BYTES (256 * G4_KIB)
-#define HOLED_BYTES (64 * G4_MIB) /* of a disk: several bits of the map of rows */
+#define HOLED_BYTES (52 * G4_MIB) /* of a disk: several bits of the map of rows */
 #define UNIT_PAGES (8 * G4_MIB / G4_PAGE_BYTES)
 #define HELPERS 4u /* so many MiB are a part; nobody comes, so that the owner makes all of it */
 
@@ -314,9 +314,9 @@ static void make_holed(struct disks *d, const struct level *level, struct g4_dev
 		sizes[n] = HOLED_BYTES;
 	disks_make(d, level->disks, sizes);
 	fill(d, level, dev);
-	put_file(d, "before", 6 * G4_MIB * columns);
-	put_file(d, "hole", 28 * G4_MIB * columns);
-	put_file(d, "behind", 6 * G4_MIB * columns);
+	put_file(d, "before", 5 * G4_MIB * columns);
+	put_file(d, "hole", 24 * G4_MIB * columns);
+	put_file(d, "behind", 5 * G4_MIB * columns);
 	assert_int_equal(op_unlink(&d->rig, G4_NODE_ROOT, "hole"), 0);
 	assert_int_equal(op_sync(&d->rig), 0);
 	assert_int_equal(op_sync(&d->rig), 0);
@@ -476,6 +476,28 @@ static void leave_out_a_hole(struct disks *d, struct g4_dev **dev, bool rows, en
 	put_file(d, "in it", 8 * G4_MIB);
 }
 
+/* As many of the others are lost as can be, by turns, so that what was made is what is read. Not mounted. */
+static void expect_without_others(struct disks *d, const struct level *level, uint32_t turn, uint32_t large)
+{
+	uint32_t which = all_of(d);
+	struct g4_dev *dev;
+
+	disks_expect_clean(d, which);
+	for (uint32_t n = 0; n < level->spare; turn++) {
+		const uint32_t bit = 1u << turn % d->count;
+		if (bit != 2 && (which & bit)) {
+			which &= ~bit;
+			n++;
+		}
+	}
+	if (disks_try_open(d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
+		fail_msg("%s", d->message);
+	disks_begin_fs(d, dev, G4_FS_READ_ONLY);
+	disks_expect_files(d, FILES, 1);
+	expect_large(d, large);
+	disks_unmount_fs(d, dev, true);
+}
+
 static void a_hole_passes_with_the_part_before_it(void **state)
 {
 	(void)state;
@@ -489,7 +511,7 @@ static void a_hole_passes_with_the_part_before_it(void **state)
 			leave_out_a_hole(&d, &dev, levels[l].plan.parity > 0, c);
 			finish(&d);
 			disks_unmount_fs(&d, dev, true);
-			expect_everywhere(&d, &levels[l], 1, c == A_KILL_BEFORE_IT_COUNTS ? 1 : 2);
+			expect_without_others(&d, &levels[l], c, c == A_KILL_BEFORE_IT_COUNTS ? 1 : 2);
 			disks_free(&d);
 		}
 }
@@ -501,10 +523,9 @@ static struct {
 	const struct g4_dev_ops *ops;
 	char asked[ASKED_MOST]; /* a letter for each question, ended by 0 */
 	uint32_t count, act_at, acts;
-	bool kills;
 	struct disks *d;
-	struct rig own; /* another workgroup's way to the file system */
-	uint8_t *kept[MOST_DISKS];
+	struct rig own;	      /* another workgroup's way to the file system */
+	uint8_t *const *kept; /* memory for that */
 } hook;
 
 static void put_version(struct rig *rig, uint32_t version)
@@ -534,8 +555,9 @@ static int asked(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *orde
 		hook.asked[hook.count++] = letter;
 		if (hook.count == hook.act_at) {
 			hook.acts++;
-			if (hook.kills)
-				keep_disks(hook.d, hook.kept);
+			if (hook.kept)
+				for (uint32_t n = 0; n < hook.d->count; n++)
+					rig_copy(hook.kept[n], hook.d->memory[n], hook.d->bytes[n]);
 			else
 				put_version(&hook.own, 2);
 		}
@@ -564,54 +586,38 @@ static void end_asking(struct disks *d, struct g4_dev *dev)
 	g4_wg_destroy(hook.own.wg);
 }
 
-/* In one step the next part is taken before the first is said to be made, also over a hole; and a job that is limited takes one at a time. */
+/* In one step the next part is taken before the first is said to be made, also over a hole; and a job that is limited, or has busy users, takes one at a time. */
 static void a_step_takes_the_next_part_while_one_is_made(void **state)
 {
 	(void)state;
 	for (uint32_t l = 0; l < LEVELS; l++)
-		for (uint32_t limited = 0; limited < 2; limited++) {
+		for (uint32_t limited = 0; limited < 3; limited++) { /* 2: users are busy */
 			struct g4_cmd limit = {.op = G4_CMD_JOB_SET, .mask = G4_JOB_LIMIT, .rate = G4_GIB};
 			struct g4_dev_ops ops;
 			struct g4_dev *dev;
 			struct disks d;
 			make_holed(&d, &levels[l], &dev);
 			limit.number = job_of(&d).number;
-			if (limited)
+			if (limited == 1)
 				assert_int_equal(g4_execute(d.rig.wg, d.rig.fs, &limit), 0);
 			begin_asking(&d, dev, &ops, 0);
+			if (limited == 2) { /* the first step is not waited for */
+				(void)g4_jobs_serve(d.rig.wg, d.rig.fs, false);
+				assert_ptr_equal(strchr(hook.asked, 'T'), strrchr(hook.asked, 'T'));
+				assert_null(strchr(hook.asked, 't'));
+				assert_non_null(strchr(hook.asked, 'M'));
+			}
 			while (job_of(&d).state == G4_JOB_RUNNING)
 				(void)g4_jobs_serve(d.rig.wg, d.rig.fs, true);
 			end_asking(&d, dev);
 			assert_int_equal(job_of(&d).state, G4_JOB_DONE);
-			const bool ahead = has_holes(&levels[l]) && !limited;
+			const bool ahead = has_holes(&levels[l]) && limited != 1;
 			assert_int_equal(strchr(hook.asked, 't') != NULL, ahead);
 			assert_int_equal(strstr(hook.asked, "TT") || strstr(hook.asked, "Tt"), ahead);
 			disks_unmount_fs(&d, dev, true);
 			expect_everywhere(&d, &levels[l], 1, 1);
 			disks_free(&d);
 		}
-}
-
-/* As many of the others are lost as can be, by turns, so that what was made is what is read. Not mounted. */
-static void expect_without_others(struct disks *d, const struct level *level, uint32_t turn, uint32_t large)
-{
-	uint32_t which = all_of(d);
-	struct g4_dev *dev;
-
-	disks_expect_clean(d, which);
-	for (uint32_t n = 0; n < level->spare; turn++) {
-		const uint32_t bit = 1u << turn % d->count;
-		if (bit != 2 && (which & bit)) {
-			which &= ~bit;
-			n++;
-		}
-	}
-	if (disks_try_open(d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
-		fail_msg("%s", d->message);
-	disks_begin_fs(d, dev, G4_FS_READ_ONLY);
-	disks_expect_files(d, FILES, 1);
-	expect_large(d, large);
-	disks_unmount_fs(d, dev, true);
 }
 
 /* Wherever between two questions a user writes, and whatever becomes of what was taken then: the disk has what the others stand for. */
@@ -628,7 +634,7 @@ static void a_user_writes_in_front_of_each_question(void **state)
 		make_holed(&d, &levels[l], &dev);
 		keep_disks(&d, kept);
 		disks_unmount_fs(&d, dev, false);
-		for (uint32_t at = 1; at <= questions; at += rig_every(1)) {
+		for (uint32_t at = 1; at <= questions; at += (levels[l].spare > 1 ? 3 : 1) * rig_every(1)) {
 			struct g4_dev_ops ops;
 			for (uint32_t n = 0; n < d.count; n++)
 				rig_copy(d.memory[n], kept[n], d.bytes[n]);
@@ -655,7 +661,7 @@ static void a_kill_in_front_of_some_questions(void **state)
 {
 	(void)state;
 	for (uint32_t l = 0; l < LEVELS; l++) {
-		uint8_t *kept[MOST_DISKS];
+		uint8_t *kept[MOST_DISKS], *crashed[MOST_DISKS];
 		uint32_t questions = 1;
 		struct g4_dev *dev;
 		struct disks d;
@@ -663,22 +669,24 @@ static void a_kill_in_front_of_some_questions(void **state)
 			continue;
 		make_holed(&d, &levels[l], &dev);
 		keep_disks(&d, kept);
+		keep_disks(&d, crashed);
 		disks_unmount_fs(&d, dev, false);
-		for (uint32_t at = 1; at <= questions; at += 3 * rig_every(1)) { /* of three */
+		for (uint32_t at = 1; at <= questions; at += 3 * rig_every(levels[l].spare)) {
 			const bool loses = levels[l].spare > 1 && at % 2;
 			struct g4_dev_ops ops;
 			for (uint32_t n = 0; n < d.count; n++)
 				rig_copy(d.memory[n], kept[n], d.bytes[n]);
 			disks_mount_fs(&d, all_of(&d), &dev);
 			begin_asking(&d, dev, &ops, at);
-			hook.kills = true;
+			hook.kept = crashed;
 			while (job_of(&d).state == G4_JOB_RUNNING)
 				step(&d);
 			end_asking(&d, dev);
 			questions = hook.count;
 			assert_int_equal(hook.acts, 1);
 			disks_unmount_fs(&d, dev, false);
-			restore_disks(&d, hook.kept);
+			for (uint32_t n = 0; n < d.count; n++)
+				rig_copy(d.memory[n], crashed[n], d.bytes[n]);
 			disks_mount_fs(&d, all_of(&d) & ~(uint32_t)loses, &dev);
 			assert_int_equal(job_of(&d).state, G4_JOB_RUNNING);
 			g4_store32_rel(&d.rig.fs->split.helpers, HELPERS);
@@ -693,8 +701,10 @@ static void a_kill_in_front_of_some_questions(void **state)
 			expect_without_others(&d, &levels[l], at, 3);
 		}
 		assert_true(questions > 10);
-		for (uint32_t n = 0; n < d.count; n++)
+		for (uint32_t n = 0; n < d.count; n++) {
 			free(kept[n]);
+			free(crashed[n]);
+		}
 		disks_free(&d);
 	}
 }
