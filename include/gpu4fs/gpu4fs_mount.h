@@ -132,7 +132,12 @@ struct gpu4fs_options {
 	 * calls; the program's own kernels have room beside it. 0: all of it, or half under MPS (gpu4fs(8)).
 	 */
 	uint32_t multiprocessors;
-	uint32_t reserved;
+	/*
+	 * "cuda" on one drive, "nvme:ADDRESS": so many of the drive's queues, at most 24, are filled and polled by the GPU itself, where
+	 * drive, IOMMU and CUDA let it; else, as a line on standard error says, its requests go through threads of the host. No real drive
+	 * has been tried. 0: none.
+	 */
+	uint32_t gpu_queues;
 	/*
 	 * Upper bound of the memory for pages by device address, below the page cache: small files that lie side by side are
 	 * read together. Memory is taken as it is used. 0: a sixteenth of cache_bytes; less than 256 KiB: none. None on

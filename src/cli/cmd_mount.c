@@ -23,6 +23,8 @@ const char g4_help_mount[] =
 	"  remount                        change that of a mount, and the flags below\n"
 	"  engine=cpu|cuda|auto           what runs the file system; cpu\n"
 	"  sms=N                          multiprocessors of the GPU, at most\n"
+	"  gpu_queues=N                   queues of a drive nvme:ADDRESS that the GPU fills and\n"
+	"                                 polls itself; 0. Not tried with a real drive yet\n"
 	"  cache=SIZE                     memory for file contents and metadata; 256M\n"
 	"  tier=SIZE                      memory for what lies beside small files that are read;\n"
 	"                                 a sixteenth of the cache; 0: none. With engine=cuda\n"

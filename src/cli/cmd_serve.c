@@ -23,6 +23,7 @@ const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE...\n\n"
 			     "  -o OPTION,...      ro, degraded, discard, cache=SIZE, tier=SIZE,\n"
 			     "                     dedup_memory=SIZE, dedup_verify, commit=SECONDS,\n"
 			     "                     engine=cpu|cuda|auto, sms=N (multiprocessors at most),\n"
+			     "                     gpu_queues=N (of an NVMe drive, for the GPU),\n"
 			     "                     clients=N (64; half of them for one user but root),\n"
 			     "                     files=N (open files of a client),\n"
 			     "                     data=SIZE (memory shared with a client, at most; 128M)\n"
@@ -87,6 +88,8 @@ static bool parse_word(const char *word, struct options *options)
 		return g4_engine_parse_kind(word + 7, &options->mount.kind) == 0;
 	if (strncmp(word, "sms=", 4) == 0)
 		return parse_number(word + 4, UINT32_MAX, &options->mount.sms);
+	if (strncmp(word, "gpu_queues=", 11) == 0)
+		return parse_number(word + 11, G4_GPU_QUEUES_MOST, &options->mount.gpu_queues);
 	if (strncmp(word, "clients=", 8) == 0)
 		return parse_number(word + 8, 4096, &options->server.max_clients);
 	if (strncmp(word, "data=", 5) == 0)
@@ -147,7 +150,7 @@ static int mount_all(const struct options *options, struct g4_engine **engine, c
 	const struct g4_mkfs_options format = {.label = NULL};
 	struct g4_superblock sb;
 	struct g4_dev *dev;
-	int rc = g4c_check_cache(&options->mount, message, message_bytes);
+	int rc = g4c_check_options(&options->mount, message, message_bytes);
 
 	if (rc < 0)
 		return rc;

@@ -26,13 +26,18 @@ static int check_memory(const char *what, uint64_t bytes, char *message, size_t 
 	return -G4_E_NOMEM;
 }
 
-int g4c_check_cache(const struct g4_mount_options *options, char *message, size_t message_bytes)
+int g4c_check_options(const struct g4_mount_options *options, char *message, size_t message_bytes)
 {
 	const uint64_t cache = options->kind == G4_ENGINE_CUDA ? 0 : options->cache_bytes;
 	/* that is the host's whatever the engine is */
 	const uint64_t tier = options->tier_bytes == G4_NO_TIER ? 0 : options->tier_bytes;
-	int rc = check_memory("a cache", cache, message, message_bytes);
 
+	if (options->gpu_queues > 0 && options->kind == G4_ENGINE_CPU) {
+		snprintf(message, message_bytes,
+			 "gpu_queues= gives queues of a drive to an engine on a GPU: it needs engine=cuda or auto");
+		return -G4_E_INVAL;
+	}
+	int rc = check_memory("a cache", cache, message, message_bytes);
 	if (rc == 0)
 		rc = check_memory("a second tier", tier, message, message_bytes);
 	return rc < 0 ? rc : check_memory("cache and second tier: a sum", cache + tier, message, message_bytes);

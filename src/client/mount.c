@@ -77,10 +77,10 @@ char *g4c_message(size_t *bytes)
 
 /* Opens a device and formats it. On success the device is the caller's. */
 static int format_device(const char *const *names, uint32_t count, const struct gpu4fs_mkfs_options *given,
-			 struct g4_dev **out)
+			 uint32_t lane_queues, struct g4_dev **out)
 {
 	struct gpu4fs_mkfs_options options;
-	struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE};
+	struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE, .lane_queues = lane_queues};
 	struct g4_mkfs_options mkfs_options;
 	struct g4_superblock superblock;
 	struct g4_dev *dev;
@@ -149,7 +149,7 @@ int gpu4fs_mkfs(const char *const *names, uint32_t count, const struct gpu4fs_mk
 	int rc;
 
 	last_message[0] = 0;
-	rc = format_device(names, count, options, &dev);
+	rc = format_device(names, count, options, 0, &dev);
 	if (rc)
 		return rc;
 	g4_dev_close(dev);
@@ -413,7 +413,8 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	engine_options = (struct g4_mount_options){.commit_ms = own.commit_ms,
 						   .cache_bytes = own.cache_bytes,
 						   .tier_bytes = own.tier_bytes,
-						   .sms = own.multiprocessors};
+						   .sms = own.multiprocessors,
+						   .gpu_queues = own.gpu_queues};
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		if (own.flags & flags[i].public_flag)
 			engine_options.flags |= flags[i].engine_flag;
@@ -426,13 +427,13 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	if ((engine_options.flags & G4_MOUNT_NO_REPLAY) && !(engine_options.flags & G4_MOUNT_READ_ONLY))
 		return g4c_say(-EINVAL, "without replaying its journal a file system can be mounted only read-only");
 
-	rc = g4c_check_cache(&engine_options, last_message, sizeof(last_message));
+	rc = g4c_check_options(&engine_options, last_message, sizeof(last_message));
 	if (rc)
 		return -g4_errno(rc);
 	if (own.format) {
 		struct g4_dev *dev = NULL;
 
-		rc = format_device(names, count, own.format, &dev);
+		rc = format_device(names, count, own.format, own.gpu_queues, &dev);
 		if (rc)
 			return rc;
 		rc = g4_engine_mount_device(dev, &engine_options, &engine, last_message, sizeof(last_message));

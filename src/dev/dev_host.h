@@ -18,7 +18,9 @@ extern "C" {
 
 struct g4_dev_open_options {
 	uint32_t flags;
-	uint32_t queues;       /* io_uring instances; 0: one a core, at most 8 */
+	uint32_t queues; /* io_uring instances; 0: one a core, at most 8 */
+	uint32_t
+		lane_queues; /* an NVMe drive's, beside the driver's own, for lanes of an engine: at most so many; 0: none */
 	uint64_t create_bytes; /* with G4_DEV_CREATE, G4_DEV_RESIZE */
 };
 

@@ -10,7 +10,7 @@
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/pci_host.h"
 
-#define LANE_QUEUES 8u /* of a controller, for lanes */
+#define LANE_QUEUES 8u /* of an emulated controller, for lanes, unless it is to be as a drive is */
 
 /* The text after `prefix`, or NULL when the name does not start with it. */
 static const char *after(const char *name, const char *prefix)
@@ -35,41 +35,56 @@ static int open_mem(const char *name, const char *size, const struct g4_dev_open
 	return g4_mem_open(name, bytes, options, out, message);
 }
 
+#define DRIVE "drive:"
 #define PARTITION "part="
 
-/* The device's name behind "part=NUMBER:", or all of it where that is not there; NULL: the number is none. */
-static const char *emulated_device(const char *rest, uint32_t *partition)
+struct emulated {
+	const char *inner; /* the device's name behind "drive:" and "part=NUMBER:"; NULL: the number is none */
+	bool drive;
+	uint32_t partition;
+};
+
+static struct emulated parse_emulated(const char *rest)
 {
-	const char *number = after(rest, PARTITION);
+	const char *behind = after(rest, DRIVE);
+	struct emulated parsed = {.inner = behind ? behind : rest, .drive = behind != NULL};
+	const char *number = after(parsed.inner, PARTITION);
 	char *end;
 
-	*partition = 0;
 	if (!number || !strchr(number, ':'))
-		return rest;
+		return parsed;
 	const unsigned long value = strtoul(number, &end, 10);
-	*partition = (uint32_t)value;
-	return *number >= '0' && *number <= '9' && *end == ':' && value > 0 && value < UINT32_MAX ? end + 1 : NULL;
+	parsed.partition = (uint32_t)value;
+	parsed.inner =
+		*number >= '0' && *number <= '9' && *end == ':' && value > 0 && value < UINT32_MAX ? end + 1 : NULL;
+	return parsed;
 }
 
 /* A controller that a thread of this process plays, over another device. */
-static int open_emulated(const char *name, const char *inner, const struct g4_dev_open_options *options,
+static int open_emulated(const char *name, const char *rest, const struct g4_dev_open_options *options,
 			 struct g4_dev **out, struct g4_dev_message message)
 {
-	struct g4_nvme_options own_options = {.lanes = LANE_QUEUES};
+	const struct emulated parsed = parse_emulated(rest);
+	const char *const inner = parsed.inner;
+	const struct g4_emu_options emulated = {.drive = parsed.drive};
+	struct g4_nvme_options own_options = {.lanes = options->lane_queues || parsed.drive ? options->lane_queues :
+											      LANE_QUEUES,
+					      .partition = parsed.partition};
 	struct g4_dev_open_options own = *options;
 	struct g4_dev *medium;
 
-	inner = emulated_device(inner, &own_options.partition);
 	if (!inner || *inner == '\0' || after(inner, "emu:"))
 		return g4_dev_fail(
 			message, -G4_E_DEV_NAME,
-			"%s: emu: takes the name of another device, behind part=NUMBER: if it is a partition", name);
+			"%s: emu: takes the name of another device, behind drive: if it is to be as a drive is, and "
+			"part=NUMBER: if it is a partition",
+			name);
 	own.flags |= G4_DEV_SYNCHRONOUS;
 	char sentence[512] = "";
 	const int code = g4_dev_open(inner, &own, &medium, sentence, sizeof(sentence));
 	if (code != 0) /* it begins with the inner name */
 		return g4_dev_fail(message, code, "%.*s%s", (int)(inner - name), name, sentence);
-	return g4_nvme_emu_device_open(name, medium, NULL, &own_options, out, NULL, message);
+	return g4_nvme_emu_device_open(name, medium, &emulated, &own_options, out, NULL, message);
 }
 
 /* "FILE:" and the name of another device: where the trace's file ends; NULL when there is none. */
@@ -116,7 +131,7 @@ static int open_nvme(const char *name, const char *address, const struct g4_dev_
 				   "%s: nvme: takes a PCI address, a namespace's number if it is not 1, and a "
 				   "partition's behind that: nvme:0000:03:00.0/2, nvme:0000:03:00.0/1/3",
 				   name);
-	return g4_nvme_drive_open(name, pci, &where, options->flags, NULL, out, message);
+	return g4_nvme_drive_open(name, pci, &where, options, NULL, out, message);
 }
 
 /* The name of the device that a tracing one wraps, or the name itself. */
@@ -140,8 +155,7 @@ const char *g4_dev_path(const char *name)
 	name = without_trace(name);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		const char *rest = after(name, kinds[i]);
-		uint32_t partition;
-		const char *inner = rest && i == 0 ? emulated_device(rest, &partition) : NULL;
+		const char *inner = rest && i == 0 ? parse_emulated(rest).inner : NULL;
 		name = inner ? inner : rest ? rest : name;
 	}
 	return name;

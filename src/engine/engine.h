@@ -47,7 +47,9 @@ struct g4_mount_options {
 	uint64_t dedup_bytes; /* of hints where contents are that are there already; 0: a sixteenth of the cache */
 	uint32_t kind;	      /* enum g4_engine_kind */
 	uint32_t sms;	      /* CUDA: multiprocessors to use at most; 0: all, or half of them under MPS */
+	uint32_t gpu_queues;  /* CUDA: of an NVMe drive's queues, at most, that the GPU uses by itself; 0: none */
 };
+#define G4_GPU_QUEUES_MOST 24u
 
 /* The kind with this word ("cpu", "cuda", "auto"), or -G4_E_INVAL. */
 int g4_engine_parse_kind(const char *word, uint32_t *kind);

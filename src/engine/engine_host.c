@@ -705,8 +705,10 @@ static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options,
 static int mount_cuda(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
 		      size_t message_bytes)
 {
-	struct g4_cuda_options cuda = {
-		.fs = fs_options_of(options), .commit_ms = commit_ms_of(options), .sms = options->sms};
+	struct g4_cuda_options cuda = {.fs = fs_options_of(options),
+				       .commit_ms = commit_ms_of(options),
+				       .sms = options->sms,
+				       .wants_queues = options->gpu_queues > 0};
 	struct g4_engine *engine = new_engine(message, message_bytes);
 	int rc;
 
@@ -721,6 +723,8 @@ static int mount_cuda(struct g4_dev *dev, const struct g4_mount_options *options
 	}
 	engine->ring = engine->cuda->ring;
 	*out = engine;
+	if (options->gpu_queues > 0 && g4_dev_props(dev)->mapped)
+		g4_log(G4_LOG_WARN, "gpu_queues has no effect: the device is memory");
 	return 0;
 }
 
@@ -769,7 +773,8 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mount_options *options,
 		    struct g4_engine **out, char *message, size_t message_bytes)
 {
-	struct g4_set_options open = {.degraded = (options->flags & G4_MOUNT_DEGRADED) != 0};
+	struct g4_set_options open = {.open.lane_queues = options->gpu_queues,
+				      .degraded = (options->flags & G4_MOUNT_DEGRADED) != 0};
 	struct g4_dev *dev;
 
 	open.open.flags =

@@ -179,6 +179,13 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 		options->sms = (uint32_t)number;
 		return 1;
 	}
+	if (!strcmp(key, "gpu_queues")) {
+		*expected = "a number of queues from 1 to 24"; /* G4_GPU_QUEUES_MOST */
+		if (!parse_number(value, G4_GPU_QUEUES_MOST, &number) || number == 0)
+			return -1;
+		options->gpu_queues = (uint32_t)number;
+		return 1;
+	}
 	if (!strcmp(key, "commit")) {
 		*expected = "a number of seconds from 1 to 3600";
 		if (!parse_number(value, MAX_COMMIT_S, &number) || number == 0)

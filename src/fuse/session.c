@@ -116,6 +116,7 @@ static int mount_engine(struct serving *s)
 		.dedup_bytes = o->dedup_bytes,
 		.kind = o->engine,
 		.sms = o->sms,
+		.gpu_queues = o->gpu_queues,
 	};
 	char message[MESSAGE_BYTES] = "";
 	struct g4_attr attr;
@@ -137,8 +138,9 @@ static int mount_engine(struct serving *s)
 	if (o->atime == G4_ATIME_STRICTATIME)
 		options.flags |= G4_MOUNT_STRICTATIME;
 	const struct g4_set_options open = {.open.flags = G4_DEV_EXCLUSIVE | (o->read_only ? G4_DEV_READ_ONLY : 0),
+					    .open.lane_queues = o->gpu_queues,
 					    .degraded = o->degraded};
-	result = g4c_check_cache(&options, message, sizeof(message));
+	result = g4c_check_options(&options, message, sizeof(message));
 	for (uint32_t i = 0; i < o->device_count && result == 0; i++)
 		result = g4_take_drives(o->devices[i], &s->drives,
 					(struct g4_dev_message){.text = message, .bytes = sizeof(message)});

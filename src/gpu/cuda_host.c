@@ -539,7 +539,7 @@ static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
 	int rc;
 
 	if (needs_requests(e->dev)) {
-		rc = g4_gpu_io_open(&e->io, e->gpu, e->dev, &e->host_fs->space.direct, on_gpu);
+		rc = g4_gpu_io_open(&e->io, e->gpu, e->dev, e->options.wants_queues, &e->host_fs->space.direct, on_gpu);
 		rest_io(e);
 		return rc;
 	}

@@ -24,6 +24,7 @@ struct g4_cuda_options {
 	struct g4_fs_options fs;
 	uint32_t commit_ms; /* longest time that a change stays uncommitted */
 	uint32_t sms;	    /* multiprocessors to use at most; 0: all, or half of them under MPS */
+	bool wants_queues;  /* the device was opened with queues for it (dev_host.h): that it has none is told */
 };
 
 /*

@@ -80,6 +80,8 @@ int g4_gpu_put(struct g4_gpu *gpu, void *device, const void *host, uint64_t byte
 int g4_gpu_get(struct g4_gpu *gpu, void *host, const void *device, uint64_t bytes);
 /* Lets the GPU use host memory; *device is its address there. */
 int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **device);
+/* The same of the registers of another device of the machine, which this process has mapped and used. */
+int g4_gpu_register_io(struct g4_gpu *gpu, void *registers, uint64_t bytes, void **device);
 void g4_gpu_unregister(struct g4_gpu *gpu, void *host);
 
 /* The engine's view of a session, in device memory. */

@@ -9,6 +9,10 @@
 
 #include "base/log_host.h"
 #include "dev/dev_types.h"
+#include "dev/nvme/device_host.h"
+#include "dev/nvme/place_host.h"
+
+#define WHY_BYTES 512u /* with what CUDA says */
 
 /* ---- by an agent ---- */
 
@@ -51,38 +55,56 @@ static void close_agent(struct g4_gpu_io *io)
 static void close_keeper(struct g4_gpu_io *io)
 {
 	uint64_t bytes;
+	bool is_io;
 
 	while (io->keeper_registered > 0)
-		g4_gpu_unregister(io->gpu, g4_nvme_keeper_memory(io->keeper, --io->keeper_registered, &bytes));
+		g4_gpu_unregister(io->gpu, g4_nvme_keeper_memory(io->keeper, --io->keeper_registered, &bytes, &is_io));
 	g4_nvme_keeper_close(io->keeper);
 	io->keeper = NULL;
 }
 
-/* False: the GPU can not have all of it, or has it at another address. */
-static bool share_keeper(struct g4_gpu_io *io)
+/* -G4_E_NOTSUP: the GPU can not have all of it, or has it at another address. */
+static int share_keeper(struct g4_gpu_io *io, struct g4_dev_message why)
 {
-	void *at, *shared;
-	uint64_t bytes;
+	while (io->keeper_registered < G4_NVME_KEEPER_PIECES) {
+		uint64_t bytes;
+		void *shared;
+		bool is_io;
+		void *at = g4_nvme_keeper_memory(io->keeper, io->keeper_registered, &bytes, &is_io);
+		const char *what = is_io ? "registers" : "queues and memory for data";
+		const int rc = is_io ? g4_gpu_register_io(io->gpu, at, bytes, &shared) :
+				       g4_gpu_register(io->gpu, at, bytes, &shared);
 
-	do {
-		at = g4_nvme_keeper_memory(io->keeper, io->keeper_registered, &bytes);
-		if (g4_gpu_register(io->gpu, at, bytes, &shared) < 0)
-			return false;
+		if (rc < 0)
+			return g4_dev_fail(why, -G4_E_NOTSUP, "CUDA does not take its %s (%s)", what, g4_gpu_error());
 		io->keeper_registered++;
-	} while (shared == at && io->keeper_registered < G4_NVME_KEEPER_PIECES);
-	return shared == at;
+		if (shared != at)
+			return g4_dev_fail(why, -G4_E_NOTSUP, "CUDA has its %s at another address than the host", what);
+	}
+	return 0;
 }
 
-/* -G4_E_NOTSUP: it is no controller, or the GPU can not reach it; an agent can do its requests. */
-static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *on_gpu)
+/* What stands in the way of a drive and the GPU, before anything is tried. */
+static void say_place(const struct g4_dev *dev)
 {
-	int rc = g4_nvme_keeper_open(dev, NULL, &io->keeper);
+	const char *address = g4_nvme_address_of(dev);
+	struct g4_gpu_description gpu = {0};
+
+	if (address && g4_gpu_describe(&gpu))
+		g4_place_say("", g4_dev_name(dev), address, gpu.bus_id, g4_place_locked_bytes());
+}
+
+/* -G4_E_NOTSUP, and why: it is no controller, or the GPU can not reach it; an agent can do its requests. */
+static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *on_gpu, struct g4_dev_message why)
+{
+	int rc = g4_nvme_keeper_open(dev, NULL, &io->keeper, why);
 
 	if (rc < 0)
 		return rc;
-	if (!share_keeper(io)) {
+	rc = share_keeper(io, why);
+	if (rc < 0) {
 		close_keeper(io);
-		return -G4_E_NOTSUP;
+		return rc;
 	}
 	/* the queues' struct g4_remote, then their lanes */
 	const uint64_t lanes_at = g4_align_up(g4_nvme_keeper_queues(io->keeper) * sizeof(struct g4_remote), 128);
@@ -191,14 +213,23 @@ static void place_first(struct g4_gpu_io *io, struct g4_direct *direct, struct g
 
 /* ---- either ---- */
 
-int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, struct g4_direct *direct,
+int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, bool wanted, struct g4_direct *direct,
 		   struct g4_dev *on_gpu)
 {
-	io->gpu = gpu;
-	int rc = open_keeper(io, dev, on_gpu);
+	char why[WHY_BYTES] = "";
 
+	io->gpu = gpu;
+	if (wanted)
+		say_place(dev);
+	int rc = open_keeper(io, dev, on_gpu, (struct g4_dev_message){.text = why, .bytes = sizeof(why)});
+	if (rc == 0 && wanted)
+		g4_log(G4_LOG_INFO, "%s: the GPU uses %u of its queues", g4_dev_name(dev),
+		       g4_nvme_keeper_queues(io->keeper));
 	if (rc != -G4_E_NOTSUP)
 		return rc;
+	if (wanted)
+		g4_log(G4_LOG_WARN, "%s: its requests go through the host, not queues of the GPU: %s", g4_dev_name(dev),
+		       why);
 	rc = open_agent(io, dev, on_gpu);
 	if (rc == 0)
 		place_first(io, direct, on_gpu);

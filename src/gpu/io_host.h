@@ -30,10 +30,11 @@ struct g4_gpu_io {			   /* zeroed: there is none */
 };
 
 /*
- * *on_gpu: the device as the kernel sees it. `direct`, of the host's mount, is before it is moved what the kernel's lanes can do by themselves. What was
+ * *on_gpu: the device as the kernel sees it. `wanted`: queues of the device's were asked for, so what keeps the kernel from them, or may stand in the
+ * way, is told, in a line of the log each. `direct`, of the host's mount, is before it is moved what the kernel's lanes can do by themselves. What was
  * made when it fails goes with g4_gpu_io_close().
  */
-int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, struct g4_direct *direct,
+int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, bool wanted, struct g4_direct *direct,
 		   struct g4_dev *on_gpu);
 /* The kernel is not there, nor callers of the device API. Closing twice does nothing. */
 void g4_gpu_io_close(struct g4_gpu_io *io);

@@ -629,15 +629,26 @@ extern "C" void g4_gpu_free(struct g4_gpu *gpu, void *memory)
 		(void)GOOD(cudaFreeAsync(memory, gpu->admin));
 }
 
-extern "C" int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **device)
+static int register_as(void *host, uint64_t bytes, unsigned flags, void **device)
 {
-	(void)gpu;
-	if (!GOOD(cudaHostRegister(host, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable)))
+	if (!GOOD(cudaHostRegister(host, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable | flags)))
 		return -G4_E_NOTSUP;
 	if (GOOD(cudaHostGetDevicePointer(device, host, 0)))
 		return 0;
 	(void)GOOD(cudaHostUnregister(host));
 	return -G4_E_NOTSUP;
+}
+
+extern "C" int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **device)
+{
+	(void)gpu;
+	return register_as(host, bytes, 0, device);
+}
+
+extern "C" int g4_gpu_register_io(struct g4_gpu *gpu, void *registers, uint64_t bytes, void **device)
+{
+	(void)gpu;
+	return register_as(registers, bytes, cudaHostRegisterIoMemory, device);
 }
 
 extern "C" void g4_gpu_unregister(struct g4_gpu *gpu, void *host)

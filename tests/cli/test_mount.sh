@@ -18,6 +18,10 @@ refuses 1 "no device"
 refuses 1 "an unknown option" -o frobnicate a.img there
 refuses 1 "no size of a cache" -o cache=much a.img there
 refuses 1 "no engine" -o engine=abacus a.img there
+refuses 1 "no number of queues" -o gpu_queues=0 a.img there
+refuses 1 "too many queues" -o engine=cuda,gpu_queues=25 a.img there
+refuses 32 "queues for a GPU without one" -o gpu_queues=4 emu:drive:a.img there
+says "... is told in one that names what it needs" "needs engine=cuda or auto"
 for option in ro noatime; do
 	exits 32 "no file system, -o $option" "$gpu4fs" mount -o "$option" empty.img there
 	one_sentence "... is told in one sentence"

@@ -7,8 +7,9 @@
  *   kill    the engine's process is killed while it works: the CPU engine replays, everything that was synced is there
  *   speed   sequential writing and reading, fsync and random reads, with the processor time that they cost
  *
- * Usage: file [-e ENGINE] [-m SIZE_MIB] [-r KILLS] [-g GIB] DEVICE [STAGE]...
- * DEVICE is formatted; a file is created with 8 GiB (-m) if it is not there. Exit status: 0 good, 1 not. Every part
+ * Usage: file [-e ENGINE] [-m SIZE_MIB] [-r KILLS] [-g GIB] [-q QUEUES] DEVICE [STAGE]...
+ * DEVICE is formatted, a drive (nvme:ADDRESS, emu:drive:FILE) as well, of which the GPU has QUEUES, of none unless told; a file is created with 8
+ * GiB (-m) if it is not there. Exit status: 0 good, 1 not. Every part
  * runs in a process of its own, so that none inherits CUDA from another.
  */
 #include <fcntl.h>
@@ -40,7 +41,7 @@
 static struct settings {
 	const char *engine, *device;
 	uint64_t create_bytes, speed_bytes;
-	uint32_t kills;
+	uint32_t kills, queues;
 } set = {.engine = "cuda", .create_bytes = 8 * G4_GIB, .speed_bytes = 4 * G4_GIB, .kills = 5};
 
 static void die(const char *what, int rc)
@@ -110,7 +111,10 @@ static void make(void)
 
 static gpu4fs *mount(const char *engine)
 {
-	const struct gpu4fs_options options = {.size = sizeof(options), .engine = engine, .commit_ms = 200};
+	const struct gpu4fs_options options = {.size = sizeof(options),
+					       .engine = engine,
+					       .gpu_queues = strcmp(engine, "cpu") == 0 ? 0 : set.queues,
+					       .commit_ms = 200};
 	gpu4fs *fs;
 
 	if (gpu4fs_mount(&set.device, 1, &options, &fs) < 0)
@@ -360,8 +364,9 @@ static struct g4_dev *fault;
 
 static void mount_engine(bool faulty)
 {
-	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE};
-	struct g4_mount_options options = {.cache_bytes = 512 * G4_MIB, .commit_ms = 1000};
+	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE, .lane_queues = set.queues};
+	struct g4_mount_options options = {
+		.cache_bytes = 512 * G4_MIB, .commit_ms = 1000, .gpu_queues = faulty ? 0 : set.queues};
 	struct g4_dev *dev;
 	char message[256];
 
@@ -613,20 +618,23 @@ int main(int argc, char **argv)
 {
 	int passed = 0, failed = 0;
 
-	for (int option; (option = getopt(argc, argv, "e:m:r:g:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "e:m:r:g:q:")) != -1;) {
 		if (option == 'e')
 			set.engine = optarg;
 		else if (option == 'm')
 			set.create_bytes = strtoull(optarg, NULL, 10) * G4_MIB;
 		else if (option == 'r')
 			set.kills = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'q')
+			set.queues = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'g')
 			set.speed_bytes = strtoull(optarg, NULL, 10) * G4_GIB;
 		else
 			optind = argc;
 	}
 	if (optind >= argc) {
-		fprintf(stderr, "usage: file [-e ENGINE] [-m SIZE_MIB] [-r KILLS] [-g GIB] DEVICE [STAGE]...\n");
+		fprintf(stderr,
+			"usage: file [-e ENGINE] [-m SIZE_MIB] [-r KILLS] [-g GIB] [-q QUEUES] DEVICE [STAGE]...\n");
 		return 1;
 	}
 	set.device = argv[optind++];

@@ -106,7 +106,8 @@ static void close_controller(struct g4_dev *dev)
 static void share_keeper(const struct g4_nvme_keeper *keeper, bool share)
 {
 	uint64_t bytes;
-	void *staging = g4_nvme_keeper_memory(keeper, G4_NVME_KEEPER_PIECES - 1, &bytes);
+	bool io;
+	void *staging = g4_nvme_keeper_memory(keeper, G4_NVME_KEEPER_PIECES - 1, &bytes, &io);
 
 	if (!share)
 		nvme_gpu_unshare(staging);
@@ -123,7 +124,8 @@ static struct g4_nvme_keeper *put_lanes(struct g4_dev *dev, uint32_t first, uint
 	struct g4_nvme_keeper *keeper;
 	struct g4_dev seen;
 
-	if (g4_nvme_keeper_open(dev, &options, &keeper) < 0 || g4_nvme_keeper_queues(keeper) != count)
+	if (g4_nvme_keeper_open(dev, &options, &keeper, (struct g4_dev_message){0}) < 0 ||
+	    g4_nvme_keeper_queues(keeper) != count)
 		die(1, "the controller has no such queues for lanes");
 	share_keeper(keeper, true);
 	g4_nvme_keeper_describe(keeper, lanes, lanes, remote, remote, &seen);

@@ -390,16 +390,28 @@ int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **devic
 	return 0;
 }
 
+int g4_gpu_register_io(struct g4_gpu *gpu, void *registers, uint64_t bytes, void **device)
+{
+	(void)gpu;
+	if (g4_load32_acq(&stand_in.refuse_io))
+		return refused("the stand-in takes no registers");
+	*device = (uint8_t *)registers + (g4_load32_acq(&stand_in.move_io) ? bytes : 0);
+	g4_add32(&stand_in.registered_io, 1);
+	g4_store64_rel(&stand_in.registers, (uintptr_t)registers);
+	g4_add32(&stand_in.registered, 1);
+	return 0;
+}
+
 /* As CUDA's does, it waits for what runs. */
 void g4_gpu_unregister(struct g4_gpu *gpu, void *host)
 {
-	(void)host;
 	pthread_mutex_lock(&gpu->lock);
 	if (gpu->running)
 		g4_add32(&stand_in.blocked, 1);
 	while (gpu->running)
 		pthread_cond_wait(&gpu->ended, &gpu->lock);
 	pthread_mutex_unlock(&gpu->lock);
+	g4_cas64(&stand_in.registers, (uintptr_t)host, 0);
 	g4_sub32(&stand_in.registered, 1);
 }
 

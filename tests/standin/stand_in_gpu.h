@@ -15,10 +15,14 @@ struct stand_in {
 	uint32_t refuse;	 /* launches fail */
 	uint32_t refuse_bytes;	 /* allocations of so many bytes fail */
 	uint32_t refuse_to_lock; /* host memory of so many bytes is not registered */
+	uint32_t refuse_io;	 /* registers are not registered */
+	uint32_t move_io;	 /* ... are, at another address */
 	uint32_t fault;		 /* the kernel ends at once, without finishing anything, and waiting for it fails */
 	uint32_t launches;	 /* that succeeded */
 	uint32_t running;	 /* kernels */
-	uint32_t registered;	 /* pieces of host memory */
+	uint32_t registered;	 /* pieces of host memory, and of registers */
+	uint32_t registered_io;	 /* of registers alone, ever */
+	uint64_t registers;	 /* those that are registered now, at most one piece; 0: none */
 	uint32_t blocked;	 /* how often taking one back had to wait for a kernel */
 	uint32_t allocated;	 /* pieces of device memory */
 };

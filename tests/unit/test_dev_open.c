@@ -91,6 +91,9 @@ static void names_without_a_device_are_refused(void **state)
 	refuses("nvme:0000:03:00.0/1/", 0, 0, -G4_E_DEV_NAME, "PCI address");
 	refuses("nvme:0000:03:00.0/1/2/3", 0, 0, -G4_E_DEV_NAME, "PCI address");
 	refuses("nvme:ffff:ff:1f.7/1/2", 0, 0, -G4_E_NOENT, "no such PCI device");
+	refuses("emu:drive:", 0, 0, -G4_E_DEV_NAME, "another device");
+	refuses("emu:drive:emu:mem:4M", 0, 0, -G4_E_DEV_NAME, "another device");
+	refuses("emu:drive:part=1:mem:4M", 0, 0, -G4_E_DEV_OPEN, "no GUID partition table");
 	refuses("emu:part=1:", 0, 0, -G4_E_DEV_NAME, "another device");
 	refuses("emu:part=1:mem:4M", 0, 0, -G4_E_DEV_OPEN, "no GUID partition table");
 	refuses("nvme:0000:03:20.0", 0, 0, -G4_E_DEV_NAME, "PCI address");
@@ -119,6 +122,8 @@ static void a_traced_device_records_what_reaches_it(void **state)
 	assert_string_equal(g4_dev_path(name), path);
 	assert_true(g4_dev_has_path(name));
 	assert_false(g4_dev_has_path("trace:x:mem:4M"));
+	assert_string_equal(g4_dev_path("emu:drive:disk.img"), "disk.img");
+	assert_string_equal(g4_dev_path("emu:drive:part=2:disk.img"), "disk.img");
 	snprintf(wrong, sizeof(wrong), "trace:/no/such/folder/x:%s", path);
 	refuses(wrong, 0, 0, -G4_E_IO, "cannot be written");
 	snprintf(wrong, sizeof(wrong), "trace:%s:%s", path, path); /* in the wrong order, an image would be gone */

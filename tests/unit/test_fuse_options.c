@@ -62,6 +62,9 @@ static void options_of_fstab_are_understood(void **state)
 	assert_int_equal(parse("engine=auto,sms=16", &o), 0);
 	assert_int_equal(o.engine, G4_ENGINE_AUTO);
 	assert_int_equal(o.sms, 16);
+	assert_int_equal(o.gpu_queues, 0);
+	assert_int_equal(parse("engine=cuda,gpu_queues=24", &o), 0);
+	assert_int_equal(o.gpu_queues, 24);
 	assert_string_equal(o.socket, "");
 	assert_int_equal(parse("socket=/run/data.sock,ro", &o), 0);
 	assert_string_equal(o.socket, "/run/data.sock");
@@ -115,6 +118,8 @@ static void wrong_options_are_named(void **state)
 	refuses("tier=4096", "at least 1M");
 	refuses("engine=steam", "cpu, cuda or auto");
 	refuses("sms=0", "multiprocessors");
+	refuses("gpu_queues=0", "queues from 1 to 24");
+	refuses("gpu_queues=25", "queues from 1 to 24");
 	refuses("sms=all", "multiprocessors");
 	refuses("commit=0", "'commit=0'");
 	refuses("commit=-1", "'commit=-1'");

@@ -203,9 +203,9 @@ static void devices_without_such_a_queue_are_refused(void **state)
 	struct g4_nvme_keeper *keeper;
 
 	(void)state;
-	assert_int_equal(g4_nvme_keeper_open(plain, NULL, &keeper), -G4_E_NOTSUP);
+	assert_int_equal(g4_nvme_keeper_open(plain, NULL, &keeper, none), -G4_E_NOTSUP);
 	assert_int_equal(g4_nvme_emu_device_open("emu:test", plain, NULL, &queues, &inner, NULL, none), 0);
-	assert_int_equal(g4_nvme_keeper_open(inner, NULL, &keeper), -G4_E_NOTSUP);
+	assert_int_equal(g4_nvme_keeper_open(inner, NULL, &keeper, none), -G4_E_NOTSUP);
 	g4_dev_close(inner);
 }
 

@@ -145,6 +145,15 @@ static int must(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t 
 	return 0;
 }
 
+void *g4_nvme_lanes_registers(const struct g4_nvme *nvme, uint64_t *bytes)
+{
+	const uint32_t first = nvme->queue_count + 1; /* 0 is admin's */
+	const uintptr_t from = g4_align_down((uintptr_t)doorbell(nvme, first, 0), G4_PAGE_BYTES);
+
+	*bytes = g4_align_up((uintptr_t)doorbell(nvme, first + nvme->lane_count, 0), G4_PAGE_BYTES) - from;
+	return (void *)from;
+}
+
 /* ---- memory: the admin queues, a page for answers, then for each I/O queue its two and its lists ---- */
 
 #define ADMIN_BYTES (3 * G4_PAGE_BYTES)
@@ -482,6 +491,7 @@ int g4_nvme_open_space(struct g4_nvme *nvme, uint32_t nsid, struct g4_nvme_targe
 
 static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, struct g4_dev_message message)
 {
+	const uint32_t lanes = nvme->provider.obtain ? 0 : options->lanes;
 	uint32_t count = options->queues, space;
 	int rc = check_registers(nvme, message);
 
@@ -490,7 +500,7 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	if (count == 0)
 		count = (uint32_t)g4_min64((uint64_t)g4_max64((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1),
 					   QUEUES_DEFAULT_MOST);
-	count = (uint32_t)g4_min64(g4_min64(count, G4_MAPPER_QUEUES_MOST) + options->lanes, G4_NVME_QUEUES_MOST);
+	count = (uint32_t)g4_min64(g4_min64(count, G4_MAPPER_QUEUES_MOST) + lanes, G4_NVME_QUEUES_MOST);
 	while (nvme->provider.obtain && count > 1 && all_bytes(nvme, count) > nvme->provider.obtain_most_bytes)
 		count--;
 	const uint64_t doorbells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
@@ -513,8 +523,8 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 			begin_queue(nvme, i);
 		nvme->queue_count += rc == 0;
 	}
-	if (rc == 0 && options->lanes && count > 1) {
-		nvme->lane_count = (uint32_t)g4_min64(options->lanes, count - 1);
+	if (rc == 0 && lanes && count > 1) {
+		nvme->lane_count = (uint32_t)g4_min64(lanes, count - 1);
 		nvme->queue_count -= nvme->lane_count;
 		nvme->lanes = &nvme->queues[nvme->queue_count];
 	}
@@ -604,6 +614,7 @@ static void destroy(struct g4_nvme *nvme)
 		g4_memory_unmap(nvme->memory, nvme->memory_bytes);
 	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
 		pthread_mutex_destroy(&nvme->copy_locks[i]);
+	pthread_cond_destroy(&nvme->lanes_left);
 	pthread_mutex_destroy(&nvme->admin_lock);
 	pthread_mutex_destroy(&nvme->start_lock);
 	free(nvme->queues);
@@ -628,6 +639,7 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
 		pthread_mutex_init(&nvme->copy_locks[i], NULL);
 	pthread_mutex_init(&nvme->admin_lock, NULL);
+	pthread_cond_init(&nvme->lanes_left, NULL);
 	pthread_mutex_init(&nvme->start_lock, NULL);
 	nvme->name = copy;
 	nvme->read_only = options->read_only;

@@ -17,6 +17,7 @@
 struct g4_nvme_provider {
 	uint8_t *registers;
 	uint64_t register_bytes;
+	bool io_memory; /* they are a device's, and not memory: a GPU has to be told so */
 	void *context;
 	/*
 	 * What a controller that is a thread wants, both NULL otherwise, thread-safe. Registers were written, and it may sleep. Be the
@@ -31,8 +32,7 @@ struct g4_nvme_provider {
 	uint32_t vectors;
 	bool (*listen)(void *context, uint32_t vector, int event);
 	/*
-	 * For such a controller: nobody tells it of doorbells from now on, or they do again. NULL: it is a device, whose registers are I/O
-	 * memory.
+	 * For such a controller: nobody tells it of doorbells from now on, or they do again. NULL: it sees them by itself, as a device does.
 	 */
 	void (*stay_awake)(void *context, bool awake);
 	/*
@@ -53,7 +53,8 @@ struct g4_nvme_provider {
 	void (*close)(void *context);
 	/*
 	 * The system wants the controller back, for it is to be removed: from then on `asked` can be read from. It gets it when let_go()
-	 * returns, whose caller has seen to it that no command is sent any more; registers read all ones then. NULL: nobody asks.
+	 * returns, whose caller has seen to it that no command is sent any more, and that nobody but this process's threads has the registers
+	 * mapped; they read all ones then. NULL: nobody asks.
 	 */
 	void (*let_go)(void *context);
 	int asked;
@@ -71,7 +72,8 @@ struct g4_nvme_options {
 	uint32_t resets;  /* in an hour; after that it is given up. 0: 3; G4_NVME_NO_RESETS: at once */
 	bool read_only;
 	bool questions; /* nothing but g4_nvme_ask(): no namespace is opened, and there are no queues of I/O */
-	uint32_t lanes; /* so many queues more, if the controller has them, for an engine's lanes (lanes_host.h) */
+	/* so many queues more, if the controller has them, for an engine's lanes (lanes_host.h); none where obtain() gives the memory */
+	uint32_t lanes;
 };
 #define G4_NVME_NO_RESETS UINT32_MAX
 #define G4_NVME_QUEUES_MOST 64u
@@ -136,12 +138,13 @@ struct g4_nvme {
 
 	/* recovery_host.c's */
 	uint64_t next_check_ns;
-	uint32_t state;	      /* enum g4_nvme_state */
-	uint32_t mended;      /* how often something was done about it, until that was over */
-	uint32_t reset;	      /* the number of the last one that succeeded */
-	bool lanes_taken;     /* what follows is so; admin_lock */
-	uint32_t lanes_space; /* their namespace */
-	uint32_t lanes_reset; /* the reset after which their queues were made */
+	uint32_t state;		   /* enum g4_nvme_state */
+	uint32_t mended;	   /* how often something was done about it, until that was over */
+	uint32_t reset;		   /* the number of the last one that succeeded */
+	bool lanes_taken;	   /* what follows is so; admin_lock */
+	pthread_cond_t lanes_left; /* signalled when it is not so any more */
+	uint32_t lanes_space;	   /* their namespace */
+	uint32_t lanes_reset;	   /* the reset after which their queues were made */
 	uint64_t aborted;
 	uint32_t resets_most, resets; /* `resets` since the hour began */
 	uint64_t hour_ns;
@@ -154,7 +157,7 @@ struct g4_nvme {
 	pthread_t attendant;
 	int dismissed; /* a file that can be read from when it is to end */
 	bool attended;
-	uint32_t attendance; /* what the thread does */
+	uint32_t attendance; /* enum g4_nvme_attendance */
 	uint32_t left;	     /* the system has it */
 };
 
@@ -176,6 +179,8 @@ int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t d
  */
 int g4_nvme_open_space(struct g4_nvme *nvme, uint32_t nsid, struct g4_nvme_target *target, struct g4_dev_props *props,
 		       struct g4_dev_message message);
+/* The doorbells of its queues for lanes, of which there are some, in whole pages. */
+void *g4_nvme_lanes_registers(const struct g4_nvme *nvme, uint64_t *bytes);
 /* Nothing is under way. Shuts the controller down. */
 void g4_nvme_close(struct g4_nvme *nvme);
 

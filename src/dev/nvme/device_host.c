@@ -254,10 +254,10 @@ static bool overlap(const struct nvme_device *a, const struct nvme_device *b)
 }
 
 /* The lock is held. */
-static int find_drive(const char *name, const char *address, uint32_t nsid, const struct g4_nvme_provider *provider,
-		      struct drive **out, struct g4_dev_message message)
+static int find_drive(const char *name, const char *address, uint32_t nsid, uint32_t lanes,
+		      const struct g4_nvme_provider *provider, struct drive **out, struct g4_dev_message message)
 {
-	const struct g4_nvme_options options = {.nsid = nsid};
+	const struct g4_nvme_options options = {.nsid = nsid, .lanes = lanes};
 	struct drive *drive = drives;
 
 	while (drive && (strcmp(drive->address, address) != 0 || g4_nvme_has_left(drive->nvme)))
@@ -295,15 +295,16 @@ static int find_drive(const char *name, const char *address, uint32_t nsid, cons
 }
 
 /* The lock is held. */
-static int join(const char *name, const char *address, const struct g4_nvme_where *where, uint32_t flags,
-		const struct g4_nvme_provider *provider, struct nvme_device *user, struct g4_dev_message message)
+static int join(const char *name, const char *address, const struct g4_nvme_where *where,
+		const struct g4_dev_open_options *options, const struct g4_nvme_provider *provider,
+		struct nvme_device *user, struct g4_dev_message message)
 {
 	struct drive *drive = NULL;
-	int rc = find_drive(name, address, where->nsid, provider, &drive, message);
+	int rc = find_drive(name, address, where->nsid, options->lane_queues, provider, &drive, message);
 
 	if (rc < 0)
 		return rc;
-	rc = describe(user, drive->nvme, where->nsid, flags & G4_DEV_READ_ONLY, message);
+	rc = describe(user, drive->nvme, where->nsid, options->flags & G4_DEV_READ_ONLY, message);
 	if (rc == 0 && where->partition)
 		rc = narrow(user, name, where->partition, message);
 	for (const struct nvme_device *other = drive->users; rc == 0 && user->exclusive && other; other = other->next)
@@ -321,8 +322,9 @@ static int join(const char *name, const char *address, const struct g4_nvme_wher
 	return 0;
 }
 
-int g4_nvme_drive_open(const char *name, const char *address, const struct g4_nvme_where *where, uint32_t flags,
-		       const struct g4_nvme_provider *provider, struct g4_dev **out, struct g4_dev_message message)
+int g4_nvme_drive_open(const char *name, const char *address, const struct g4_nvme_where *where,
+		       const struct g4_dev_open_options *options, const struct g4_nvme_provider *provider,
+		       struct g4_dev **out, struct g4_dev_message message)
 {
 	struct nvme_device *user = calloc(1, sizeof(*user));
 
@@ -331,9 +333,9 @@ int g4_nvme_drive_open(const char *name, const char *address, const struct g4_nv
 			provider->close(provider->context);
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
 	}
-	user->exclusive = flags & G4_DEV_EXCLUSIVE;
+	user->exclusive = options->flags & G4_DEV_EXCLUSIVE;
 	pthread_mutex_lock(&drives_lock);
-	const int rc = join(name, address, where, flags, provider, user, message);
+	const int rc = join(name, address, where, options, provider, user, message);
 	pthread_mutex_unlock(&drives_lock);
 	if (rc < 0)
 		free(user);
@@ -398,6 +400,13 @@ struct g4_nvme *g4_nvme_of(const struct g4_dev *dev)
 const struct g4_nvme_target *g4_nvme_target_of(const struct g4_dev *dev)
 {
 	return target_of(dev);
+}
+
+const char *g4_nvme_address_of(const struct g4_dev *dev)
+{
+	const struct drive *drive = dev->ops == &nvme_ops ? ((const struct nvme_device *)dev)->drive : NULL;
+
+	return drive ? drive->address : NULL;
 }
 
 struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)

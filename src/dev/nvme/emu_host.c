@@ -832,6 +832,7 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 	pthread_mutex_init(&emu->lock, NULL);
 	emu->block_shift = g4_max64(sector, emu->options.block_bytes) > 512 ? 12 : 9;
 	emu->random = 1;
+	emu->awake = emu->untold = emu->options.drive;
 	emu->blocks[0] = medium->props.size_bytes >> emu->block_shift;
 	emu->blocks[1] = emu->options.second ? emu->options.second->props.size_bytes >> emu->block_shift : 0;
 	emu->wg = g4_wg_create(0);
@@ -860,6 +861,11 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 					      .close = close_emu,
 					      .asked = -1,
 					      .failed = -1};
+	if (emu->options.drive) {
+		provider->rung = NULL;
+		provider->work = NULL;
+		provider->stay_awake = NULL;
+	}
 	return 0;
 }
 

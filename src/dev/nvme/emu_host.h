@@ -78,7 +78,8 @@ struct g4_emu_options {
 	 * `whole_anywhere`, that crosses a boundary fails. whole is 0: it says nothing of the four.
 	 */
 	uint32_t whole, whole_anywhere, whole_boundary, whole_offset;
-	uint64_t shift;	       /* its addresses are so much higher than the process's; a multiple of pages */
+	uint64_t shift; /* its addresses are so much higher than the process's; a multiple of pages */
+	bool drive; /* nobody wakes it, and nobody who waits is the controller: it sees registers by itself, as a drive does */
 	struct g4_dev *second; /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
 };
 

@@ -13,6 +13,12 @@ G4_FN static uint64_t block_of(const struct g4_nvme_lanes *lanes, uint64_t offse
 	return lanes->first_block + (offset >> lanes->block_shift);
 }
 
+/* The controller's, of memory of the host. */
+G4_FN static uint64_t address_of(const struct g4_nvme_lanes *lanes, const uint8_t *memory)
+{
+	return (uintptr_t)memory + lanes->shift;
+}
+
 G4_FN uint64_t g4_nvme_lanes_cut(const struct g4_nvme_lanes *lanes, uint64_t offset, uint64_t left, bool writes)
 {
 	return g4_nvme_cut(&lanes->sizes, block_of(lanes, offset), left >> lanes->block_shift,
@@ -33,13 +39,13 @@ G4_FN static void describe_data(const struct g4_nvme_lanes *lanes, uint32_t numb
 {
 	const uint64_t lba = block_of(lanes, request->offset_bytes);
 	const uint64_t pages = g4_pages_for(request->bytes);
-	const uint64_t chunk = (uintptr_t)lanes->staging + number * lanes->chunk_bytes;
+	const uint64_t chunk = address_of(lanes, lanes->staging + number * lanes->chunk_bytes);
 
 	command->opcode = request->op == G4_IO_READ ? G4_NVME_READ : G4_NVME_WRITE;
 	command->prp1 = chunk;
 	if (pages > 1)
-		command->prp2 =
-			pages == 2 ? chunk + G4_PAGE_BYTES : (uintptr_t)lanes->lists + number * G4_NVME_LIST_BYTES;
+		command->prp2 = pages == 2 ? chunk + G4_PAGE_BYTES :
+					     address_of(lanes, lanes->lists + number * G4_NVME_LIST_BYTES);
 	command->dword10 = (uint32_t)lba;
 	command->dword11 = (uint32_t)(lba >> 32);
 	command->dword12 = (uint32_t)(request->bytes >> lanes->block_shift) - 1;
@@ -66,7 +72,7 @@ G4_FN static void describe_discard(const struct g4_nvme_lanes *lanes, uint32_t n
 		left -= blocks;
 	}
 	command->opcode = G4_NVME_DSM;
-	command->prp1 = (uintptr_t)chunk;
+	command->prp1 = address_of(lanes, chunk);
 	command->dword10 = count - 1;
 	command->dword11 = G4_NVME_DSM_DEALLOCATE;
 }

@@ -13,8 +13,8 @@
  *      | doorbells    (registers)         lanes >  |
  *      +-------------------------------------------+
  *
- * All of the host's memory has one address for lanes, host and controller. Data goes through the slot's chunk: a controller cannot
- * be told of the engine's memory where that is a GPU's.
+ * All of the host's memory has one address for lanes and host. The controller's is `shift` higher. Data goes through the slot's chunk:
+ * a controller cannot be told of the engine's memory where that is a GPU's.
  *
  * Lanes cannot stop, reset or ask a controller; the host does (lanes_host.h), and both talk about it. When the host tells that it
  * resets the controller, or that it is dead, lanes write no more commands and say so; then they get new queues, or all requests fail.
@@ -53,6 +53,7 @@ struct g4_nvme_lanes {
 	struct g4_nvme_flight flight;
 	uint8_t *lists, *staging;
 	struct g4_nvme_talk *talk;
+	uint64_t shift; /* what is added to an address for the controller's */
 	uint64_t chunk_bytes;
 	uint64_t timeout_ns;
 	uint64_t first_block; /* of what the device is, in its namespace */
@@ -64,7 +65,7 @@ struct g4_nvme_lanes {
 	uint32_t late;	  /* what was said last */
 	uint32_t stopped; /* 1: they are quiet, as the host wants it; read by others */
 	struct g4_nvme_cache cache; /* of the first queue, for all */
-	uint8_t padding[132];
+	uint8_t padding[124];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_remote) % 16 == 0,
 		 "commands are aligned, also where one lies behind the other");

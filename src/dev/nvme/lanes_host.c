@@ -2,6 +2,7 @@
 /* The host's side of queues for lanes (lanes_host.h). */
 #define _GNU_SOURCE 1
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -113,11 +114,27 @@ static void fill_lists(struct g4_nvme_keeper *keeper, uint32_t queue)
 	for (uint32_t slot = 0; slot < keeper->slots; slot++) {
 		g4_le64 *list = (g4_le64 *)(keeper->nvme->lanes[queue].lists + slot * G4_NVME_LIST_BYTES);
 		for (uint64_t page = 1; page < keeper->chunk_bytes / G4_PAGE_BYTES; page++)
-			list[page - 1] = (uintptr_t)chunk_of(keeper, queue, slot) + page * G4_PAGE_BYTES;
+			list[page - 1] =
+				(uintptr_t)chunk_of(keeper, queue, slot) + page * G4_PAGE_BYTES + keeper->nvme->shift;
 	}
 }
 
-static bool map_memory(struct g4_nvme_keeper *keeper)
+/*
+ * A device's registers are mapped page by page, when they are used first, and who has them mapped a second time may find nothing before. The
+ * first page of doorbells has admin's, which was rung; of others one is read, which does nothing.
+ */
+static void touch_registers(const struct g4_nvme *nvme)
+{
+	const uint8_t *const rung = nvme->provider.registers + G4_NVME_DOORBELLS;
+	uint64_t bytes;
+	const uint8_t *from = g4_nvme_lanes_registers(nvme, &bytes);
+
+	for (uint64_t at = 0; at < bytes; at += G4_PAGE_BYTES)
+		if (from + at != rung)
+			(void)g4_load32_rlx_sys((const uint32_t *)(from + at));
+}
+
+static int map_memory(struct g4_nvme_keeper *keeper, struct g4_dev_message why)
 {
 	const struct g4_nvme_provider *provider = &keeper->nvme->provider;
 	const uint64_t talk_bytes = g4_align_up(keeper->queues * sizeof(struct g4_nvme_talk), G4_PAGE_BYTES);
@@ -126,13 +143,17 @@ static bool map_memory(struct g4_nvme_keeper *keeper)
 	keeper->staging_bytes = chunks_bytes + talk_bytes;
 	keeper->staging = g4_memory_map(keeper->staging_bytes);
 	if (!keeper->staging)
-		return false;
+		return -G4_E_NOMEM;
 	keeper->talks = (struct g4_nvme_talk *)(keeper->staging + chunks_bytes);
 	for (uint32_t i = 0; i < keeper->queues; i++) {
 		keeper->talks[i].told = keeper->told;
 		fill_lists(keeper, i);
 	}
-	return !provider->reach || provider->reach(provider->context, keeper->staging, keeper->staging_bytes);
+	touch_registers(keeper->nvme);
+	if (!provider->reach || provider->reach(provider->context, keeper->staging, keeper->staging_bytes))
+		return 0;
+	return g4_dev_fail(why, -G4_E_NOTSUP, "%" PRIu64 " MiB of memory for data can not be mapped for it: %m",
+			   keeper->staging_bytes / G4_MIB);
 }
 
 /* ---- opening and closing ---- */
@@ -153,15 +174,27 @@ static void choose_sizes(struct g4_nvme_keeper *keeper, const struct g4_nvme_lan
 	keeper->timeout_ns = options && options->timeout_ns ? options->timeout_ns : keeper->nvme->timeout_ns;
 }
 
-int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_nvme_keeper **out)
+static const char *why_not(const struct g4_nvme *nvme)
+{
+	if (!nvme)
+		return "it is no single NVMe drive whose queues are this program's (nvme:ADDRESS)";
+	if (nvme->provider.obtain)
+		return "without an IOMMU it reaches no memory but one page of the driver's";
+	return nvme->lanes ? NULL : "the drive has no queues to spare, or was opened without any for lanes";
+}
+
+int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_nvme_keeper **out,
+			struct g4_dev_message why)
 {
 	struct g4_nvme *nvme = g4_nvme_of(inner);
+	const char *none = why_not(nvme);
 	struct g4_nvme_keeper *keeper;
 	pthread_condattr_t clock;
 
-	if (!nvme || !nvme->lanes || !nvme->provider.stay_awake ||
-	    !g4_nvme_take_lanes(nvme, g4_nvme_target_of(inner)->space))
-		return -G4_E_NOTSUP;
+	if (none)
+		return g4_dev_fail(why, -G4_E_NOTSUP, "%s", none);
+	if (!g4_nvme_take_lanes(nvme, g4_nvme_target_of(inner)->space))
+		return g4_dev_fail(why, -G4_E_NOTSUP, "its queues for lanes are in use, or it does not work");
 	keeper = calloc(1, sizeof(*keeper));
 	if (!keeper) {
 		g4_nvme_leave_lanes(nvme);
@@ -177,10 +210,12 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
 	pthread_condattr_destroy(&clock);
 	pthread_mutex_init(&keeper->lock, NULL);
 	choose_sizes(keeper, options);
-	keeper->runs = map_memory(keeper) && g4_thread_start(&keeper->thread, keep, keeper) == 0;
+	int rc = map_memory(keeper, why);
+	if (rc == 0)
+		keeper->runs = g4_thread_start(&keeper->thread, keep, keeper) == 0;
 	if (!keeper->runs) {
 		g4_nvme_keeper_close(keeper);
-		return -G4_E_NOMEM;
+		return rc < 0 ? rc : -G4_E_NOMEM;
 	}
 	*out = keeper;
 	return 0;
@@ -208,17 +243,21 @@ void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper)
 
 void g4_nvme_keeper_rest(struct g4_nvme_keeper *keeper, bool resting)
 {
-	keeper->nvme->provider.stay_awake(keeper->nvme->provider.context, !resting);
+	const struct g4_nvme_provider *provider = &keeper->nvme->provider;
+
+	if (provider->stay_awake)
+		provider->stay_awake(provider->context, !resting);
 }
 
-void *g4_nvme_keeper_memory(const struct g4_nvme_keeper *keeper, uint32_t index, uint64_t *bytes)
+void *g4_nvme_keeper_memory(const struct g4_nvme_keeper *keeper, uint32_t index, uint64_t *bytes, bool *io)
 {
 	const struct g4_nvme *nvme = keeper->nvme;
-	void *const pieces[G4_NVME_KEEPER_PIECES] = {nvme->memory, nvme->provider.registers, keeper->staging};
-	const uint64_t sizes[] = {nvme->memory_bytes, nvme->provider.register_bytes, keeper->staging_bytes};
 
-	*bytes = sizes[index];
-	return pieces[index];
+	*io = index == 1 && nvme->provider.io_memory;
+	if (index == 1)
+		return g4_nvme_lanes_registers(nvme, bytes);
+	*bytes = index == 0 ? nvme->memory_bytes : keeper->staging_bytes;
+	return index == 0 ? nvme->memory : keeper->staging;
 }
 
 static void close_lanes(struct g4_dev *dev);
@@ -243,6 +282,7 @@ static void describe_lanes(const struct g4_nvme_keeper *keeper, uint32_t index, 
 	lanes->cache.is_volatile = keeper->inner->props.volatile_cache;
 	lanes->lists = queue->lists;
 	lanes->staging = chunk_of(keeper, index, 0);
+	lanes->shift = keeper->nvme->shift;
 	lanes->chunk_bytes = keeper->chunk_bytes;
 	lanes->timeout_ns = keeper->timeout_ns;
 	lanes->nsid = target->nsid;
@@ -299,10 +339,11 @@ static void close_lanes(struct g4_dev *dev)
 int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out)
 {
 	struct lanes_device *device = calloc(1, sizeof(*device));
+	const struct g4_dev_message why = {0};
 
 	if (!device)
 		return -G4_E_NOMEM;
-	const int rc = g4_nvme_keeper_open(inner, options, &device->keeper);
+	const int rc = g4_nvme_keeper_open(inner, options, &device->keeper, why);
 	if (rc < 0) {
 		free_device(device);
 		return rc;

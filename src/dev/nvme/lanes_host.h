@@ -6,6 +6,7 @@
 #ifndef G4_DEV_NVME_LANES_HOST_H
 #define G4_DEV_NVME_LANES_HOST_H
 
+#include "dev/dev_ops_host.h"
 #include "dev/nvme/lanes.h"
 
 #ifdef __cplusplus
@@ -22,16 +23,20 @@ struct g4_nvme_lanes_options {
 };
 
 /*
- * For `inner`, which stays the caller's; its own functions still work, through other queues. NULL: defaults. -G4_E_NOTSUP: it is no
- * controller, has no queue to spare, or its registers are I/O memory, which nothing here could be tried with (docs/nvme.md).
+ * For `inner`, which stays the caller's; its own functions still work, through other queues. NULL: defaults. -G4_E_NOTSUP, and why in a
+ * sentence, which goes on behind the device's name: it is no controller, has no queue to spare, or does not reach the queues' memory.
  */
-int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_nvme_keeper **out);
+int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_nvme_keeper **out,
+			struct g4_dev_message why);
 /* Lanes use it no more: nothing is under way, or they have given the controller up. NULL is ignored. */
 void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper);
 
-/* What lanes have to address as the host does: piece `index` of G4_NVME_KEEPER_PIECES. */
+/*
+ * What lanes have to address as the host does: piece `index` of G4_NVME_KEEPER_PIECES. *io: it is a device's registers, and no memory; this
+ * process has used each page of it.
+ */
 #define G4_NVME_KEEPER_PIECES 3u
-void *g4_nvme_keeper_memory(const struct g4_nvme_keeper *keeper, uint32_t index, uint64_t *bytes);
+void *g4_nvme_keeper_memory(const struct g4_nvme_keeper *keeper, uint32_t index, uint64_t *bytes, bool *io);
 /* Queues of the keeper: the engine has so many struct g4_nvme_lanes, and so many struct g4_remote. */
 uint32_t g4_nvme_keeper_queues(const struct g4_nvme_keeper *keeper);
 /* Fills in the engine's side, for an engine that will have lanes[] and remote[] at `lanes_at` and `remote_at`. Once. */

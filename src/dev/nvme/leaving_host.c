@@ -4,7 +4,8 @@
  *
  * The order is what makes it safe: what is to be saved, with a controller that works; then the recovery's thread pauses the queues,
  * shuts the controller down and has all requests fail; only then the provider gives it away, when nobody rings a doorbell any more. A
- * controller that is dead already is given away at once.
+ * controller that is dead already is given away at once. Lanes of an engine, which ring doorbells until they hear of the end, keep it until
+ * they have left (g4_nvme_leave_lanes()): it is a controller that is shut down meanwhile, and they find out as of any that is dead.
  *
  * An error of which the system tells is a finding like any other (recovery_host.h), and the controller is reset. One that fails while
  * nobody has requests is found by a look each second.
@@ -25,14 +26,6 @@
 
 #define NAP_NS 1000000
 #define LOOK_MS 1000 /* at a controller that nobody may be waiting for */
-
-/* Of the thread; each is left once, by who changes it. */
-enum attendance {
-	LISTENS,
-	SAVES,
-	LEAVES,	  /* or has: it waits for nobody's locks */
-	DISMISSED /* while it listened: it ends; while it saved: it closes the controller */
-};
 
 static pthread_mutex_t save_lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*save_hook)(void *context);
@@ -87,7 +80,7 @@ static void mend_failure(struct g4_nvme *nvme)
 
 	if (read(nvme->provider.failed, &count, sizeof(count)) < 0)
 		return;
-	while (g4_load32_acq(&nvme->state) != G4_NVME_DEAD && g4_load32_acq(&nvme->attendance) == LISTENS) {
+	while (g4_load32_acq(&nvme->state) != G4_NVME_DEAD && g4_load32_acq(&nvme->attendance) == G4_NVME_LISTENS) {
 		const struct g4_nvme_finding finding = {.why = "the system reports an error of it, or of its link",
 							.mended = g4_load32_acq(&nvme->mended)};
 		if (g4_nvme_mend(nvme, &finding))
@@ -123,18 +116,19 @@ static void *attend(void *context)
 
 	if (!hear_wish(nvme))
 		return NULL;
-	if (!g4_cas32(&nvme->attendance, LISTENS, SAVES))
+	if (!g4_cas32(&nvme->attendance, G4_NVME_LISTENS, G4_NVME_SAVES))
 		return NULL; /* it is closed at the moment */
 	g4_log(G4_LOG_WARN, "%s: the system asks for it: it is to be removed", nvme->name);
 	if (works(nvme))
 		save();
-	if (!g4_cas32(&nvme->attendance, SAVES, LEAVES)) {
+	if (!g4_cas32(&nvme->attendance, G4_NVME_SAVES, G4_NVME_LEAVES)) {
 		pthread_detach(pthread_self());
 		close(nvme->dismissed);
 		g4_nvme_close(nvme);
 		return NULL;
 	}
 	leave(nvme);
+	g4_nvme_await_lanes(nvme); /* a GPU's mapping of the registers stays what it was */
 	nvme->provider.let_go(nvme->provider.context);
 	g4_store32_rel(&nvme->left, 1);
 	return NULL;
@@ -144,7 +138,7 @@ void g4_nvme_attend(struct g4_nvme *nvme)
 {
 	if (!nvme->provider.let_go && nvme->provider.failed < 0)
 		return;
-	nvme->attendance = LISTENS;
+	nvme->attendance = G4_NVME_LISTENS;
 	nvme->dismissed = eventfd(0, EFD_CLOEXEC);
 	nvme->attended = nvme->dismissed >= 0 && g4_thread_start(&nvme->attendant, attend, nvme) == 0;
 	if (nvme->attended)
@@ -163,7 +157,8 @@ void g4_nvme_end(struct g4_nvme *nvme)
 		g4_nvme_close(nvme);
 		return;
 	}
-	if (!g4_cas32(&nvme->attendance, LISTENS, DISMISSED) && g4_cas32(&nvme->attendance, SAVES, DISMISSED))
+	if (!g4_cas32(&nvme->attendance, G4_NVME_LISTENS, G4_NVME_DISMISSED) &&
+	    g4_cas32(&nvme->attendance, G4_NVME_SAVES, G4_NVME_DISMISSED))
 		return;
 	while (write(nvme->dismissed, &one, sizeof(one)) < 0 && errno == EINTR)
 		;

@@ -9,6 +9,14 @@
 
 #include "dev/nvme/controller_host.h"
 
+/* Of the thread below, `attendance` of struct g4_nvme; each is left once, by who changes it. */
+enum g4_nvme_attendance {
+	G4_NVME_LISTENS,
+	G4_NVME_SAVES,
+	G4_NVME_LEAVES,	  /* or has: it waits for nobody's locks */
+	G4_NVME_DISMISSED /* while it listened: it ends; while it saved: it closes the controller */
+};
+
 /*
  * What a process does before it lets go of a controller, while requests are still possible; NULL: nothing. One at a time: it is in nobody's
  * hands any more when the next call returns.

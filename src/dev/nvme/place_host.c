@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/log_host.h"
 #include "dev/nvme/place_host.h"
 
 #define NVIDIA 0x10deu
@@ -17,7 +18,9 @@
 #define MEMORY_FLAG 0x200u /* of a line of `resource`: IORESOURCE_MEM */
 #define BARS 6u
 #define LOCKED_WANTED_BYTES (64 * G4_MIB) /* queues of eight processors, the four buffers and a small cache */
-#define BAR_WANTED_BYTES (G4_GIB)	  /* less than that does not hold the queues and chunks of a cache of use */
+#define LANES_WANTED_BYTES                                                                                             \
+	(72 * G4_MIB)		  /* and eight queues of lanes: a chunk a slot, 64 MiB in all, is mapped at once */
+#define BAR_WANTED_BYTES (G4_GIB) /* less than that does not hold the queues and chunks of a cache of use */
 
 struct seen {
 	const char *root;
@@ -193,6 +196,7 @@ bool g4_place_look(const char *root, const char *address, uint64_t locked_bytes,
 	memset(place, 0, sizeof(*place));
 	snprintf(place->name, sizeof(place->name), "%.*s", (int)sizeof(place->name) - 1, address);
 	place->locked_bytes = locked_bytes;
+	place->locked_wanted_bytes = LOCKED_WANTED_BYTES;
 	if (!find_way(root, address, seen.way))
 		return false;
 	place->iommu = each(&seen, "/sys/class/iommu", NULL) > 0;
@@ -235,12 +239,12 @@ static bool say_strangers(const struct g4_place *place, char text[G4_PLACE_REMED
 
 static bool say_locked(const struct g4_place *place, char text[G4_PLACE_REMEDY_BYTES])
 {
-	if (place->locked_bytes >= LOCKED_WANTED_BYTES)
+	if (place->locked_bytes >= place->locked_wanted_bytes)
 		return false;
 	snprintf(text, G4_PLACE_REMEDY_BYTES,
 		 "you may lock %" PRIu64 " KiB of memory, and queues and cache want %" PRIu64
 		 " MiB and more: ulimit -l, or LimitMEMLOCK= of a systemd unit",
-		 place->locked_bytes / G4_KIB, (uint64_t)LOCKED_WANTED_BYTES / G4_MIB);
+		 place->locked_bytes / G4_KIB, place->locked_wanted_bytes / G4_MIB);
 	return true;
 }
 
@@ -290,4 +294,30 @@ bool g4_place_remedy(const struct g4_place *place, uint32_t index, char text[G4_
 			return true;
 	}
 	return false;
+}
+
+/* Only one GPU is left, if there is such a one. */
+static void keep_gpu(struct g4_place *place, const char *gpu)
+{
+	for (uint32_t i = 0; i < place->gpu_count; i++) {
+		if (strcasecmp(place->gpus[i].name, gpu) != 0)
+			continue;
+		place->gpus[0] = place->gpus[i];
+		place->gpu_count = 1;
+	}
+}
+
+uint32_t g4_place_say(const char *root, const char *name, const char *address, const char *gpu, uint64_t locked_bytes)
+{
+	char text[G4_PLACE_REMEDY_BYTES];
+	struct g4_place place;
+	uint32_t count = 0;
+
+	if (!g4_place_look(root, address, locked_bytes, &place))
+		return 0;
+	place.locked_wanted_bytes += LANES_WANTED_BYTES;
+	keep_gpu(&place, gpu);
+	for (; g4_place_remedy(&place, count, text); count++)
+		g4_log(G4_LOG_WARN, "%s: %s", name, text);
+	return count;
 }

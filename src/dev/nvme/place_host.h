@@ -28,7 +28,8 @@ struct g4_place {
 	bool iommu, grouped; /* the kernel has one; it uses it for this controller */
 	uint32_t strangers;  /* other devices of the group, but bridges and what VFIO has */
 	char stranger[G4_PCI_NAME_BYTES];
-	uint64_t locked_bytes; /* that the process may lock; UINT64_MAX: no limit */
+	uint64_t locked_bytes,
+		locked_wanted_bytes; /* that the process may lock, UINT64_MAX: no limit; and should be able to */
 	struct g4_place_gpu gpus[G4_PLACE_GPUS_MOST];
 	uint32_t gpu_count;
 };
@@ -40,5 +41,10 @@ uint64_t g4_place_locked_bytes(void);
 /* The index-th remedy, a sentence. False: there is none. */
 #define G4_PLACE_REMEDY_BYTES 400u
 bool g4_place_remedy(const struct g4_place *place, uint32_t index, char text[G4_PLACE_REMEDY_BYTES]);
+/*
+ * Before lanes of a GPU take queues of a controller: all remedies become lines of the log, those of this GPU alone. `gpu`: its address in any case
+ * of letters; "": all GPUs. `name` is what lines begin with. How many there were.
+ */
+uint32_t g4_place_say(const char *root, const char *name, const char *address, const char *gpu, uint64_t locked_bytes);
 
 #endif

@@ -293,6 +293,18 @@ void g4_nvme_leave_lanes(struct g4_nvme *nvme)
 	/* they will say no more whether they lost something */
 	g4_cas32(&lanes_cache(nvme)->lost, G4_NVME_UNSURE, G4_NVME_LOST);
 	nvme->lanes_taken = false;
+	pthread_cond_broadcast(&nvme->lanes_left);
+	pthread_mutex_unlock(&nvme->admin_lock);
+}
+
+void g4_nvme_await_lanes(struct g4_nvme *nvme)
+{
+	pthread_mutex_lock(&nvme->admin_lock);
+	if (nvme->lanes_taken)
+		g4_log(G4_LOG_WARN, "%s: the system waits for it until it is closed: a GPU has its registers",
+		       nvme->name);
+	while (nvme->lanes_taken)
+		pthread_cond_wait(&nvme->lanes_left, &nvme->admin_lock);
 	pthread_mutex_unlock(&nvme->admin_lock);
 }
 

@@ -25,6 +25,8 @@ bool g4_nvme_mend(struct g4_nvme *nvme, const struct g4_nvme_finding *finding);
 /* The queues are lanes' from now on, for one namespace. False: they could not be made again after a reset. */
 bool g4_nvme_take_lanes(struct g4_nvme *nvme, uint32_t space);
 void g4_nvme_leave_lanes(struct g4_nvme *nvme);
+/* Another thread: until they are not lanes', of a controller that is dead, so that nobody takes them any more. */
+void g4_nvme_await_lanes(struct g4_nvme *nvme);
 /*
  * What lanes are to be told (lanes.h), after what those of all queues have said; may make the queues. The same as before where it is not
  * known.

@@ -619,6 +619,7 @@ int g4_vfio_open(const char *name, const char *address, struct g4_nvme_provider 
 	}
 	*provider = (struct g4_nvme_provider){.registers = vfio->registers,
 					      .register_bytes = vfio->register_bytes,
+					      .io_memory = true,
 					      .context = vfio,
 					      .reach = vfio->unsafe ? reach_nothing : reach,
 					      .shift = vfio->shift,

@@ -178,6 +178,7 @@ static struct g4_dev *open_as_drive(int wish)
 {
 	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
 	const struct g4_nvme_where where = {.nsid = 1};
+	const struct g4_dev_open_options options = {.flags = G4_DEV_EXCLUSIVE};
 	struct g4_nvme_provider provider;
 	struct g4_dev *drive = NULL;
 
@@ -185,7 +186,7 @@ static struct g4_dev *open_as_drive(int wish)
 	provider.asked = wish;
 	provider.let_go = let_go;
 	registers = provider.registers;
-	if (g4_nvme_drive_open("it", "ffff:1f:1f.7", &where, G4_DEV_EXCLUSIVE, &provider, &drive, sentence) < 0)
+	if (g4_nvme_drive_open("it", "ffff:1f:1f.7", &where, &options, &provider, &drive, sentence) < 0)
 		fail_msg("%s", message);
 	return drive;
 }

@@ -7,6 +7,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -329,6 +330,70 @@ static void many_gpus_are_not_too_many(void **state)
 	assert_string_equal(place.gpus[0].name, "0000:10:00.0");
 }
 
+/* ---- before lanes take a drive ---- */
+
+/* What was said, and how much. */
+static uint32_t say(const char *gpu, uint64_t locked_bytes, char *text, size_t bytes)
+{
+	const int before = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC);
+
+	assert_true(before >= 0 && log >= 0 && dup2(log, STDERR_FILENO) >= 0);
+	const uint32_t count = g4_place_say(root, "nvme:it", DRIVE, gpu, locked_bytes);
+	assert_true(dup2(before, STDERR_FILENO) >= 0);
+	const ssize_t length = pread(log, text, bytes - 1, 0);
+	assert_true(length >= 0);
+	text[length] = '\0';
+	close(before);
+	close(log);
+	return count;
+}
+
+static uint32_t lines_of(const char *text)
+{
+	uint32_t count = 0;
+
+	while ((text = strchr(text, '\n'))) {
+		text++;
+		count++;
+	}
+	return count;
+}
+
+static void remedies_are_said_before_lanes_take_a_drive(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	assert_int_equal(say("", MOST, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "gpu4fs: warning: nvme:it: the kernel uses no IOMMU"));
+	has_iommu();
+	assert_int_equal(say("", MOST, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	/* chunks for lanes are locked as well: what is enough for the host's queues alone is not for them */
+	look(100 * G4_MIB);
+	remedies_are(0);
+	assert_int_equal(say("", 100 * G4_MIB, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "nvme:it: you may lock 102400 KiB of memory, and queues and cache want 136 MiB"));
+}
+
+/* Others' bars and ways are of no interest. */
+static void of_gpus_the_engines_is_spoken_of(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	has_iommu();
+	put_gpu(SWITCH "/0000:02:02.0/0000:04:00.0", SMALL_BARS, NULL);
+	put_gpu("pci0000:80/0000:80:01.0/0000:8a:00.0", LARGE_BARS, NULL);
+	assert_int_equal(say("0000:8A:00.0", MOST, text, sizeof(text)), 1);
+	assert_int_equal(lines_of(text), 1);
+	assert_non_null(strstr(text, "it is not below the root complex of GPU 0000:8a:00.0"));
+	assert_int_equal(say("0000:04:00.0", MOST, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "of the memory of GPU 0000:04:00.0 PCI reaches 256 MiB"));
+	assert_int_equal(say("", MOST, text, sizeof(text)), 2); /* which it is, is not known */
+	assert_int_equal(lines_of(text), 2);
+}
+
 #define OF(name) cmocka_unit_test_setup_teardown(name, begin_sysfs, end_sysfs)
 
 int main(void)
@@ -346,6 +411,8 @@ int main(void)
 		OF(a_small_bar_that_stays_so_is_named),
 		OF(nonsense_in_sysfs_is_no_gpu),
 		OF(many_gpus_are_not_too_many),
+		OF(remedies_are_said_before_lanes_take_a_drive),
+		OF(of_gpus_the_engines_is_spoken_of),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,12 +17,13 @@ static int open_where(uint32_t nsid, uint32_t partition, uint32_t flags, struct 
 {
 	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
 	const struct g4_nvme_where where = {.nsid = nsid, .partition = partition};
-	const struct g4_emu_options options = {.second = media[1]};
+	const struct g4_emu_options emulated = {.second = media[1]};
+	const struct g4_dev_open_options options = {.flags = flags};
 	struct g4_nvme_provider provider;
 
 	if (!opened)
-		assert_int_equal(g4_emu_open(media[0], &options, &emu, &provider), 0);
-	const int rc = g4_nvme_drive_open("it", ADDRESS, &where, flags, opened ? NULL : &provider, dev, sentence);
+		assert_int_equal(g4_emu_open(media[0], &emulated, &emu, &provider), 0);
+	const int rc = g4_nvme_drive_open("it", ADDRESS, &where, &options, opened ? NULL : &provider, dev, sentence);
 	opened = true;
 	return rc;
 }

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues of a drive in the hands of an engine's lanes, here threads: a controller that nobody wakes, whose addresses are at a distance, that does
+ * not reach all memory; and one that the system asks for while lanes have it. It is given away when they have left, and not before.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory_host.h"
+#include "dev/nvme/leaving_host.h"
+#include "unit/nvme/emulated.h"
+
+#define ELSEWHERE (UINT64_C(1) << 40)
+#define QUEUES 3u /* of lanes */
+#define THREADS 4u
+#define ROUNDS 20u
+#define REGISTERS_BYTES 8192u
+
+static struct g4_dev *dev;	     /* the lanes' */
+static uint64_t shift, reaches_most; /* bytes of one piece */
+static uint32_t asks;		     /* for memory */
+static int asked;
+static uint32_t gone, gone_from_lanes;
+static bool touched; /* since it was let go of */
+static uint8_t *registers;
+static uint32_t given[REGISTERS_BYTES / 4]; /* what they were when it was let go of */
+
+static bool reaches(void *context, const void *memory, uint64_t bytes)
+{
+	(void)context;
+	(void)memory;
+	g4_add32(&asks, 1);
+	errno = ENOMEM;
+	return bytes <= reaches_most;
+}
+
+/* Copies them, without what the controller says by itself: its status. */
+static void look_at_registers(uint32_t *copy)
+{
+	for (uint32_t i = 0; i < REGISTERS_BYTES / 4; i++)
+		copy[i] = i == G4_NVME_CSTS / 4 ? 0 : g4_load32_rlx((const uint32_t *)(void *)registers + i);
+}
+
+static void (*close_emulated)(void *context);
+
+static void close_and_compare(void *context)
+{
+	static uint32_t now[REGISTERS_BYTES / 4];
+
+	look_at_registers(now);
+	touched = gone && memcmp(now, given, sizeof(given)) != 0;
+	close_emulated(context);
+}
+
+static void let_go(void *context)
+{
+	(void)context;
+	gone_from_lanes = g4_nvme_of(host_side)->lanes_taken;
+	look_at_registers(given);
+	g4_add32(&gone, 1);
+}
+
+static void open_drive(void)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	const struct g4_emu_options emulated = {.drive = true, .shift = shift};
+	const struct g4_nvme_options options = {.queues = 1, .slots = 8, .lanes = QUEUES, .timeout_ns = 100 * SHORT_NS};
+	struct g4_nvme_provider provider;
+
+	assert_int_equal(g4_emu_open(open_device("mem:16M"), &emulated, &emu, &provider), 0);
+	assert_null(provider.stay_awake);
+	registers = provider.registers;
+	provider.shift = shift;
+	provider.reach = reaches;
+	provider.asked = asked;
+	provider.let_go = let_go;
+	close_emulated = provider.close;
+	provider.close = close_and_compare;
+	if (g4_nvme_device_open("nvme:test", &provider, &options, &host_side, sentence) < 0)
+		fail_msg("%s", message);
+}
+
+static void open_lanes_of_drive(void)
+{
+	open_drive();
+	assert_int_equal(g4_dev_lanes_open(host_side, NULL, &dev), 0);
+}
+
+static int begin(void **state)
+{
+	begin_emulated(state);
+	shift = 0;
+	reaches_most = UINT64_MAX;
+	gone = gone_from_lanes = 0;
+	touched = false;
+	asked = eventfd(0, EFD_CLOEXEC);
+	return asked < 0 ? -1 : 0;
+}
+
+static int end(void **state)
+{
+	g4_nvme_before_leaving(NULL, NULL);
+	close(asked);
+	return end_emulated(state);
+}
+#define drive_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+/* ---- addresses ---- */
+
+static void lanes_name_memory_where_the_controller_has_it(void **state)
+{
+	(void)state;
+	shift = ELSEWHERE;
+	open_lanes_of_drive();
+	all_shapes(dev); /* in the command, by two pages, by a list */
+	discards(dev);	 /* ranges in a chunk */
+	run_workers(dev, THREADS, ROUNDS);
+	set((struct g4_emu_faults){.fatal_at = 3}); /* queues are made again */
+	all_shapes(dev);
+	assert_int_equal(g4_nvme_device_counts(host_side).resets, 1);
+	assert_true(g4_dev_lanes_counts(dev).completed > 0);
+	g4_dev_close(dev);
+}
+
+/* What lanes are to reach: whole pages, of which the registers' are those with the doorbells of their queues and no more. */
+static void pieces_are_what_lanes_use(void **state)
+{
+	const struct g4_dev_message none = {0};
+	struct g4_nvme_keeper *keeper;
+	uint64_t bytes;
+	bool io;
+
+	(void)state;
+	open_drive();
+	assert_int_equal(g4_nvme_keeper_open(host_side, NULL, &keeper, none), 0);
+	for (uint32_t i = 0; i < G4_NVME_KEEPER_PIECES; i++) {
+		const uint8_t *at = g4_nvme_keeper_memory(keeper, i, &bytes, &io);
+		assert_int_equal((uintptr_t)at % G4_PAGE_BYTES + bytes % G4_PAGE_BYTES, 0);
+		assert_false(io); /* of an emulated controller all is memory */
+		if (i != 1)
+			continue;
+		assert_ptr_equal(at, registers + G4_NVME_DOORBELLS);
+		assert_int_equal(bytes, G4_PAGE_BYTES);
+	}
+	g4_nvme_keeper_rest(keeper, false);
+	g4_nvme_keeper_rest(keeper, true);
+	g4_nvme_keeper_close(keeper);
+	g4_dev_close(host_side);
+}
+
+/* ---- drives that lanes can not have ---- */
+
+static void refused(struct g4_dev *inner, const char *words)
+{
+	const struct g4_dev_message why = {.text = message, .bytes = sizeof(message)};
+	struct g4_nvme_keeper *keeper;
+
+	assert_int_equal(g4_nvme_keeper_open(inner, NULL, &keeper, why), -G4_E_NOTSUP);
+	if (!strstr(message, words))
+		fail_msg("%s", message);
+}
+
+static void memory_that_can_not_be_mapped_is_told(void **state)
+{
+	const struct g4_dev_message none = {0};
+	struct g4_nvme_keeper *keeper;
+
+	(void)state;
+	open_drive();
+	reaches_most = G4_MIB; /* chunks are more */
+	refused(host_side, "can not be mapped for it: Cannot allocate memory");
+	all_shapes(host_side);
+	reaches_most = UINT64_MAX; /* they were given back */
+	assert_int_equal(g4_nvme_keeper_open(host_side, NULL, &keeper, none), 0);
+	refused(host_side, "in use");
+	g4_nvme_keeper_close(keeper);
+	g4_dev_close(host_side);
+}
+
+static uint8_t *piece;
+#define PIECE_BYTES (4 * G4_MIB)
+
+static void *obtain(void *context, uint64_t bytes, uint64_t *address)
+{
+	(void)context;
+	assert_in_range(bytes, 1, PIECE_BYTES);
+	*address = (uintptr_t)piece;
+	return piece;
+}
+
+static void drives_without_an_iommu_are_not_lanes(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	const struct g4_emu_options emulated = {.drive = true};
+	const struct g4_nvme_options options = {.queues = 2, .lanes = QUEUES};
+	struct g4_nvme_provider provider;
+
+	(void)state;
+	piece = g4_memory_map(PIECE_BYTES);
+	assert_non_null(piece);
+	assert_int_equal(g4_emu_open(open_device("mem:16M"), &emulated, &emu, &provider), 0);
+	provider.obtain = obtain;
+	provider.obtain_most_bytes = PIECE_BYTES;
+	provider.reach = reaches;
+	reaches_most = 0;
+	assert_int_equal(g4_nvme_device_open("nvme:test", &provider, &options, &host_side, sentence), 0);
+	assert_int_equal(g4_nvme_of(host_side)->queue_count, 2); /* no memory for queues that nobody may use */
+	refused(host_side, "without an IOMMU");
+	all_shapes(host_side);
+	g4_dev_close(host_side);
+	g4_memory_unmap(piece, PIECE_BYTES);
+}
+
+/* ---- the system asks for it ---- */
+
+static void ask(void)
+{
+	const uint64_t one = 1;
+
+	assert_int_equal(write(asked, &one, sizeof(one)), sizeof(one));
+}
+
+static int write_page(struct g4_wg *own, uint64_t page)
+{
+	uint8_t *memory = pages(4096);
+
+	memset(memory, 0x5a, 4096);
+	const int rc = g4_dev_write(own, dev, page * 4096, memory, 4096, 0);
+	free(memory);
+	return rc;
+}
+
+/* It has failed for lanes, but is theirs until they are closed; then nobody has touched it since it was let go of. */
+static void expect_end(void)
+{
+	assert_int_equal(write_page(wg, 1), -G4_E_IO);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), -G4_E_IO);
+	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+	assert_int_equal(g4_load32_acq(&gone), 0);
+	g4_dev_close(dev);
+	assert_int_equal(g4_load32_acq(&gone), 1);
+	assert_int_equal(gone_from_lanes, 0);
+	assert_false(touched);
+}
+
+static uint32_t saves;
+
+static void save(void *context)
+{
+	struct g4_wg *own = g4_wg_create(2);
+
+	(void)context;
+	assert_int_equal(write_page(own, 2), 0);
+	assert_int_equal(g4_dev_flush(own, dev), 0);
+	g4_wg_destroy(own);
+	g4_store32_rel(&saves, 1);
+}
+
+static void await(const uint32_t *what)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	while (g4_load32_acq(what) == 0)
+		nanosleep(&nap, NULL);
+}
+
+static void await_death(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	while (g4_load32_acq(&g4_nvme_of(host_side)->state) != G4_NVME_DEAD)
+		nanosleep(&nap, NULL);
+}
+
+static void one_that_lanes_have_is_kept_until_they_leave(void **state)
+{
+	(void)state;
+	saves = 0;
+	g4_nvme_before_leaving(save, NULL);
+	open_lanes_of_drive();
+	all_shapes(dev);
+	ask();
+	await(&saves); /* by lanes: they work until then */
+	await_death();
+	expect_end();
+}
+
+static void *write_on(void *argument)
+{
+	struct worker *w = argument;
+	struct g4_wg *own = g4_wg_create(w->index + 2);
+	uint64_t n = 0;
+	int rc;
+
+	do {
+		rc = write_page(own, w->index * 64 + n % 64);
+		g4_store32_rel(&w->rounds, (uint32_t)++n);
+	} while (rc == 0);
+	assert_int_equal(rc, -G4_E_IO);
+	g4_wg_destroy(own);
+	return NULL;
+}
+
+static void lanes_that_write_all_the_time_come_back(void **state)
+{
+	struct worker workers[WORKERS_MOST] = {{0}};
+
+	(void)state;
+	open_lanes_of_drive();
+	set((struct g4_emu_faults){.latency_ns = 20000, .shuffle = 5});
+	for (uint32_t i = 0; i < WORKERS_MOST; i++) {
+		workers[i].index = i;
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, write_on, &workers[i]), 0);
+	}
+	for (uint32_t i = 0; i < WORKERS_MOST; i++)
+		await(&workers[i].rounds);
+	ask();
+	for (uint32_t i = 0; i < WORKERS_MOST; i++)
+		pthread_join(workers[i].thread, NULL);
+	await_death();
+	expect_end();
+}
+
+/* Lanes that have nothing to do hear of nothing: the end comes without them. */
+static void idle_lanes_leave_as_well(void **state)
+{
+	(void)state;
+	open_lanes_of_drive();
+	ask();
+	await_death();
+	assert_int_equal(g4_load32_acq(&gone), 0);
+	g4_dev_close(dev);
+	assert_int_equal(g4_load32_acq(&gone), 1);
+	assert_int_equal(gone_from_lanes, 0);
+}
+
+static void one_that_has_vanished_is_kept_as_well(void **state)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	(void)state;
+	open_lanes_of_drive();
+	set((struct g4_emu_faults){.vanish_at = 1});
+	assert_int_equal(write_page(wg, 1), -G4_E_IO);
+	ask();
+	while (g4_load32_acq(&g4_nvme_of(host_side)->attendance) != G4_NVME_LEAVES)
+		nanosleep(&nap, NULL);
+	expect_end();
+}
+
+static void nobody_takes_one_that_is_asked_for(void **state)
+{
+	(void)state;
+	open_drive();
+	ask();
+	await(&gone);
+	refused(host_side, "does not work");
+	g4_dev_close(host_side);
+	assert_int_equal(g4_load32_acq(&gone), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		drive_test(lanes_name_memory_where_the_controller_has_it),
+		drive_test(pieces_are_what_lanes_use),
+		drive_test(memory_that_can_not_be_mapped_is_told),
+		drive_test(drives_without_an_iommu_are_not_lanes),
+		drive_test(one_that_lanes_have_is_kept_until_they_leave),
+		drive_test(lanes_that_write_all_the_time_come_back),
+		drive_test(idle_lanes_leave_as_well),
+		drive_test(one_that_has_vanished_is_kept_as_well),
+		drive_test(nobody_takes_one_that_is_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
