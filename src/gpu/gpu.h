@@ -84,6 +84,12 @@ int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **devic
 int g4_gpu_register_io(struct g4_gpu *gpu, void *registers, uint64_t bytes, void **device);
 void g4_gpu_unregister(struct g4_gpu *gpu, void *host);
 
+/*
+ * g4_nvme_lanes_try() of `count` queues in device memory, one after the other, by a kernel; the first error. -G4_E_IO may be CUDA's: g4_gpu_error().
+ */
+struct g4_nvme_lanes;
+int g4_gpu_try_lanes(struct g4_gpu *gpu, struct g4_nvme_lanes *lanes, uint32_t count, uint64_t ns);
+
 /* The engine's view of a session, in device memory. */
 int g4_gpu_set_session(struct g4_gpu *gpu, uint32_t id, const struct g4_session *session);
 int g4_gpu_get_session(struct g4_gpu *gpu, uint32_t id, struct g4_session *session);

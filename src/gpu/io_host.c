@@ -13,6 +13,8 @@
 #include "dev/nvme/place_host.h"
 
 #define WHY_BYTES 512u /* with what CUDA says */
+#define TRY_NS UINT64_C(10000000000)
+#define UNREAD 0xa5
 
 /* ---- by an agent ---- */
 
@@ -52,13 +54,18 @@ static void close_agent(struct g4_gpu_io *io)
 
 /* ---- by the kernel's own lanes ---- */
 
-static void close_keeper(struct g4_gpu_io *io)
+static void unshare_keeper(struct g4_gpu_io *io)
 {
 	uint64_t bytes;
 	bool is_io;
 
 	while (io->keeper_registered > 0)
 		g4_gpu_unregister(io->gpu, g4_nvme_keeper_memory(io->keeper, --io->keeper_registered, &bytes, &is_io));
+}
+
+static void close_keeper(struct g4_gpu_io *io)
+{
+	unshare_keeper(io);
 	g4_nvme_keeper_close(io->keeper);
 	io->keeper = NULL;
 }
@@ -82,6 +89,56 @@ static int share_keeper(struct g4_gpu_io *io, struct g4_dev_message why)
 			return g4_dev_fail(why, -G4_E_NOTSUP, "CUDA has its %s at another address than the host", what);
 	}
 	return 0;
+}
+
+/* The GPU has nothing of it any more; a command that it has begun may still write to the memory. */
+static void abandon_keeper(struct g4_gpu_io *io)
+{
+	unshare_keeper(io);
+	g4_nvme_keeper_abandon(io->keeper);
+	g4_gpu_free(io->gpu, io->remote);
+	io->remote = NULL;
+}
+
+/* Whether what lanes read is what the host reads. */
+static int compare_chunks(struct g4_dev *dev, const struct g4_nvme_lanes *lanes, uint32_t count,
+			  struct g4_dev_message why)
+{
+	const uint64_t bytes = g4_nvme_lanes_try_bytes(lanes);
+	uint8_t *expected = aligned_alloc(G4_PAGE_BYTES, g4_align_up(bytes, G4_PAGE_BYTES));
+	int rc = expected ? g4_dev_read(NULL, dev, 0, expected, bytes) : -G4_E_NOMEM;
+
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		if (memcmp(lanes[i].staging, expected, bytes) != 0)
+			rc = g4_dev_fail(why, -G4_E_NOTSUP,
+					 "what it reads for the GPU, by queue %u, is not what it reads for the host",
+					 i);
+	free(expected);
+	return rc;
+}
+
+/*
+ * A read by each queue, which a drive that the GPU's doorbells do not reach leaves without an answer: it would be late under a mount that relies on
+ * it. `lanes` as the host has them.
+ */
+static int try_queues(struct g4_gpu_io *io, struct g4_dev *dev, const struct g4_nvme_lanes *lanes,
+		      struct g4_nvme_lanes *on_gpu, struct g4_dev_message why)
+{
+	const uint32_t count = g4_nvme_keeper_queues(io->keeper);
+
+	for (uint32_t i = 0; i < count; i++)
+		memset(lanes[i].staging, UNREAD, g4_nvme_lanes_try_bytes(lanes));
+	g4_nvme_keeper_rest(io->keeper, false);
+	const int rc = g4_gpu_try_lanes(io->gpu, on_gpu, count, TRY_NS);
+	if (rc == -G4_E_AGAIN)
+		return g4_dev_fail(
+			why, -G4_E_NOTSUP,
+			"a read that the GPU began had no answer: its doorbells do not reach the drive, or the "
+			"drive's completions not the GPU");
+	if (rc < 0)
+		return g4_dev_fail(why, -G4_E_NOTSUP, "a read by the GPU failed: %s (%s)", g4_strerror(rc),
+				   g4_gpu_error());
+	return compare_chunks(dev, lanes, count, why);
 }
 
 /* What stands in the way of a drive and the GPU, before anything is tried. */
@@ -118,6 +175,12 @@ static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *
 					(struct g4_nvme_lanes *)(io->remote + lanes_at), (struct g4_remote *)behind,
 					(struct g4_remote *)io->remote, on_gpu);
 		rc = g4_gpu_put(io->gpu, io->remote, behind, bytes);
+	}
+	if (rc == 0) {
+		rc = try_queues(io, dev, (struct g4_nvme_lanes *)(behind + lanes_at),
+				(struct g4_nvme_lanes *)(io->remote + lanes_at), why);
+		if (rc < 0)
+			abandon_keeper(io);
 	}
 	free(behind);
 	return rc;

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dev/nvme/lanes.h"
 #include "fs/fs.h"
 #include "gpu/gpu.h"
 #include "ring/execute.h"
@@ -649,6 +650,24 @@ extern "C" int g4_gpu_register_io(struct g4_gpu *gpu, void *registers, uint64_t 
 {
 	(void)gpu;
 	return register_as(registers, bytes, cudaHostRegisterIoMemory, device);
+}
+
+static __global__ void try_lanes(struct g4_nvme_lanes *lanes, uint32_t count, uint64_t ns, int32_t *result)
+{
+	for (uint32_t i = 0; i < count && *result == 0; i++)
+		*result = g4_nvme_lanes_try(&lanes[i], ns);
+}
+
+extern "C" int g4_gpu_try_lanes(struct g4_gpu *gpu, struct g4_nvme_lanes *lanes, uint32_t count, uint64_t ns)
+{
+	int32_t *on_gpu = (int32_t *)g4_gpu_alloc(gpu, sizeof(*on_gpu)), result = 0;
+
+	if (!on_gpu)
+		return -G4_E_NOMEM;
+	try_lanes<<<1, 1, 0, gpu->admin>>>(lanes, count, ns, on_gpu);
+	const int rc = GOOD(cudaGetLastError()) ? g4_gpu_get(gpu, &result, on_gpu, sizeof(result)) : -G4_E_IO;
+	g4_gpu_free(gpu, on_gpu);
+	return rc < 0 ? rc : result;
 }
 
 extern "C" void g4_gpu_unregister(struct g4_gpu *gpu, void *host)

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "dev/nvme/lanes.h"
 #include "fs/fs.h"
 #include "ring/execute.h"
 #include "simt/simt_host.h"
@@ -400,6 +401,25 @@ int g4_gpu_register_io(struct g4_gpu *gpu, void *registers, uint64_t bytes, void
 	g4_store64_rel(&stand_in.registers, (uintptr_t)registers);
 	g4_add32(&stand_in.registered, 1);
 	return 0;
+}
+
+#define LOST_NS UINT64_C(20000000) /* of what has no answer, however long one waits */
+
+int g4_gpu_try_lanes(struct g4_gpu *gpu, struct g4_nvme_lanes *lanes, uint32_t count, uint64_t ns)
+{
+	static uint32_t nowhere;
+	const bool lose = g4_load32_acq(&stand_in.lose_doorbells);
+	int rc = 0;
+
+	(void)gpu;
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		if (lose)
+			lanes[i].flight.pair.tail_doorbell = &nowhere;
+		rc = g4_nvme_lanes_try(&lanes[i], lose ? LOST_NS : ns);
+		if (g4_load32_acq(&stand_in.misread))
+			lanes[i].staging[g4_nvme_lanes_try_bytes(&lanes[i]) - 1] ^= 1;
+	}
+	return rc;
 }
 
 /* As CUDA's does, it waits for what runs. */

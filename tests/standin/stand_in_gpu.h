@@ -17,6 +17,8 @@ struct stand_in {
 	uint32_t refuse_to_lock; /* host memory of so many bytes is not registered */
 	uint32_t refuse_io;	 /* registers are not registered */
 	uint32_t move_io;	 /* ... are, at another address */
+	uint32_t lose_doorbells; /* those of lanes that are tried reach nothing */
+	uint32_t misread;	 /* what they read does not arrive in their chunks */
 	uint32_t fault;		 /* the kernel ends at once, without finishing anything, and waiting for it fails */
 	uint32_t launches;	 /* that succeeded */
 	uint32_t running;	 /* kernels */

@@ -282,6 +282,21 @@ static void an_agent_does_what_cuda_does_not_take(void **state)
 	expect_words(mount_drive_and_use(3), "the GPU uses 3 of its queues");
 }
 
+/* Before the mount relies on them. */
+static void an_agent_does_it_where_the_gpus_reads_do_not_work(void **state)
+{
+	(void)state;
+	g4_store32_rel(&stand_in.lose_doorbells, 1);
+	expect_words(mount_drive_and_use(0),
+		     "a read that the GPU began had no answer: its doorbells do not reach the drive");
+	g4_store32_rel(&stand_in.lose_doorbells, 0);
+	g4_store32_rel(&stand_in.misread, 1);
+	expect_words(mount_drive_and_use(1),
+		     "what it reads for the GPU, by queue 0, is not what it reads for the host");
+	g4_store32_rel(&stand_in.misread, 0);
+	expect_words(mount_drive_and_use(2), "the GPU uses 3 of its queues");
+}
+
 static void an_agent_does_it_without_an_iommu(void **state)
 {
 	(void)state;
@@ -341,6 +356,7 @@ int main(void)
 		drive_test(an_engine_without_a_gpu_has_no_use_for_queues),
 		device_test(registers_are_registered_as_what_they_are),
 		device_test(an_agent_does_what_cuda_does_not_take),
+		device_test(an_agent_does_it_where_the_gpus_reads_do_not_work),
 		device_test(an_agent_does_it_without_an_iommu),
 		device_test(one_that_is_asked_for_is_given_away_at_the_unmount),
 	};

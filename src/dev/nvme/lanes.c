@@ -4,6 +4,8 @@
 
 #define LOOKS_PER_CHECK 1024u /* at the clock, and at what the host says */
 #define RANGE_MOST_BLOCKS 0xfffff000u
+#define TRY_BYTES (16 * G4_KIB) /* a list of pages */
+#define TRY_LOOKS 32u
 #define RANGES_MOST 256u /* of a DSM; with blocks of 512 bytes 512 TiB */
 
 /* ---- commands ---- */
@@ -306,4 +308,27 @@ G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, uint32_t looks, u
 		check(lanes);
 	}
 	return 0;
+}
+
+/* ---- the first command ---- */
+
+G4_FN uint64_t g4_nvme_lanes_try_bytes(const struct g4_nvme_lanes *lanes)
+{
+	return g4_nvme_lanes_cut(lanes, 0, g4_min64(TRY_BYTES, lanes->chunk_bytes), false);
+}
+
+G4_FN int g4_nvme_lanes_try(struct g4_nvme_lanes *lanes, uint64_t ns)
+{
+	const struct g4_remote_request request = {
+		.op = G4_IO_READ, .flags = 0, .offset_bytes = 0, .bytes = g4_nvme_lanes_try_bytes(lanes)};
+	const uint64_t begin = g4_monotonic_ns();
+	int32_t code;
+
+	g4_nvme_lanes_post(lanes, 0, &request);
+	while (!g4_nvme_lanes_ended(lanes, 0, &code)) {
+		if (g4_monotonic_ns() - begin >= ns)
+			return -G4_E_AGAIN;
+		g4_nvme_lanes_take(lanes, TRY_LOOKS, 0);
+	}
+	return code;
 }

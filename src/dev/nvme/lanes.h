@@ -84,6 +84,12 @@ G4_FN bool g4_nvme_lanes_ended(const struct g4_nvme_lanes *lanes, uint32_t slot,
  */
 G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, uint32_t looks, uint32_t own);
 #define G4_NVME_NO_SLOT UINT32_MAX
+/*
+ * Before anybody uses it. Reads the device's beginning, g4_nvme_lanes_try_bytes(), into slot 0's chunk. -G4_E_AGAIN: no answer within `ns`;
+ * the slot's command may be under way still, and nobody uses the queue any more.
+ */
+G4_FN int g4_nvme_lanes_try(struct g4_nvme_lanes *lanes, uint64_t ns);
+G4_FN uint64_t g4_nvme_lanes_try_bytes(const struct g4_nvme_lanes *lanes);
 /* Thread-safe. Whether its queue is quiet because the host resets the controller: then others of the controller have to be, too. */
 G4_FN bool g4_nvme_lanes_alarm(const struct g4_nvme_lanes *lanes);
 /* One at a time. Looks at what the host says, at once. */

@@ -31,7 +31,7 @@ struct g4_nvme_keeper {
 	uint32_t first_reset; /* the one after which lanes begin */
 
 	pthread_t thread;
-	bool runs;
+	bool runs, abandoned;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool stopping;
@@ -221,20 +221,33 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
 	return 0;
 }
 
+static void stop(struct g4_nvme_keeper *keeper)
+{
+	pthread_mutex_lock(&keeper->lock);
+	keeper->stopping = true;
+	pthread_cond_signal(&keeper->wake);
+	pthread_mutex_unlock(&keeper->lock);
+	pthread_join(keeper->thread, NULL);
+	keeper->runs = false;
+	look_after(keeper);
+	g4_nvme_keeper_rest(keeper, true);
+}
+
+void g4_nvme_keeper_abandon(struct g4_nvme_keeper *keeper)
+{
+	stop(keeper);
+	g4_nvme_leave_lanes(keeper->nvme);
+	keeper->abandoned = true;
+}
+
 void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper)
 {
 	if (!keeper)
 		return;
-	if (keeper->runs) {
-		pthread_mutex_lock(&keeper->lock);
-		keeper->stopping = true;
-		pthread_cond_signal(&keeper->wake);
-		pthread_mutex_unlock(&keeper->lock);
-		pthread_join(keeper->thread, NULL);
-		look_after(keeper);
-		g4_nvme_keeper_rest(keeper, true);
-	}
-	g4_nvme_leave_lanes(keeper->nvme);
+	if (keeper->runs)
+		stop(keeper);
+	if (!keeper->abandoned)
+		g4_nvme_leave_lanes(keeper->nvme);
 	g4_memory_unmap(keeper->staging, keeper->staging_bytes);
 	pthread_cond_destroy(&keeper->wake);
 	pthread_mutex_destroy(&keeper->lock);

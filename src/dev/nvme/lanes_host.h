@@ -28,6 +28,11 @@ struct g4_nvme_lanes_options {
  */
 int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_nvme_keeper **out,
 			struct g4_dev_message why);
+/*
+ * Lanes use it no more, though a command of theirs may be under way: its memory stays until it is closed, and the queues are the host's, which makes them
+ * anew when it resets the controller.
+ */
+void g4_nvme_keeper_abandon(struct g4_nvme_keeper *keeper);
 /* Lanes use it no more: nothing is under way, or they have given the controller up. NULL is ignored. */
 void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper);
 

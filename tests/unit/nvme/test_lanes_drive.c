@@ -108,6 +108,21 @@ static int end(void **state)
 }
 #define drive_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
+static void ask(void)
+{
+	const uint64_t one = 1;
+
+	assert_int_equal(write(asked, &one, sizeof(one)), sizeof(one));
+}
+
+static void await(const uint32_t *what)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	while (g4_load32_acq(what) == 0)
+		nanosleep(&nap, NULL);
+}
+
 /* ---- addresses ---- */
 
 static void lanes_name_memory_where_the_controller_has_it(void **state)
@@ -147,6 +162,63 @@ static void pieces_are_what_lanes_use(void **state)
 	}
 	g4_nvme_keeper_rest(keeper, false);
 	g4_nvme_keeper_rest(keeper, true);
+	g4_nvme_keeper_close(keeper);
+	g4_dev_close(host_side);
+}
+
+/* ---- the first command ---- */
+
+static struct g4_nvme_lanes tried[QUEUES] __attribute__((aligned(128)));
+
+static struct g4_nvme_keeper *open_tried(void)
+{
+	const struct g4_dev_message none = {0};
+	static struct g4_remote remote[QUEUES];
+	struct g4_nvme_keeper *keeper;
+	struct g4_dev seen;
+
+	assert_int_equal(g4_nvme_keeper_open(host_side, NULL, &keeper, none), 0);
+	assert_int_equal(g4_nvme_keeper_queues(keeper), QUEUES);
+	g4_nvme_keeper_describe(keeper, tried, tried, remote, remote, &seen);
+	return keeper;
+}
+
+static void lanes_that_reach_the_drive_read_what_the_host_reads(void **state)
+{
+	(void)state;
+	shift = ELSEWHERE;
+	open_drive();
+	fill(buffer, 65536, 0, 1);
+	assert_int_equal(g4_dev_write(wg, host_side, 0, buffer, 65536, 0), 0);
+	struct g4_nvme_keeper *keeper = open_tried();
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		assert_int_equal(g4_nvme_lanes_try(&tried[i], UINT64_MAX), 0);
+		check(tried[i].staging, g4_nvme_lanes_try_bytes(&tried[i]), 0, 1);
+	}
+	set((struct g4_emu_faults){.fail_at = 1, .fail_count = 1, .status = G4_NVME_READ_FAULT | G4_NVME_DNR});
+	assert_int_equal(g4_nvme_lanes_try(&tried[0], UINT64_MAX), -G4_E_IO);
+	g4_nvme_keeper_close(keeper);
+	g4_dev_close(host_side);
+}
+
+/* Its command may be anywhere: resets go on without it, and so does the drive's leave, though its memory is still there. */
+static void lanes_that_do_not_reach_the_drive_are_abandoned(void **state)
+{
+	static uint32_t nowhere;
+
+	(void)state;
+	open_drive();
+	struct g4_nvme_keeper *keeper = open_tried();
+	tried[0].flight.pair.tail_doorbell = &nowhere;
+	assert_int_equal(g4_nvme_lanes_try(&tried[0], 1000000), -G4_E_AGAIN);
+	assert_true(nowhere != 0);
+	g4_nvme_keeper_abandon(keeper);
+	all_shapes(host_side);
+	set((struct g4_emu_faults){.fatal_at = 3});
+	all_shapes(host_side);
+	assert_int_equal(g4_nvme_device_counts(host_side).resets, 1);
+	ask();
+	await(&gone);
 	g4_nvme_keeper_close(keeper);
 	g4_dev_close(host_side);
 }
@@ -216,13 +288,6 @@ static void drives_without_an_iommu_are_not_lanes(void **state)
 
 /* ---- the system asks for it ---- */
 
-static void ask(void)
-{
-	const uint64_t one = 1;
-
-	assert_int_equal(write(asked, &one, sizeof(one)), sizeof(one));
-}
-
 static int write_page(struct g4_wg *own, uint64_t page)
 {
 	uint8_t *memory = pages(4096);
@@ -257,14 +322,6 @@ static void save(void *context)
 	assert_int_equal(g4_dev_flush(own, dev), 0);
 	g4_wg_destroy(own);
 	g4_store32_rel(&saves, 1);
-}
-
-static void await(const uint32_t *what)
-{
-	const struct timespec nap = {.tv_nsec = 1000000};
-
-	while (g4_load32_acq(what) == 0)
-		nanosleep(&nap, NULL);
 }
 
 static void await_death(void)
@@ -367,6 +424,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		drive_test(lanes_name_memory_where_the_controller_has_it),
 		drive_test(pieces_are_what_lanes_use),
+		drive_test(lanes_that_reach_the_drive_read_what_the_host_reads),
+		drive_test(lanes_that_do_not_reach_the_drive_are_abandoned),
 		drive_test(memory_that_can_not_be_mapped_is_told),
 		drive_test(drives_without_an_iommu_are_not_lanes),
 		drive_test(one_that_lanes_have_is_kept_until_they_leave),
