@@ -12,6 +12,7 @@
 #include "client/explain.h"
 #include "dev/before_host.h"
 #include "dev/nvme/emu_host.h"
+#include "dev/nvme/lanes_host.h"
 #include "dev/nvme/pci_host.h"
 #include "dev/nvme/place_host.h"
 #include "dev/nvme/vfio_host.h"
@@ -19,6 +20,7 @@
 #include "fs/probe_host.h"
 #include "fs/take_host.h"
 #include "print/report.h"
+#include "simt/simt_host.h"
 
 const char g4_help_nvme[] =
 	"list [-j]\n"
@@ -36,7 +38,7 @@ const char g4_help_nvme[] =
 	"is neither taken nor given back. 'gpu4fs mount' and the end of that mount do both by themselves.\n"
 	"'id' shows what a drive that was bound says about itself, or an emulated one (emu:DEVICE),\n"
 	"'log' its health, its firmware and its last errors. Formats are changed by nvme-cli's 'nvme format'.\n"
-	"'test' writes to it and compares; what it holds is gone.\n\n"
+	"'test' writes to it and compares, also by queues such as a GPU gets; what it holds is gone.\n\n"
 	"  -f, --force        although there are partitions or a file system on it\n"
 	"      --destructive  what 'test' needs to begin\n"
 	"  -j, --json         as JSON\n"
@@ -45,6 +47,7 @@ const char g4_help_nvme[] =
 #define DRIVES 256u
 #define EMULATED "emu:" /* and what is a medium: its controller is asked, which shows what the answers of one are */
 #define TEST_BYTES (8 * G4_MIB)
+#define LANE_QUEUES 8u
 #define NODE_BYTES 300u
 
 struct request {
@@ -225,18 +228,18 @@ static uint64_t word_at(uint64_t offset, uint64_t seed)
 }
 
 /* Writes and compares a range, which lies `within` the buffer's first page. 0 or a code. */
-static int write_and_compare(struct g4_dev *dev, uint8_t *buffer, uint64_t within, uint64_t offset, uint64_t bytes,
-			     uint32_t flags)
+static int write_and_compare(struct g4_wg *wg, struct g4_dev *dev, uint8_t *buffer, uint64_t within, uint64_t offset,
+			     uint64_t bytes, uint32_t flags)
 {
 	uint64_t *words = (uint64_t *)(void *)(buffer + within);
 	const uint64_t count = bytes / sizeof(*words);
 
 	for (uint64_t i = 0; i < count; i++)
 		words[i] = word_at(offset + i, bytes);
-	int rc = g4_dev_write(NULL, dev, offset, words, bytes, flags);
+	int rc = g4_dev_write(wg, dev, offset, words, bytes, flags);
 	memset(words, 0, bytes);
 	if (rc == 0)
-		rc = g4_dev_read(NULL, dev, offset, words, bytes);
+		rc = g4_dev_read(wg, dev, offset, words, bytes);
 	for (uint64_t i = 0; rc == 0 && i < count; i++)
 		if (words[i] != word_at(offset + i, bytes))
 			return -G4_E_DATA;
@@ -253,7 +256,7 @@ static int complain(uint64_t offset, uint64_t bytes, int rc)
 }
 
 /* Every size that a command treats in its own way, at both ends and in the middle, in memory of both kinds (vfio_host.h). */
-static int exercise(struct g4_dev *dev, uint8_t *buffer)
+static int exercise(struct g4_wg *wg, struct g4_dev *dev, uint8_t *buffer, const char *how)
 {
 	const struct g4_dev_props *props = g4_dev_props(dev);
 	const uint64_t sector = props->sector_bytes;
@@ -266,21 +269,21 @@ static int exercise(struct g4_dev *dev, uint8_t *buffer)
 	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		const uint64_t places[] = {0, middle, props->size_bytes - sizes[i]};
 		for (uint32_t k = 0; k < 3 && sizes[i] < props->size_bytes / 4; k++) {
-			const int rc = write_and_compare(dev, buffer, k == 1 ? sector % G4_PAGE_BYTES : 0, places[k],
-							 sizes[i], k == 2 ? G4_IO_FUA : 0);
+			const int rc = write_and_compare(wg, dev, buffer, k == 1 ? sector % G4_PAGE_BYTES : 0,
+							 places[k], sizes[i], k == 2 ? G4_IO_FUA : 0);
 			if (rc < 0)
 				return complain(places[k], sizes[i], rc);
 			moved += 2 * sizes[i];
 		}
 	}
-	int rc = g4_dev_flush(NULL, dev);
+	int rc = g4_dev_flush(wg, dev);
 	if (rc == 0 && props->discard) {
-		g4_dev_submit(NULL, dev, &discard);
-		rc = g4_dev_wait(NULL, dev, &discard);
+		g4_dev_submit(wg, dev, &discard);
+		rc = g4_dev_wait(wg, dev, &discard);
 	}
 	if (rc < 0)
 		return complain(0, 0, rc);
-	printf("%" PRIu64 " MiB written and read: all as it was written (%.1f s)\n", moved >> 20,
+	printf("%" PRIu64 " MiB written and read%s: all as it was written (%.1f s)\n", moved >> 20, how,
 	       (double)(g4_monotonic_ns() - begin) / 1e9);
 	return G4_EXIT_OK;
 }
@@ -296,6 +299,27 @@ static int say_before(const char *name, struct g4_dev *dev)
 		return complain(0, G4_PAGE_BYTES, rc);
 	printf("%s held %s\n", name, g4_dev_say_before(zeros, G4_BEFORE_PLACES, text));
 	return G4_EXIT_OK;
+}
+
+/* Those that `mount -o gpu_queues=` gives to a GPU, here in the hands of the processor, by the GPU's code. A drive without any has failed nothing. */
+static int test_lanes(const char *name, uint8_t *buffer)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1, .lane_queues = LANE_QUEUES};
+	struct g4_dev *dev = NULL, *lanes = NULL;
+	char why[1024];
+	struct g4_wg *wg = g4_wg_create(1);
+	int rc = wg ? g4_dev_open(name, &open, &dev, why, sizeof(why)) : -G4_E_NOMEM;
+	int status = G4_EXIT_OK;
+
+	if (rc == 0)
+		rc = g4_dev_lanes_open(dev, NULL, &lanes, sentence_in(why, sizeof(why)));
+	if (rc == 0)
+		status = exercise(wg, lanes, buffer, ", by queues for a GPU");
+	else
+		printf("no queues for a GPU: %s\n", wg && why[0] ? why : g4_strerror(rc));
+	g4_dev_close(lanes ? lanes : dev);
+	g4_wg_destroy(wg);
+	return status;
 }
 
 static int test(const char *address, const struct request *request)
@@ -324,8 +348,10 @@ static int test(const char *address, const struct request *request)
 	if (status == G4_EXIT_OK)
 		status = say_before(name, dev);
 	for (uint32_t i = 0; i < 2 && status == G4_EXIT_OK; i++)
-		status = exercise(dev, buffers[i]);
+		status = exercise(NULL, dev, buffers[i], "");
 	g4_dev_close(dev);
+	if (status == G4_EXIT_OK)
+		status = test_lanes(name, buffers[0]);
 	g4_memory_unmap(buffers[0], TEST_BYTES);
 	free(buffers[1]);
 	return status;

@@ -29,6 +29,9 @@ exits 2 "no test of an emulated drive by accident" "$gpu4fs" nvme test emu:mediu
 exits 0 "a test of an emulated drive" "$gpu4fs" nvme test --destructive emu:medium
 says "... that was never written before" "emu:medium held zeros at 64 of 64 places, as if trimmed"
 says "... and keeps what is written" "all as it was written"
+says "... also by queues for a GPU" "by queues for a GPU: all as it was written"
+exits 0 "a test of one that behaves as a drive" "$gpu4fs" nvme test --destructive --force emu:drive:medium
+says "... by queues for a GPU as well" "by queues for a GPU: all as it was written"
 head -c 16M /dev/zero | tr '\0' x >medium
 exits 0 "... and another one" "$gpu4fs" nvme test --destructive emu:medium
 says "... that was filled" "held zeros at 0 of 64 places, as if filled"

@@ -45,7 +45,7 @@ struct g4_dev *engine_driver(struct lab *lab)
 	g4_emu_set(emu, &habits);
 	if (lab->engine == ENGINE_NVME)
 		return host;
-	if (g4_dev_lanes_open(host, NULL, &lanes) < 0)
+	if (g4_dev_lanes_open(host, NULL, &lanes, (struct g4_dev_message){0}) < 0)
 		abort();
 	return lanes;
 }

@@ -38,7 +38,7 @@ static void mount_on_controller(bool lanes, uint32_t commit_ms, const struct g4_
 	assert_int_equal(g4_nvme_emu_device_open("emu:test", fault, NULL, &queues, &controller, &emu, sentence), 0);
 	dev = controller;
 	if (lanes)
-		assert_int_equal(g4_dev_lanes_open(controller, NULL, &dev), 0);
+		assert_int_equal(g4_dev_lanes_open(controller, NULL, &dev, (struct g4_dev_message){0}), 0);
 	if (g4_engine_mount_device(dev, &options, &rig.engine, message, sizeof(message)) < 0)
 		fail_msg("%s", message);
 }

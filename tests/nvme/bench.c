@@ -235,7 +235,7 @@ static void row(enum way way, uint32_t controllers, uint32_t threads_each, uint3
 		if (g4_dev_open(medium_name, NULL, &medium, text, sizeof(text)) < 0 ||
 		    g4_nvme_emu_device_open("bench", medium, NULL, &options, &devs[i], NULL, message) < 0)
 			die(text[0] ? text : "cannot open the medium");
-		if (way >= LANES && g4_dev_lanes_open(devs[i], &few, &devs[i]) < 0)
+		if (way >= LANES && g4_dev_lanes_open(devs[i], &few, &devs[i], (struct g4_dev_message){0}) < 0)
 			die("there is no queue for lanes");
 	}
 	for (uint32_t i = 0; i < count; i++) {

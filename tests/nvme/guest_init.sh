@@ -95,7 +95,11 @@ binding() {
 mounting() {
 	disk=$(disk "$four") && gpu4fs mkfs -q -f "$disk" && served "nvme:$four" && [ "$(driver "$four")" = vfio-pci ] || return 1
 	cp /tmp/data /mnt/data && gpu4fs umount /mnt && [ "$(driver "$four")" = nvme ] || return 1
-	disk=$(disk "$four") && gpu4fs fsck "$disk" && served "$disk" && cmp /tmp/data /mnt/data || return 1
+	# queues for a GPU, where there is none: refused before the drive is taken, or when the engine is missing, or of no use
+	fails "needs engine=cuda or auto" gpu4fs mount -o gpu_queues=4 "nvme:$four" /mnt && [ "$(driver "$four")" = nvme ] || return 1
+	fails "CUDA" gpu4fs mount -o engine=cuda,gpu_queues=4 "nvme:$four" /mnt && [ "$(driver "$four")" = nvme ] || return 1
+	gpu4fs mount -o engine=auto,gpu_queues=4 "nvme:$four" /mnt && cmp /tmp/data /mnt/data && gpu4fs umount /mnt || return 1
+	[ "$(driver "$four")" = nvme ] && disk=$(disk "$four") && gpu4fs fsck "$disk" && served "$disk" && cmp /tmp/data /mnt/data || return 1
 	mkdir -p other && fails "mounted on /mnt" gpu4fs mount "nvme:$four" other && [ "$(driver "$four")" = nvme ] || return 1
 	umount /mnt && awaits nobody_serves && dd if=/dev/zero of="$disk" bs=64k count=64 conv=fsync 2>out || return 1
 	fails "gpu4fs" gpu4fs mount "nvme:$four" /mnt && [ "$(driver "$four")" = nvme ]
@@ -113,6 +117,7 @@ data() {
 		fails "destructive" gpu4fs nvme test "$device" || return 1
 		gpu4fs nvme test --destructive "$device" || return 1
 	done
+	gpu4fs nvme test --destructive "$two" >out && grep -q "by queues for a GPU: all as it was written" out || return 1
 	fails "namespace 3 is not there" gpu4fs nvme test --destructive "$one/3"
 }
 

@@ -349,10 +349,10 @@ static void close_lanes(struct g4_dev *dev)
 	g4_dev_close(inner);
 }
 
-int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out)
+int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out,
+		      struct g4_dev_message why)
 {
 	struct lanes_device *device = calloc(1, sizeof(*device));
-	const struct g4_dev_message why = {0};
 
 	if (!device)
 		return -G4_E_NOMEM;

@@ -51,8 +51,12 @@ void g4_nvme_keeper_describe(const struct g4_nvme_keeper *keeper, struct g4_nvme
 /* Resting: no lanes are at work, or few. It begins so. Thread-safe. */
 void g4_nvme_keeper_rest(struct g4_nvme_keeper *keeper, bool resting);
 
-/* A device of this process whose requests go through lanes' code (tests). It owns `inner`; on failure that stays the caller's. */
-int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out);
+/*
+ * A device of this process whose requests go through lanes' code, for tests of drives and of the code. They need a workgroup. It owns `inner`; on
+ * failure, which is as of the keeper's, that stays the caller's.
+ */
+int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out,
+		      struct g4_dev_message why);
 /* What its lanes have counted, in all queues; and the first queue's lanes themselves. */
 struct g4_nvme_counts g4_dev_lanes_counts(const struct g4_dev *dev);
 struct g4_nvme_lanes *g4_dev_lanes_of(const struct g4_dev *dev);

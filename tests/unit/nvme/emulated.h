@@ -69,7 +69,7 @@ static inline struct g4_dev *open_lanes(struct g4_dev *medium, const struct g4_e
 
 	with_lanes.lanes = (uint32_t)g4_max64(with_lanes.lanes, 1);
 	host_side = open_emulated(medium, emulated, &with_lanes);
-	assert_int_equal(g4_dev_lanes_open(host_side, lanes, &dev), 0);
+	assert_int_equal(g4_dev_lanes_open(host_side, lanes, &dev, (struct g4_dev_message){0}), 0);
 	return dev;
 }
 

@@ -86,7 +86,7 @@ static void open_drive(void)
 static void open_lanes_of_drive(void)
 {
 	open_drive();
-	assert_int_equal(g4_dev_lanes_open(host_side, NULL, &dev), 0);
+	assert_int_equal(g4_dev_lanes_open(host_side, NULL, &dev, (struct g4_dev_message){0}), 0);
 }
 
 static int begin(void **state)
