@@ -26,6 +26,7 @@ static int asked;
 static uint32_t gone, gone_from_lanes;
 static bool touched; /* since it was let go of */
 static uint8_t *registers;
+static uint64_t controller;		    /* struct g4_nvme, for the thread that lets go of it */
 static uint32_t given[REGISTERS_BYTES / 4]; /* what they were when it was let go of */
 
 static bool reaches(void *context, const void *memory, uint64_t bytes)
@@ -58,7 +59,7 @@ static void close_and_compare(void *context)
 static void let_go(void *context)
 {
 	(void)context;
-	gone_from_lanes = g4_nvme_of(host_side)->lanes_taken;
+	gone_from_lanes = ((const struct g4_nvme *)(uintptr_t)g4_load64_acq(&controller))->lanes_taken;
 	look_at_registers(given);
 	g4_add32(&gone, 1);
 }
@@ -81,6 +82,7 @@ static void open_drive(void)
 	provider.close = close_and_compare;
 	if (g4_nvme_device_open("nvme:test", &provider, &options, &host_side, sentence) < 0)
 		fail_msg("%s", message);
+	g4_store64_rel(&controller, (uintptr_t)g4_nvme_of(host_side));
 }
 
 static void open_lanes_of_drive(void)
