@@ -199,6 +199,7 @@ step_gpu-device() {
 step_gpu-file() {
 	gpu_test "image file" "$gpu_built/tests/gpu/file" -m 8192 -g 1 "$gpu_work/image"
 	gpu_test "emulated controller" "$gpu_built/tests/gpu/file" -m 4096 -r 2 "emu:$gpu_work/image" tree kill
+	gpu_test "drive's queues" "$gpu_built/tests/gpu/file" -m 4096 -r 1 -q 8 "emu:drive:$gpu_work/image" tree kill
 }
 
 step_gpu-shredder() {
