@@ -11,8 +11,12 @@
  *      and the first bound of a page never changes but together with the entry that leads to it.
  *   3. A root with a single child gives way to it: a level goes.
  *
- * Hence a directory that grew under these rules and lost all of its names has one page, an empty leaf. Positions of a listing
- * are (hash, collision number), which no entry changes here, and a leaf's range only becomes wider: a listing that goes on
+ * Hence a directory that grew under these rules and lost all of its names has one page, an empty leaf.
+ *
+ * Where many names went and pages were kept meanwhile, leaves without names go in runs: all that are beside each other below one index page,
+ * with their entries, at once, but for one that the page keeps. What is left of them are leaves with names, which 1 applies to.
+ *
+ * Positions of a listing are (hash, collision number), which no entry changes here, and a leaf's range only becomes wider: a listing that goes on
  * behind a position meets all that is behind it, once.
  */
 #include "dir/shrink.h"
@@ -207,6 +211,77 @@ G4_FN static int unite_at(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *t
 	return rc;
 }
 
+/* How much of a leaf that is not locked is in use; UINT32_MAX: it cannot be told. */
+G4_FN static uint32_t used_in(const struct g4_dir *dir, uint32_t line)
+{
+	struct g4_leaf leaf;
+
+	if (g4_dir_is_index(dir, line))
+		return UINT32_MAX;
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
+	return G4_LEAF_FILL - g4_leaf_room(&leaf);
+}
+
+/* The same of a page below an index page of level 1. */
+G4_FN static uint32_t used_below(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_index *parent,
+				 uint32_t k)
+{
+	uint32_t line;
+
+	if (g4_dir_get_page(wg, dir, g4_address_from(parent->entries[k].page), &line) < 0)
+		return UINT32_MAX;
+	const uint32_t used = used_in(dir, line);
+	g4_cache_put(g4_dir_cache(dir), line);
+	return used;
+}
+
+/* Where the page behind child k of the last index page of a way begins; UINT64_MAX: there is none, or not behind `from`. */
+G4_FN static uint64_t bound_behind(const struct g4_dir *dir, const struct way *way, uint32_t k, uint64_t from)
+{
+	for (uint32_t at = way->count; at-- > 0; k = at > 0 ? way->children[at - 1] : 0) {
+		const struct g4_dir_index *index = index_at(dir, way->lines[at]);
+		if (k + 1 < index->count) {
+			const uint64_t bound = g4_dir_bound_of(&index->entries[k + 1]);
+			return bound > from ? bound : UINT64_MAX;
+		}
+	}
+	return UINT64_MAX;
+}
+
+/*
+ * Of a way to a leaf without names: that and those behind it that have none either go, at most `most` and not all of their index page. How
+ * many went; the page has so many entries less.
+ */
+G4_FN static int drop_run(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct way *way,
+			  uint64_t until, uint32_t most)
+{
+	const uint32_t parent_line = way->lines[way->count - 1], first = way->children[way->count - 1];
+	struct g4_dir_index *parent = index_at(dir, parent_line);
+	uint32_t run = 1;
+	int rc = 0;
+
+	most = (uint32_t)g4_min64(g4_min64(most, parent->count - 1), dir->pages - way->count - 1);
+	if (most == 0)
+		return 0;
+	while (run < most && first + run < parent->count && g4_dir_bound_of(&parent->entries[first + run]) < until &&
+	       parent->entries[first + run].page != parent->entries[first + run - 1].page &&
+	       used_below(wg, dir, parent, first + run) == 0)
+		run++;
+	/* the page before them takes their hashes, or, of the first of the index page, the one behind them */
+	const uint32_t stays = first == 0 ? run : first - 1;
+	if (parent->entries[stays].page == parent->entries[first == 0 ? run - 1 : first].page)
+		return 0;
+	g4_txn_dirty(txn, parent_line);
+	for (uint32_t k = first; k < first + run && rc == 0; k++) {
+		dir->pages--;
+		rc = g4_alloc_free_metadata(wg, dir->alloc, txn, g4_address_from(parent->entries[k].page));
+	}
+	if (first == 0)
+		parent->entries[0].page = parent->entries[run].page;
+	drop_entries(parent, first == 0 ? 1 : first, run);
+	return rc < 0 ? rc : (int)run;
+}
+
 /* A root that leads to a single page gives way to it. */
 G4_FN static int lower_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line)
 {
@@ -218,23 +293,65 @@ G4_FN static int lower_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	return free_page(wg, dir, txn, line);
 }
 
+/* rc: as unite_at() has it of the leaf of a way. Puts the index pages above it right. */
+G4_FN static int shrink_above(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct way *way, int rc)
+{
+	for (uint32_t at = way->count - 1; at > 0 && rc > 0; at--)
+		rc = index_at(dir, way->lines[at])->count <= G4_DIR_INDEX_FILL / 4 ? unite_at(wg, dir, txn, way, at) :
+										     0;
+	return rc < 0 ? rc : lower_root(wg, dir, txn, way->lines[0]);
+}
+
+/* The way to a leaf that may be united. False: there is none, or the directory does not have as many pages as that may free. */
+G4_FN static bool find_shrinking(struct g4_wg *wg, const struct g4_dir *dir, uint64_t position, struct way *way)
+{
+	if (dir->root == 0 || !find_way(wg, dir, position, way))
+		return false;
+	if (way->count > 0 && dir->pages > way->count + 1)
+		return true;
+	let_go(dir, way, way->count + 1);
+	return false;
+}
+
 G4_FN G4_COLD int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint64_t position)
 {
 	struct way way;
-	int rc = 1;
 
-	if (dir->root == 0 || !find_way(wg, dir, position, &way))
+	if (!find_shrinking(wg, dir, position, &way))
 		return 0;
-	for (uint32_t at = way.count; at > 0 && rc > 0; at--) {
-		if (at == way.count || index_at(dir, way.lines[at])->count <= G4_DIR_INDEX_FILL / 4)
-			rc = unite_at(wg, dir, txn, &way, at);
-		else
-			rc = 0;
-	}
-	if (rc >= 0 && way.count > 0)
-		rc = lower_root(wg, dir, txn, way.lines[0]);
+	const int rc = shrink_above(wg, dir, txn, &way, unite_at(wg, dir, txn, &way, way.count));
 	let_go(dir, &way, way.count + 1);
 	return rc < 0 ? rc : 0;
+}
+
+G4_FN G4_COLD int g4_dir_shrink_some(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint64_t *from,
+				     uint64_t until, uint32_t most, uint32_t *looks)
+{
+	struct way way;
+	int rc = 0;
+
+	if (!find_shrinking(wg, dir, *from, &way)) {
+		*from = UINT64_MAX;
+		return 0;
+	}
+	const struct g4_dir_index *parent = index_at(dir, way.lines[way.count - 1]);
+	uint32_t k = way.children[way.count - 1], used = used_in(dir, way.lines[way.count]);
+	if (used == 0)
+		rc = drop_run(wg, dir, txn, &way, until, most);
+	else if (used <= G4_LEAF_FILL / 4)
+		rc = unite_at(wg, dir, txn, &way, way.count);
+	if (rc != 0) {
+		const int above = rc < 0 ? rc : shrink_above(wg, dir, txn, &way, rc);
+		rc = above < 0 ? above : rc;
+	} else { /* on to one for which there may be something to do */
+		do {
+			*from = bound_behind(dir, &way, k++, *from);
+			*looks -= *looks > 0;
+		} while (*from<until && * looks> 0 && k < parent->count &&
+			 used_below(wg, dir, parent, k) > G4_LEAF_FILL / 4);
+	}
+	let_go(dir, &way, way.count + 1);
+	return rc;
 }
 
 G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)

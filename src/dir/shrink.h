@@ -22,6 +22,13 @@ G4_FN bool g4_dir_shrinks(const struct g4_dir *dir, const struct g4_dir_slot *sl
  * the transaction. What cannot be read or makes no sense stays as it is, and is no error: nobody asked for it.
  */
 G4_FN int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint64_t position);
+/*
+ * The same for one place where names may have gone, from *from on and before `until`: a run of leaves without names, at most `most`, or a
+ * leaf that is united with a neighbour. How many leaves went; 0: there was nothing to do, and *from is where to go on, UINT64_MAX
+ * at the end. *looks: of leaves to which nothing happens, how many there may be yet. Blocks: G4_DIR_SHRINK_CREDITS, and three for each leaf.
+ */
+G4_FN int g4_dir_shrink_some(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint64_t *from, uint64_t until,
+			     uint32_t most, uint32_t *looks);
 /* Frees one page of an empty directory; 1 while there may be more, 0 when none is left. */
 G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn);
 

@@ -49,7 +49,7 @@ struct clearing {
 };
 G4_STATIC_ASSERT(offsetof(struct clearing, one) % 16 == 0 && offsetof(struct clearing, listed.page) % 16 == 0,
 		 "zeroed and copied by 16 bytes");
-G4_STATIC_ASSERT(G4_CLEAR_MOST / G4_CLEAR_PIECE_NAMES * G4_CLEAR_PIECE_TRIES <= G4_CLEAR_TRIES * 2 / 3,
+G4_STATIC_ASSERT(G4_CLEAR_PIECES_MOST *G4_CLEAR_PIECE_LEAST <= G4_CLEAR_TRIES * 2 / 3,
 		 "not all tries are those of pieces");
 G4_STATIC_ASSERT(2 * sizeof(struct clearing) <= G4_COPY_SCRATCH_BYTES,
 		 "of one that runs several operations in a row: the command and a piece of it");
@@ -258,16 +258,68 @@ G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, u
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	while (rc == 0 && from < until) {
 		g4_icache_lock(fs, inode);
-		rc = g4_unite_pages(wg, fs, inode, &c->listed, &from, until);
+		rc = g4_unite_pages(wg, fs, inode, &from, until);
 		g4_write_unlock(&inode->lock);
 	}
 	g4_icache_put(fs, index);
 	return rc == -G4_E_NOENT ? 0 : rc;
 }
 
+G4_FN uint64_t g4_clear_span(uint64_t names, uint64_t start, uint64_t first, uint64_t leaf_end, uint32_t leaf_names)
+{
+	/* commands clear from the start on, and around: between that and the first name there are none */
+	const uint64_t cleared = first >= start ? first - start : G4_DIR_POSITIONS - start + first;
+	const uint64_t by_all = (G4_DIR_POSITIONS - cleared) / g4_max64(names, 1);
+	/* names that are nearer to each other than hashes are, of which few say nothing */
+	const uint64_t by_leaf = leaf_names < G4_CLEAR_TELLING ? UINT64_MAX : (leaf_end - first) / leaf_names * 2;
+
+	return g4_max64(g4_min64(by_all, by_leaf), 1);
+}
+
+G4_FN static bool is_directory(const struct g4_dir_item *item)
+{
+	return item->entry->file_type == 4;
+}
+
+/* Of what was listed, as far as three names of it tell. */
+G4_FN static bool are_directories(const struct g4_dir_listed *listed)
+{
+	const uint32_t last = listed->count - 1;
+
+	return is_directory(&listed->items[0]) + is_directory(&listed->items[last / 2]) +
+		       is_directory(&listed->items[last]) >=
+	       2;
+}
+
+/* How `part` is cut into pieces; how many. c->listed: names from where they begin. */
+G4_FN static uint64_t cut(const struct g4_fs *fs, const struct clearing *c, bool directories,
+			  struct g4_clear_part *part)
+{
+	const uint64_t may_go = part->most - g4_load64_rlx(&part->removed);
+	const uint64_t workers = g4_load32_rlx(&fs->split.helpers) + UINT64_C(1);
+	const uint64_t end = g4_min64(c->listed.next, G4_DIR_POSITIONS);
+	/* so many that nobody waits long for who has the last ones */
+	const uint64_t names = g4_min64(G4_CLEAR_PIECE_NAMES, g4_min64(c->names, may_go) / G4_CLEAR_PIECES + 1);
+
+	part->first = c->listed.items[0].position;
+	part->span = names * g4_clear_span(c->names, c->start, part->first, end, c->listed.count);
+	/* each may have what one workgroup of many gets of all that may go: so the first ones do not take it all */
+	part->piece_tries = g4_max64(G4_CLEAR_PIECE_LEAST, g4_min64(G4_CLEAR_PIECE_TRIES, may_go / workers));
+	part->turns = 1;
+	if (directories && names == 1) { /* one too many is looked at soon, two in one piece are twice the work */
+		part->span = part->span / 2 + 1;
+		part->turns = (uint32_t)g4_max64(1, g4_min64(G4_CLEAR_TURNS, workers / c->names));
+	}
+	const uint64_t left = (G4_DIR_POSITIONS - part->first + part->span - 1) / part->span;
+	const uint64_t most = g4_min64(G4_CLEAR_PIECES_MOST, G4_CLEAR_TRIES * 2 / 3 / part->piece_tries);
+	part->ranges = (uint32_t)g4_min64(g4_min64(left, directories ? most : (may_go + names - 1) / names),
+					  most / part->turns);
+	return (uint64_t)part->ranges * part->turns;
+}
+
 /*
  * Lets others clear parts of the directory that was listed, which has many names; from the first listed one on, as many parts as the command
- * may remove names. Positions are hashes, so the names of a leaf say how near to each other others are. Whether any name went.
+ * may remove names. Whether any name went.
  */
 G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, int *rc)
 {
@@ -277,18 +329,14 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 	uint64_t done;
 
 	*rc = 0;
-	if (c->names < G4_CLEAR_SHARED || c->here.ino == c->in_vain || g4_load32_rlx(&fs->split.helpers) == 0)
+	const bool directories = are_directories(&c->listed);
+	if (c->names < (directories ? G4_CLEAR_SHARED_DIRS : G4_CLEAR_SHARED) || c->here.ino == c->in_vain ||
+	    g4_load32_rlx(&fs->split.helpers) == 0)
 		return false;
-	const uint64_t before = g4_load64_rlx(&part->removed), may_go = part->most - before;
-	const uint64_t first = c->listed.items[0].position, end = g4_min64(c->listed.next, G4_DIR_POSITIONS);
-	const uint64_t names = g4_min64(G4_CLEAR_PIECE_NAMES, c->names / G4_CLEAR_PIECES + 1);
-	const uint64_t by_leaf = (end - first) / c->listed.count, by_all = G4_DIR_POSITIONS / c->names;
-	part->span = g4_max64(g4_min64(by_leaf, by_all), 1) * names;
-	part->first = first;
+	const uint64_t before = g4_load64_rlx(&part->removed);
 	part->ino = c->here.ino;
 	part->generation = c->here.generation;
-	work.bytes = g4_min64((G4_DIR_POSITIONS - first + part->span - 1) / part->span, (may_go + names - 1) / names);
-	work.bytes = g4_min64(work.bytes, G4_CLEAR_PIECES_MOST);
+	work.bytes = cut(fs, c, directories, part);
 	work.clear = part;
 	struct g4_split_job *job = g4_split_open(wg, fs, &work);
 	if (!job)
@@ -303,7 +351,8 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 		c->in_vain = c->here.ino;
 		return false;
 	}
-	const int united = unite(wg, fs, c, first, g4_min64(first + work.bytes * part->span, G4_DIR_POSITIONS));
+	const int united =
+		unite(wg, fs, c, part->first, g4_min64(part->first + part->ranges * part->span, G4_DIR_POSITIONS));
 	*rc = *rc < 0 ? *rc : united;
 	return true;
 }
@@ -349,10 +398,11 @@ G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_par
 	c->helps = true;
 	c->top.ino = part->ino;
 	c->top.generation = part->generation;
-	c->from = part->first + piece * part->span;
+	c->from = part->first + piece % part->ranges * part->span;
 	c->until = g4_min64(c->from + part->span, G4_DIR_POSITIONS);
-	c->start = c->from;
-	c->left = G4_CLEAR_PIECE_TRIES;
+	/* several that have one range are in the same directory below it, each at another place */
+	c->start = piece / part->ranges * (G4_DIR_POSITIONS / part->turns);
+	c->left = part->piece_tries;
 	begin_at_top(c);
 	while (rc == 0 && g4_load64_rlx(&part->taken) < part->most && may_try(c)) {
 		rc = list(wg, fs, c);

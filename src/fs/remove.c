@@ -13,10 +13,17 @@
 #include "inode/times.h"
 #include "inode/txn.h"
 
-#define UNITED_AT_ONCE 3u /* leaves, in one transaction */
-#define LOOKED_AT 12u
-G4_STATIC_ASSERT(G4_NAME_CREDITS + UNITED_AT_ONCE * G4_DIR_SHRINK_CREDITS <= G4_TXN_LEAST_BLOCKS,
-		 "a transaction has room");
+/*
+ * Of leaves that are united behind many removals, in one transaction: places, leaves that go, and others that are looked at. Whoever else
+ * uses the directory waits meanwhile. Small journals have room for few.
+ */
+#define PLACES 8u
+#define LEAVES 64u
+#define LOOKS 64u
+#define LEAST_PLACES 2u
+#define LEAST_LEAVES 8u
+#define UNITE_CREDITS(places, leaves) (G4_NAME_CREDITS + 3 * (leaves) + (places)*G4_DIR_SHRINK_CREDITS)
+G4_STATIC_ASSERT(UNITE_CREDITS(LEAST_PLACES, LEAST_LEAVES) <= G4_TXN_LEAST_BLOCKS, "a transaction has room");
 
 G4_FN int g4_check_delete(const struct g4_inode_core *parent, const struct g4_inode_core *inode,
 			  const struct g4_cred *cred)
@@ -182,29 +189,24 @@ G4_FN int g4_remove_keeping_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 	return remove_name(wg, fs, cmd, true);
 }
 
-G4_FN G4_COLD int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
-				 struct g4_dir_listed *listed, uint64_t *from, uint64_t until)
+G4_FN G4_COLD int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t *from,
+				 uint64_t until)
 {
+	const bool many = UNITE_CREDITS(PLACES, LEAVES) <= fs->journal.max_blocks / 4;
+	const uint32_t most = many ? LEAVES : LEAST_LEAVES;
+	uint32_t looks = LOOKS, places = many ? PLACES : LEAST_PLACES, united = 0;
 	struct g4_txn txn;
 	int rc = g4_dir_permits(inode, NULL, true, 0);
 
 	if (rc == 0)
-		rc = g4_begin(wg, fs, G4_NAME_CREDITS + UNITED_AT_ONCE * G4_DIR_SHRINK_CREDITS, &txn);
+		rc = g4_begin(wg, fs, UNITE_CREDITS(places, most), &txn);
 	if (rc < 0)
 		return rc;
 	struct g4_dir dir = g4_dir_of(fs, inode);
-	/* others wait meanwhile: for few leaves only, also of those that have too much for it */
-	for (uint32_t looks = 0, united = 0; rc == 0 && looks < LOOKED_AT && united < UNITED_AT_ONCE && *from < until;
-	     looks++) {
-		const uint64_t pages = dir.pages;
-		if (pages > 1)
-			rc = g4_dir_shrink(wg, &dir, &txn, *from);
-		if (dir.pages < pages)
-			united++;
-		else if (pages <= 1 || g4_dir_read_leaf(wg, &dir, *from, listed) < 0) /* nobody asked for it */
-			*from = until;
-		else
-			*from = listed->next;
+	while (rc >= 0 && looks > 0 && places > 0 && united < most && *from < until) {
+		rc = g4_dir_shrink_some(wg, &dir, &txn, from, until, most - united, &looks);
+		united += rc > 0 ? (uint32_t)rc : 0;
+		places -= rc > 0;
 	}
 	g4_dir_grown(inode, &dir);
 	const int logged = txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;

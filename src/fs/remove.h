@@ -22,8 +22,11 @@ G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
  * gone. Where that does not happen they go with other removals near them, or with the directory.
  */
 G4_FN int g4_remove_keeping_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
-/* Unites leaves of a directory that is locked alone, some from *from on, before `until`; *from is where to go on. */
-G4_FN int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_dir_listed *listed,
-			 uint64_t *from, uint64_t until);
+/*
+ * Of a directory that is locked alone: frees leaves without names and unites those that have few, some of those from *from on, before
+ * `until`; *from is where to go on.
+ */
+G4_FN int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t *from,
+			 uint64_t until);
 
 #endif

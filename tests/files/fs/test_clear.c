@@ -119,11 +119,16 @@ static uint64_t pages_of(uint64_t dir)
 
 static struct g4_clear_part part_of(uint64_t dir, uint64_t pieces)
 {
-	struct g4_clear_part part = {
-		.ino = dir, .most = 100000, .tries = 100000, .span = (G4_DIR_POSITIONS + pieces - 1) / pieces};
+	struct g4_clear_part part = {.ino = dir,
+				     .most = 100000,
+				     .tries = 100000,
+				     .piece_tries = G4_CLEAR_PIECE_TRIES,
+				     .span = (G4_DIR_POSITIONS + pieces - 1) / pieces};
 	struct g4_attr attr;
 
 	assert_int_equal(op_getattr(&rig, dir, &attr), 0);
+	part.ranges = (uint32_t)pieces;
+	part.turns = 1;
 	part.generation = (uint32_t)attr.generation;
 	part.cmd.node = dir;
 	return part;
