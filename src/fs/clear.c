@@ -351,8 +351,9 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 		c->in_vain = c->here.ino;
 		return false;
 	}
-	const int united =
-		unite(wg, fs, c, part->first, g4_min64(part->first + part->ranges * part->span, G4_DIR_POSITIONS));
+	/* those before the first name have none, whoever left them so */
+	const int united = unite(wg, fs, c, part->first >= c->start ? c->start : 0,
+				 g4_min64(part->first + part->ranges * part->span, G4_DIR_POSITIONS));
 	*rc = *rc < 0 ? *rc : united;
 	return true;
 }

@@ -4,7 +4,9 @@
 
 #include "dir/leaf.h"
 #include "engine/equal_names.h"
+#include "fs/clear.h"
 #include "fs/fs.h"
+#include "fs/remove.h"
 
 #define BUFFER_BYTES G4_REGION_BYTES
 /* SET: the policy */
@@ -138,6 +140,9 @@ static int run_clear(struct actor *actor, const struct part *part)
 	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .length = part->bytes, .cred = &actor->cred};
 	const int rc = resolve(actor, part->path, &cmd.node);
 
+	/* somebody would help, but nobody comes: pages stay while names go, and are united behind that */
+	if (actor->rig.fs)
+		g4_store32_rlx(&actor->rig.fs->split.helpers, strcmp(part->path, "wb") == 0);
 	return rc < 0 ? rc : execute(actor, &cmd);
 }
 
@@ -985,6 +990,7 @@ const struct operation operations[] = {
 	{"tiny-equal-again", "wa/=mn", "wa", {{.verb = CREATE, .path = "wa/=mn", .id = 128}}},
 	{"tiny-equal-unite", NULL, "wa", {{.verb = UNLINK, .path = "wa/=my"}}},
 	{"tiny-equal-goes", NULL, "wa", {{.verb = CLEAR, .path = "wa", .bytes = 1000}}},
+	{"tiny-runs-go", NULL, "wb", {{.verb = CLEAR, .path = "wb", .bytes = 1}}},
 #endif
 };
 const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
@@ -1264,6 +1270,31 @@ static void populate_before_unions(struct actor *actor)
 	populate_two_levels(actor, "w7", before_leaf);
 	populate_two_levels(actor, "w8", removed - 1);
 }
+
+/* A directory of two levels with leaves without names, before and behind one with as many directories as several workgroups clear. */
+static void populate_empty_leaves(struct actor *actor, const char *path)
+{
+	const uint64_t dir = populate_two_levels(actor, path, 0), pages = pages_of(actor, dir);
+	char name[41];
+
+	for (uint32_t k = 0; k < G4_CLEAR_SHARED_DIRS; k++) {
+		snprintf(name, sizeof(name), "=m%02u", k);
+		actor->cred.uid = 4200 + k;
+		must(op_mkdir(&actor->rig, dir, name, 0755, NULL), name);
+	}
+	for (uint32_t k = 0; k < 1000; k++) {
+		struct g4_cmd cmd = {
+			.op = G4_CMD_UNLINK, .node = dir, .name = name, .name_bytes = 40, .cred = &actor->cred};
+		memset(name, 'x', sizeof(name));
+		name[0] = (char)('0' + k / 100);
+		name[1] = (char)('0' + k / 10 % 10);
+		name[2] = (char)('0' + k % 10);
+		const int rc = g4_remove_keeping_pages(actor->rig.wg, actor->rig.fs, &cmd);
+		must(rc == -G4_E_NOENT ? 0 : rc, "a name");
+	}
+	must(op_unlink(&actor->rig, dir, "n"), "n");
+	must(pages_of(actor, dir) + 1 >= pages ? 0 : -G4_E_INVAL, "leaves without names");
+}
 #endif
 
 static void populate_wide(struct actor *actor)
@@ -1274,6 +1305,7 @@ static void populate_wide(struct actor *actor)
 	populate_equal(actor, "w9", 4000);
 	populate_equal(actor, "wa", 4100);
 	do_part(actor, (struct part){.verb = CREATE, .path = "wa/=my", .id = 4190}); /* alone in the second leaf */
+	populate_empty_leaves(actor, "wb");
 #endif
 	populate_full_leaf(actor, "w4", 1000, LEAF_NAMES + 3);
 	populate_sparse(actor, "w3", 500, LEAF_NAMES + 3);

@@ -185,12 +185,123 @@ static void leaves_without_names_are_given_back_too(void **state)
 	assert_int_equal(names.fs->alloc.free_pages, free_pages);
 }
 
+/* Names go and pages stay. */
+static void remove_keeping_pages(uint32_t number)
+{
+	struct g4_dir_slot slot = {0};
+	struct g4_txn txn;
+
+	assert_int_equal(names_lookup(number, &slot), 0);
+	assert_int_equal(g4_begin(names.wg, names.fs, 4, &txn), 0);
+	assert_int_equal(g4_dir_remove(names.wg, &names.dir, &txn, &slot), 0);
+	g4_txn_end(&txn);
+}
+
+/* Places from a position on, each with the blocks that are announced for it; how many there were. */
+static uint32_t shrink_all(uint64_t from, uint64_t until, uint32_t most)
+{
+	uint32_t places = 0;
+
+	while (from < until) {
+		const uint64_t pages = names.dir.pages, before = from;
+		const uint32_t credits = G4_DIR_SHRINK_CREDITS + 3 * most;
+		uint32_t looks = 5;
+		struct g4_txn txn;
+		assert_int_equal(g4_begin(names.wg, names.fs, credits, &txn), 0);
+		const uint32_t *blocks = &names.fs->journal.logs[txn.sequence & 1].line_count, had = *blocks;
+		const int rc = g4_dir_shrink_some(names.wg, &names.dir, &txn, &from, until, most, &looks);
+		assert_in_range(*blocks - had, 0, credits);
+		assert_in_range(rc, 0, most);
+		assert_in_range(pages - names.dir.pages, rc, rc > 0 ? (uint32_t)rc + HEIGHT : 0);
+		assert_true(rc > 0 ? from == before : from > before);
+		g4_txn_end(&txn);
+		places += rc > 0;
+	}
+	return places;
+}
+
+/* Leaves without names, whichever they are, go in runs, and index pages and levels with them; those outside of a range stay. */
+static void leaves_without_names_go_in_runs(void **state)
+{
+	const uint32_t count = MANY(rig_slow() ? 8000 : 40000);
+	const uint64_t free_pages = names.fs->alloc.free_pages, all = UINT64_C(1) << 48;
+	uint64_t random = rig_setting("G4_DIR_SEED", 1);
+	struct g4_dir_slot slot = {0};
+
+	(void)state;
+	for (uint32_t turn = 0; turn < 8; turn++) {
+		const uint64_t from = turn % 4 == 3 ? 0 : rig_random(&random) % all;
+		const uint64_t until = turn % 4 == 3 ? all : from + rig_random(&random) % (all - from);
+		/* all of a range; half of it; of every leaf but a few names; everything */
+		const uint64_t one_in = turn % 4 == 1 ? 2 : turn % 4 == 2 ? 16 : UINT64_MAX;
+		uint32_t left = 0;
+		for (uint32_t k = 0; k < count; k++)
+			if (names_lookup(k, &slot) == -G4_E_NOENT)
+				names_insert(k);
+		const uint64_t pages = names.dir.pages;
+		for (uint32_t k = 0; k < count; k++) {
+			assert_int_equal(names_lookup(k, &slot), 0);
+			const uint64_t position = g4_dir_position(slot.hash, slot.collision);
+			if (position >= from && position < until && rig_random(&random) % one_in != 0)
+				remove_keeping_pages(k);
+			else
+				left++;
+		}
+		assert_int_equal(names.dir.pages, pages);
+		const uint32_t places = shrink_all(0, all, turn % 2 ? 16 : 3);
+		if (turn % 4 == 3 && turn % 2) /* what is beside each other goes together */
+			assert_in_range(places, 1, pages / (HEIGHT == 2 ? 4 : 2));
+		check_tree(left);
+		assert_int_equal(shrink_all(0, all, 3), 0);
+		for (uint32_t k = 0, found = 0; k < count; k++) {
+			found += names_lookup(k, &slot) == 0;
+			assert_true(k + 1 < count || found == left);
+		}
+	}
+	assert_int_equal(names.dir.pages, 1);
+	free_what_is_left();
+	assert_int_equal(names.fs->alloc.free_pages, free_pages);
+}
+
+/* A directory that says to have fewer pages than its tree stays as it is: they would be counted below zero. */
+static void a_forged_count_of_pages_is_left(void **state)
+{
+	const uint32_t count = MANY(2000);
+	struct g4_txn txn;
+
+	(void)state;
+	for (uint32_t k = 0; k < count; k++)
+		names_insert(k);
+	for (uint32_t k = 0; k < count; k++)
+		remove_keeping_pages(k);
+	const uint64_t pages = names.dir.pages;
+	for (uint64_t forged = 0; forged < 12; forged++) {
+		const struct g4_dir before = names.dir;
+		names.dir.pages = forged;
+		for (uint32_t k = 0; k < 3; k++) {
+			assert_int_equal(g4_begin(names.wg, names.fs, G4_DIR_SHRINK_CREDITS, &txn), 0);
+			assert_int_equal(g4_dir_shrink(names.wg, &names.dir, &txn, 0), 0);
+			g4_txn_end(&txn);
+			assert_true(names.dir.pages <= forged);
+		}
+		(void)shrink_all(0, UINT64_C(1) << 48, 16);
+		assert_true(names.dir.pages <= forged);
+		names.dir.pages += before.pages - forged;
+	}
+	assert_in_range(names.dir.pages, 1, pages - 1);
+	(void)shrink_all(0, UINT64_C(1) << 48, 16);
+	check_tree(0);
+	free_what_is_left();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		names_test(a_directory_shrinks_with_its_names),
 		names_test(a_listing_is_stable_while_the_directory_shrinks),
 		names_test(leaves_without_names_are_given_back_too),
+		names_test(leaves_without_names_go_in_runs),
+		names_test(a_forged_count_of_pages_is_left),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,6 +199,130 @@ static void a_piece_ends(void **state)
 	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
 }
 
+/* Between where commands begin and the first name there is none; all others are spread over what is left. */
+static void how_far_apart_names_are(void **state)
+{
+	const uint64_t all = G4_DIR_POSITIONS, names = 1000;
+
+	(void)state;
+	for (uint64_t eighths = 0; eighths < 8; eighths++) {
+		const uint64_t first = all / 8 * eighths, start = all / 8 * 3, left = all - first;
+		assert_in_range(g4_clear_span(names, 0, first, all, 1), left / names - 1, left / names);
+		/* a command that begins elsewhere goes around */
+		const uint64_t around = all - (first >= start ? first - start : all - start + first);
+		assert_in_range(g4_clear_span(names, start, first, all, 1), around / names - 1, around / names);
+	}
+	/* of a leaf that has them near to each other; of one with few names nothing is known */
+	assert_int_equal(g4_clear_span(names, 0, 1000, 1000 + 60 * 7, 60), 14);
+	assert_int_equal(g4_clear_span(names, 0, 0, 60 * 7, 3), all / names);
+	assert_in_range(g4_clear_span(UINT32_MAX, 0, all - 1, all, 126), 1, all);
+	assert_in_range(g4_clear_span(0, 0, 0, all, 1), 1, all);
+}
+
+/* However little is left of a directory, its parts have few names: somebody is to do for all workgroups until the end. */
+static void parts_are_many_until_the_end(void **state)
+{
+	const uint64_t top = make_directory(ROOT, "top"), names = 4000;
+	uint64_t removed;
+
+	(void)state;
+	fs->split.helpers = 64; /* nobody comes */
+	for (uint64_t left = names; left >= 100; left /= 2) {
+		make_files(top, (uint32_t)names);
+		if (left < names)
+			assert_int_equal(op_clear(&rig, top, names - left, 0, &removed), 0);
+		memset(fs->split.jobs, 0, sizeof(fs->split.jobs));
+		assert_int_equal(op_clear(&rig, top, names, 0, &removed), 0);
+		assert_int_equal(removed, left);
+		uint64_t pieces = 0; /* of one job that had all names */
+		for (uint32_t k = 0; k < G4_SPLIT_JOBS; k++)
+			pieces += fs->split.jobs[k].work.bytes;
+		assert_in_range(pieces, g4_min64(left, G4_CLEAR_PIECES) * 3 / 4, g4_max64(left, 2 * G4_CLEAR_PIECES));
+	}
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
+/* By hand: several have one range, and begin at different places of what is below it. */
+static void a_range_has_turns(void **state)
+{
+	static struct g4_clear_part part;
+	const uint64_t top = make_directory(ROOT, "top"), below = make_directory(top, "below"), names = 1000;
+	uint64_t before = 0;
+
+	(void)state;
+	make_files(below, (uint32_t)names);
+	part = part_of(top, 1);
+	part.turns = 4;
+	part.piece_tries = 100;
+	for (uint32_t turn = 0; turn < 4; turn++) {
+		static uint64_t records[512];
+		uint64_t bytes;
+		assert_int_equal(g4_clear_piece(wg, fs, &part, turn), 0);
+		assert_int_equal(part.removed, before + part.piece_tries - 1); /* one was the directory */
+		before = part.removed;
+		/* from its own place on: the next name there is not the first */
+		const uint64_t place = G4_DIR_POSITIONS / 4 * turn;
+		assert_int_equal(op_readdir(&rig, below, place + G4_COOKIE_NAMES, records, 64, &bytes), 0);
+		assert_true(bytes > 0);
+		assert_true(((const struct g4_dirent *)records)->cookie > place + G4_DIR_POSITIONS / 20);
+	}
+	/* what the others have removed is gone, also the directory */
+	for (uint32_t turn = 0; names_of(top) > 0; turn++)
+		assert_int_equal(g4_clear_piece(wg, fs, &part, turn % 4), 0);
+	assert_int_equal(part.removed, names + 1);
+	assert_int_equal(part.taken, part.removed);
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 3), 0);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
+/* Few directories, each of several workgroups: who meets a name that another one removes goes on. */
+static void several_are_in_one_directory(void **state)
+{
+	char name[32];
+
+	(void)state;
+	start_helpers();
+	fs->split.helpers = 4 * G4_CLEAR_SHARED_DIRS * HELPERS;
+	for (uint32_t turn = 0; turn < 3 || g4_load64_acq(&helped) == 0; turn++) {
+		const uint64_t top = make_directory(ROOT, "top");
+		uint64_t names = 0;
+		for (uint32_t k = 0; k < G4_CLEAR_SHARED_DIRS + turn; k++) {
+			snprintf(name, sizeof(name), "d%u", k);
+			const uint64_t dir = make_directory(top, name);
+			make_files(dir, 150);
+			make_files(make_directory(dir, "deeper"), k);
+			names += 1 + 150 + 1 + k;
+		}
+		assert_int_equal(clear_all(top, turn == 1 ? 333 : 100000, turn * 0x40000000u), names);
+		assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+	}
+	stop_helpers();
+}
+
+/* What a crash left before the first name goes, too. */
+static void pages_before_the_first_name_go(void **state)
+{
+	static struct g4_clear_part part;
+	const uint64_t top = make_directory(ROOT, "top");
+	uint64_t removed;
+
+	(void)state;
+	make_files(top, 4000);
+	const uint64_t pages = pages_of(top);
+	part = part_of(top, 4);
+	for (uint64_t before = UINT64_MAX; before != part.removed;) { /* the first quarter's */
+		before = part.removed;
+		assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	}
+	assert_int_equal(pages_of(top), pages);
+	fs->split.helpers = 1;
+	assert_int_equal(op_clear(&rig, top, 200, 0, &removed), 0);
+	assert_int_equal(removed, 200);
+	assert_in_range(pages_of(top), 2, pages * 4 / 5);
+	assert_int_equal(clear_all(top, 10000, 0), 4000 - part.removed - 200);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
 static void what_is_deep_is_left_to_the_owner(void **state)
 {
 	static struct g4_clear_part part;
@@ -359,7 +483,9 @@ static void what_may_not_go_ends_it(void **state)
 
 #define clear_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(a_piece_ends), clear_test(what_is_deep_is_left_to_the_owner),
-	  clear_test(leaves_without_names_are_a_directory), clear_test(what_is_wide_is_left_to_the_owner),
-	  clear_test(several_workgroups_clear_a_tree), clear_test(no_page_stays_without_names),
-	  clear_test(what_may_not_go_ends_it))
+RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(a_piece_ends), clear_test(how_far_apart_names_are),
+	  clear_test(parts_are_many_until_the_end), clear_test(a_range_has_turns),
+	  clear_test(several_are_in_one_directory), clear_test(pages_before_the_first_name_go),
+	  clear_test(what_is_deep_is_left_to_the_owner), clear_test(leaves_without_names_are_a_directory),
+	  clear_test(what_is_wide_is_left_to_the_owner), clear_test(several_workgroups_clear_a_tree),
+	  clear_test(no_page_stays_without_names), clear_test(what_may_not_go_ends_it))
