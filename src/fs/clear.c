@@ -40,6 +40,8 @@ struct clearing {
 	struct at_dir way[G4_CLEAR_WAY]; /* what is above `here`, the nearest last */
 	uint32_t depth;
 	bool helps;	      /* has a piece of `part` */
+	bool kept;	      /* helps: names went from `here`, which is not the top, and its pages stayed; */
+	uint64_t way_kept;    /* bit k: from way[k] */
 	uint32_t names;	      /* of the directory that was listed */
 	uint64_t start;	      /* where a directory is begun with, and around */
 	uint64_t from, until; /* helps: positions of the top that are left */
@@ -116,6 +118,53 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 	return g4_check(fs, rc);
 }
 
+/* Of a directory that others use meanwhile: leaves from a position on without names go, and those that have few are united. */
+G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, const struct at_dir *dir, uint64_t from, uint64_t until)
+{
+	uint32_t index;
+	int rc = get_dir(wg, fs, dir, &index);
+
+	if (rc < 0)
+		return rc == -G4_E_STALE ? 0 : rc;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	while (rc == 0 && from < until) {
+		g4_icache_lock(fs, inode);
+		rc = g4_unite_pages(wg, fs, inode, &from, until);
+		g4_write_unlock(&inode->lock);
+	}
+	g4_icache_put(fs, index);
+	return rc == -G4_E_NOENT ? 0 : rc;
+}
+
+G4_FN static int unite_here(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
+{
+	const bool kept = c->kept;
+
+	c->kept = false;
+	return kept ? unite(wg, fs, &c->here, 0, G4_DIR_POSITIONS) : 0;
+}
+
+/* Of a level of the way that is left or forgotten. */
+G4_FN static int unite_above(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint32_t level)
+{
+	const bool kept = c->way_kept >> level & 1;
+
+	c->way_kept &= ~(UINT64_C(1) << level);
+	return kept ? unite(wg, fs, &c->way[level], 0, G4_DIR_POSITIONS) : 0;
+}
+
+/* Before the walk begins at the top again, or ends. */
+G4_FN static int unite_way(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
+{
+	int rc = unite_here(wg, fs, c);
+
+	for (uint32_t level = 0; level < c->depth; level++) {
+		const int above = unite_above(wg, fs, c, level);
+		rc = rc < 0 ? rc : above;
+	}
+	return rc;
+}
+
 G4_FN static void begin_at_top(struct clearing *c)
 {
 	c->here = c->top;
@@ -123,10 +172,13 @@ G4_FN static void begin_at_top(struct clearing *c)
 }
 
 /* Who has a piece leaves a name of the top as it is: it is the owner's. */
-G4_FN static void leave(struct clearing *c, uint64_t position)
+G4_FN static int leave(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint64_t position)
 {
+	const int rc = unite_way(wg, fs, c);
+
 	c->from = (at_top(c) ? position : c->below) + 1;
 	begin_at_top(c);
+	return rc;
 }
 
 /*
@@ -140,9 +192,8 @@ G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c,
 	if (ino == c->top.ino || (c->helps && ino == c->part->cmd.node)) {
 		/* others moved it below what they had moved out of it, or an image says so: `tries` end that */
 		if (c->helps)
-			leave(c, position);
-		else
-			begin_at_top(c);
+			return leave(wg, fs, c, position);
+		begin_at_top(c);
 		return 0;
 	}
 	int rc = g4_icache_get(wg, fs, ino, &index);
@@ -158,20 +209,22 @@ G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c,
 	g4_icache_put(fs, index);
 	if (!is_below)
 		return 0;
-	if (c->helps && wide) {
-		leave(c, position);
-		return 0;
-	}
+	if (c->helps && wide)
+		return leave(wg, fs, c, position);
 	if (at_top(c))
 		c->below = position;
 	if (c->depth == G4_CLEAR_WAY) {
+		rc = unite_above(wg, fs, c, 0);
 		for (uint32_t k = 1; k < G4_CLEAR_WAY; k++)
 			c->way[k - 1] = c->way[k];
+		c->way_kept >>= 1;
 		c->depth--;
 	}
+	c->way_kept |= (uint64_t)c->kept << c->depth;
+	c->kept = false;
 	c->way[c->depth++] = c->here;
 	c->here = below;
-	return 0;
+	return rc;
 }
 
 G4_FN static int remove_one(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, const struct g4_dir_entry *entry,
@@ -184,8 +237,10 @@ G4_FN static int remove_one(struct g4_wg *wg, struct g4_fs *fs, struct clearing 
 	c->one.name = (const char *)(entry + 1);
 	c->one.name_bytes = entry->name_bytes;
 	c->one.cred = c->part->cmd.cred;
-	/* of a directory that several clear together the owner unites leaves when they have done so */
-	return c->helps && at_top(c) ? g4_remove_keeping_pages(wg, fs, &c->one) : g4_do_remove(wg, fs, &c->one);
+	/* of a directory that several clear together leaves are united when they have done so: of the top by the owner */
+	const int rc = c->helps ? g4_remove_keeping_pages(wg, fs, &c->one) : g4_do_remove(wg, fs, &c->one);
+	c->kept = c->kept || (rc == 0 && c->helps && !at_top(c));
+	return rc;
 }
 
 /* 0: go on; 1: the walk is in another directory, or one listing on. */
@@ -247,24 +302,6 @@ G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearin
 	return rc < 0 ? rc : 0;
 }
 
-/* Of the directory at hand, which others use meanwhile: leaves from a position on that have few names are united. */
-G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint64_t from, uint64_t until)
-{
-	uint32_t index;
-	int rc = get_dir(wg, fs, &c->here, &index);
-
-	if (rc < 0)
-		return rc == -G4_E_STALE ? 0 : rc;
-	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	while (rc == 0 && from < until) {
-		g4_icache_lock(fs, inode);
-		rc = g4_unite_pages(wg, fs, inode, &from, until);
-		g4_write_unlock(&inode->lock);
-	}
-	g4_icache_put(fs, index);
-	return rc == -G4_E_NOENT ? 0 : rc;
-}
-
 G4_FN uint64_t g4_clear_span(uint64_t names, uint64_t start, uint64_t first, uint64_t leaf_end, uint32_t leaf_names)
 {
 	/* commands clear from the start on, and around: between that and the first name there are none */
@@ -276,44 +313,48 @@ G4_FN uint64_t g4_clear_span(uint64_t names, uint64_t start, uint64_t first, uin
 	return g4_max64(g4_min64(by_all, by_leaf), 1);
 }
 
-G4_FN static bool is_directory(const struct g4_dir_item *item)
+#define LOOKED_BELOW 4u
+/* Names of directories that are listed, on average, as far as some of them tell; 0: most of what is listed are none. */
+G4_FN static uint64_t names_below(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dir_listed *listed)
 {
-	return item->entry->file_type == 4;
+	uint32_t directories = 0, index;
+	uint64_t names = 0;
+
+	for (uint32_t k = 0; k < LOOKED_BELOW; k++) {
+		const struct g4_dir_entry *entry = listed->items[k * (listed->count - 1) / (LOOKED_BELOW - 1)].entry;
+		if (entry->file_type != 4 || g4_icache_get(wg, fs, entry->inode, &index) < 0)
+			continue;
+		names += g4_load32_rlx(&g4_icache_at(fs, index)->disk.entries);
+		g4_icache_put(fs, index);
+		directories++;
+	}
+	return directories > LOOKED_BELOW / 2 ? names / directories + 1 : 0;
 }
 
-/* Of what was listed, as far as three names of it tell. */
-G4_FN static bool are_directories(const struct g4_dir_listed *listed)
-{
-	const uint32_t last = listed->count - 1;
-
-	return is_directory(&listed->items[0]) + is_directory(&listed->items[last / 2]) +
-		       is_directory(&listed->items[last]) >=
-	       2;
-}
-
-/* How `part` is cut into pieces; how many. c->listed: names from where they begin. */
-G4_FN static uint64_t cut(const struct g4_fs *fs, const struct clearing *c, bool directories,
-			  struct g4_clear_part *part)
+/* How `part` is cut into pieces; how many. c->listed: names from where they begin; below: what names_below() says of them. */
+G4_FN static uint64_t cut(const struct g4_fs *fs, const struct clearing *c, uint64_t below, struct g4_clear_part *part)
 {
 	const uint64_t may_go = part->most - g4_load64_rlx(&part->removed);
 	const uint64_t workers = g4_load32_rlx(&fs->split.helpers) + UINT64_C(1);
 	const uint64_t end = g4_min64(c->listed.next, G4_DIR_POSITIONS);
 	/* so many that nobody waits long for who has the last ones */
 	const uint64_t names = g4_min64(G4_CLEAR_PIECE_NAMES, g4_min64(c->names, may_go) / G4_CLEAR_PIECES + 1);
+	/* a directory that many clear at once is cleared in few transactions, and so its pages are copied few times */
+	const uint64_t turns = g4_min64(below / G4_CLEAR_TURN_NAMES, workers / G4_CLEAR_TURNS);
 
+	part->turns = (uint32_t)g4_max64(g4_min64(turns, G4_CLEAR_TURNS), 1);
 	part->first = c->listed.items[0].position;
-	part->span = names * g4_clear_span(c->names, c->start, part->first, end, c->listed.count);
+	part->span = g4_clear_span(c->names, c->start, part->first, end, c->listed.count);
+	/* of directories one too many is looked at soon, and two in one piece are twice the work */
+	const uint64_t each = below > 0 ? g4_min64(names, G4_CLEAR_PIECE_NAMES / below) : names;
+	part->span = each > 0 ? part->span * each : part->span / 2 + 1;
 	/* each may have what one workgroup of many gets of all that may go: so the first ones do not take it all */
-	part->piece_tries = g4_max64(G4_CLEAR_PIECE_LEAST, g4_min64(G4_CLEAR_PIECE_TRIES, may_go / workers));
-	part->turns = 1;
-	if (directories && names == 1) { /* one too many is looked at soon, two in one piece are twice the work */
-		part->span = part->span / 2 + 1;
-		part->turns = (uint32_t)g4_max64(1, g4_min64(G4_CLEAR_TURNS, workers / c->names));
-	}
+	part->piece_tries = g4_max64(may_go / workers, 2 * below / part->turns);
+	part->piece_tries = g4_max64(G4_CLEAR_PIECE_LEAST, g4_min64(G4_CLEAR_PIECE_TRIES, part->piece_tries));
 	const uint64_t left = (G4_DIR_POSITIONS - part->first + part->span - 1) / part->span;
 	const uint64_t most = g4_min64(G4_CLEAR_PIECES_MOST, G4_CLEAR_TRIES * 2 / 3 / part->piece_tries);
-	part->ranges = (uint32_t)g4_min64(g4_min64(left, directories ? most : (may_go + names - 1) / names),
-					  most / part->turns);
+	part->ranges =
+		(uint32_t)g4_min64(g4_min64(left, below > 0 ? most : (may_go + names - 1) / names), most / part->turns);
 	return (uint64_t)part->ranges * part->turns;
 }
 
@@ -329,14 +370,15 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 	uint64_t done;
 
 	*rc = 0;
-	const bool directories = are_directories(&c->listed);
-	if (c->names < (directories ? G4_CLEAR_SHARED_DIRS : G4_CLEAR_SHARED) || c->here.ino == c->in_vain ||
-	    g4_load32_rlx(&fs->split.helpers) == 0)
+	if (c->names < G4_CLEAR_SHARED_DIRS || c->here.ino == c->in_vain || g4_load32_rlx(&fs->split.helpers) == 0)
+		return false;
+	const uint64_t below = names_below(wg, fs, &c->listed);
+	if (c->names < G4_CLEAR_SHARED && below == 0)
 		return false;
 	const uint64_t before = g4_load64_rlx(&part->removed);
 	part->ino = c->here.ino;
 	part->generation = c->here.generation;
-	work.bytes = cut(fs, c, directories, part);
+	work.bytes = cut(fs, c, below, part);
 	work.clear = part;
 	struct g4_split_job *job = g4_split_open(wg, fs, &work);
 	if (!job)
@@ -352,19 +394,26 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 		return false;
 	}
 	/* those before the first name have none, whoever left them so */
-	const int united = unite(wg, fs, c, part->first >= c->start ? c->start : 0,
+	const int united = unite(wg, fs, &c->here, part->first >= c->start ? c->start : 0,
 				 g4_min64(part->first + part->ranges * part->span, G4_DIR_POSITIONS));
 	*rc = *rc < 0 ? *rc : united;
 	return true;
 }
 
-G4_FN static void up(struct clearing *c)
+/* From a directory without names. */
+G4_FN static int up(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
+	const int rc = unite_here(wg, fs, c);
+
 	count_try(c);
-	if (c->depth > 0)
+	if (c->depth > 0) {
 		c->here = c->way[--c->depth];
-	else
+		c->kept = c->way_kept >> c->depth & 1;
+		c->way_kept &= ~(UINT64_C(1) << c->depth);
+	} else {
 		begin_at_top(c);
+	}
+	return rc;
 }
 
 /* The owner's walk. */
@@ -380,8 +429,7 @@ G4_FN static int clear(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 			if (!share(wg, fs, c, &rc) && rc == 0)
 				rc = clear_listed(wg, fs, c);
 		} else if ((rc == 0 || rc == -G4_E_NOENT) && !at_top(c)) {
-			rc = 0;
-			up(c);
+			rc = up(wg, fs, c);
 		} else if (rc == 0) {
 			break;
 		}
@@ -399,25 +447,27 @@ G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_par
 	c->helps = true;
 	c->top.ino = part->ino;
 	c->top.generation = part->generation;
-	c->from = part->first + piece % part->ranges * part->span;
+	c->from = part->first + piece / part->turns * part->span;
 	c->until = g4_min64(c->from + part->span, G4_DIR_POSITIONS);
 	/* several that have one range are in the same directory below it, each at another place */
-	c->start = piece / part->ranges * (G4_DIR_POSITIONS / part->turns);
+	c->start = piece % part->turns * (G4_DIR_POSITIONS / part->turns);
 	c->left = part->piece_tries;
+	c->kept = false;
+	c->way_kept = 0;
 	begin_at_top(c);
 	while (rc == 0 && g4_load64_rlx(&part->taken) < part->most && may_try(c)) {
 		rc = list(wg, fs, c);
 		if (rc == 0 && c->listed.count > 0) {
 			rc = clear_listed(wg, fs, c);
 		} else if ((rc == 0 || rc == -G4_E_NOENT) && !at_top(c)) {
-			rc = 0;
-			up(c);
+			rc = up(wg, fs, c);
 		} else { /* nothing is left of it; that the directory is gone its owner will find */
 			break;
 		}
 	}
+	const int united = unite_way(wg, fs, c);
 	g4_scratch_release(wg, mark);
-	return rc == -G4_E_NOENT ? 0 : rc;
+	return rc < 0 && rc != -G4_E_NOENT ? rc : united;
 }
 
 G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -449,6 +499,8 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	c->own.tries = G4_CLEAR_TRIES + 4 * c->own.most;
 	c->left = UINT64_MAX;
 	c->in_vain = 0;
+	c->kept = false;
+	c->way_kept = 0;
 	begin_at_top(c);
 	rc = clear(wg, fs, c);
 	cmd->value = g4_load64_rlx(&c->own.removed);

@@ -13,7 +13,8 @@
 /* Directories with so many names are shared by workgroups that have nothing else to do; */
 #define G4_CLEAR_SHARED 64u
 #define G4_CLEAR_SHARED_DIRS 16u   /* if they are directories: with so many; */
-#define G4_CLEAR_TURNS 16u	   /* where those are fewer than workgroups, so many at most share one of them; */
+#define G4_CLEAR_TURNS 16u	   /* of those with many names so many workgroups at most share one, */
+#define G4_CLEAR_TURN_NAMES 64u	   /* each with so many names; */
 #define G4_CLEAR_WIDE 4096u	   /* one with more is left to the owner by who has a part of another one, */
 #define G4_CLEAR_PIECE_NAMES 32u   /* parts have as many names as that, as far as one can tell, or, */
 #define G4_CLEAR_PIECES 512u	   /* of a directory with fewer, so that there are as many parts as this, fewer; */
@@ -32,8 +33,8 @@ struct g4_clear_part {
 	struct g4_cred cred;
 	uint64_t ino;
 	uint64_t first, span; /* positions: range k has those from first + k * span on, before the next one's */
-	uint32_t ranges;      /* piece k has range k modulo that, */
-	uint32_t turns;	      /* and each of them is so many pieces' */
+	uint32_t ranges;
+	uint32_t turns;	      /* so many pieces in a row have one range */
 	uint64_t most;	      /* names that may go */
 	uint64_t tries;	      /* of names */
 	uint64_t piece_tries; /* by who has a piece */
