@@ -19,7 +19,6 @@
 
 #define HELPERS_MOST 64u			  /* at one job: what it takes to fill PCIe, and some */
 #define LOST_HELPERS_MOST G4_SPLIT_STRIPE_HELPERS /* where columns are read: each of them has fewer bytes under way */
-#define CLEAR_HELPERS_MOST 256u			  /* a name that goes is a chain of misses, whoever has it */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
 #define REQUEST_PIECE_BYTES (256u * 1024)
@@ -182,7 +181,9 @@ G4_FN static bool take_slot(struct g4_split *split, uint32_t first, uint32_t *sl
 
 G4_FN static uint32_t helpers_most(uint32_t kind)
 {
-	return kind == G4_SPLIT_LOST ? LOST_HELPERS_MOST : kind == G4_SPLIT_CLEAR ? CLEAR_HELPERS_MOST : HELPERS_MOST;
+	return kind == G4_SPLIT_LOST  ? LOST_HELPERS_MOST :
+	       kind == G4_SPLIT_CLEAR ? G4_SPLIT_CLEAR_HELPERS :
+					HELPERS_MOST;
 }
 
 G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work)

@@ -8,6 +8,8 @@
 
 #include "inode/mounted.h"
 
+#define G4_SPLIT_CLEAR_HELPERS 256u /* at one job: a name that goes is a chain of misses, whoever has it */
+
 struct g4_split_piece {
 	uint64_t offset, bytes; /* as in the job's work */
 };

@@ -335,7 +335,7 @@ G4_FN static uint64_t names_below(struct g4_wg *wg, struct g4_fs *fs, const stru
 G4_FN static uint64_t cut(const struct g4_fs *fs, const struct clearing *c, uint64_t below, struct g4_clear_part *part)
 {
 	const uint64_t may_go = part->most - g4_load64_rlx(&part->removed);
-	const uint64_t workers = g4_load32_rlx(&fs->split.helpers) + UINT64_C(1);
+	const uint64_t workers = g4_min64(g4_load32_rlx(&fs->split.helpers), G4_SPLIT_CLEAR_HELPERS) + 1;
 	const uint64_t end = g4_min64(c->listed.next, G4_DIR_POSITIONS);
 	/* so many that nobody waits long for who has the last ones */
 	const uint64_t names = g4_min64(G4_CLEAR_PIECE_NAMES, g4_min64(c->names, may_go) / G4_CLEAR_PIECES + 1);

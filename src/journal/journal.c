@@ -12,6 +12,8 @@
 #define GATE_ONE (UINT64_C(1) << 32)
 #define GATE_CREDITS UINT64_C(0xffffffff)
 #define COMPACT_STEP 8u
+#define FEW_FREED                                                                                                      \
+	8u /* pages of a transaction: a look at each line of the home list costs as much as some searches in it */
 #define SHARED_PAGES 64u /* a shorter record is written in one piece, durable with it */
 #define GATE_INSIDE(gate) (((gate) & ~(GATE_CLOSED | GATE_STARVING)) >> 32)
 
@@ -279,6 +281,9 @@ G4_FN static uint32_t compact(uint32_t *lines, uint32_t count)
 /* Gate closed: lets go of the lines whose pages were freed: they are revoked, never written again. */
 G4_FN static void drop_freed(struct g4_wg *wg, struct g4_journal *j, struct g4_txn_log *log)
 {
+	/* many take themselves out of the list: each would look for itself in all of it */
+	if (log->revoke_count > FEW_FREED)
+		g4_commit_workers_run(wg, j, G4_COMMIT_TASK_LEAVE_HOME, j->running, j->home_count);
 	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_DROP_FREED, j->running, log->line_count); /* no device: no error */
 	g4_store32_rlx(&log->line_count, compact(log->lines, log->line_count)); /* is_really_full() may look */
 	j->home_count = compact(j->home_lines, j->home_count);

@@ -81,6 +81,16 @@ G4_FN static uint8_t *record_image(const struct g4_journal *j, uint32_t k)
 	return j->record + (uint64_t)(j->record_descriptors + k) * G4_PAGE_BYTES;
 }
 
+G4_FN static void leave_home(struct g4_journal *j, uint32_t k)
+{
+	const uint32_t i = j->home_lines[k];
+
+	if (!g4_meta_line(j->meta->cache, i)->freed)
+		return;
+	j->home_lines[k] = G4_NO_LINE;
+	g4_line_is_home(j, i);
+}
+
 G4_FN static void drop_freed(struct g4_journal *j, uint64_t sequence, uint32_t k)
 {
 	struct g4_cache *cache = j->meta->cache;
@@ -92,7 +102,7 @@ G4_FN static void drop_freed(struct g4_journal *j, uint64_t sequence, uint32_t k
 	lines[k] = G4_NO_LINE;
 	line->freed = 0;
 	g4_store64_rel(&line->txn, 0);
-	if (line->home != 0) {
+	if (line->home != 0) {				     /* one of few */
 		for (uint32_t h = 0; h < j->home_count; h++) /* others take out theirs meanwhile */
 			if (g4_load32_rlx(&j->home_lines[h]) == i)
 				g4_store32_rlx(&j->home_lines[h], G4_NO_LINE);
@@ -145,6 +155,9 @@ G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t line)
 G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, uint64_t sequence, uint32_t k)
 {
 	switch (kind) {
+	case G4_COMMIT_TASK_LEAVE_HOME:
+		leave_home(j, k);
+		return 0;
 	case G4_COMMIT_TASK_DROP_FREED:
 		drop_freed(j, sequence, k);
 		return 0;

@@ -6,6 +6,7 @@
 #include "journal/journal.h"
 
 enum g4_commit_task {
+	G4_COMMIT_TASK_LEAVE_HOME, /* gate closed: of a line of the home list whose page was freed that has G4_NO_LINE */
 	G4_COMMIT_TASK_DROP_FREED, /* gate closed: of a line whose page was freed nothing is left in both lists but G4_NO_LINE */
 	G4_COMMIT_TASK_FREEZE,	    /* gate closed: a dirty page into the record, its line to the home list */
 	G4_COMMIT_TASK_FREEZE_HOME, /* gate closed: a committed page of an older transaction, sealed, for the checkpoint */

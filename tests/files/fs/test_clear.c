@@ -275,6 +275,51 @@ static void a_range_has_turns(void **state)
 	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
 }
 
+/* Pages stay while names go, and go when who removed the names goes elsewhere, or ends, or may not remove the directory. */
+static void directories_that_stay_have_few_pages(void **state)
+{
+	const struct g4_cred user = {.uid = 1000, .gid = 1000};
+	static struct g4_clear_part part;
+	const uint64_t top = make_directory(ROOT, "top"), below = make_directory(top, "below");
+	uint64_t deep = below;
+
+	(void)state;
+	make_files(below, 1000);
+	for (uint32_t level = 0; level < G4_CLEAR_WAY + 5; level++) { /* more than the walk remembers */
+		deep = make_directory(deep, "deep");
+		make_files(deep, level % 20 == 0 ? 300 : 0);
+	}
+	make_files(deep, 3000);
+	part = part_of(top, 1);
+	const uint64_t most = pages_of(below);
+	while (names_of(top) > 0) {
+		struct g4_attr attr;
+		assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+		/* its leaves are half full and more, but for what a few removals in others leave */
+		if (op_getattr(&rig, below, &attr) == 0)
+			assert_in_range(pages_of(below), 1, most * names_of(below) / 1000 + 3);
+	}
+	assert_int_equal(part.removed, 1 + 1000 + G4_CLEAR_WAY + 5 + 4 * 300 + 3000);
+	/* as long as it is not removed it is a directory like others */
+	const uint64_t kept = make_directory(top, "kept");
+	struct g4_attr open = {.mode = 0777}, closed = {.mode = 0755};
+	make_files(kept, 200);
+	assert_int_equal(op_setattr(&rig, kept, G4_SET_MODE, &open), 0);
+	assert_int_equal(op_setattr(&rig, top, G4_SET_MODE, &closed), 0);
+	part = part_of(top, 1);
+	part.cred = user;
+	part.cmd.cred = &part.cred;
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), -G4_E_ACCES);
+	assert_int_equal(names_of(top), 1);
+	assert_int_equal(part.removed, 200 - names_of(kept));
+	if (names_of(kept) > 0) /* who may not remove it may have been told so at once */
+		assert_int_equal(names_of(kept), 200);
+	else
+		assert_int_equal(pages_of(kept), 1);
+	assert_int_equal(clear_all(top, 1000, 0), names_of(top) + 200 - part.removed);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
 /* Few directories, each of several workgroups: who meets a name that another one removes goes on. */
 static void several_are_in_one_directory(void **state)
 {
@@ -485,7 +530,8 @@ static void what_may_not_go_ends_it(void **state)
 
 RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(a_piece_ends), clear_test(how_far_apart_names_are),
 	  clear_test(parts_are_many_until_the_end), clear_test(a_range_has_turns),
-	  clear_test(several_are_in_one_directory), clear_test(pages_before_the_first_name_go),
-	  clear_test(what_is_deep_is_left_to_the_owner), clear_test(leaves_without_names_are_a_directory),
-	  clear_test(what_is_wide_is_left_to_the_owner), clear_test(several_workgroups_clear_a_tree),
-	  clear_test(no_page_stays_without_names), clear_test(what_may_not_go_ends_it))
+	  clear_test(directories_that_stay_have_few_pages), clear_test(several_are_in_one_directory),
+	  clear_test(pages_before_the_first_name_go), clear_test(what_is_deep_is_left_to_the_owner),
+	  clear_test(leaves_without_names_are_a_directory), clear_test(what_is_wide_is_left_to_the_owner),
+	  clear_test(several_workgroups_clear_a_tree), clear_test(no_page_stays_without_names),
+	  clear_test(what_may_not_go_ends_it))

@@ -90,5 +90,38 @@ static void the_log_is_a_ring_of_pages(void **state)
 	assert_true(g4_address_is(g4_log_address(j, j->log_pages), g4_log_address(j, 0)));
 }
 
+/* What a transaction frees is on no list behind its commit, however much that is. */
+static void freed_pages_are_on_no_list(void **state)
+{
+	static const uint32_t counts[] = {5, 40, 700, 3000};
+	struct g4_journal *j = &fs->journal;
+	char name[32];
+
+	(void)state;
+	for (uint32_t t = 0; t < 4; t++) {
+		for (uint32_t k = 0; k < counts[t]; k++) {
+			snprintf(name, sizeof(name), "f%u", k);
+			assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, NULL), 0);
+		}
+		assert_int_equal(g4_commit(wg, fs, UINT64_MAX, false), 0);
+		for (uint32_t k = 0; k < counts[t]; k++) {
+			snprintf(name, sizeof(name), "f%u", k);
+			assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+		}
+		assert_int_equal(g4_commit(wg, fs, UINT64_MAX, false), 0);
+		assert_int_equal(j->logs[j->running & 1].line_count, 0);
+		for (uint32_t k = 0; k < j->home_count; k++) {
+			const uint32_t line = j->home_lines[k];
+			assert_int_not_equal(line, G4_NO_LINE);
+			assert_false(g4_meta_line(&fs->cache, line)->freed);
+			assert_int_not_equal(g4_meta_line(&fs->cache, line)->home, 0);
+			for (uint32_t other = 0; other < k; other++)
+				assert_int_not_equal(j->home_lines[other], line);
+		}
+	}
+	assert_int_equal(g4_commit(wg, fs, UINT64_MAX, true), 0);
+	assert_int_equal(j->home_count, 0);
+}
+
 RUN_TESTS(fs_test(all_pages_are_done_alone), fs_test(all_pages_are_done_with_help), fs_test(an_error_is_told),
-	  fs_test(the_log_is_a_ring_of_pages))
+	  fs_test(the_log_is_a_ring_of_pages), fs_test(freed_pages_are_on_no_list))
