@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomics of the cuda build, over nvcc's __nv_atomic builtins. Engine scope is the device; the suffix _sys widens it to
- * the host. PCIe carries no atomics: read-modify-write operations are for device memory, and only loads and stores have
+ * Atomics of the cuda build: nvcc's __nv_atomic builtins, and PTX where these make more of it than has to be. Engine scope is the
+ * device; the suffix _sys widens it to the host. PCIe carries no atomics: read-modify-write operations are for device memory, and only loads and stores have
  * a _sys form.
  */
 #ifndef G4_SIMT_CUDA_ATOMIC_H
@@ -19,19 +19,35 @@
 	{                                                                                                              \
 		__nv_atomic_store_n(p, value, order, scope);                                                           \
 	}
-#define G4_ATOMIC_FETCH(bits, name, builtin)                                                                           \
-	G4_FN G4_INLINE uint##bits##_t name##bits(uint##bits##_t *p, uint##bits##_t value)                             \
+/*
+ * What is read, modified and written in one step is global memory, and the instruction says so: of a generic address, which may be the
+ * block's shared memory or a lane's own, nvcc makes a question and three branches, of 48 instructions where one of 64 bits is two. So
+ * there is none of these on the leader's stack or in __shared__ variables.
+ */
+#define G4_ATOMIC_FETCH(bits, name, op, type, letter, order, argument)                                                 \
+	G4_FN G4_INLINE uint##bits##_t name(uint##bits##_t *p, uint##bits##_t value)                                   \
 	{                                                                                                              \
-		return builtin(p, value, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);                               \
+		uint##bits##_t old;                                                                                    \
+                                                                                                                       \
+		asm volatile("atom." order ".gpu.global." op "." type " %0, [%1], %2;"                                 \
+			     : "=" letter(old)                                                                         \
+			     : "l"(__cvta_generic_to_global(p)), letter(argument)                                      \
+			     : "memory");                                                                              \
+		return old;                                                                                            \
+	}
+#define G4_ATOMIC_CAS(bits, name, letter, order)                                                                       \
+	G4_FN G4_INLINE bool name(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)                  \
+	{                                                                                                              \
+		uint##bits##_t old;                                                                                    \
+                                                                                                                       \
+		asm volatile("atom." order ".gpu.global.cas.b" #bits " %0, [%1], %2, %3;"                              \
+			     : "=" letter(old)                                                                         \
+			     : "l"(__cvta_generic_to_global(p)), letter(expected), letter(desired)                     \
+			     : "memory");                                                                              \
+		return old == expected;                                                                                \
 	}
 
-#define G4_ATOMIC_FETCH_ORDERED(bits, name, builtin, suffix, order)                                                    \
-	G4_FN G4_INLINE uint##bits##_t name##bits##_##suffix(uint##bits##_t *p, uint##bits##_t value)                  \
-	{                                                                                                              \
-		return builtin(p, value, order, __NV_THREAD_SCOPE_DEVICE);                                             \
-	}
-
-#define G4_ATOMICS(bits)                                                                                               \
+#define G4_ATOMICS(bits, letter)                                                                                       \
 	G4_ATOMIC_LOAD(bits, rlx, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE)                                       \
 	G4_ATOMIC_LOAD(bits, rlx_sys, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM)                                   \
 	G4_ATOMIC_LOAD(bits, acq, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE)                                       \
@@ -40,33 +56,23 @@
 	G4_ATOMIC_STORE(bits, rlx_sys, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM)                                  \
 	G4_ATOMIC_STORE(bits, rel, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE)                                      \
 	G4_ATOMIC_STORE(bits, rel_sys, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM)                                  \
-	G4_ATOMIC_FETCH(bits, g4_add, __nv_atomic_fetch_add)                                                           \
-	G4_ATOMIC_FETCH(bits, g4_sub, __nv_atomic_fetch_sub)                                                           \
-	G4_ATOMIC_FETCH(bits, g4_or, __nv_atomic_fetch_or)                                                             \
-	G4_ATOMIC_FETCH(bits, g4_and, __nv_atomic_fetch_and)                                                           \
-	G4_ATOMIC_FETCH(bits, g4_xchg, __nv_atomic_exchange_n)                                                         \
-	G4_ATOMIC_FETCH(bits, g4_atomic_max, __nv_atomic_fetch_max)                                                    \
-	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, acq, __NV_ATOMIC_ACQUIRE)                         \
-	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, rel, __NV_ATOMIC_RELEASE)                         \
-	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, rlx, __NV_ATOMIC_RELAXED)                         \
-	G4_ATOMIC_FETCH_ORDERED(bits, g4_xchg, __nv_atomic_exchange_n, acq, __NV_ATOMIC_ACQUIRE)                       \
-	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __nv_atomic_fetch_sub, rel, __NV_ATOMIC_RELEASE)                         \
-                                                                                                                       \
-	G4_FN G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)          \
-	{                                                                                                              \
-		return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQ_REL,               \
-						      __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);                  \
-	}                                                                                                              \
-                                                                                                                       \
-	G4_FN G4_INLINE bool g4_cas##bits##_acq(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)    \
-	{                                                                                                              \
-		return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQUIRE,               \
-						      __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);                  \
-	}
+	G4_ATOMIC_FETCH(bits, g4_add##bits, "add", "u" #bits, letter, "acq_rel", value)                                \
+	G4_ATOMIC_FETCH(bits, g4_add##bits##_acq, "add", "u" #bits, letter, "acquire", value)                          \
+	G4_ATOMIC_FETCH(bits, g4_add##bits##_rel, "add", "u" #bits, letter, "release", value)                          \
+	G4_ATOMIC_FETCH(bits, g4_add##bits##_rlx, "add", "u" #bits, letter, "relaxed", value)                          \
+	G4_ATOMIC_FETCH(bits, g4_sub##bits, "add", "u" #bits, letter, "acq_rel", -value)                               \
+	G4_ATOMIC_FETCH(bits, g4_sub##bits##_rel, "add", "u" #bits, letter, "release", -value)                         \
+	G4_ATOMIC_FETCH(bits, g4_or##bits, "or", "b" #bits, letter, "acq_rel", value)                                  \
+	G4_ATOMIC_FETCH(bits, g4_and##bits, "and", "b" #bits, letter, "acq_rel", value)                                \
+	G4_ATOMIC_FETCH(bits, g4_xchg##bits, "exch", "b" #bits, letter, "acq_rel", value)                              \
+	G4_ATOMIC_FETCH(bits, g4_xchg##bits##_acq, "exch", "b" #bits, letter, "acquire", value)                        \
+	G4_ATOMIC_FETCH(bits, g4_atomic_max##bits, "max", "u" #bits, letter, "acq_rel", value)                         \
+	G4_ATOMIC_CAS(bits, g4_cas##bits, letter, "acq_rel")                                                           \
+	G4_ATOMIC_CAS(bits, g4_cas##bits##_acq, letter, "acquire")
 
-G4_ATOMICS(32)
-G4_ATOMICS(64)
-G4_ATOMIC_FETCH_ORDERED(64, g4_atomic_max, __nv_atomic_fetch_max, rlx, __NV_ATOMIC_RELAXED)
+G4_ATOMICS(32, "r")
+G4_ATOMICS(64, "l")
+G4_ATOMIC_FETCH(64, g4_atomic_max64_rlx, "max", "u64", "l", "relaxed", value)
 
 /* A byte is loaded and stored whole; atomics of the hardware begin with wider ones. */
 G4_FN G4_INLINE uint8_t g4_load8_rlx(const uint8_t *p)
@@ -79,13 +85,12 @@ G4_FN G4_INLINE void g4_store8_rlx(uint8_t *p, uint8_t value)
 }
 
 /*
- * Both halves of the order, for nvcc makes a fence of the dearest kind, sequential consistency, of one that asks for one half.
- *
- * Keeps what is before it before the stores behind it, for readers without a lock.
+ * Keeps what is before it before the stores behind it, for readers without a lock. It waits until all that was written has arrived, and leaves
+ * the L1 as it is: what nvcc makes of __nv_atomic_thread_fence() is a fence of both halves, or, of one half, of the dearest kind.
  */
 G4_FN G4_INLINE void g4_fence_rel(void)
 {
-	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);
+	asm volatile("fence.release.gpu;" ::: "memory");
 }
 
 G4_FN G4_INLINE void g4_fence_rel_sys(void)
@@ -93,10 +98,10 @@ G4_FN G4_INLINE void g4_fence_rel_sys(void)
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
 }
 
-/* Keeps relaxed loads before it before everything behind it. */
+/* Keeps relaxed loads before it before everything behind it. It waits for them alone, and empties the L1. */
 G4_FN G4_INLINE void g4_fence_acq(void)
 {
-	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);
+	asm volatile("fence.acquire.gpu;" ::: "memory");
 }
 G4_FN G4_INLINE void g4_fence_acq_sys(void)
 {
@@ -175,7 +180,7 @@ G4_FN G4_INLINE void g4_load_pair_rlx(uint64_t pair[2], const uint64_t *from)
 }
 
 #undef G4_ATOMICS
-#undef G4_ATOMIC_FETCH_ORDERED
+#undef G4_ATOMIC_CAS
 #undef G4_ATOMIC_FETCH
 #undef G4_ATOMIC_STORE
 #undef G4_ATOMIC_LOAD
