@@ -207,7 +207,9 @@ G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_
  */
 G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *reserved,
 			struct g4_address *address, uint32_t *near);
-G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
+/* near: the cache line that may be its slab's, or G4_NO_LINE. */
+G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+		       uint32_t near);
 /*
  * Copies what begins at a slot of a slab whose page is in this line of the cache; false: nothing of this kind does. Whose
  * number a caller has may be removed meanwhile, and the slot given to another: what comes is one or the other.

@@ -130,9 +130,10 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		return rc == -G4_E_IO || rc == -G4_E_NOMEM ? rc : 0;
 	}
 	*near = held.line;
-	struct g4_slab_header *slab = header_of(alloc, held.line);
-	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 &&
-	    !g4_meta_line(alloc->meta->cache, held.line)->freed) {
+	struct g4_slab_header *slab = (struct g4_slab_header *)g4_txn_data_of(txn, held.line);
+	const struct g4_meta_line *about = (const struct g4_meta_line *)(const void *)txn->lines[held.line].kept;
+	const bool freed = about->freed; /* on its way with what the page says */
+	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 && !freed) {
 		const uint32_t slot = free_slot(kind, slab->used);
 		g4_txn_dirty_page(txn, &held);
 		slab->used = (g4_le16)(slab->used | slot_bits(kind, slot));
@@ -356,29 +357,30 @@ G4_FN static int drop_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	return rc == 0 ? g4_alloc_free_metadata(wg, alloc, txn, page) : rc;
 }
 
-G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address)
+G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+		       uint32_t near)
 {
 	const struct g4_address page = g4_address_page_start(address);
 	uint32_t slot = g4_slab_slot_of(address);
-	uint32_t line;
+	struct g4_txn_page held;
 	int rc;
 
 	g4_lock(stripe(alloc, page));
-	rc = g4_meta_get(wg, alloc->meta, page, G4_BLOCK_SLAB, &line);
+	rc = g4_txn_get(wg, txn, page, G4_BLOCK_SLAB, near, &held);
 	if (rc < 0) {
 		g4_unlock(stripe(alloc, page));
 		return rc;
 	}
-	struct g4_slab_header *slab = header_of(alloc, line);
+	struct g4_slab_header *slab = (struct g4_slab_header *)g4_txn_data_of(txn, held.line);
 	const uint32_t bits = slot_bits(slab->kind, slot), slots = slab->kind == G4_SLAB_SMALL ? 2 : 1;
 	if (slot == 0 || (slab->used & bits) != bits || slot % slots != 0) {
 		rc = -G4_E_CORRUPT_ALLOC;
 	} else {
 		bool was_full = slab->used == SLAB_FULL;
-		g4_txn_dirty(txn, line);
+		g4_txn_dirty_page(txn, &held);
 		slab->used = (g4_le16)(slab->used & ~bits);
 		/* nobody shall take what was there for what comes next, between the slot's allocation and its first write */
-		memset((uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, 0, slots * G4_SLAB_SLOT_BYTES);
+		g4_zero16((uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, slots * G4_SLAB_SLOT_BYTES);
 		if (was_full)
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, true);
 		if (rc == 0 && slab->used == empty_slab(slab->kind) && !being_filled(alloc, slab->kind, page))
@@ -387,7 +389,7 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 			add_hint(alloc, page);
 	}
 	g4_unlock(stripe(alloc, page));
-	g4_cache_put(alloc->meta->cache, line);
+	g4_txn_put(txn, &held);
 	return rc;
 }
 

@@ -42,6 +42,12 @@
 #else
 #define G4_ROLLED
 #endif
+/* Before a loop over few things: on a GPU they are in registers then, and all that it loads is on its way at once. */
+#if defined(__CUDACC__)
+#define G4_UNROLLED _Pragma("unroll")
+#else
+#define G4_UNROLLED
+#endif
 /* Begins a cache line: of a structure, or of the members from one on that many change, so that what they change lies apart from what all read. */
 #define G4_OWN_LINE __attribute__((aligned(64)))
 /* For what can not be: ends the program, or the kernel. */

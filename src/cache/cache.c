@@ -19,9 +19,9 @@ G4_FN static void note(struct g4_cache *cache, uint32_t set, enum g4_cache_event
 }
 
 /* Counts a reference in and keeps it if the line is valid and still (owner, index). Waits while it is being filled. */
-G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, uint64_t index)
+G4_FN static bool try_ref(struct g4_cache *cache, struct g4_line *lines, uint32_t i, uint64_t owner, uint64_t index)
 {
-	struct g4_line *line = &cache->lines[i];
+	struct g4_line *line = &lines[i];
 	uint32_t state = g4_add32_acq(&line->state, 1) + 1;
 	bool waited = false;
 
@@ -96,11 +96,13 @@ G4_FN static uint32_t find_locked(struct g4_cache *cache, uint32_t set, uint64_t
 
 G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t index)
 {
+	/* once: behind a reference a GPU would go for it again */
+	struct g4_line *lines = cache->lines;
 	uint32_t set = set_of(cache, owner, index);
 	uint32_t i = search_ways(cache, set, owner, index);
 
 	if (i != G4_NO_LINE)
-		return try_ref(cache, i, owner, index) ? i : G4_NO_LINE;
+		return try_ref(cache, lines, i, owner, index) ? i : G4_NO_LINE;
 	if (g4_load32_acq(&cache->sets[set].overflow) == G4_NO_LINE)
 		return G4_NO_LINE;
 	g4_lock(&cache->sets[set].lock);
@@ -111,7 +113,7 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
 	if (i == G4_NO_LINE)
 		return i;
 	/* our first reference keeps the line in the chain; try_ref takes the one we return */
-	bool valid = try_ref(cache, i, owner, index);
+	bool valid = try_ref(cache, lines, i, owner, index);
 	g4_cache_put(cache, i);
 	if (valid)
 		note(cache, set, G4_CACHE_LOCKED_HIT);

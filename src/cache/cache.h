@@ -95,7 +95,7 @@ struct g4_cache_set {
 
 /*
  * What became of pages that somebody wanted, in the classes of the document's 4.2.3, since the mount. Pages that were found or not
- * are counted by who wants them, in a place of each workgroup's own (its index modulo G4_CACHE_TALLIES): without an atomic on a
+ * are counted by who wants them, in a place of each workgroup's own (g4_wg_place() modulo G4_CACHE_TALLIES): without an atomic on a
  * CPU, where the engine's workgroups have different places. The rest is counted where a set's lock is held or somebody waits.
  * Who finds pages for lanes with g4_cache_peek() counts them: atomically, for a place may be several warps'.
  */
@@ -303,9 +303,12 @@ G4_FN const void *g4_cache_peek_page(struct g4_cache *cache, uint64_t owner, uin
 /* The same of one line, whatever number that is. False: it is another page's, or not one that a set has. */
 G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near)
 {
+	struct g4_line *lines =
+		cache->lines; /* with the other: two loads that overlap, and none behind the reference */
+
 	if (near >= cache->overflow_first)
 		return false;
-	struct g4_line *line = &cache->lines[near];
+	struct g4_line *line = &lines[near];
 	uint32_t state = g4_add32_acq(&line->state, 1);
 	if (g4_line_is(line, owner, index) && (state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID) {
 		g4_line_touch(line, state);
@@ -347,7 +350,7 @@ G4_FN G4_INLINE void g4_cache_count_up(uint64_t *count, uint64_t by)
 G4_FN G4_INLINE void g4_cache_count(const struct g4_wg *wg, struct g4_cache *cache, enum g4_cache_kind kind,
 				    uint64_t hits, uint64_t misses)
 {
-	struct g4_cache_tally *tally = &cache->tallies[g4_wg_index(wg) % G4_CACHE_TALLIES];
+	struct g4_cache_tally *tally = &cache->tallies[g4_wg_place(wg) % G4_CACHE_TALLIES];
 
 	if (hits > 0)
 		g4_cache_count_up(&tally->hits[kind], hits);
@@ -357,12 +360,12 @@ G4_FN G4_INLINE void g4_cache_count(const struct g4_wg *wg, struct g4_cache *cac
 /* Leader. A wanted page got no line. */
 G4_FN G4_INLINE void g4_cache_count_without(const struct g4_wg *wg, struct g4_cache *cache, enum g4_cache_kind kind)
 {
-	g4_cache_count_up(&cache->tallies[g4_wg_index(wg) % G4_CACHE_TALLIES].without[kind], 1);
+	g4_cache_count_up(&cache->tallies[g4_wg_place(wg) % G4_CACHE_TALLIES].without[kind], 1);
 }
 /* Leader. A page of a file got one when others had given theirs back: mostly, had been written back. */
 G4_FN G4_INLINE void g4_cache_count_waited(const struct g4_wg *wg, struct g4_cache *cache)
 {
-	g4_cache_count_up(&cache->tallies[g4_wg_index(wg) % G4_CACHE_TALLIES].waited, 1);
+	g4_cache_count_up(&cache->tallies[g4_wg_place(wg) % G4_CACHE_TALLIES].waited, 1);
 }
 /* Per-lane, thread-safe. Lanes have found so many pages. place: any number, better not the same one everywhere. */
 G4_FN G4_INLINE void g4_cache_count_peeked(struct g4_cache *cache, uint32_t place, uint32_t pages)

@@ -534,7 +534,7 @@ G4_FN static int free_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	int rc = get_block(wg, fs, inode, &line, &entries);
 	if (rc == 0) {
 		g4_cache_put(&fs->cache, line);
-		rc = g4_slab_free(wg, &fs->alloc, txn, g4_address_from(block));
+		rc = g4_slab_free(wg, &fs->alloc, txn, g4_address_from(block), G4_NO_LINE);
 	}
 	if (rc < 0 && rc != -G4_E_CORRUPT_SUMS)
 		return rc;

@@ -62,7 +62,7 @@ G4_FN void g4_dir_lock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b)
 G4_FN void g4_dir_unlock_leaf(struct g4_leaf_lock *leaf_lock, bool changed)
 {
 	if (changed)
-		g4_store64_rlx(&leaf_lock->changes, leaf_lock->changes + 1);
+		g4_cache_count_up(&leaf_lock->changes, 1);
 	g4_write_unlock(&leaf_lock->lock);
 }
 
@@ -135,6 +135,7 @@ G4_FN static int read_index(const struct g4_dir *dir, uint32_t line, uint32_t ab
 
 struct found {				/* a leaf */
 	uint32_t line;			/* referenced */
+	uint32_t first_line;		/* where the directory's first page is */
 	uint32_t parent;		/* G4_NO_LINE, or where it is wanted that of the index page above, referenced */
 	uint64_t bound;			/* the lowest position of the next leaf; G4_DIR_POSITIONS: none */
 	uint64_t splits;		/* its lock counted before it was locked */
@@ -158,11 +159,14 @@ G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t 
 	uint32_t parent = G4_NO_LINE;
 	int rc;
 
+	found->first_line = G4_NO_LINE;
 	found->bound = G4_DIR_POSITIONS;
 	found->full = false;
 	for (;;) {
-		rc = g4_meta_get_near(wg, dir->alloc->meta, lead.page, G4_BLOCK_DIR_LEAF, near, &found->line);
+		rc = g4_meta_get_near(wg, dir->meta, lead.page, G4_BLOCK_DIR_LEAF, near, &found->line);
 		near = G4_NO_LINE;
+		if (rc == 0 && found->first_line == G4_NO_LINE)
+			found->first_line = found->line;
 		if (rc < 0 || !g4_dir_is_index(dir, found->line))
 			break;
 		put_page(dir, parent);
@@ -230,11 +234,10 @@ G4_FN static int look_in(struct g4_wg *wg, const struct g4_dir *dir, const char 
 			 struct g4_dir_slot *slot)
 {
 	struct g4_leaf leaf;
-
-	g4_leaf_open(&leaf, g4_dir_cache(dir), slot->line);
 	slot->changes = slot->leaf_lock ? g4_load64_rlx(&slot->leaf_lock->changes) : 0;
 	slot->splits = slot->leaf_lock ? g4_load64_rlx(&slot->leaf_lock->splits) : 0;
-	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->collides);
+	g4_leaf_open(&leaf, g4_dir_cache(dir), slot->line);
+	slot->unit = g4_leaf_find(&leaf, slot->hash, name, bytes, &slot->collides);
 	slot->room = g4_leaf_room(&leaf);
 	if (slot->unit == 0) {
 		slot->equal = slot->collides && divides_equal(wg, &leaf, slot, bytes);
@@ -328,11 +331,13 @@ G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const c
 	slot->leaf = NULL;
 	slot->collides = slot->equal = slot->alone = false;
 	slot->unit = slot->room = slot->first = 0;
+	slot->first_line = slot->line;
 	if (dir->root == 0)
 		return -G4_E_NOENT;
 	int rc = find_and_hold(wg, dir, g4_dir_position(slot->hash, 0), slot->line, &found);
 	if (rc < 0)
 		return rc;
+	slot->first_line = found.first_line;
 	rc = look_in_found(wg, dir, &found, name, bytes, slot);
 	if (rc == -G4_E_NOENT && goes_on(&found, slot->hash))
 		rc = look_further(wg, dir, name, bytes, slot, &found);
@@ -358,7 +363,7 @@ G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const ch
 		return slot->unit ? 0 : -G4_E_NOENT;
 	if (g4_load64_rlx(&slot->leaf_lock->splits) != slot->splits)
 		return G4_DIR_SPLIT;
-	int rc = g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, &slot->line);
+	int rc = g4_meta_get_near(wg, dir->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, &slot->line);
 	if (rc < 0)
 		return rc;
 	rc = look_in(wg, dir, name, bytes, slot);
@@ -375,7 +380,7 @@ G4_FN static int new_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *t
 
 	if (rc < 0)
 		return rc;
-	rc = g4_meta_new(wg, dir->alloc->meta, *address, type, line);
+	rc = g4_meta_new(wg, dir->meta, *address, type, line);
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, *line);
@@ -793,7 +798,7 @@ G4_FN int g4_dir_new_leaf(struct g4_wg *wg, const struct g4_dir *dir, struct g4_
 					   file_type};
 	struct g4_leaf leaf;
 	uint32_t line;
-	int rc = g4_meta_new(wg, dir->alloc->meta, page, G4_BLOCK_DIR_LEAF, &line);
+	int rc = g4_meta_new(wg, dir->meta, page, G4_BLOCK_DIR_LEAF, &line);
 
 	if (rc < 0)
 		return rc;

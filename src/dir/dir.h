@@ -49,6 +49,8 @@ struct g4_dir_locks { /* of a file system */
 
 struct g4_dir { /* what the directory's inode keeps about it */
 	struct g4_alloc *alloc;
+	struct g4_meta *meta; /* the allocator's, and its cache */
+	struct g4_cache *cache;
 	const uint64_t *hash_key;
 	g4_ptr root;		    /* 0: no page yet */
 	uint64_t pages;		    /* in use */
@@ -64,6 +66,7 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and
 	struct g4_address page; /* the leaf that has the name, or room for it */
 	/* where that was in the cache, a hint; before a lookup: where the directory's first page may be */
 	uint32_t line;
+	uint32_t first_line; /* where that was */
 	uint32_t unit;
 	uint32_t hash;
 	uint16_t collision;

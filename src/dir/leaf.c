@@ -136,74 +136,67 @@ G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit)
 	return next_bit(leaf->starts, unit);
 }
 
-#define LANES_AT_ONCE 8u /* loads that a lane has on their way: 32 lanes then need one round */
-
 G4_FN static uint32_t hash_at(const struct g4_dir_leaf *page, uint32_t unit)
 {
 	return ((const struct g4_dir_entry *)(const void *)((const uint8_t *)page + unit * G4_DIR_UNIT_BYTES))->hash;
 }
 
-G4_REGION_BODY void g4_leaf_search_region(struct g4_wg *wg, void *args)
+#if G4_CUDA || defined(G4_LANES)
+/* Hashes that are on their way at once. A thread has registers for so many. */
+#define AT_ONCE_ALONE 32u
+
+/*
+ * The hashes of all units, whether an entry begins there or not, and then the starts of those that are equal: 32 loads take little
+ * longer than one, and a way from bit to bit would make each wait.
+ */
+G4_FN static uint32_t search(const struct g4_leaf *leaf, uint32_t hash, uint32_t unit)
 {
-	struct g4_leaf_search *search = (struct g4_leaf_search *)args;
-	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
-	uint32_t found = G4_DIR_UNITS;
+	G4_STATIC_ASSERT(G4_DIR_UNITS % AT_ONCE_ALONE == 0 && 64 % AT_ONCE_ALONE == 0, "groups lie in a word each");
+	uint32_t starts = ~UINT32_C(0) << unit % AT_ONCE_ALONE;
 
-	g4_converge(wg);
-	for (uint32_t first = 0; first < G4_DIR_UNITS; first += LANES_AT_ONCE * width) {
-		bool starts[LANES_AT_ONCE];
-		uint32_t hashes[LANES_AT_ONCE];
+	G4_ROLLED
+	for (uint32_t first = unit - unit % AT_ONCE_ALONE; first < G4_DIR_UNITS; first += AT_ONCE_ALONE) {
+		uint32_t hashes[AT_ONCE_ALONE], equal = 0;
 
-		for (uint32_t k = 0; k < LANES_AT_ONCE; k++) {
-			const uint32_t unit = first + k * width + lane;
-			starts[k] = unit < G4_DIR_UNITS && (search->starts[unit / 64] >> unit % 64 & 1);
-			hashes[k] = starts[k] ? hash_at(search->page, unit) : 0;
+		starts &= (uint32_t)(leaf->starts[first / 64] >> first % 64);
+		if (starts) {
+			G4_UNROLLED
+			for (uint32_t k = 0; k < AT_ONCE_ALONE; k++)
+				hashes[k] = hash_at(leaf->page, first + k);
+			G4_UNROLLED
+			for (uint32_t k = 0; k < AT_ONCE_ALONE; k++)
+				equal |= (uint32_t)(hashes[k] == hash) << k;
+			if (equal & starts)
+				return first + g4_lowest_bit(equal & starts);
 		}
-		for (uint32_t k = LANES_AT_ONCE; k-- > 0;)
-			if (starts[k] && hashes[k] == search->hash && first + k * width + lane < found)
-				found = first + k * width + lane;
+		starts = ~UINT32_C(0);
 	}
-	found = (uint32_t)g4_reduce_min(wg, found);
-	if (lane == 0)
-		search->found = found;
+	return G4_DIR_UNITS;
 }
-
+#else
 /* The first entry with this hash at or behind `unit`; G4_DIR_UNITS: none. */
-G4_FN static uint32_t search(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, uint32_t unit)
+G4_FN static uint32_t search(const struct g4_leaf *leaf, uint32_t hash, uint32_t unit)
 {
-	if (g4_wg_width(wg) == 1) {
-		const struct g4_dir_leaf *page = leaf->page;
-		uint64_t bits = leaf->starts[unit / 64] & ~UINT64_C(0) << unit % 64;
-		for (uint32_t w = unit / 64;; bits = leaf->starts[w]) {
-			for (; bits; bits &= bits - 1) {
-				unit = 64 * w + g4_lowest_bit(bits);
-				if (hash_at(page, unit) == hash)
-					return unit;
-			}
-			if (++w == G4_LEAF_WORDS)
-				return G4_DIR_UNITS;
-		}
-	}
-	const uint32_t mark = g4_scratch_mark(wg);
-	struct g4_leaf_search *shared = (struct g4_leaf_search *)g4_scratch_take(wg, sizeof(*shared));
-	shared->page = leaf->page;
-	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
-		shared->starts[w] = unit >= 64 * (w + 1) ? 0 : leaf->starts[w];
-	if (unit % 64)
-		shared->starts[unit / 64] &= ~UINT64_C(0) << unit % 64;
-	shared->hash = hash;
-	g4_region(wg, G4_REGION_LEAF_SEARCH, g4_leaf_search_region, shared);
-	const uint32_t found = shared->found;
-	g4_scratch_release(wg, mark);
-	return found;
-}
+	const struct g4_dir_leaf *page = leaf->page;
+	uint64_t bits = leaf->starts[unit / 64] & ~UINT64_C(0) << unit % 64;
 
-G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
-			    uint32_t bytes, bool *collides)
+	for (uint32_t w = unit / 64;; bits = leaf->starts[w]) {
+		for (; bits; bits &= bits - 1) {
+			unit = 64 * w + g4_lowest_bit(bits);
+			if (hash_at(page, unit) == hash)
+				return unit;
+		}
+		if (++w == G4_LEAF_WORDS)
+			return G4_DIR_UNITS;
+	}
+}
+#endif
+
+G4_FN uint32_t g4_leaf_find(const struct g4_leaf *leaf, uint32_t hash, const char *name, uint32_t bytes, bool *collides)
 {
 	*collides = false;
 	for (uint32_t unit = 0; unit < G4_DIR_UNITS; unit++) {
-		unit = search(wg, leaf, hash, unit);
+		unit = search(leaf, hash, unit);
 		if (unit == G4_DIR_UNITS)
 			break;
 		const struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);

@@ -45,9 +45,9 @@ G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit);
 	for (uint32_t unit = g4_leaf_next(leaf, 0);                                                                    \
 	     unit < G4_DIR_UNITS && ((entry) = g4_leaf_entry(leaf, unit), true); unit = g4_leaf_next(leaf, unit + 1))
 
-/* Leader. The unit of a name; 0: it is not there. *collides: but another one with its hash. */
-G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
-			    uint32_t bytes, bool *collides);
+/* The unit of a name; 0: it is not there. *collides: but another one with its hash. */
+G4_FN uint32_t g4_leaf_find(const struct g4_leaf *leaf, uint32_t hash, const char *name, uint32_t bytes,
+			    bool *collides);
 /*
  * Units that names may have before a leaf is full, and entries of an index page: as many as there are. Tests of structural changes are
  * built with G4_DIR_TINY, where some dozens of names have each of them happen; such a directory is valid for everybody.
@@ -98,14 +98,5 @@ struct g4_dir_listed;
 /* Leader. Its entries from a position on, into a copy of the page; listed->count is 0 before. Then, by position. */
 G4_FN void g4_leaf_list(struct g4_wg *wg, const struct g4_leaf *leaf, uint64_t from, struct g4_dir_listed *listed);
 G4_FN void g4_leaf_sort(struct g4_dir_listed *listed);
-
-/* The region of a search. Collective. */
-struct g4_leaf_search {
-	const struct g4_dir_leaf *page;
-	uint64_t starts[G4_LEAF_WORDS];
-	uint32_t hash;
-	uint32_t found; /* the first entry with this hash, or G4_DIR_UNITS */
-};
-G4_FN void g4_leaf_search_region(struct g4_wg *wg, void *args);
 
 #endif

@@ -18,13 +18,18 @@ G4_FN void g4_lookup_print(struct g4_lookup_name *name, const uint64_t secret[4]
 /* Whether the entry is about this name; what is read may be torn, which the sequence tells. */
 G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name)
 {
-	if (!g4_lookup_same_shape(g4_load64_acq(&entry->shape), name))
-		return false;
-	bool same = g4_load64_rlx(&entry->directory) == name->directory;
+	uint64_t found[G4_LOOKUP_NAME_WORDS];
+	/* all are asked for before one is looked at */
+	const uint64_t shape = g4_load64_rlx(&entry->shape), directory = g4_load64_rlx(&entry->directory);
+
+	G4_UNROLLED
+	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
+		found[w] = g4_load64_rlx(&entry->name[w]);
+	g4_fence_acq();
+	bool same = g4_lookup_same_shape(shape, name) && directory == name->directory;
 	G4_ROLLED
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS && same; w++)
-		same = g4_load64_rlx(&entry->name[w]) == g4_lookup_kept_word(name, w);
-	g4_fence_acq();
+		same = found[w] == g4_lookup_kept_word(name, w);
 	return same;
 }
 
@@ -77,15 +82,23 @@ G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_
 /* The way that holds the name, or an empty one, or the first. */
 G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const struct g4_lookup_name *name)
 {
-	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++) {
-		struct g4_lookup_entry *entry = g4_lookup_slot(cache, name, way);
-		uint64_t shape = g4_load64_rlx(&entry->shape);
+	struct g4_lookup_entry *const first = g4_lookup_slot(cache, name, 0);
+	uint64_t shapes[G4_LOOKUP_WAYS], directories[G4_LOOKUP_WAYS];
 
-		if (shape == 0 ||
-		    (g4_lookup_same_shape(shape, name) && g4_load64_rlx(&entry->directory) == name->directory))
-			return entry;
+	/* all are asked for before one is looked at */
+	G4_UNROLLED
+	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++) {
+		const struct g4_lookup_entry *entry = g4_lookup_slot(cache, name, way);
+
+		shapes[way] = g4_load64_rlx(&entry->shape);
+		directories[way] = g4_load64_rlx(&entry->directory);
 	}
-	return g4_lookup_slot(cache, name, 0);
+	G4_UNROLLED
+	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
+		if (shapes[way] == 0 ||
+		    (g4_lookup_same_shape(shapes[way], name) && directories[way] == name->directory))
+			return g4_lookup_slot(cache, name, way);
+	return first;
 }
 
 G4_FN struct g4_lookup_entry *g4_lookup_claim(struct g4_lookup *cache, const struct g4_lookup_name *name)

@@ -37,22 +37,25 @@ G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, const struct g4_ino
 {
 	const struct g4_cred *cred = cmd->cred;
 	uint32_t mode = type == G4_S_IFLNK ? 0777 : cmd->mode & 07777u;
+	/* all are asked for before one is looked at; the last of them keeps the others before it */
+	const uint64_t xattr = parent ? parent->disk.xattr : 0;
+	const uint32_t above = parent ? parent->disk.mode : 0, gid = parent ? parent->disk.gid : 0;
 
+	new_inode->policy = parent ? g4_load32_rlx(&parent->disk.policy) : 0;
 	new_inode->target.address = G4_NO_ADDRESS;
 	new_inode->published = false;
-	new_inode->policy = parent ? parent->disk.policy : 0;
 	new_inode->domain = parent ? g4_inode_domain(&parent->disk) : 0;
 	new_inode->uid = cred ? cred->uid : 0;
 	new_inode->gid = cred ? cred->gid : 0;
-	if (parent && (parent->disk.mode & G4_S_ISGID)) {
-		new_inode->gid = parent->disk.gid;
+	if (above & G4_S_ISGID) {
+		new_inode->gid = gid;
 		if (type == G4_S_IFDIR)
 			mode |= G4_S_ISGID;
 		else if ((mode & (G4_S_ISGID | G4_S_IXGRP)) == (G4_S_ISGID | G4_S_IXGRP) && !g4_is_root(cred) &&
 			 !g4_in_group(cred, new_inode->gid))
 			mode &= ~G4_S_ISGID;
 	}
-	if (parent && parent->disk.xattr)
+	if (xattr)
 		return g4_acl_inherit(wg, fs, parent, type | mode, cred ? cred->umask : 0, &new_inode->acl);
 	new_inode->acl.mode = type | (type == G4_S_IFLNK ? mode : mode & ~(cred ? cred->umask & 0777u : 0));
 	new_inode->acl.access_bytes = new_inode->acl.default_bytes = 0;

@@ -18,7 +18,8 @@ G4_FN static int free_directory_pages(struct g4_wg *wg, struct g4_fs *fs, struct
 	int more = 1;
 
 	while (more > 0) {
-		struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages, NULL};
+		struct g4_dir dir = {&fs->alloc,	 &fs->meta,	    &fs->cache, fs->hash_key,
+				     inode->disk.map[0], inode->disk.pages, NULL};
 		struct g4_txn txn;
 		int rc = g4_begin(wg, fs, G4_MAP_CREDITS, &txn);
 		if (rc < 0)

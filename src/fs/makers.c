@@ -113,7 +113,7 @@ G4_FN static void count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_co
 {
 	const bool shown = g4_shared_change_begin(fs, dir);
 
-	g4_inode_count(fs, txn, dir, &pages->slab, entries, links, now);
+	g4_inode_count(txn, dir, &pages->slab, entries, links, now);
 	g4_fence_rel();
 	g4_shared_change_end_fenced(fs, dir, shown);
 }
@@ -128,7 +128,7 @@ G4_FN static void count_new(struct g4_fs *fs, struct g4_txn *txn, struct g4_inod
 	struct g4_lookup_entry *entry = g4_lookup_claim(&fs->lookup, &key);
 	const bool shown = g4_shared_change_begin(fs, dir);
 
-	g4_inode_count(fs, txn, dir, &pages->slab, 1, g4_is_dir(inode->disk.mode), now);
+	g4_inode_count(txn, dir, &pages->slab, 1, g4_is_dir(inode->disk.mode), now);
 	if (entry)
 		g4_lookup_fill_fenced(entry, &key, &value);
 	g4_fence_rel();
@@ -281,7 +281,7 @@ G4_FN int g4_makers_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	rc = g4_dir_divide_beside(wg, &dir, txn, hash, name_bytes);
 	if (dir.pages > pages) {
 		const bool shown = g4_shared_change_begin(fs, inode);
-		g4_inode_count_page(fs, txn, inode, &slab);
+		g4_inode_count_page(txn, inode, &slab);
 		g4_fence_rel();
 		g4_shared_change_end_fenced(fs, inode, shown);
 	}

@@ -50,13 +50,12 @@ G4_FN static int find_held(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 			   const char *name, uint32_t bytes, struct g4_dir_slot *slot)
 {
 	const struct g4_dir dir = g4_dir_locked(fs, inode, how);
-	const bool small = dir.pages == 1;
-	const uint32_t near = small ? g4_load32_rlx(&inode->leaf) - 1 : G4_NO_LINE;
+	const uint32_t near = g4_load32_rlx(&inode->first_page) - 1;
 
 	slot->line = near;
-	int rc = g4_dir_lookup_held(wg, &dir, name, bytes, slot);
-	if (small && slot->line != near)
-		g4_store32_rlx(&inode->leaf, slot->line + 1);
+	const int rc = g4_dir_lookup_held(wg, &dir, name, bytes, slot);
+	if (slot->first_line != near)
+		g4_store32_rlx(&inode->first_page, slot->first_line + 1);
 	return rc;
 }
 

@@ -42,7 +42,9 @@ G4_FN G4_INLINE uint8_t g4_dirent_type(uint32_t mode)
 /* The pages of a write-locked directory. */
 G4_FN G4_INLINE struct g4_dir g4_dir_of(struct g4_fs *fs, const struct g4_inode_core *inode)
 {
-	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], g4_load64_rlx(&inode->disk.pages), NULL};
+	struct g4_dir dir = {&fs->alloc,   &fs->meta,	       &fs->cache,
+			     fs->hash_key, inode->disk.map[0], g4_load64_rlx(&inode->disk.pages),
+			     NULL};
 	return dir;
 }
 
@@ -113,11 +115,15 @@ G4_FN int g4_check_name(const char *name, uint32_t bytes);
 G4_FN G4_INLINE int g4_dir_permits(const struct g4_inode_core *dir, const struct g4_cred *cred, bool root,
 				   uint32_t want)
 {
-	if (dir->dead || g4_load32_rlx(&dir->disk.nlink) == 0)
+	/* all are asked for before one is looked at; the last of them keeps the others before it */
+	const bool dead = dir->dead;
+	const uint32_t mode = dir->disk.mode, flags = dir->disk.flags, nlink = g4_load32_rlx(&dir->disk.nlink);
+
+	if (dead || nlink == 0)
 		return -G4_E_NOENT;
-	if (!g4_is_dir(dir->disk.mode))
+	if (!g4_is_dir(mode))
 		return -G4_E_NOTDIR;
-	if ((want & G4_ACCESS_WRITE) && (dir->disk.flags & G4_INODE_IMMUTABLE))
+	if ((want & G4_ACCESS_WRITE) && (flags & G4_INODE_IMMUTABLE))
 		return -G4_E_PERM;
 	return root ? 0 : g4_mode_permits(dir, cred, want);
 }

@@ -4,7 +4,6 @@
 #include "alloc/listing.h"
 #include "data/hints.h"
 #include "data/sums_region.h"
-#include "dir/leaf.h"
 #include "fs/execute.h"
 #include "fs/listed.h"
 #include "hash/crc32c.h"
@@ -29,9 +28,6 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 		break;
 	case G4_REGION_CACHE_PROBE:
 		g4_cache_probe_region(wg, region->args);
-		break;
-	case G4_REGION_LEAF_SEARCH:
-		g4_leaf_search_region(wg, region->args);
 		break;
 	case G4_REGION_SEALED:
 		g4_sealed_region(wg, region->args);

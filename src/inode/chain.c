@@ -32,9 +32,10 @@ G4_FN static uint32_t next_name(const char *names, uint32_t *at, const char **na
 G4_FN int g4_chain_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_chain *chain, uint32_t first,
 			 uint32_t count)
 {
-	struct g4_txn txn = {&fs->journal, chain->sequence, count + 1, true};
+	struct g4_txn txn = g4_txn_in(&fs->journal, chain->sequence, count + 1);
 	const uint32_t p = first / G4_CHAIN_PIECE;
-	const struct g4_dir dir = {.alloc = &fs->alloc, .hash_key = fs->hash_key};
+	const struct g4_dir dir = {
+		.alloc = &fs->alloc, .meta = &fs->meta, .cache = &fs->cache, .hash_key = fs->hash_key};
 	uint32_t at = chain->begins[p];
 	int rc = g4_slab_new(wg, &fs->alloc, &txn, G4_SLAB_INODES, g4_chain_slab(chain, p), &chain->lines[p]);
 

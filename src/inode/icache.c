@@ -115,11 +115,15 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 {
 	struct g4_inode_core *inode = &icache->inodes[index];
 
-	if (g4_load32_rlx(&inode->refs) != 0)
+	/* all are asked for before one is looked at */
+	const uint32_t refs = g4_load32_rlx(&inode->refs), state = g4_load32_rlx(&inode->state),
+		       accessed = g4_load32_rlx(&inode->accessed);
+
+	if (refs != 0)
 		return false;
-	if (g4_load32_rlx(&inode->state) == G4_ICACHE_FREE)
+	if (state == G4_ICACHE_FREE)
 		return take_unused(inode);
-	if (g4_load32_rlx(&inode->accessed)) {
+	if (accessed) {
 		g4_store32_rlx(&inode->accessed, 0);
 		return false;
 	}
@@ -139,9 +143,11 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 
 G4_FN uint32_t g4_icache_take(struct g4_icache *icache)
 {
+	const uint32_t count = icache->count;
+
 	/* all searches share the clock's hand */
-	for (uint32_t step = 0; step < 3 * icache->count; step++) {
-		uint32_t i = g4_add32_rlx(&icache->hand, 1) % icache->count;
+	for (uint32_t step = 0; step < 3 * count; step++) {
+		uint32_t i = g4_add32_rlx(&icache->hand, 1) % count;
 
 		if (take_this(icache, i))
 			return i;
@@ -183,25 +189,32 @@ G4_FN void g4_icache_reset(const struct g4_fs *fs, struct g4_inode_core *inode, 
 	inode->dirty_prev = inode->dirty_next = G4_NO_INODE;
 }
 
-G4_FN static void insert_inode(struct g4_icache *icache, uint32_t bucket, uint32_t index)
+/* Bucket lock held, which the caller gives back: one fence for both. first: of the chain until now. */
+G4_FN static void insert_inode(struct g4_inode_core *inode, uint32_t *at, uint32_t first, uint32_t index)
 {
-	g4_store32_rlx(&icache->inodes[index].next, icache->buckets[bucket]);
-	g4_store32_rlx(&icache->buckets[bucket], index);
-	g4_sub32_rel(&icache->inodes[index].refs, G4_ICACHE_TAKEN);
+	g4_store32_rlx(&inode->next, first);
+	g4_store32_rlx(at, index);
+	g4_fence_rel();
+	g4_sub32_fenced(&inode->refs, G4_ICACHE_TAKEN);
 }
 
 G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index)
 {
-	struct g4_inode_core *inode = &icache->inodes[index];
-	const uint32_t bucket = bucket_of(icache, inode->ino);
+	/* what is known before the lock: behind it a GPU would go for it again */
+	struct g4_inode_core *const inodes = icache->inodes, *const inode = &inodes[index];
+	const uint64_t ino = inode->ino;
+	const uint32_t bucket = bucket_of(icache, ino);
+	uint32_t *const at = &icache->buckets[bucket];
+	struct g4_lock *const lock = bucket_lock(icache, bucket);
 
-	g4_lock(bucket_lock(icache, bucket));
-	for (uint32_t i = icache->buckets[bucket]; i != G4_NO_INODE; i = icache->inodes[i].next)
-		if (icache->inodes[i].ino == inode->ino && g4_load32_rlx(&icache->inodes[i].state) == G4_ICACHE_LOADING)
-			icache->inodes[i].overtaken = true;
+	g4_lock(lock);
+	const uint32_t first = *at;
+	for (uint32_t i = first; i != G4_NO_INODE; i = inodes[i].next)
+		if (inodes[i].ino == ino && g4_load32_rlx(&inodes[i].state) == G4_ICACHE_LOADING)
+			inodes[i].overtaken = true;
 	g4_store32_rlx(&inode->state, G4_ICACHE_READY);
-	insert_inode(icache, bucket, index);
-	g4_unlock(bucket_lock(icache, bucket));
+	insert_inode(inode, at, first, index);
+	g4_unlock_fenced(lock);
 }
 
 G4_FN static int load_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode)
@@ -266,20 +279,30 @@ G4_FN G4_INLINE void drop_ref(struct g4_inode_core *inode)
  */
 G4_FN G4_INLINE bool ref_if(struct g4_inode_core *inode, uint64_t ino)
 {
-	if (!(g4_add32_acq(&inode->refs, 1) & G4_ICACHE_TAKEN) && g4_load64_rlx(&inode->ino) == ino &&
-	    g4_load32_acq(&inode->state) == G4_ICACHE_READY)
-		return true;
-	drop_ref(inode);
-	return false;
+	const uint32_t refs = g4_add32_acq(&inode->refs, 1);
+	/* all are asked for before one is looked at */
+	const uint64_t has = g4_load64_rlx(&inode->ino);
+	const uint32_t accessed = g4_load32_rlx(&inode->accessed), state = g4_load32_fenced(&inode->state);
+
+	g4_fence_acq();
+	if ((refs & G4_ICACHE_TAKEN) || has != ino || state != G4_ICACHE_READY) {
+		drop_ref(inode);
+		return false;
+	}
+	if (!accessed)
+		g4_store32_rlx(&inode->accessed, 1);
+	return true;
 }
 
 /* find_inode() without the lock. G4_NO_INODE: not there, or not to be told. */
 G4_FN static uint32_t find_unlocked(struct g4_icache *icache, uint32_t bucket, uint64_t ino)
 {
+	struct g4_inode_core *const inodes = icache->inodes;
+	const uint32_t count = icache->count;
 	uint32_t i = g4_load32_rlx(&icache->buckets[bucket]);
 
-	for (uint32_t step = 0; step < CHAIN_STEPS && i < icache->count; step++) {
-		struct g4_inode_core *inode = &icache->inodes[i];
+	for (uint32_t step = 0; step < CHAIN_STEPS && i < count; step++) {
+		struct g4_inode_core *inode = &inodes[i];
 
 		if (g4_load64_rlx(&inode->ino) == ino)
 			return ref_if(inode, ino) ? i : G4_NO_INODE;
@@ -293,12 +316,8 @@ G4_FN bool g4_icache_find(struct g4_fs *fs, uint64_t ino, uint32_t *index)
 	struct g4_icache *icache = &fs->icache;
 	const uint32_t i = find_unlocked(icache, bucket_of(icache, ino), ino);
 
-	if (i == G4_NO_INODE)
-		return false;
-	if (!g4_load32_rlx(&icache->inodes[i].accessed))
-		g4_store32_rlx(&icache->inodes[i].accessed, 1);
 	*index = i;
-	return true;
+	return i != G4_NO_INODE;
 }
 
 /* All lines of the in-core inode are on their way at once. */
@@ -309,11 +328,7 @@ G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near)
 	struct g4_inode_core *inode = g4_icache_at(fs, near);
 	for (uint32_t at = 64; at < G4_INODE_CORE_ATTRIBUTE_BYTES; at += 64)
 		g4_prefetch((const uint8_t *)inode + at);
-	if (g4_load64_rlx(&inode->ino) != ino || !ref_if(inode, ino))
-		return false;
-	if (!g4_load32_rlx(&inode->accessed))
-		g4_store32_rlx(&inode->accessed, 1);
-	return true;
+	return g4_load64_rlx(&inode->ino) == ino && ref_if(inode, ino);
 }
 
 /*
@@ -386,8 +401,8 @@ G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t
 			g4_icache_reset(fs, &icache->inodes[fresh], ino);
 			g4_write_unlock(&icache->inodes[fresh].lock);
 			g4_store32_rel(&icache->inodes[fresh].state, G4_ICACHE_LOADING);
-			insert_inode(icache, bucket, fresh);
-			g4_unlock(bucket_lock(icache, bucket));
+			insert_inode(&icache->inodes[fresh], &icache->buckets[bucket], icache->buckets[bucket], fresh);
+			g4_unlock_fenced(bucket_lock(icache, bucket));
 			*index = fresh;
 			return load_entered(wg, fs, bucket, fresh);
 		}

@@ -50,11 +50,11 @@ G4_FN int g4_inode_get_slab(struct g4_wg *wg, const struct g4_txn *txn, struct g
 	return rc;
 }
 
-G4_FN static struct g4_inode *slot_of(struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line)
+G4_FN static struct g4_inode *slot_of(const struct g4_txn *txn, const struct g4_inode_core *inode, uint32_t line)
 {
 	const uint32_t slot = g4_slab_slot_of(g4_ptr_address(inode->ino));
 
-	return (struct g4_inode *)(void *)((uint8_t *)g4_line_data(&fs->cache, line) + slot * G4_SLAB_SLOT_BYTES);
+	return (struct g4_inode *)(void *)((uint8_t *)g4_txn_data_of(txn, line) + slot * G4_SLAB_SLOT_BYTES);
 }
 
 /* Before 1970, or a stamp of a clock that was set back. */
@@ -83,10 +83,10 @@ G4_FN static void set_logged(const struct g4_txn *txn, struct g4_inode_core *ino
 }
 
 /* All stamps are asked for before one is raised, and nobody waits for what was added to. */
-G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			  const struct g4_txn_page *slab, int entries, int links, uint64_t now)
+G4_FN void g4_inode_count(struct g4_txn *txn, struct g4_inode_core *inode, const struct g4_txn_page *slab, int entries,
+			  int links, uint64_t now)
 {
-	struct g4_inode *const both[2] = {slot_of(fs, inode, slab->line), &inode->disk};
+	struct g4_inode *const both[2] = {slot_of(txn, inode, slab->line), &inode->disk};
 	int64_t modified[2], changed[2];
 
 	g4_txn_dirty_page(txn, slab);
@@ -106,10 +106,9 @@ G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_
 	set_logged(txn, inode);
 }
 
-G4_FN void g4_inode_count_page(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			       const struct g4_txn_page *slab)
+G4_FN void g4_inode_count_page(struct g4_txn *txn, struct g4_inode_core *inode, const struct g4_txn_page *slab)
 {
-	struct g4_inode *const both[2] = {slot_of(fs, inode, slab->line), &inode->disk};
+	struct g4_inode *const both[2] = {slot_of(txn, inode, slab->line), &inode->disk};
 
 	g4_txn_dirty_page(txn, slab);
 	for (uint32_t k = 0; k < 2; k++) {
@@ -131,7 +130,7 @@ G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	inode->disk.change_count++;
 	if (orphan)
 		g4_lock(&fs->orphan_lock); /* a neighbour on the list may be changing our orphan_next */
-	g4_copy16(slot_of(fs, inode, slab.line), &inode->disk, sizeof(inode->disk));
+	g4_copy16(slot_of(txn, inode, slab.line), &inode->disk, sizeof(inode->disk));
 	if (orphan)
 		g4_unlock(&fs->orphan_lock);
 	g4_txn_put(txn, &slab);
@@ -179,7 +178,7 @@ G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 	 * it: in a damaged
 	 * image names may still lead to it.
 	 */
-	rc = g4_slab_free(wg, &fs->alloc, txn, g4_ptr_address(inode->ino));
+	rc = g4_slab_free(wg, &fs->alloc, txn, g4_ptr_address(inode->ino), g4_load32_rlx(&inode->near));
 	g4_icache_unhash(&fs->icache, index);
 	inode->logged = txn->sequence;
 	return rc;

@@ -16,11 +16,10 @@ G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
  */
 G4_FN int g4_inode_get_slab(struct g4_wg *wg, const struct g4_txn *txn, struct g4_inode_core *inode,
 			    struct g4_txn_page *slab);
-G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			  const struct g4_txn_page *slab, int entries, int links, uint64_t now);
+G4_FN void g4_inode_count(struct g4_txn *txn, struct g4_inode_core *inode, const struct g4_txn_page *slab, int entries,
+			  int links, uint64_t now);
 /* The same for a page more. */
-G4_FN void g4_inode_count_page(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			       const struct g4_txn_page *slab);
+G4_FN void g4_inode_count_page(struct g4_txn *txn, struct g4_inode_core *inode, const struct g4_txn_page *slab);
 /*
  * Ends what an operation did to the attributes of a write-locked inode, which were those of `before`: logs them, or, where it
  * failed with rc or this fails, puts them back. Returns what became of it. What the operation did to the inode's pages stays,

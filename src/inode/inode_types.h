@@ -53,7 +53,7 @@ struct g4_inode_core {
 	uint32_t growth_reservation; /* pages for what makes the map high enough for the dirty pages */
 	uint32_t dirty_height;	     /* how high that is: the most any of them needed; 0 without dirty pages */
 	uint32_t near;		     /* the cache line of its slab when it was logged last, a hint */
-	uint32_t leaf;		     /* of a directory of one page: the cache line of that, plus 1, a hint */
+	uint32_t first_page;	     /* of a directory: the cache line of that, plus 1, a hint */
 	uint64_t shared_changes;     /* of attributes, with the lock shared: begun << 16 | under way (inode/epoch.h) */
 };
 

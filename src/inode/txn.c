@@ -48,10 +48,13 @@ G4_FN G4_COLD static int begin_late(struct g4_wg *wg, struct g4_fs *fs, uint32_t
 
 G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct g4_txn *txn)
 {
-	if (fs->flags & G4_FS_READ_ONLY)
+	const uint32_t flags = fs->flags; /* on its way with the next */
+	const bool call = g4_wg_width(wg) > 1 && g4_commit_workers_call(&fs->journal);
+
+	if (flags & G4_FS_READ_ONLY)
 		return -G4_E_ROFS;
 	/* one warp alone takes a third of a second for a large commit: each workgroup that comes by does a few pages of it */
-	if (g4_wg_width(wg) > 1 && g4_commit_workers_call(&fs->journal))
+	if (call)
 		g4_commit_workers_help(wg, &fs->journal);
 	int rc = g4_txn_begin(&fs->journal, credits, txn);
 	return rc == -G4_E_AGAIN ? begin_late(wg, fs, credits, txn) : rc;

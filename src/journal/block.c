@@ -185,12 +185,12 @@ G4_FN static bool address_ok(const struct g4_meta *meta, struct g4_address addre
 }
 
 /* Of a referenced line i. */
-G4_FN static int check_type(struct g4_meta *meta, uint32_t i, uint32_t type, uint32_t *line)
+G4_FN static int check_type(struct g4_cache *cache, uint32_t i, uint32_t type, uint32_t *line)
 {
-	uint32_t have = g4_meta_line(meta->cache, i)->type;
+	uint32_t have = g4_meta_line(cache, i)->type;
 
 	if (have != type && !(type == G4_BLOCK_DIR_LEAF && have == G4_BLOCK_DIR_INDEX)) {
-		g4_cache_put(meta->cache, i);
+		g4_cache_put(cache, i);
 		return -G4_E_TYPE;
 	}
 	*line = i;
@@ -199,23 +199,24 @@ G4_FN static int check_type(struct g4_meta *meta, uint32_t i, uint32_t type, uin
 
 G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line)
 {
+	struct g4_cache *const cache = meta->cache;
 	bool fresh;
 	uint32_t i;
 
 	if (!address_ok(meta, address))
 		return -G4_E_MISDIRECTED;
-	i = g4_cache_get(wg, meta->cache, 0, g4_address_page(address), false, &fresh);
+	i = g4_cache_get(wg, cache, 0, g4_address_page(address), false, &fresh);
 	if (i == G4_NO_LINE) {
-		g4_cache_count_without(wg, meta->cache, G4_CACHE_METADATA);
+		g4_cache_count_without(wg, cache, G4_CACHE_METADATA);
 		return -G4_E_NOMEM;
 	}
-	g4_cache_count(wg, meta->cache, G4_CACHE_METADATA, !fresh, fresh);
+	g4_cache_count(wg, cache, G4_CACHE_METADATA, !fresh, fresh);
 	if (fresh) {
 		int rc = fill(wg, meta, address, type, i);
 		if (rc < 0)
 			return rc;
 	}
-	return check_type(meta, i, type, line);
+	return check_type(cache, i, type, line);
 }
 
 G4_FN void g4_meta_read_together(struct g4_wg *wg, struct g4_meta *meta, const struct g4_meta_wanted *wanted,
@@ -284,10 +285,12 @@ G4_FN void g4_meta_read_ahead(struct g4_wg *wg, struct g4_meta *meta, struct g4_
 G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
 			   uint32_t near, uint32_t *line)
 {
-	if (!g4_cache_peek_near(meta->cache, 0, g4_address_page(address), near))
+	struct g4_cache *const cache = meta->cache;
+
+	if (!g4_cache_peek_near(cache, 0, g4_address_page(address), near))
 		return g4_meta_get(wg, meta, address, type, line);
-	g4_cache_count(wg, meta->cache, G4_CACHE_METADATA, 1, 0);
-	return check_type(meta, near, type, line);
+	g4_cache_count(wg, cache, G4_CACHE_METADATA, 1, 0);
+	return check_type(cache, near, type, line);
 }
 
 G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint64_t inode,

@@ -58,25 +58,22 @@ G4_FN static void leave_gate(struct g4_journal *j, uint64_t credits)
 /* One addition, taken back where it does not fit: hundreds of warps that compare and swap here would all but one fail. */
 G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *txn)
 {
-	const uint32_t aborted = g4_load32_rlx(&j->aborted);
+	const uint32_t max_blocks = j->max_blocks, aborted = g4_load32_rlx(&j->aborted);
 	uint64_t gate = g4_load64_rlx(&j->gate);
 
 	if (aborted)
 		return -G4_E_ROFS;
-	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks)
+	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > max_blocks)
 		return -G4_E_AGAIN;
 	gate = g4_add64_acq(&j->gate, GATE_ONE + credits);
 	const uint64_t running = g4_load64_rlx(&j->running); /* for as long as somebody is inside */
-	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks ||
+	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > max_blocks ||
 	    is_log_full(&j->logs[running & 1])) {
 		g4_fence_rel();
 		leave_gate(j, credits);
 		return -G4_E_AGAIN;
 	}
-	txn->journal = j;
-	txn->sequence = running;
-	txn->credits = credits;
-	txn->changed = 0;
+	*txn = g4_txn_in(j, running, credits);
 	return 0;
 }
 
@@ -152,14 +149,14 @@ G4_FN void g4_txn_end(struct g4_txn *txn)
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line)
 {
 	struct g4_journal *j = txn->journal;
-	struct g4_meta_line *about = g4_meta_line(j->meta->cache, line);
+	struct g4_meta_line *about = (struct g4_meta_line *)(void *)txn->lines[line].kept;
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
 
 	txn->changed++;
 	/* if it is ours, somebody inside of the gate has put it on the list, or is about to */
 	if (g4_load64_rlx(&about->txn) == txn->sequence || !g4_cas64(&about->txn, 0, txn->sequence))
 		return;
-	g4_cache_ref(j->meta->cache, line);
+	g4_cache_ref(txn->cache, line);
 	log->lines[g4_add32_rlx(&log->line_count, 1)] = line; /* the gate orders it before the commit */
 	if (txn->credits > 0)
 		txn->credits--; /* the credit stays given out: the block counts against the transaction */

@@ -63,10 +63,14 @@ struct g4_commit_workers {
 
 struct g4_journal {
 	struct g4_meta *meta;
-	struct g4_address area;
-	uint64_t log_pages;
+	struct g4_cache *cache; /* the meta's; its lines and pages, too: what each transaction asks for (g4_txn_in()) */
+	struct g4_line *lines;
+	struct g4_cache_frames frames;
+	uint32_t line_count;
 	uint32_t max_blocks; /* of one transaction */
 	uint32_t aborted;    /* 0 or the (positive) code that stopped the journal */
+	struct g4_address area;
+	uint64_t log_pages;
 
 	/* bit 63: closed; 62: some wait for credits; 32..61: operations inside; 0..31: credits used. All operations add to it */
 	uint64_t gate G4_OWN_LINE;
@@ -102,7 +106,19 @@ struct g4_txn {
 	uint64_t sequence;
 	uint32_t credits;
 	uint32_t changed; /* how often it made something dirty or freed something */
+	/* what it asks of the cache for each page, and what does not change: a GPU would go from one to the other each time */
+	struct g4_cache *cache;
+	struct g4_line *lines;
+	struct g4_cache_frames frames;
+	uint32_t line_count;
 };
+/* Of a caller that keeps the transaction from being committed. */
+G4_FN G4_INLINE struct g4_txn g4_txn_in(struct g4_journal *j, uint64_t sequence, uint32_t credits)
+{
+	const struct g4_txn txn = {j, sequence, credits, 0, j->cache, j->lines, j->frames, j->line_count};
+
+	return txn;
+}
 
 /*
  * Leader, anywhere in an operation but inside a transaction: does a little of what a commit under way has to do for each of
@@ -152,10 +168,14 @@ G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);
  */
 G4_FN G4_INLINE bool g4_txn_has(const struct g4_txn *txn, struct g4_address address, uint32_t type, uint32_t near)
 {
-	const struct g4_cache *cache = txn->journal->meta->cache;
-
-	return near < cache->line_count && g4_load64_acq(&g4_meta_line(cache, near)->txn) == txn->sequence &&
-	       g4_line_is(&cache->lines[near], 0, g4_address_page(address)) && g4_meta_line(cache, near)->type == type;
+	if (near >= txn->line_count)
+		return false;
+	struct g4_line *line = &txn->lines[near];
+	const struct g4_meta_line *about = (const struct g4_meta_line *)(const void *)line->kept;
+	if (g4_load64_acq(&about->txn) != txn->sequence)
+		return false;
+	const uint8_t has_type = g4_load8_rlx(&about->type); /* on its way with the tag */
+	return g4_line_is(line, 0, g4_address_page(address)) && has_type == type;
 }
 /* A page that is there from g4_txn_get() to g4_txn_put(), by a reference of its own where the transaction has none. */
 struct g4_txn_page {
@@ -178,10 +198,15 @@ G4_FN G4_INLINE void g4_txn_dirty_page(struct g4_txn *txn, const struct g4_txn_p
 	else
 		g4_txn_dirty(txn, page->line);
 }
+/* The page in a line. */
+G4_FN G4_INLINE void *g4_txn_data_of(const struct g4_txn *txn, uint32_t line)
+{
+	return g4_frame_data(txn->frames, line);
+}
 G4_FN G4_INLINE void g4_txn_put(const struct g4_txn *txn, const struct g4_txn_page *page)
 {
 	if (!page->is_dirty)
-		g4_cache_put(txn->journal->meta->cache, page->line);
+		g4_cache_put(txn->cache, page->line);
 }
 /* The metadata page at `address` was freed: its older images must not come back. The extent is freed separately. */
 G4_FN void g4_txn_forget(struct g4_txn *txn, struct g4_address address);

@@ -39,6 +39,10 @@ void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, s
 
 	memset(j, 0, sizeof(*j));
 	j->meta = meta;
+	j->cache = meta->cache;
+	j->lines = meta->cache->lines;
+	j->frames = g4_cache_frames(meta->cache);
+	j->line_count = meta->cache->line_count;
 	j->area = area;
 	j->log_pages = log_pages;
 	j->max_blocks = blocks_for(log_pages, meta->cache->line_count, most_blocks);
@@ -72,6 +76,11 @@ void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, s
 void g4_journal_moved(struct g4_journal *j, intptr_t by)
 {
 	G4_MOVE(j->meta, by);
+	G4_MOVE(j->cache, by);
+	G4_MOVE(j->lines, by);
+	G4_MOVE(j->frames.frames, by);
+	if (j->frames.numbers)
+		G4_MOVE(j->frames.numbers, by);
 	for (int i = 0; i < 2; i++) {
 		G4_MOVE(j->logs[i].lines, by);
 		G4_MOVE(j->logs[i].revokes, by);

@@ -72,7 +72,6 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
 	X(DIRECT, "space/direct.h")                                                                                    \
 	X(REMAKE, "space/direct.h")                                                                                    \
 	X(CACHE_PROBE, "cache/cache.h")                                                                                \
-	X(LEAF_SEARCH, "dir/leaf.h")                                                                                   \
 	X(COMMIT, "journal/wide.h")                                                                                    \
 	X(SEALED, "journal/sealed_wide.h")                                                                             \
 	X(OPTIMISTIC_LOOKUP, "ring/ring.h")                                                                            \
@@ -170,6 +169,12 @@ void g4_region(struct g4_wg *wg, uint32_t kind, void (*run)(struct g4_wg *wg, vo
 #if defined(G4_LOCK_ORDER) && !defined(G4_ORDER_IS_BELOW)
 #include "simt/order.h"
 #endif
+
+/* A number by which workgroups spread what they count: the index, or, on a GPU, the multiprocessor's, which is no trip to memory. */
+G4_INLINE uint32_t g4_wg_place(const struct g4_wg *wg)
+{
+	return g4_wg_index(wg);
+}
 
 /* Per-lane. g4_peek() of one word; what is read behind it is read later. */
 G4_INLINE void g4_peek_acq(uint64_t *to, const uint64_t *from)

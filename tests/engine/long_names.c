@@ -9,7 +9,8 @@ int names_setup(void **state)
 	names.wg = g4_wg_create(0);
 	rig_open(&names.rig, 128 * G4_MIB, 0);
 	names.fs = rig_mount_fs(&names.rig, names.wg, NULL);
-	names.dir = (struct g4_dir){&names.fs->alloc, names.fs->hash_key, 0, 0, NULL};
+	names.dir =
+		(struct g4_dir){&names.fs->alloc, &names.fs->meta, &names.fs->cache, names.fs->hash_key, 0, 0, NULL};
 	names.inode = g4_icache_at(names.fs, names.fs->root_index)->ino;
 	return 0;
 }

@@ -252,7 +252,7 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 	}
 	for (uint32_t k = 0; k < SLOTS; k++) {
 		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_free(wg, &fs->alloc, &txn, address[(k * 7) % SLOTS]), 0);
+		assert_int_equal(g4_slab_free(wg, &fs->alloc, &txn, address[(k * 7) % SLOTS], G4_NO_LINE), 0);
 		g4_txn_end(&txn);
 	}
 	assert_int_equal(g4_commit(wg, fs, UINT64_MAX, false), 0);

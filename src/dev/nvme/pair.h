@@ -29,13 +29,6 @@
 #define G4_NVME_ENTRIES_MOST 256u
 #define G4_NVME_TAKE_MOST 16u
 
-/* Before a loop over completions: on a GPU they are in registers then, and what is loaded does not wait for what is stored. */
-#if G4_CUDA
-#define G4_UNROLLED _Pragma("unroll")
-#else
-#define G4_UNROLLED
-#endif
-
 /* Each word that many lanes change has a cache line. */
 struct g4_nvme_pair {
 	struct g4_nvme_command *commands; /* as the engine addresses them */

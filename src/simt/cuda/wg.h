@@ -62,6 +62,15 @@ G4_FN G4_INLINE uint32_t g4_wg_index(const struct g4_wg *wg)
 	return wg->index;
 }
 
+G4_FN G4_INLINE uint32_t g4_wg_place(const struct g4_wg *wg)
+{
+	uint32_t place;
+
+	(void)wg;
+	asm("mov.u32 %0, %%smid;" : "=r"(place));
+	return place;
+}
+
 G4_FN G4_INLINE struct g4_scratch *g4_wg_scratch(struct g4_wg *wg)
 {
 	return &wg->scratch;

@@ -32,7 +32,7 @@ static void free_all(void)
 
 	for (uint32_t i = 0; i < SLOTS; i++) {
 		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_free(wg, &fs->alloc, &txn, slots[i]), 0);
+		assert_int_equal(g4_slab_free(wg, &fs->alloc, &txn, slots[i], G4_NO_LINE), 0);
 		assert_int_equal(g4_end(fs, &txn, 0), 0);
 	}
 }
@@ -78,7 +78,7 @@ static void give_back(struct g4_address slot)
 	struct g4_txn txn;
 
 	assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
-	assert_int_equal(g4_slab_free(wg, &fs->alloc, &txn, slot), 0);
+	assert_int_equal(g4_slab_free(wg, &fs->alloc, &txn, slot, G4_NO_LINE), 0);
 	assert_int_equal(g4_end(fs, &txn, 0), 0);
 }
 

@@ -157,7 +157,7 @@ static void expect_times(uint64_t before, uint64_t now, uint64_t after)
 	assert_int_equal(g4_begin(wg, fs, G4_NAME_CREDITS, &txn), 0);
 	assert_int_equal(g4_inode_log(wg, fs, &txn, m.inode), 0);
 	assert_int_equal(g4_inode_get_slab(wg, &txn, m.inode, &slab), 0);
-	g4_inode_count(fs, &txn, m.inode, &slab, 0, 0, now);
+	g4_inode_count(&txn, m.inode, &slab, 0, 0, now);
 	g4_txn_put(&txn, &slab);
 	assert_int_equal(g4_end(fs, &txn, 0), 0);
 	assert_int_equal(m.inode->disk.mtime_ns, after);

@@ -105,24 +105,6 @@ static void lines_that_are_not_there_are_counted(void **state)
 	}
 }
 
-static void an_entry_is_found_by_its_hash(void **state)
-{
-	static struct g4_leaf_search search;
-	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)(void *)page;
-
-	(void)state;
-	memset(page, 0, G4_PAGE_BYTES);
-	for (uint32_t unit = 20; unit < 200; unit += 10)
-		((struct g4_dir_entry *)(void *)(page + unit * G4_DIR_UNIT_BYTES))->hash = unit;
-	for (uint32_t unit = 20; unit < 220; unit += 5) {
-		search = (struct g4_leaf_search){.page = leaf, .hash = unit};
-		for (uint32_t k = 20; k < 200; k += 10)
-			search.starts[k / 64] |= UINT64_C(1) << k % 64;
-		run(G4_REGION_LEAF_SEARCH, &search);
-		assert_int_equal(search.found, unit < 200 && unit % 10 == 0 ? unit : G4_DIR_UNITS);
-	}
-}
-
 /* The first kind of a commit's jobs: tags of a descriptor. */
 static void a_commit_has_its_tags(void **state)
 {
@@ -221,7 +203,7 @@ static void what_is_no_region_of_this_layer_ends_the_program(void **state)
 #define region_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 RUN_TESTS(region_test(a_page_has_its_checksum), region_test(pages_have_their_sums),
-	  region_test(lines_that_are_not_there_are_counted), region_test(an_entry_is_found_by_its_hash),
-	  region_test(a_commit_has_its_tags), region_test(a_buffered_owner_is_found),
-	  region_test(hints_are_made_and_found), region_test(listed_sums_are_written_and_compared),
+	  region_test(lines_that_are_not_there_are_counted), region_test(a_commit_has_its_tags),
+	  region_test(a_buffered_owner_is_found), region_test(hints_are_made_and_found),
+	  region_test(listed_sums_are_written_and_compared),
 	  region_test(what_is_no_region_of_this_layer_ends_the_program))
