@@ -121,16 +121,14 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 
 	if (refs != 0)
 		return false;
-	if (state == G4_ICACHE_FREE)
-		return take_unused(inode);
-	if (accessed) {
+	if (state != G4_ICACHE_FREE && accessed) {
 		g4_store32_rlx(&inode->accessed, 0);
 		return false;
 	}
 	if (!take_unused(inode))
 		return false;
-	if (g4_load32_acq(&inode->state) == G4_ICACHE_FREE)
-		return true; /* given back meanwhile */
+	if (g4_load32_acq(&inode->state) == G4_ICACHE_FREE) /* now, whatever it was: somebody may have had it meanwhile */
+		return true;
 	const uint32_t bucket = bucket_of(icache, inode->ino);
 
 	g4_lock(bucket_lock(icache, bucket));

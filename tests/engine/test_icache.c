@@ -1,8 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of in-core inodes: the keys by which the cache knows their pages. */
+/* The table of in-core inodes: the keys by which the cache knows their pages; whose place in it is given away. */
 #include "rig.h"
 
 #include "fs/fs.h"
+
+/* Before an in-core inode without references is taken, once. */
+static struct g4_inode_core *takes; /* by others, too */
+static void (*before_taking)(void);
+
+static bool hooked_cas(uint32_t *p, uint32_t expected, uint32_t desired)
+{
+	void (*const hook)(void) = before_taking;
+
+	before_taking = NULL;
+	if (hook) {
+		takes = (struct g4_inode_core *)(void *)((uint8_t *)p - offsetof(struct g4_inode_core, refs));
+		hook();
+	}
+	return g4_cas32_acq(p, expected, desired);
+}
+#define g4_cas32_acq hooked_cas
+#include "inode/icache.c" /* NOLINT(bugprone-suspicious-include) */
 
 #define DEVICE_BYTES (64 * G4_MIB)
 #define MORE_THAN_CORES 4600u /* the least number of in-core inodes is 4096 */
@@ -136,6 +154,39 @@ static void making_files_does_not_sweep_the_table(void **state)
 	assert_in_range(longest, 1, 16);
 }
 
+/* Somebody whose clock comes round meanwhile gives the same in-core inode to a file. */
+static void make_another(void)
+{
+	uint64_t node;
+
+	rig.fs->icache.hand = (uint32_t)(takes - rig.fs->icache.inodes);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "another", G4_S_IFREG | 0644, &node), 0);
+	assert_int_equal(takes->ino, node); /* else the test tests nothing */
+	assert_int_equal(takes->refs, 0);
+}
+
+static void what_was_free_a_moment_ago_leaves_its_chain(void **state)
+{
+	const struct g4_icache *icache = &rig.fs->icache;
+	uint64_t node;
+	uint32_t chains = 0;
+
+	(void)state;
+	/* of a directory that has a page, for then it is shared */
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "first", G4_S_IFREG | 0644, &node), 0);
+	before_taking = make_another;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "file", G4_S_IFREG | 0644, &node), 0);
+	assert_int_equal(takes->ino, node);
+	for (uint32_t bucket = 0; bucket <= icache->bucket_mask; bucket++) {
+		uint32_t steps = 0;
+		for (uint32_t i = icache->buckets[bucket]; i != G4_NO_INODE; i = icache->inodes[i].next) {
+			chains += &icache->inodes[i] == takes;
+			assert_in_range(++steps, 1, icache->count); /* it ends */
+		}
+	}
+	assert_int_equal(chains, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +195,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_incarnation_with_an_old_generation_has_a_new_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_key_outlives_the_core, setup, teardown),
 		cmocka_unit_test_setup_teardown(making_files_does_not_sweep_the_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_free_a_moment_ago_leaves_its_chain, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
