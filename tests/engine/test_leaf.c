@@ -70,6 +70,29 @@ static void fill(void)
 	assert_int_equal(g4_leaf_next(&leaf, LAST), LAST);
 }
 
+/* What lies in names where entries have their hashes is none. */
+static void a_name_is_found_by_its_hash(void **state)
+{
+	static const char name[G4_NAME_MAX + 1] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+	const uint32_t inside = 0x78787878; /* the middle of such a name */
+	bool collides;
+
+	(void)state;
+	for (uint32_t hash = 1; g4_leaf_room(&leaf) >= 8; hash++)
+		assert_true(insert(hash, 40));
+	assert_int_equal(g4_leaf_find(&leaf, inside, name, 40, &collides), 0);
+	assert_false(collides);
+	assert_true(insert(inside, 40));
+	for (uint32_t unit = g4_leaf_next(&leaf, 0); unit < G4_DIR_UNITS; unit = g4_leaf_next(&leaf, unit + 1)) {
+		const uint32_t hash = g4_leaf_entry(&leaf, unit)->hash;
+		assert_int_equal(g4_leaf_find(&leaf, hash, name, 40, &collides), unit);
+		assert_false(collides);
+		assert_int_equal(g4_leaf_find(&leaf, hash, name, 39, &collides), 0);
+		assert_true(collides);
+	}
+	assert_int_equal(g4_leaf_find(&leaf, 1000, name, 40, &collides), 0);
+}
+
 static void an_entry_without_room_is_refused(void **state)
 {
 	(void)state;
@@ -170,6 +193,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		leaf_test(a_leaf_is_cut_where_half_of_it_is_below),
+		leaf_test(a_name_is_found_by_its_hash),
 		leaf_test(an_entry_without_room_is_refused),
 		leaf_test(an_entry_that_claims_to_run_over_the_page_is_removed),
 		leaf_test(entries_that_claim_more_than_there_is_do_not_move_behind_the_page),
