@@ -62,7 +62,7 @@ G4_FN void g4_dir_lock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b)
 G4_FN void g4_dir_unlock_leaf(struct g4_leaf_lock *leaf_lock, bool changed)
 {
 	if (changed)
-		g4_cache_count_up(&leaf_lock->changes, 1);
+		g4_store64_rlx(&leaf_lock->changes, leaf_lock->changes + 1);
 	g4_write_unlock(&leaf_lock->lock);
 }
 

@@ -2,7 +2,7 @@
 /*
  * One leaf of a directory. On disk an entry says how long it is, so that entry k is found by way of all before it: a chain
  * of eighty loads, each waiting for the last. In memory the cache keeps a note for each line (g4_cache.notes), and a
- * leaf's is the set of units at which an entry starts: searches look at all entries side by side, on a GPU one a lane.
+ * leaf's is the set of units at which an entry starts: searches go from one to the next, on a GPU with 32 hashes on their way at once.
  *
  * The first search makes the note, and each change of the leaf keeps it. Filling the line clears it.
  */
