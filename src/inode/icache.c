@@ -127,8 +127,8 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 	}
 	if (!take_unused(inode))
 		return false;
-	if (g4_load32_acq(&inode->state) ==
-	    G4_ICACHE_FREE) /* now, whatever it was: somebody may have had it meanwhile */
+	/* now, whatever it was: somebody may have had it meanwhile */
+	if (g4_load32_acq(&inode->state) == G4_ICACHE_FREE)
 		return true;
 	const uint32_t bucket = bucket_of(icache, inode->ino);
 
