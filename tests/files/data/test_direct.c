@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing past the cache: nothing of it is cached, what was dirty there is replaced, and the file is as large as was written. */
+#include "data/bounce_stage.h"
 #include "files/files.h"
 
 #include "data/writeback.h"
@@ -10,6 +11,7 @@ static void what_was_dirty_is_replaced_and_nothing_is_cached(void **state)
 {
 	const struct held held = files_hold("f");
 	uint8_t *data = rig_memory(PAGES * G4_PAGE_BYTES, 9), *found = rig_memory(PAGES * G4_PAGE_BYTES, 0);
+	struct g4_stage_ahead nothing = {.count = 0};
 	uint64_t done;
 
 	(void)state;
@@ -17,7 +19,7 @@ static void what_was_dirty_is_replaced_and_nothing_is_cached(void **state)
 	assert_int_equal(held.inode->dirty_count, 4);
 	g4_write_lock(&held.inode->lock);
 	assert_int_equal(g4_write_direct(wg, fs, held.index, 0, data, PAGES, PAGES * G4_PAGE_BYTES - 5,
-					 G4_DEDUP_BY_POLICY, &done),
+					 G4_DEDUP_BY_POLICY, &nothing, &done),
 			 0);
 	assert_int_equal(done, PAGES);
 	assert_int_equal(held.inode->dirty_count, 0);
