@@ -227,6 +227,9 @@ G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *i
 G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint32_t from);
 
+/* Of a batch for which that was done some time ago, and whose sums prove what its pages are: also what was listed since. */
+G4_FN void g4_dedup_late(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch);
+
 /* ---- place.c: where a data page gets its address; src/space chooses the disk by it ---- */
 /*
  * Finds space for a batch's pages from `from` on, behind those that have theirs, in segments. It ends where there is no room for more of

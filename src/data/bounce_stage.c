@@ -259,9 +259,8 @@ G4_FN static bool is_of_use(const struct g4_fs *fs, const struct g4_inode_core *
 	       ahead->domain == (uint32_t)g4_inode_domain(&inode->disk);
 }
 
-/* The batch is what is ahead. */
-G4_FN static void recall(struct g4_wg *wg, const struct g4_fs *fs, struct g4_batch *batch,
-			 const struct g4_stage_ahead *ahead)
+/* The batch is what is ahead. Who had the inode meanwhile may have published the same. */
+G4_FN static void recall(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, const struct g4_stage_ahead *ahead)
 {
 	for (uint32_t first = 0; first < ahead->pages; first += G4_BOUNCE_PAGES)
 		lay(batch, first, ahead->page + first, (uint32_t)g4_min64(ahead->pages - first, G4_BOUNCE_PAGES),
@@ -272,6 +271,7 @@ G4_FN static void recall(struct g4_wg *wg, const struct g4_fs *fs, struct g4_bat
 	batch->domain = ahead->domain;
 	batch->dedup = batch->looks = true;
 	batch->verifies = false;
+	g4_dedup_late(wg, fs, batch);
 }
 
 /* ------------------------------------------------------------------ a batch */

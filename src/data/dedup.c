@@ -238,6 +238,15 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 		look_again(wg, fs, batch, from);
 }
 
+G4_FN void g4_dedup_late(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
+{
+	struct g4_hints_seen seen;
+
+	g4_hints_look_late(wg, fs, batch, &seen);
+	memset(seen.unknown, 0, sizeof(seen.unknown)); /* their neighbours have been asked for */
+	(void)settle_all(wg, fs, batch, &seen);
+}
+
 /* ------------------------------------------------------------------ damaged pages: nobody shall find one after the next mount either */
 
 /* Of those that are queued the first one that can go. What fails stays, and is tried when this is called again. */

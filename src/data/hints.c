@@ -20,7 +20,7 @@ G4_FN static uint64_t find(struct g4_hints_job *job, uint32_t k)
 	if (!job->batch)
 		return g4_address_stored(g4_ddt_find(&job->fs->ddt, key.bytes));
 	const uint32_t at = job->first + k;
-	if (is_zeros(g4_batch_page(job->fs, job->batch, at)))
+	if (!job->late && is_zeros(g4_batch_page(job->fs, job->batch, at)))
 		return G4_KNOWN_ZEROS;
 	const uint64_t known = g4_address_stored(g4_ddt_find(&job->fs->ddt, key.bytes));
 	g4_or64(known == G4_KNOWN_NOT ? &job->seen.unknown[at / 64] : &job->seen.hints[at / 64], UINT64_C(1)
@@ -115,12 +115,15 @@ G4_REGION_BODY void g4_hints_region(struct g4_wg *wg, void *args)
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 	/* the table has no locality */
 	for (uint32_t k = lane; k < job->count; k += width) {
+		if (job->late && job->found[k] != G4_KNOWN_NOT)
+			continue;
 		const struct g4_listing_key key = g4_listing_key(&job->sums[k], job->domain);
 		g4_ddt_prefetch(&job->fs->ddt, key.bytes);
 	}
 	for (uint32_t k = lane; k < job->count; k += width) {
 		if (job->found) {
-			job->found[k] = find(job, k);
+			if (!job->late || job->found[k] == G4_KNOWN_NOT)
+				job->found[k] = find(job, k);
 			continue;
 		}
 		const struct g4_listing_key key = g4_listing_key(&job->sums[k], job->domain);
@@ -154,6 +157,19 @@ G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 					 .found = &batch->known[first],
 					 .batch = batch,
 					 .first = first};
+
+	*seen = run(wg, &job);
+}
+
+G4_FN void g4_hints_look_late(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, struct g4_hints_seen *seen)
+{
+	const struct g4_hints_job job = {.fs = fs,
+					 .sums = batch->sums,
+					 .domain = batch->domain,
+					 .count = batch->count,
+					 .found = batch->known,
+					 .batch = batch,
+					 .late = true};
 
 	*seen = run(wg, &job);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "data/bounce_stage.h"
+#include "data/file.h"
 #include "data/reserve.h"
 #include "dev/agent_host.h"
 #include "dev/dev_types.h"
@@ -840,6 +841,52 @@ static void what_has_changed_meanwhile_counts(void **state)
 	change_beside_a_writer(44, change_to_a_domain, false);
 }
 
+static void count_written(void *context, const struct g4_io *io)
+{
+	for (uint32_t k = 0; io->op == G4_IO_WRITE && k < io->iov_count; k++)
+		*(uint64_t *)context += io->iov[k].bytes;
+}
+
+/* Who has the file meanwhile writes the same to it: what was looked for before is there now, and does not go to the device once more. */
+static void what_has_come_meanwhile_is_found(void **state)
+{
+	uint8_t *memory = rig_memory(WRITER_BYTES, 46);
+	const struct g4_fault none = {0};
+	struct g4_stage_ahead ahead;
+	uint64_t written = 0, done;
+	uint32_t index;
+
+	(void)state;
+	unmount();
+	mount(&none);
+	memcpy(memory + DIRECT, memory, G4_PAGE_BYTES); /* one that is like another one */
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	g4_stage_ahead(rig.wg, rig.fs, inode, memory, G4_REGION_PAGES, WRITER_BYTES / G4_PAGE_BYTES, G4_DEDUP_BY_POLICY,
+		       &ahead);
+	assert_int_not_equal(ahead.count, 0);
+	assert_int_equal(op_write(&rig, ino, 0, 0, memory, WRITER_BYTES, NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	g4_dev_fault_watch(rig.fault, count_written, &written);
+	g4_icache_lock(rig.fs, inode);
+	assert_int_equal(g4_file_write(rig.wg, rig.fs, index, G4_REGION_BYTES, memory, WRITER_BYTES, G4_DEDUP_BY_POLICY,
+				       &ahead, &done),
+			 0);
+	g4_write_unlock(&inode->lock);
+	assert_int_equal(ahead.count, 0);
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	g4_icache_put(rig.fs, index);
+	assert_int_equal(done, WRITER_BYTES);
+	assert_true(written < DIRECT);
+	for (uint64_t page = 0; page < WRITER_BYTES / G4_PAGE_BYTES; page++)
+		assert_int_equal(rig_place(&rig, ino, page), rig_place(&rig, ino, G4_REGION_PAGES + page));
+	memset(data, 0, FILE_BYTES);
+	memcpy(data, memory, WRITER_BYTES);
+	memcpy(data + G4_REGION_BYTES, memory, WRITER_BYTES);
+	judge(G4_REGION_BYTES + WRITER_BYTES);
+	free(memory);
+}
+
 static void *write_a_part(void *argument)
 {
 	struct writer *writer = (struct writer *)argument;
@@ -975,6 +1022,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(what_was_looked_for_is_used, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(what_has_changed_meanwhile_counts, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(what_has_come_meanwhile_is_found, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(half_of_the_buffers_are_for_who_has_the_file, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(who_compares_holds_no_slot, setup_xxh3_dedup, teardown),
 		cmocka_unit_test_setup_teardown(so_do_those_who_look, setup_xxh3_dedup, teardown),
