@@ -108,6 +108,8 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 	if (offset >= G4_FILE_MAX_BYTES)
 		return -G4_E_FBIG;
 	bytes = g4_min64(bytes, G4_FILE_MAX_BYTES - offset);
+	if (!g4_dedup_wanted(fs, inode, wish)) /* any more: nobody would use it */
+		g4_stage_drop(fs, ahead);
 	rc = g4_inline_load(wg, fs, index);
 	while (*done < bytes && rc == 0) {
 		uint64_t now = offset + *done, inside = now & (G4_PAGE_BYTES - 1), n;

@@ -887,6 +887,45 @@ static void what_has_come_meanwhile_is_found(void **state)
 	free(memory);
 }
 
+static void see_buffers(void *context, const struct g4_io *io)
+{
+	uint32_t *most = (uint32_t *)context;
+
+	(void)io;
+	*most = (uint32_t)g4_max64(*most, used_buffers());
+}
+
+/* A file that wants no look any more: its writer has no more buffers than others that do not look. */
+static void what_is_of_no_use_goes_back_first(void **state)
+{
+	uint8_t *memory = rig_memory(WRITER_BYTES, 47);
+	const struct g4_fault none = {0};
+	struct g4_stage_ahead ahead;
+	uint32_t index, most = 0;
+	uint64_t done;
+
+	(void)state;
+	unmount();
+	mount(&none);
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	g4_stage_ahead(rig.wg, rig.fs, inode, memory, 0, WRITER_BYTES / G4_PAGE_BYTES, G4_DEDUP_BY_POLICY, &ahead);
+	assert_int_equal(ahead.count, WRITER_BYTES / DIRECT);
+	g4_icache_lock(rig.fs, inode);
+	change_to_no_dedup(inode);
+	g4_dev_fault_watch(rig.fault, see_buffers, &most);
+	assert_int_equal(
+		g4_file_write(rig.wg, rig.fs, index, 0, memory, WRITER_BYTES, G4_DEDUP_BY_POLICY, &ahead, &done), 0);
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	g4_write_unlock(&inode->lock);
+	g4_stage_drop(rig.fs, &ahead);
+	g4_icache_put(rig.fs, index);
+	assert_in_range(most, 1, G4_BOUNCE_FLIGHTS);
+	memcpy(data, memory, WRITER_BYTES);
+	judge(WRITER_BYTES);
+	free(memory);
+}
+
 static void *write_a_part(void *argument)
 {
 	struct writer *writer = (struct writer *)argument;
@@ -1023,6 +1062,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_looked_for_is_used, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(what_has_changed_meanwhile_counts, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(what_has_come_meanwhile_is_found, setup_dedup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_of_no_use_goes_back_first, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(half_of_the_buffers_are_for_who_has_the_file, setup_dedup, teardown),
 		cmocka_unit_test_setup_teardown(who_compares_holds_no_slot, setup_xxh3_dedup, teardown),
 		cmocka_unit_test_setup_teardown(so_do_those_who_look, setup_xxh3_dedup, teardown),
