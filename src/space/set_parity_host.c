@@ -22,6 +22,7 @@
 
 #include "space/set_drain_host.h"
 #include "space/set_granted_host.h"
+#include "space/set_taken_host.h"
 
 /* ---- writing ---- */
 
@@ -171,6 +172,7 @@ int g4_set_parity_touch(struct g4_set *set, uint64_t address, uint64_t bytes)
 {
 	if (address < set->idle_to && set->idle_from < address + bytes)
 		set->idle_from = set->idle_to = 0;
+	g4_set_taken_write(set, address, bytes);
 	g4_rows_untell(set, address, bytes);
 	return g4_set_grants_await_some(set, address, bytes);
 }

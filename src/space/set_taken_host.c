@@ -93,6 +93,7 @@ static struct g4_set_taken *take(struct g4_set *set, const struct g4_set_place *
 				       .address = chunk->address + (rows ? 0 : within),
 				       .disk_address = place->address + within,
 				       .number = set->taken_number + 1,
+				       .scale = rows ? g4_chunk_data_columns(chunk) : 1,
 				       .rows = rows};
 	if (!rows && !g4_set_window_watch(&set->window, watch_of(taken), taken->address, to - within)) {
 		(void)g4_set_window_watch(&set->window, watch_of(taken), 0, 0);
@@ -130,6 +131,21 @@ bool g4_set_taken_leave_out(struct g4_set *set, const struct g4_set_place *place
 		return false;
 	last->end = to;
 	return true;
+}
+
+/*
+ * A row that is written where it was left out gets parity first, for its region has left the map, and of what the others make of this disk. So the position must not pass it
+ * any more, and that is so before anything of it goes to disks: it may be held for long (set_held_host.c). What is held of a part that is made may go there later: it changes
+ * the row that was made.
+ */
+void g4_set_taken_write(struct g4_set *set, uint64_t address, uint64_t bytes)
+{
+	for (uint32_t n = 0; n < set->taken_count; n++) {
+		struct g4_set_taken *taken = &set->taken[n];
+		if (taken->rows && address < taken->address + taken->end * taken->scale &&
+		    taken->address + taken->to * taken->scale < address + bytes)
+			taken->touched = true;
+	}
 }
 
 /* Lock of rows held. The position passes what was taken, if that is as it should be. */

@@ -17,6 +17,8 @@ void g4_set_taken_begin(struct g4_set *set, uint32_t disk, const struct g4_set_p
 			struct g4_dev_order *order);
 /* The same lock held, and something is taken: what lies between that and `to` of the place passes with it. False: it is of another place. */
 bool g4_set_taken_leave_out(struct g4_set *set, const struct g4_set_place *place, uint64_t to);
+/* The same lock held. Somebody writes there, if only to what is held in memory: what is left out can not be passed any more. */
+void g4_set_taken_write(struct g4_set *set, uint64_t address, uint64_t bytes);
 /* G4_ORDER_MADE. */
 void g4_set_taken_end(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order);
 

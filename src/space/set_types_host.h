@@ -124,9 +124,9 @@ struct g4_set {
 		uint64_t disk_address,
 			position; /* on the disk: of `from`, and the set's when all that was taken before has counted */
 		uint64_t number;
-		uint32_t disk;
+		uint32_t disk, scale; /* so many bytes of the address space stand for one of the place */
 		bool rows;
-		bool touched; /* rows there have been written since, with their lock */
+		bool touched; /* rows there have been written since, with their lock; or what is left out was given something to hold */
 	} taken[G4_SET_WATCHES]; /* of the disk that is being rebuilt, by somebody who makes it by himself: in their order (set_taken_host.c) */
 	uint32_t taken_count;
 	uint64_t taken_number;
