@@ -142,7 +142,7 @@ void g4_set_taken_write(struct g4_set *set, uint64_t address, uint64_t bytes)
 {
 	for (uint32_t n = 0; n < set->taken_count; n++) {
 		struct g4_set_taken *taken = &set->taken[n];
-		if (taken->rows && address < taken->address + taken->end * taken->scale &&
+		if (taken->rows && taken->end > taken->to && address < taken->address + taken->end * taken->scale &&
 		    taken->address + taken->to * taken->scale < address + bytes)
 			taken->touched = true;
 	}
