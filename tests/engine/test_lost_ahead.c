@@ -536,9 +536,10 @@ static uint64_t claim_at(const struct disks *d, uint64_t page)
  */
 static void what_is_held_of_a_hole_is_not_passed_over(void **state)
 {
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 0), *found = rig_memory(G4_PAGE_BYTES, 0);
+
 	(void)state;
 	for (uint32_t l = 0; l < LEVELS; l++) {
-		uint8_t *page = rig_memory(G4_PAGE_BYTES, 0), *found = rig_memory(G4_PAGE_BYTES, 0);
 		struct g4_direct_lost lost;
 		struct hole hole;
 		struct g4_dev *dev;
@@ -570,9 +571,9 @@ static void what_is_held_of_a_hole_is_not_passed_over(void **state)
 			disks_unmount_fs(&d, dev, true);
 		}
 		disks_free(&d);
-		free(page);
-		free(found);
 	}
+	free(page);
+	free(found);
 }
 
 /* ---- what the job asks ---- */
