@@ -35,8 +35,8 @@
 #                            engine.fsck_hidden and engine.fsck_together are ThreadSanitizer's of the cpu engine. So the mirror
 #                            of what clients were told: its threads meet in engine.linear.mirror of the cpu engine, the lanes
 #                            that advance its epochs and who reads these in engine.model.mirror, the operations' lanes in
-#                            engine.model and engine.linear; engine.mirror is one thread. So damaged and hostile trees and maps,
-#                            which one caller reads: other bytes, the lanes of engine.dir, map and map_own
+#                            engine.model and engine.linear; engine.mirror is one thread. So damaged trees,
+#                            which one caller reads: other bytes, the lanes of engine.dir and map
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
@@ -69,7 +69,7 @@ if(G4_SANITIZE MATCHES thread)
 	else()
 		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
 			"engine\\.model\\.tiny"
-			"engine\\.(damaged_tree|map_hostile)" # one caller
+			"engine\\.damaged_tree" # one caller
 			"crash\\.explorer\\.remote" "engine\\.disks_engine\\.remote" # ThreadSanitizer's of the cpu engine, and engine.agent
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
