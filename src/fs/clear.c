@@ -46,6 +46,7 @@ struct clearing {
 	uint64_t start;	      /* where a directory is begun with, and around */
 	uint64_t from, until; /* helps: positions of the top that are left */
 	uint64_t below;	      /* helps: of the top's name that the walk is below */
+	uint32_t unions;      /* helps: how often it may unite pages yet */
 	uint64_t left;	      /* tries of this workgroup's */
 	uint64_t in_vain;     /* the directory that was shared last and of which no name went */
 };
@@ -118,8 +119,12 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 	return g4_check(fs, rc);
 }
 
-/* Of a directory that others use meanwhile: leaves from a position on without names go, and those that have few are united. */
-G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, const struct at_dir *dir, uint64_t from, uint64_t until)
+/*
+ * Of a directory that others use meanwhile: leaves from a position on without names go, and those that have few are united, in no more transactions
+ * than *most, of which it takes its.
+ */
+G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, const struct at_dir *dir, uint64_t from, uint64_t until,
+		       uint32_t *most)
 {
 	uint32_t index;
 	int rc = get_dir(wg, fs, dir, &index);
@@ -127,7 +132,8 @@ G4_FN static int unite(struct g4_wg *wg, struct g4_fs *fs, const struct at_dir *
 	if (rc < 0)
 		return rc == -G4_E_STALE ? 0 : rc;
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	while (rc == 0 && from < until) {
+	while (rc == 0 && *most > 0 && from < until) {
+		--*most;
 		g4_icache_lock(fs, inode);
 		rc = g4_unite_pages(wg, fs, inode, &from, until);
 		g4_write_unlock(&inode->lock);
@@ -141,7 +147,7 @@ G4_FN static int unite_here(struct g4_wg *wg, struct g4_fs *fs, struct clearing 
 	const bool kept = c->kept;
 
 	c->kept = false;
-	return kept ? unite(wg, fs, &c->here, 0, G4_DIR_POSITIONS) : 0;
+	return kept ? unite(wg, fs, &c->here, 0, G4_DIR_POSITIONS, &c->unions) : 0;
 }
 
 /* Of a level of the way that is left or forgotten. */
@@ -150,7 +156,7 @@ G4_FN static int unite_above(struct g4_wg *wg, struct g4_fs *fs, struct clearing
 	const bool kept = c->way_kept >> level & 1;
 
 	c->way_kept &= ~(UINT64_C(1) << level);
-	return kept ? unite(wg, fs, &c->way[level], 0, G4_DIR_POSITIONS) : 0;
+	return kept ? unite(wg, fs, &c->way[level], 0, G4_DIR_POSITIONS, &c->unions) : 0;
 }
 
 /* Before the walk begins at the top again, or ends. */
@@ -394,8 +400,9 @@ G4_FN static bool share(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, 
 		return false;
 	}
 	/* those before the first name have none, whoever left them so */
+	uint32_t most = UINT32_MAX;
 	const int united = unite(wg, fs, &c->here, part->first >= c->start ? c->start : 0,
-				 g4_min64(part->first + part->ranges * part->span, G4_DIR_POSITIONS));
+				 g4_min64(part->first + part->ranges * part->span, G4_DIR_POSITIONS), &most);
 	*rc = *rc < 0 ? *rc : united;
 	return true;
 }
@@ -452,6 +459,7 @@ G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_par
 	/* several that have one range are in the same directory below it, each at another place */
 	c->start = piece % part->turns * (G4_DIR_POSITIONS / part->turns);
 	c->left = part->piece_tries;
+	c->unions = G4_CLEAR_UNIONS;
 	c->kept = false;
 	c->way_kept = 0;
 	begin_at_top(c);

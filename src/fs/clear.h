@@ -25,7 +25,12 @@
  */
 #define G4_CLEAR_PIECE_TRIES 256u /* no more, */
 #define G4_CLEAR_PIECE_LEAST 32u  /* and no fewer. */
-#define G4_CLEAR_TELLING 16u	  /* names of a leaf that say how near to each other names are */
+/*
+ * By who has a part, transactions that unite pages of directories below it: those that are not wide need few, but an image may say that a
+ * directory is not
+ */
+#define G4_CLEAR_UNIONS 128u
+#define G4_CLEAR_TELLING 16u /* names of a leaf that say how near to each other names are */
 
 /* A directory that workgroups clear together, in memory that all of them reach. */
 struct g4_clear_part {

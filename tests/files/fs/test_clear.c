@@ -8,6 +8,8 @@
 #include <pthread.h>
 
 #include "fs/clear.h"
+#include "inode/inode.h"
+#include "inode/txn.h"
 
 #define HELPERS 3u
 #define ROOT G4_NODE_ROOT
@@ -526,6 +528,85 @@ static void what_may_not_go_ends_it(void **state)
 	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
 }
 
+/* ---- an image's directory that says to have few names ---- */
+
+#define FORGED 120u /* index pages of level 1, each of whose entries leads to the same leaf */
+
+/* A page of an index of a level whose entries divide positions from `from` on, one each `step`, and lead to pages[k % pages]. */
+static struct g4_address forge_index(struct g4_txn *txn, uint32_t level, uint64_t from, uint64_t step, uint32_t count,
+				     const struct g4_address *to, uint32_t pages)
+{
+	struct g4_address address;
+	uint32_t line;
+
+	assert_int_equal(g4_alloc_metadata(wg, &fs->alloc, txn, &address), 0);
+	assert_int_equal(g4_meta_new(wg, &fs->meta, address, G4_BLOCK_DIR_INDEX, &line), 0);
+	g4_txn_dirty(txn, line);
+	struct g4_dir_index *index = (struct g4_dir_index *)g4_line_data(&fs->cache, line);
+	index->count = count;
+	index->level = level;
+	for (uint32_t k = 0; k < count; k++) {
+		index->entries[k].hash = (uint32_t)((from + k * step) >> 16);
+		index->entries[k].page = g4_address_stored(to[k % pages]);
+	}
+	g4_cache_put(&fs->cache, line);
+	return address;
+}
+
+/* Pages of metadata that were asked for. */
+static uint64_t looks(void)
+{
+	uint64_t all = 0;
+
+	for (uint32_t k = 0; k < G4_CACHE_TALLIES; k++)
+		all += g4_load64_rlx(&fs->cache.tallies[k].hits[G4_CACHE_METADATA]);
+	return all;
+}
+
+/* What it comes to when a helper leaves it is bounded, whatever its index pages say. */
+static void a_directory_that_lies_is_left_at_last(void **state)
+{
+	const uint64_t top = make_directory(ROOT, "top"), below = make_directory(top, "below"),
+		       step = (G4_DIR_POSITIONS / FORGED) >> 16 << 16, each = (step / G4_DIR_INDEX_ENTRIES) >> 16 << 16;
+	static struct g4_clear_part part;
+	struct g4_address pages[FORGED + 1];
+	struct g4_txn txn;
+	uint32_t index;
+
+	(void)state;
+	make_files(below, 70);
+	assert_int_equal(pages_of(below), 1);
+	assert_int_equal(g4_icache_get(wg, fs, below, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint64_t root = inode->disk.map[0];
+	const struct g4_address leaf = g4_ptr_address(root);
+	for (uint32_t k = 0; k <= FORGED; k++) {
+		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
+		pages[k] = k < FORGED ? forge_index(&txn, 1, k * step, each, G4_DIR_INDEX_ENTRIES, &leaf, 1) :
+					forge_index(&txn, 2, 0, step, FORGED, pages, FORGED);
+		assert_int_equal(g4_end(fs, &txn, 0), 0);
+	}
+	inode->disk.map[0] = g4_ptr_make(pages[FORGED], G4_TAG_4K, G4_PTR_VALID);
+	inode->disk.pages = 100000;
+	part = part_of(top, 1);
+	part.piece_tries = 2;
+	const uint64_t before = looks();
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	assert_int_equal(part.removed, 1);
+	assert_in_range(looks() - before, 1, G4_CLEAR_UNIONS * 80);
+	inode->disk.map[0] = root;
+	inode->disk.pages = 1;
+	for (uint32_t k = 0; k <= FORGED; k++) {
+		assert_int_equal(g4_begin(wg, fs, 32, &txn), 0);
+		assert_int_equal(g4_alloc_free_metadata(wg, &fs->alloc, &txn, pages[k]), 0);
+		assert_int_equal(g4_inode_log(wg, fs, &txn, inode), 0);
+		assert_int_equal(g4_end(fs, &txn, 0), 0);
+	}
+	g4_icache_put(fs, index);
+	assert_int_equal(clear_all(top, 1000, 0), 70);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
 #define clear_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(a_piece_ends), clear_test(how_far_apart_names_are),
@@ -534,4 +615,4 @@ RUN_TESTS(clear_test(a_piece_is_a_range), clear_test(a_piece_ends), clear_test(h
 	  clear_test(pages_before_the_first_name_go), clear_test(what_is_deep_is_left_to_the_owner),
 	  clear_test(leaves_without_names_are_a_directory), clear_test(what_is_wide_is_left_to_the_owner),
 	  clear_test(several_workgroups_clear_a_tree), clear_test(no_page_stays_without_names),
-	  clear_test(what_may_not_go_ends_it))
+	  clear_test(what_may_not_go_ends_it), clear_test(a_directory_that_lies_is_left_at_last))
