@@ -95,12 +95,19 @@ G4_FN static int free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 	return g4_alloc_free_metadata(wg, dir->alloc, txn, g4_page_address(g4_dir_cache(dir)->lines[line].index));
 }
 
-/* Takes `count` entries from the beginning of a dirty page. */
+/*
+ * Takes `count` entries from `first` on out of a dirty page. Nothing, if it has fewer by now, because an image has it in two directories,
+ * whose locks are two: nowhere here its number of entries is more than there are places for them (tree.h).
+ */
 G4_FN static void drop_entries(struct g4_dir_index *index, uint32_t first, uint32_t count)
 {
-	for (uint32_t k = first; k + count < index->count; k++)
+	const uint32_t all = g4_dir_index_count(index);
+
+	if (first + count > all)
+		return;
+	for (uint32_t k = first; k + count < all; k++)
 		index->entries[k] = index->entries[k + count];
-	index->count -= count;
+	g4_store32_rlx(&index->count, all - count);
 }
 
 /*
@@ -114,7 +121,7 @@ G4_FN static bool get_pair(struct g4_wg *wg, const struct g4_dir *dir, const str
 	const bool leaves = parent->level == 1;
 	uint32_t other;
 
-	if (k + 1 >= parent->count)
+	if (k + 1 >= g4_dir_index_count(parent))
 		return false;
 	const bool left = g4_address_is(g4_address_from(parent->entries[k].page), mine);
 	const struct g4_address beside = g4_address_from(parent->entries[k + left].page);
@@ -161,30 +168,30 @@ G4_FN static int unite_indexes(struct g4_wg *wg, struct g4_dir *dir, struct g4_t
 {
 	struct g4_dir_index *parent = index_at(dir, parent_line), *left = index_at(dir, pair[0]),
 			    *right = index_at(dir, pair[1]);
-	const uint32_t all = left->count + right->count, half = all / 2;
+	const uint32_t has_left = g4_dir_index_count(left), has_right = g4_dir_index_count(right),
+		       all = has_left + has_right, half = all / 2;
 
 	g4_txn_dirty(txn, parent_line);
 	g4_txn_dirty(txn, pair[0]);
 	g4_txn_dirty(txn, pair[1]);
 	if (all <= G4_DIR_INDEX_FILL / 2) {
-		g4_copy(wg, &left->entries[left->count], right->entries,
-			(uint64_t)right->count * sizeof(right->entries[0]));
+		g4_copy(wg, &left->entries[has_left], right->entries, (uint64_t)has_right * sizeof(right->entries[0]));
 		left->count = all;
 		drop_entries(parent, k + 1, 1);
 		const int rc = free_page(wg, dir, txn, pair[1]);
 		return rc < 0 ? rc : 1;
 	}
-	if (left->count < half) {
-		const uint32_t count = half - left->count;
-		g4_copy(wg, &left->entries[left->count], right->entries, (uint64_t)count * sizeof(right->entries[0]));
+	if (has_left < half) {
+		const uint32_t count = half - has_left;
+		g4_copy(wg, &left->entries[has_left], right->entries, (uint64_t)count * sizeof(right->entries[0]));
 		left->count = half;
 		drop_entries(right, 0, count);
 	} else {
-		const uint32_t count = left->count - half;
-		for (uint32_t e = right->count; e-- > 0;)
+		const uint32_t count = has_left - half;
+		for (uint32_t e = has_right; e-- > 0;)
 			right->entries[e + count] = right->entries[e];
 		g4_copy(wg, right->entries, &left->entries[half], (uint64_t)count * sizeof(right->entries[0]));
-		right->count += count;
+		right->count = has_right + count;
 		left->count = half;
 	}
 	parent->entries[k + 1].hash = right->entries[0].hash;
@@ -240,7 +247,7 @@ G4_FN static uint64_t bound_behind(const struct g4_dir *dir, const struct way *w
 {
 	for (uint32_t at = way->count; at-- > 0; k = at > 0 ? way->children[at - 1] : 0) {
 		const struct g4_dir_index *index = index_at(dir, way->lines[at]);
-		if (k + 1 < index->count) {
+		if (k + 1 < g4_dir_index_count(index)) {
 			const uint64_t bound = g4_dir_bound_of(&index->entries[k + 1]);
 			return bound > from ? bound : UINT64_MAX;
 		}
@@ -257,13 +264,16 @@ G4_FN static int drop_run(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *t
 {
 	const uint32_t parent_line = way->lines[way->count - 1], first = way->children[way->count - 1];
 	struct g4_dir_index *parent = index_at(dir, parent_line);
+	const uint32_t children = g4_dir_index_count(parent);
 	uint32_t run = 1;
 	int rc = 0;
 
-	most = (uint32_t)g4_min64(g4_min64(most, parent->count - 1), dir->pages - way->count - 1);
+	if (first >= children)
+		return 0;
+	most = (uint32_t)g4_min64(g4_min64(most, children - 1), dir->pages - way->count - 1);
 	if (most == 0)
 		return 0;
-	while (run < most && first + run < parent->count && g4_dir_bound_of(&parent->entries[first + run]) < until &&
+	while (run < most && first + run < children && g4_dir_bound_of(&parent->entries[first + run]) < until &&
 	       parent->entries[first + run].page != parent->entries[first + run - 1].page &&
 	       used_below(wg, dir, parent, first + run) == 0)
 		run++;
@@ -347,7 +357,7 @@ G4_FN G4_COLD int g4_dir_shrink_some(struct g4_wg *wg, struct g4_dir *dir, struc
 		do {
 			*from = bound_behind(dir, &way, k++, *from);
 			*looks -= *looks > 0;
-		} while (*from<until && * looks> 0 && k < parent->count &&
+		} while (*from<until && * looks> 0 && k < g4_dir_index_count(parent) &&
 			 used_below(wg, dir, parent, k) > G4_LEAF_FILL / 4);
 	}
 	let_go(dir, &way, way.count + 1);
@@ -367,7 +377,8 @@ G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 		if (rc < 0)
 			break;
 		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
-		if (!g4_dir_is_index(dir, line) || index->count == 0) {
+		const uint32_t count = g4_dir_index_count(index);
+		if (!g4_dir_is_index(dir, line) || count == 0) {
 			g4_cache_put(g4_dir_cache(dir), line);
 			break;
 		}
@@ -377,14 +388,15 @@ G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 			break;
 		}
 		level = index->level;
-		address = g4_address_from(index->entries[index->count - 1].page);
+		address = g4_address_from(index->entries[count - 1].page);
 		if (parent != G4_NO_LINE)
 			g4_cache_put(g4_dir_cache(dir), parent);
 		parent = line;
 	}
 	if (rc == 0 && parent != G4_NO_LINE) {
+		struct g4_dir_index *above = index_at(dir, parent);
 		g4_txn_dirty(txn, parent);
-		((struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), parent))->count--;
+		drop_entries(above, (uint32_t)g4_max64(g4_dir_index_count(above), 1) - 1, 1);
 	} else if (rc == 0) {
 		dir->root = 0;
 	}
