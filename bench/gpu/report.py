@@ -247,18 +247,6 @@ def plot_gpu(records, folder):
          texts=[number(r["ours"]) for r in kernel])
 
 
-def plot_workgroups(records, folder):
-    """As the directories document draws them: a line for each figure and number of lanes, over workgroups."""
-    series = {}
-    for r in records:
-        match = re.fullmatch(r"(.*): (\d+) workgroups", r["metric"])
-        if match and r["ours"]:
-            series.setdefault(match[1], []).append((int(match[2]), r["ours"]))
-    for name, kind in (("lookups", "wide lookup"), ("creates", "create"), ("null", "null command")):
-        lines(folder / f"gpu-workgroups-{name}.png", "From kernels (higher is better)", "workgroups", "million a second",
-              [(s, points) for s, points in series.items() if s.startswith(kind)], log=True)
-
-
 def points_of(records, pattern):
     """{name: [(x, y)]} of metrics that a pattern with the groups `name` and `x` knows, and perhaps `unit`."""
     series = {}
@@ -268,6 +256,14 @@ def points_of(records, pattern):
             scale = 1024 if match.groupdict().get("unit") == "MiB" else 1
             series.setdefault(match["name"], []).append((int(match["x"]) * scale, r["ours"]))
     return list(series.items())
+
+
+def plot_workgroups(records, folder):
+    """As the directories document draws them: a line for each figure and number of lanes, over workgroups."""
+    series = points_of(records, r"(?P<name>.*): (?P<x>\d+) workgroups")
+    for name, kind in (("lookups", "wide lookup"), ("creates", "create"), ("null", "null command")):
+        lines(folder / f"gpu-workgroups-{name}.png", "From kernels (higher is better)", "workgroups", "million a second",
+              [(s, points) for s, points in series if s.startswith(kind)], log=True)
 
 
 def plot_deduplication(records, folder):

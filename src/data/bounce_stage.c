@@ -36,6 +36,14 @@ G4_FN static void lay(struct g4_batch *batch, uint32_t first, uint64_t page, uin
 	}
 }
 
+/* The same of all pages of a batch, which begins with page `page`, in the buffers with these numbers. */
+G4_FN static void lay_all(struct g4_batch *batch, uint64_t page, uint32_t pages, const uint32_t *numbers)
+{
+	for (uint32_t first = 0; first < pages; first += G4_BOUNCE_PAGES)
+		lay(batch, first, page + first, (uint32_t)g4_min64(pages - first, G4_BOUNCE_PAGES),
+		    numbers[first / G4_BOUNCE_PAGES]);
+}
+
 /* The batch's next pages, through a buffer, get their sums. */
 G4_FN static void fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, const uint8_t *from, uint64_t page,
 		       uint32_t pages, uint32_t number)
@@ -108,9 +116,7 @@ G4_FN static bool fill_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_batc
 	struct g4_split_piece piece;
 	uint64_t done;
 
-	for (uint32_t first = 0; first < pages; first += G4_BOUNCE_PAGES)
-		lay(batch, first, page + first, (uint32_t)g4_min64(pages - first, G4_BOUNCE_PAGES),
-		    numbers[first / G4_BOUNCE_PAGES]);
+	lay_all(batch, page, pages, numbers);
 	struct g4_split_job *job = g4_split_open(wg, fs, &work);
 	if (!job)
 		return false;
@@ -262,9 +268,7 @@ G4_FN static bool is_of_use(const struct g4_fs *fs, const struct g4_inode_core *
 /* The batch is what is ahead. Who had the inode meanwhile may have published the same. */
 G4_FN static void recall(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, const struct g4_stage_ahead *ahead)
 {
-	for (uint32_t first = 0; first < ahead->pages; first += G4_BOUNCE_PAGES)
-		lay(batch, first, ahead->page + first, (uint32_t)g4_min64(ahead->pages - first, G4_BOUNCE_PAGES),
-		    ahead->numbers[first / G4_BOUNCE_PAGES]);
+	lay_all(batch, ahead->page, ahead->pages, ahead->numbers);
 	g4_copy(wg, batch->sums, note_of(fs, ahead), ahead->pages * sizeof(*batch->sums));
 	g4_copy(wg, batch->known, note_of(fs, ahead) + KNOWN_AT, ahead->pages * sizeof(*batch->known));
 	batch->count = ahead->pages;

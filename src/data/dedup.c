@@ -223,7 +223,7 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 		return;
 	struct g4_hints_seen seen;
 	bool brought = false;
-	g4_hints_look(wg, fs, batch, from, &seen);
+	g4_hints_look(wg, fs, batch, from, false, &seen);
 	if (!batch->verifies) {
 		brought = settle_all(wg, fs, batch, &seen);
 		g4_hints_same(wg, fs, batch, from);
@@ -242,7 +242,7 @@ G4_FN void g4_dedup_late(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 {
 	struct g4_hints_seen seen;
 
-	g4_hints_look_late(wg, fs, batch, &seen);
+	g4_hints_look(wg, fs, batch, 0, true, &seen);
 	memset(seen.unknown, 0, sizeof(seen.unknown)); /* their neighbours have been asked for */
 	(void)settle_all(wg, fs, batch, &seen);
 }

@@ -99,6 +99,12 @@ G4_FN static void bring_all(struct g4_wg *wg, const struct g4_hints_job *job)
 	g4_sync(wg);
 }
 
+/* Whether page k of a job is not asked for. */
+G4_FN static bool is_passed(const struct g4_hints_job *job, uint32_t k)
+{
+	return job->late && job->found[k] != G4_KNOWN_NOT;
+}
+
 G4_REGION_BODY void g4_hints_region(struct g4_wg *wg, void *args)
 {
 	struct g4_hints_job *job = (struct g4_hints_job *)args;
@@ -115,14 +121,14 @@ G4_REGION_BODY void g4_hints_region(struct g4_wg *wg, void *args)
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 	/* the table has no locality */
 	for (uint32_t k = lane; k < job->count; k += width) {
-		if (job->late && job->found[k] != G4_KNOWN_NOT)
+		if (is_passed(job, k))
 			continue;
 		const struct g4_listing_key key = g4_listing_key(&job->sums[k], job->domain);
 		g4_ddt_prefetch(&job->fs->ddt, key.bytes);
 	}
 	for (uint32_t k = lane; k < job->count; k += width) {
 		if (job->found) {
-			if (!job->late || job->found[k] == G4_KNOWN_NOT)
+			if (!is_passed(job, k))
 				job->found[k] = find(job, k);
 			continue;
 		}
@@ -147,7 +153,7 @@ G4_FN static struct g4_hints_seen run(struct g4_wg *wg, const struct g4_hints_jo
 	return seen;
 }
 
-G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first,
+G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first, bool late,
 			 struct g4_hints_seen *seen)
 {
 	const struct g4_hints_job job = {.fs = fs,
@@ -156,20 +162,8 @@ G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 					 .count = batch->count - first,
 					 .found = &batch->known[first],
 					 .batch = batch,
-					 .first = first};
-
-	*seen = run(wg, &job);
-}
-
-G4_FN void g4_hints_look_late(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, struct g4_hints_seen *seen)
-{
-	const struct g4_hints_job job = {.fs = fs,
-					 .sums = batch->sums,
-					 .domain = batch->domain,
-					 .count = batch->count,
-					 .found = batch->known,
-					 .batch = batch,
-					 .late = true};
+					 .first = first,
+					 .late = late};
 
 	*seen = run(wg, &job);
 }

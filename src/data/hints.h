@@ -35,11 +35,12 @@ struct g4_hints_job { /* in scratch memory */
 /* Collective; args: a job. */
 G4_FN void g4_hints_region(struct g4_wg *wg, void *args);
 
-/* Leader. What is known of the batch's pages from `first` on: zeros, where the table says that such a page lies, or nothing; *seen. */
-G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first,
+/*
+ * Leader. What is known of the batch's pages from `first` on: zeros, where the table says that such a page lies, or nothing; *seen. `late`: of those alone of
+ * which nothing was known.
+ */
+G4_FN void g4_hints_look(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first, bool late,
 			 struct g4_hints_seen *seen);
-/* Leader. The same of all those of which nothing was known. */
-G4_FN void g4_hints_look_late(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, struct g4_hints_seen *seen);
 /*
  * Leader. Of the batch's pages from `first` on of which nothing is known: those that are like one before in the lists, by their sums, are known to be. The
  * others are what later ones are like.
