@@ -51,7 +51,7 @@ static void pages_of_a_batch_are_looked_at(void **state)
 	g4_gather_memory(data, 0, 20, 0, batch);
 	memcpy(batch->sums, sums, 20 * sizeof(sums[0]));
 	batch->known[4] = 77;
-	g4_hints_look(wg, fs, batch, 5, &seen);
+	g4_hints_look(wg, fs, batch, 5, false, &seen);
 	assert_int_equal(seen.hints[0], 1 << 5 | 1 << 6 | 1 << 8);
 	assert_int_equal(seen.unknown[0], (1 << 20) - (1 << 9));
 	assert_int_equal(seen.hints[1] | seen.unknown[1], 0);
