@@ -15,6 +15,8 @@ usage: bench/directories.sh [OPTION]...
   --image-mib=N   size of the image file [4096]
   --folder=DIR    where the image lies; it needs that much space [build/bench]
   --build=DIR     where gpu4fs is built [build/release]
+  --engine=NAME   of gpu4fs; with cuda and a folder on tmpfs its device is the mapped image (dax:) [cpu]
+  --out=DIR       for directories.json and its plots [build/bench]
   --peers=LIST    of inprocess,fuse,ext4,xfs,btrfs [all]
   --parts=LIST    of figures,trees [all]
   --levels=N      levels of the deepest chain [4000]
@@ -58,7 +60,7 @@ starts_of_fuse() {
 		sync
 		echo 3 >/proc/sys/vm/drop_caches
 		before=$(microseconds)
-		"$build/bin/gpu4fs" mount -f "$image" "$work/mnt" >>"$work/log" 2>&1 </dev/null &
+		"$build/bin/gpu4fs" mount -f "${served_with[@]}" "${served:-$image}" "$work/mnt" >>"$work/log" 2>&1 </dev/null &
 		echo $! >"$work/server"
 		until [[ -e $work/mnt/first ]]; do
 			[[ -e /proc/$! ]] || return 1
@@ -71,7 +73,7 @@ figures() {
 	local options=("--levels=$levels" "--names=$names")
 	ready "$1" || return 1
 	case $1 in
-	inprocess) in_a_group "$build/bin/directories_bench" "${options[@]}" "$image" ;;
+	inprocess) in_a_group "$build/bin/directories_bench" "--engine=$engine" "${options[@]}" "${served:-$image}" ;;
 	fuse) in_a_group "$build/bin/directories_bench" "${options[@]}" "$work/mnt" && starts_of_fuse ;;
 	*) in_a_group "$build/bin/directories_bench" "${options[@]}" "--mount=$1,$(<"$work/loop")" "$work/mnt" ;;
 	esac
@@ -124,7 +126,7 @@ run_peer() {
 	rm -f "$work/results/$2".*
 }
 
-rounds=3 image_mib=4096 folder=build/bench build=build/release wanted=inprocess,fuse,ext4,xfs,btrfs parts=figures,trees
+rounds=3 image_mib=4096 folder=build/bench build=build/release engine=cpu results=build/bench wanted=inprocess,fuse,ext4,xfs,btrfs parts=figures,trees
 levels=4000 names=8000 tree=1000000
 arguments=("$@")
 while [[ $# -gt 0 ]]; do
@@ -133,6 +135,8 @@ while [[ $# -gt 0 ]]; do
 	--image-mib=*) image_mib=${1#*=} ;;
 	--folder=*) folder=${1#*=} ;;
 	--build=*) build=${1#*=} ;;
+	--engine=*) engine=${1#*=} ;;
+	--out=*) results=${1#*=} ;;
 	--peers=*) wanted=${1#*=} ;;
 	--parts=*) parts=${1#*=} ;;
 	--levels=*) levels=${1#*=} ;;
@@ -165,7 +169,7 @@ if [[ -z ${G4_BENCH_PRIVATE-} ]] && unshare --mount true 2>/dev/null; then
 	G4_BENCH_PRIVATE=yes exec unshare --mount --propagation private "$root/bench/directories.sh" "${arguments[@]}"
 fi
 
-mkdir -p "$folder" build/bench
+mkdir -p "$folder" "$results"
 build=$(realpath "$build")
 for program in gpu4fs directories_bench; do
 	if [[ ! -x $build/bin/$program ]]; then
@@ -187,6 +191,11 @@ declare -A failed=()
 choose_peers "$wanted"
 
 fill_image "$image_mib"
+[[ $engine == cpu ]] || served_with=(-o "engine=$engine")
+if [[ $(stat --file-system --format=%T "$image") == tmpfs ]]; then
+	loop_options=() # its pages are the device
+	[[ $engine == cpu ]] || served=dax:$image
+fi
 # as many inodes as the tests make, of which the defaults of an image so small have fewer
 inodes=$((2 * tree + 40 * names + 20 * levels + 20000))
 ext4_options=(-N "$inodes")
@@ -204,7 +213,7 @@ if [[ ,$parts, == *,trees,* && $tree -gt 0 ]]; then
 	done
 fi
 
-bench/directories.py collect "$work/results" "image_mib=$image_mib" "levels=$levels" "names=$names" "tree=$tree" >"$work/directories.json"
-mv "$work/directories.json" build/bench/directories.json
-bench/directories.py plot build/bench/directories.json build/bench
-bench/directories.py table build/bench/directories.json
+bench/directories.py collect "$work/results" "image_mib=$image_mib" "engine=$engine" "levels=$levels" "names=$names" "tree=$tree" >"$work/directories.json"
+mv "$work/directories.json" "$results/directories.json"
+bench/directories.py plot "$results/directories.json" "$results"
+bench/directories.py table "$results/directories.json"

@@ -6,6 +6,8 @@
 : "${work:=}" "${image:=}" "${build:=}"
 loop_options=(--direct-io=on) # no data is cached twice
 ext4_options=() xfs_options=() # more of them, for mkfs
+served_with=()		 # options of a mount of gpu4fs
+served=			      # what gpu4fs mounts, if it is not the image by its path
 job=			      # the process group of what runs in the background
 passthrough_hp=${PASSTHROUGH_HP:-}
 [[ -n $passthrough_hp ]] || passthrough_hp=$(type -P passthrough_hp) || passthrough_hp=
@@ -49,7 +51,7 @@ mount_peer() {
 
 	if [[ -e $work/loop ]]; then loop=$(<"$work/loop"); fi
 	case $1 in
-	fuse) serve "$build/bin/gpu4fs" mount -f "$image" "$work/mnt" ;;
+	fuse) serve "$build/bin/gpu4fs" mount -f "${served_with[@]}" "${served:-$image}" "$work/mnt" ;;
 	preload) serve "$build/bin/gpu4fs" mount -f -o socket="$work/socket" "$image" "$work/mnt" && wait_for 60 test -S "$work/socket" ;;
 	btrfs | btrfs-*) mount -t btrfs -o nodiscard "$loop" "$work/mnt" ;;
 	ext4 | xfs) mount -t "$1" "$loop" "$work/mnt" ;;

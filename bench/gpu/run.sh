@@ -12,14 +12,14 @@ usage() {
 	cat <<'TEXT'
 usage: bench/gpu/run.sh [OPTION]... [-- BENCHMARK-OF-GPU_BENCH...]
 
-  --only=LIST      parts, of mem,sums,dedup,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
+  --only=LIST      parts, of mem,sums,dedup,dax,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
   --build=DIR      where gpu4fs is built with the preset cuda, perhaps by another machine; without it,
                    build/cuda is brought up to date
   --out=DIR        for gpu.json, gpu-*.png and gpu.log [build/bench]
   --file-mib=N     size of each of 64 files, but for the part mem [256]; less where memory is short
-  --limit=SECONDS  for everything [350]; a program that then runs is ended, as is one after 90 seconds, and its part
-                   has failed
-  --engine=NAME    of the parts embedded, connected and fuse: with cpu they run without a GPU [cuda]
+  --limit=SECONDS  for everything [500]; a program that then runs is ended, as is one after 90 seconds (directories: 180), and
+                   its part has failed
+  --engine=NAME    of the parts directories, embedded, connected and fuse: with cpu they run without a GPU [cuda]
   --commit=HASH    what was built, where there is no git
   --quick          little work, to see that everything runs
   --help           show this
@@ -92,6 +92,14 @@ part_dax() {
 	need_image && limited "$work/log" "$build/tests/gpu/gpu_bench" -d "dax:$image" -c 2048 -f "$file_mib" -o "$work/results/dax.json" stream
 }
 
+# The figures of the directories document, one command at a time, beside other file systems: a table and plots of its own.
+part_directories() {
+	local part_limit=180
+	need_image && rm "$image" && : >"$out/gpu-directories.txt" && limited "$out/gpu-directories.txt" bench/directories.sh "--engine=$engine" --rounds=1 --parts=figures --tree=0 \
+		--peers=inprocess,ext4,xfs,btrfs "--image-mib=$directories_mib" "--levels=$levels" "--names=$names" "--folder=$work/tmpfs" "--build=$build" \
+		"--out=$out/directories"
+}
+
 clients() {
 	local names=$((image_mib * 5)) # so that ext4, which has an inode for 16 KiB, has enough of them
 	((names <= 60000)) || names=60000
@@ -146,7 +154,7 @@ part_shredder() {
 why_not() {
 	case $1 in
 	mem | sums | dedup | dax | shredder) [[ -e /dev/nvidiactl ]] || echo "there is no NVIDIA GPU here" ;;
-	embedded | connected | fuse)
+	directories | embedded | connected | fuse)
 		[[ $engine != cuda || -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; }
 		;;&
 	fuse | ext4 | xfs | btrfs) missing "$1" ;;
@@ -174,9 +182,10 @@ run_part() {
 }
 
 # ---- the run
-parts=mem,sums,dedup,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder
-only=$parts build='' out=build/bench file_mib=256 mem_file_mib=1024 limit=350 engine=cuda commit='' seconds=2
+parts=mem,sums,dedup,dax,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder
+only=$parts build='' out=build/bench file_mib=256 mem_file_mib=1024 limit=500 engine=cuda commit='' seconds=2
 part_limit=90
+directories_mib=1536 levels=4000 names=8000
 tool_workload=(--dirs=8 --files=500 --size=256M --fsyncs=300)
 shredder_gib=(4 4)
 benchmarks=()
@@ -191,7 +200,7 @@ while [[ $# -gt 0 ]]; do
 	--engine=*) engine=${1#*=} ;;
 	--commit=*) commit=${1#*=} ;;
 	--quick)
-		file_mib=4 mem_file_mib=64 seconds=1 shredder_gib=(1 1)
+		file_mib=4 mem_file_mib=64 directories_mib=512 levels=400 names=800 seconds=1 shredder_gib=(1 1)
 		tool_workload=(--dirs=4 --files=100 --size=16M --random-ops=256 --cached-reads=10000 --fsyncs=20)
 		;;
 	--help)
@@ -234,7 +243,7 @@ PATH=$PATH:/usr/sbin:/sbin
 if [[ -z $build ]]; then
 	build=build/cuda
 	cmake --preset cuda
-	cmake --build build/cuda --target product bench_clients gpu-bench gpu-shredder
+	cmake --build build/cuda --target product bench_clients directories_bench gpu-bench gpu-shredder
 	SECONDS=0
 fi
 mkdir -p "$out"
@@ -265,7 +274,9 @@ done
 cp "$work/log" "$out/gpu.log"
 
 report=(python3 bench/gpu/report.py)
-if "${report[@]}" collect "$work/results" "commit=$commit" "file_mib=$file_mib" "image_mib=$image_mib" "engine=$engine" \
+if [[ -z $(ls "$work/results") && ${#failed[@]} -eq 0 ]]; then
+	: # of the directories alone, which have a report of their own
+elif "${report[@]}" collect "$work/results" "commit=$commit" "file_mib=$file_mib" "image_mib=$image_mib" "engine=$engine" \
 	"left_out=${left_out[*]-}" "failed=${failed[*]-}" >"$work/gpu.json"; then
 	cp "$work/gpu.json" "$out/gpu.json"
 	"${report[@]}" table "$out/gpu.json"
