@@ -43,7 +43,7 @@ endif()
 set(long_tests "crash\\.explorer\\.all" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
 	"preload\\.(databases|fsx|ltp|pjdfstest|work)")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
-	list(APPEND long_tests "engine\\.(disks_add|disks_rot|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
+	list(APPEND long_tests "engine\\.(disks_add|disks_rot|disks_versions|lost_ahead|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
 		"shredder\\.(copy|formats|hostile|parity|rest|site|store_damage|store_table)")
 endif()
 if(G4_SANITIZE)
