@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The benchmarks of the directories document, chapter 6 (bench/directories.c says each), on gpu4fs in-process and through FUSE, ext4, XFS
-# and Btrfs, in turns, on the same image file; and trees of files: cp -a and rm -r. Then a table, build/bench/directories.json and plots.
+# and Btrfs, in turns, on the same image file; and trees of files: find, du, export, cp -a, rm -r and import. Then a table,
+# build/bench/directories.json and plots.
 # Leaves nothing mounted and no image behind, also when it is interrupted.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,7 +22,7 @@ usage: bench/directories.sh [OPTION]...
   --parts=LIST    of figures,trees [all]
   --levels=N      levels of the deepest chain [4000]
   --names=N       names in the widest directory [8000]
-  --tree=N        files of the tree that is copied and removed, each time once; 0: none [1000000]
+  --tree=N        files of the trees, each time once; 0: none [1000000]
   --quick         one round of little work, to see that everything runs
   --help          show this
 TEXT
@@ -95,17 +96,36 @@ synced() {
 	"$@" && sync --file-system "$work/mnt"
 }
 
+# cold NAME COMMAND...: the same with nothing of the file system in the kernel's caches, as the library's process has none
+cold() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	timed "$@"
+}
+
+# The tree that comes in, in memory, so that the host's disk is no part of what is measured.
+make_source() {
+	mkdir "$work/tmpfs"
+	mount -t tmpfs -o nr_inodes=0 none "$work/tmpfs"
+	mkdir "$work/tmpfs/source"
+	out=/dev/null in_a_group "$build/bin/directories_bench" "--tree=$tree" "$work/tmpfs/source"
+}
+
 trees() {
-	local target=$work/mnt
+	local target=$work/mnt source=$work/tmpfs/source/tree exported=$work/tmpfs/exported made=$work/mnt/tree of gpu4fs=$build/bin/gpu4fs
 	ready "$1" || return 1
 	[[ $1 != inprocess ]] || target=$image
 	out=/dev/null in_a_group "$build/bin/directories_bench" "--tree=$tree" "$target" || return 1
 	if [[ $1 == inprocess ]]; then
-		timed "cp -a" "$build/bin/gpu4fs" cp -a --image "$image" /tree /copy &&
-			timed "rm -r" "$build/bin/gpu4fs" rm -r --image "$image" /tree /copy
+		of=(--image "$image")
+		cold find "$gpu4fs" find "${of[@]}" /tree && cold du "$gpu4fs" du "${of[@]}" /tree &&
+			cold export "$gpu4fs" export "${of[@]}" /tree "$exported" && rm -rf "$exported" &&
+			timed "cp -a" "$gpu4fs" cp -a "${of[@]}" /tree /copy && timed "rm -r" "$gpu4fs" rm -r "${of[@]}" /tree /copy &&
+			timed import "$gpu4fs" import "${of[@]}" "$source" /import
 	else
-		timed "cp -a" synced cp -a "$work/mnt/tree" "$work/mnt/copy" &&
-			timed "rm -r" synced rm -rf "$work/mnt/tree" "$work/mnt/copy"
+		cold find find "$made" && cold du du -s "$made" && cold export cp -a "$made" "$exported" && rm -rf "$exported" &&
+			timed "cp -a" synced cp -a "$made" "$target/copy" && timed "rm -r" synced rm -rf "$made" "$target/copy" &&
+			timed import synced cp -a "$source" "$target/import"
 	fi
 }
 
@@ -208,6 +228,7 @@ if [[ ,$parts, == *,figures,* ]]; then
 	done
 fi
 if [[ ,$parts, == *,trees,* && $tree -gt 0 ]]; then
+	make_source
 	for peer in "${peers[@]}"; do
 		run_peer trees "$peer" 1
 	done

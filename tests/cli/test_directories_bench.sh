@@ -30,9 +30,14 @@ exits 0 "... and is clean" "$gpu4fs" fsck -f -n a.img
 exits 2 "no target" "$bench"
 exits 1 "what is no device" "$bench" missing
 
+for peer in inprocess ext4; do # what bench/directories.sh adds of trees
+	printf 'tree\t%s\t2500\t0.5\n' find du export "cp -a" "rm -r" import >>results/$peer.1
+done
 exits 0 "results" python3 "$report_py" collect results names=8
 cp .out all.json
 equals "... have every line" "$(cat results/* | wc -l)" "$(python3 -c 'import json; print(sum(len(r["rounds"]) for r in json.load(open("all.json"))))')"
 exits 0 "a table" python3 "$report_py" table all.json
 says "... has the target" 'target at 16: 2.0x ext4: '
+equals "... and each thing that is done with trees" "cp -a,du,export,find,import,rm -r" \
+	"$(awk '/^A tree of files/ { on = 1; getline } on && /0.5.*0.5.*1.00/ { sub(/ +0.5.*/, ""); print }' .out | paste -sd,)"
 finish
