@@ -121,7 +121,7 @@ foreach(source ${test_programs})
 		# The same where names are made, looked up, removed and renamed by batches.
 		g4_test_variant(batch G4_TEST_BATCH=1)
 	endif()
-	if(name MATCHES "^engine\\.(model|linear|makers|makers_equal|shrink|equal_hashes|listings)$")
+	if(name MATCHES "^engine\\.(model|linear|makers|makers_equal|shrink|equal_hashes|listings|twin_directories)$")
 		set(plain ${target})
 		set(target ${plain}_tiny)
 		add_executable(${target} "${source}")

@@ -225,15 +225,21 @@ G4_FN G4_COLD uint32_t g4_leaf_number(const struct g4_leaf *leaf, uint32_t hash,
 /* words of a name that are loaded before the first is stored: on a GPU their ways to memory overlap */
 #define AT_ONCE 4u
 
-/* Without the note, which the caller keeps. */
-G4_FN static void put_entry(struct g4_leaf *leaf, uint32_t unit, const struct g4_dir_entry *header, const char *name)
+/*
+ * Without the note, which the caller keeps. units: that the entry had when the caller made room for it, from `unit` on and where it comes from.
+ * It has no more here, whatever its header says by now: of a leaf that an image has in two directories it is another owner's.
+ */
+G4_FN static void put_entry(struct g4_leaf *leaf, uint32_t unit, uint32_t units, const struct g4_dir_entry *header,
+			    const char *name)
 {
-	const uint32_t units = g4_leaf_units_for(header->name_bytes), bytes = header->name_bytes;
+	const struct g4_dir_entry told = *header;
+	const uint32_t bytes = (uint32_t)g4_min64(told.name_bytes, (units - 1) * G4_DIR_UNIT_BYTES);
 	const uint32_t count = (units - 1) * G4_DIR_UNIT_BYTES / 8;
 	struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);
 	uint64_t *words = (uint64_t *)(void *)(entry + 1);
 
-	*entry = *header;
+	*entry = told;
+	entry->name_bytes = (uint8_t)bytes;
 	G4_ROLLED
 	for (uint32_t first = 0; first < count; first += AT_ONCE) {
 		uint64_t batch[AT_ONCE];
@@ -265,9 +271,9 @@ G4_FN G4_COLD static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 	G4_LEAF_FOR_EACH(&spare, unit, entry)
 	{
 		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
-		if (to + units > G4_DIR_UNITS)
+		if (to + units > G4_DIR_UNITS || unit + units > G4_DIR_UNITS)
 			break;
-		put_entry(leaf, to, entry, g4_leaf_name(entry));
+		put_entry(leaf, to, units, entry, g4_leaf_name(entry));
 		to += units;
 	}
 	g4_scratch_release(wg, mark);
@@ -282,7 +288,7 @@ G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g
 		unit = find_run(leaf->page->used, units);
 	}
 	if (unit < G4_DIR_UNITS)
-		put_entry(leaf, unit, header, name);
+		put_entry(leaf, unit, units, header, name);
 	keep_note(leaf);
 	return unit < G4_DIR_UNITS;
 }
@@ -435,9 +441,9 @@ G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint64_t c
 		if (g4_dir_position(entry->hash, entry->collision) < cut)
 			continue;
 		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
-		if (to + units > G4_DIR_UNITS)
+		if (to + units > G4_DIR_UNITS || unit + units > G4_DIR_UNITS)
 			break;
-		put_entry(right, to, entry, g4_leaf_name(entry));
+		put_entry(right, to, units, entry, g4_leaf_name(entry));
 		to += units;
 		clear_bits(leaf->page->used, unit, units);
 		clear_bits(leaf->starts, unit, 1);
@@ -462,7 +468,7 @@ G4_FN bool g4_leaf_unite(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4
 		fits = fits && to < G4_DIR_UNITS && unit + units <= G4_DIR_UNITS;
 		if (!fits)
 			break;
-		put_entry(leaf, to, entry, g4_leaf_name(entry));
+		put_entry(leaf, to, units, entry, g4_leaf_name(entry));
 	}
 	keep_note(leaf);
 	return fits;

@@ -3,15 +3,22 @@
 
 struct long_names names;
 
-int names_setup(void **state)
+void names_begin(uint64_t bytes, uint64_t journal_bytes, uint64_t cache_bytes)
 {
-	(void)state;
 	names.wg = g4_wg_create(0);
-	rig_open(&names.rig, 128 * G4_MIB, 0);
+	rig_open(&names.rig, bytes, journal_bytes);
+	names.rig.cache_bytes = cache_bytes ? cache_bytes : names.rig.cache_bytes;
 	names.fs = rig_mount_fs(&names.rig, names.wg, NULL);
 	names.dir =
 		(struct g4_dir){&names.fs->alloc, &names.fs->meta, &names.fs->cache, names.fs->hash_key, 0, 0, NULL};
 	names.inode = g4_icache_at(names.fs, names.fs->root_index)->ino;
+	names.tail = 200;
+}
+
+int names_setup(void **state)
+{
+	(void)state;
+	names_begin(128 * G4_MIB, 0, 0);
 	return 0;
 }
 
@@ -28,9 +35,9 @@ static uint32_t name_of(char *to, uint32_t number)
 {
 	uint32_t bytes = (uint32_t)snprintf(to, 256, "%08u-", number);
 
-	memset(to + bytes, 'n', 200);
-	to[bytes + 200] = 0;
-	return bytes + 200;
+	memset(to + bytes, 'n', names.tail);
+	to[bytes + names.tail] = 0;
+	return bytes + names.tail;
 }
 
 void names_insert(uint32_t number)

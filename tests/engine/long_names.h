@@ -16,10 +16,13 @@ struct long_names {
 	struct g4_fs *fs;
 	struct g4_dir dir;
 	uint64_t inode;
+	uint32_t tail; /* bytes of a name behind its number */
 };
 extern struct long_names names;
 int names_setup(void **state);
 int names_teardown(void **state);
+/* The same in so many bytes; 0: as setup has it. */
+void names_begin(uint64_t bytes, uint64_t journal_bytes, uint64_t cache_bytes);
 #define names_test(f) cmocka_unit_test_setup_teardown(f, names_setup, names_teardown)
 
 /* Each checks that no more blocks change than were announced. */

@@ -7,6 +7,24 @@
 #include "rig.h"
 #include "simt/simt_host.h"
 
+static uint8_t *grows; /* the name of that length becomes the longest one behind a look at it */
+static uint32_t at_length;
+
+static uint32_t hooked_units_for(uint32_t name_bytes)
+{
+	uint8_t *const name = grows;
+
+	if (name && name_bytes == at_length) {
+		grows = NULL;
+		*name = G4_NAME_MAX;
+	}
+	return g4_leaf_units_for(name_bytes);
+}
+
+#define g4_leaf_units_for hooked_units_for
+#include "dir/leaf.c" /* NOLINT(bugprone-suspicious-include) */
+#undef g4_leaf_units_for
+
 #define LAST (G4_DIR_UNITS - 2) /* where the last entry can begin */
 
 static _Alignas(G4_PAGE_BYTES) uint8_t frames[2 * G4_PAGE_BYTES]; /* the leaf, and what lies behind it */
@@ -189,6 +207,69 @@ static void a_leaf_is_cut_where_half_of_it_is_below(void **state)
 
 #define leaf_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* ---- entries that come from another leaf, whose owner is another one */
+
+#define GROWS 9u
+
+static _Alignas(G4_PAGE_BYTES) uint8_t source_frames[2 * G4_PAGE_BYTES];
+static struct g4_note source_notes[1];
+static struct g4_leaf source;
+
+static void put(uint32_t hash, uint32_t name_bytes)
+{
+	static const char name[G4_NAME_MAX];
+	const struct g4_dir_entry header = {4096, hash, 0, (uint8_t)name_bytes, 8};
+
+	assert_true(g4_leaf_insert(wg, &source, &header, name));
+}
+
+static void begin_source(void)
+{
+	static struct g4_cache source_cache;
+
+	memset(source_frames, 0, sizeof(source_frames));
+	source_cache.frames = source_frames;
+	source_cache.notes = source_notes;
+	g4_leaf_init(&source, &source_cache, 0);
+}
+
+static void let_grow(uint32_t unit)
+{
+	uint8_t *const name = (uint8_t *)(g4_leaf_entry(&source, unit) + 1);
+
+	memset(name, 'x', (size_t)(source_frames + sizeof(source_frames) - name));
+	grows = &g4_leaf_entry(&source, unit)->name_bytes;
+	at_length = GROWS;
+}
+
+/* There is room for what it was when it was looked at. */
+static void an_entry_grows_while_leaves_are_united(void **state)
+{
+	(void)state;
+	begin_source();
+	put(7, GROWS);
+	memset(leaf.page->used, 0xff, sizeof(leaf.page->used));
+	leaf.page->used[LAST / 64] &= ~(UINT64_C(3) << LAST % 64);
+	let_grow(G4_DIR_HEADER_UNITS);
+	assert_true(g4_leaf_unite(wg, &leaf, &source));
+	assert_null(grows);
+	assert_int_equal(g4_leaf_entry(&leaf, LAST)->name_bytes, G4_DIR_UNIT_BYTES);
+}
+
+static void an_entry_grows_while_a_leaf_is_split(void **state)
+{
+	(void)state;
+	begin_source();
+	for (uint32_t k = 0; k + 1 < G4_DIR_LEAF_ENTRIES; k++)
+		put(k, GROWS + 1);
+	put(UINT32_MAX, GROWS);
+	assert_int_equal(g4_leaf_entry(&source, LAST)->hash, UINT32_MAX);
+	let_grow(LAST);
+	g4_leaf_split(&source, &leaf, 0);
+	assert_null(grows);
+	assert_int_equal(g4_leaf_entry(&leaf, LAST)->name_bytes, G4_DIR_UNIT_BYTES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +278,8 @@ int main(void)
 		leaf_test(an_entry_without_room_is_refused),
 		leaf_test(an_entry_that_claims_to_run_over_the_page_is_removed),
 		leaf_test(entries_that_claim_more_than_there_is_do_not_move_behind_the_page),
+		leaf_test(an_entry_grows_while_leaves_are_united),
+		leaf_test(an_entry_grows_while_a_leaf_is_split),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
