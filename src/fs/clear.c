@@ -15,7 +15,8 @@
  * Bounds: `tries` are names that may be tried, by all workgroups of a command together, also while others change the tree; who has a piece tries few of them,
  * for calls of others come to a helper meanwhile, and what all pieces try leaves enough to the owner. A directory that is below itself, which only an
  * image or a client that moves directories meanwhile can say, ends the same way: RMDIR refuses a name whose directory has another
- * parent, so the first directory to be met twice would be the top, where the walk begins again.
+ * parent, so the first directory to be met twice would be the top, where the walk begins again. One that counts names and has none, as
+ * is left where an image has a leaf in two directories, would be met until all tries are used up: it is damage, and said at once.
  */
 #include "fs/clear.h"
 #include "data/split.h"
@@ -99,6 +100,19 @@ G4_FN static int copy_leaf(struct g4_wg *wg, struct g4_fs *fs, const struct g4_i
 	return rc < 0 || c->listed.count > 0 ? rc : copy_first(wg, &dir, c, 0, UINT64_MAX);
 }
 
+/*
+ * Of one that counts names and of which none was seen: others have made some meanwhile, or an image says so, whose directory never goes and
+ * would be met again and again. With the directory alone it is told.
+ */
+G4_FN G4_COLD static int list_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct clearing *c)
+{
+	g4_write_lock(&inode->lock);
+	const int rc = copy_leaf(wg, fs, inode, c);
+	c->names = inode->disk.entries;
+	g4_write_unlock(&inode->lock);
+	return rc == 0 && c->listed.count == 0 && c->names > 0 ? -G4_E_CORRUPT_DIR : rc;
+}
+
 /* Names of the directory at hand, as a listing would give them. */
 G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
@@ -115,6 +129,9 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 		rc = copy_leaf(wg, fs, inode, c);
 	c->names = g4_load32_rlx(&inode->disk.entries);
 	g4_read_unlock(&inode->lock);
+	const bool all = !c->helps || !at_top(c); /* of the directory: not a piece */
+	if (rc == 0 && all && c->listed.count == 0 && c->names > 0)
+		rc = list_alone(wg, fs, inode, c);
 	g4_icache_put(fs, index);
 	return g4_check(fs, rc);
 }

@@ -144,6 +144,28 @@ static void a_tree_to_clear_that_is_below_itself(void **state)
 	g4_fs_unmount(wg, fs, false);
 }
 
+/*
+ * /a/b counts names and has none, as one is left whose leaf another directory has, too, and cleared. It can not go, and is met again and again: that is
+ * said at once, not after all tries.
+ */
+static void a_directory_to_clear_that_counts_names_it_does_not_have(void **state)
+{
+	uint64_t a, b;
+
+	(void)state;
+	struct g4_fs *fs = mount();
+	assert_int_equal(on_name(fs, G4_CMD_LOOKUP, G4_NODE_ROOT, "a", &a), 0);
+	assert_int_equal(on_name(fs, G4_CMD_LOOKUP, a, "b", &b), 0);
+	assert_int_equal(g4_fs_unmount(wg, fs, true), 0);
+	inode_at(b)->entries = 3;
+	seal(g4_align_down(g4_ptr_offset(b), G4_PAGE_BYTES));
+	fs = mount();
+	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .node = a, .length = 100, .cred = &root};
+	assert_int_equal(g4_execute(wg, fs, &cmd), -G4_E_CORRUPT_DIR);
+	assert_int_equal(cmd.value, 0);
+	g4_fs_unmount(wg, fs, false);
+}
+
 static void a_name_that_leads_to_its_own_directory(void **state)
 {
 	uint64_t leaf;
@@ -340,6 +362,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_tree_to_clear_that_is_below_itself, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_directory_to_clear_that_counts_names_it_does_not_have, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_its_own_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_the_directory_above, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_is_left_of_a_freed_inode, setup, teardown),
