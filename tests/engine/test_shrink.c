@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory shrinks with its names: pages are united, levels go, and listings meet what stays, once. */
+/*
+ * A directory shrinks with its names: pages are united, levels go, and listings meet what stays, once. G4_DIR_NAMES: of how many short ones a
+ * directory is emptied, with a cache of G4_DIR_CACHE_MIB and, with G4_DIR_TELL, what it took.
+ */
 #include "dir/leaf.h"
 #include "long_names.h"
+
+#include <time.h>
 
 /* ---- the whole tree, by FORMAT.md, and that no page of it is spared for nothing ---- */
 
@@ -118,6 +123,51 @@ static void a_directory_shrinks_with_its_names(void **state)
 		names_remove(k);
 	free_what_is_left();
 	assert_int_equal(names.fs->alloc.free_pages, free_pages);
+	free(order);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Short names, in random order, of an image of its own; 20 million take 2 GiB of memory. */
+static void a_directory_of_many_short_names_leaves_nothing(void **state)
+{
+	const uint32_t count = MANY((uint32_t)rig_setting("G4_DIR_NAMES", rig_slow() ? 8000 : 100000));
+	uint32_t *order = (uint32_t *)calloc(count, sizeof(*order));
+
+	(void)state;
+	assert_non_null(order);
+	names_shuffle(order, count, rig_setting("G4_DIR_SEED", 1));
+	names_begin(128 * G4_MIB + count * UINT64_C(64), 0, rig_setting("G4_DIR_CACHE_MIB", 4) * G4_MIB);
+	names.tail = 0;
+	const uint64_t free_pages = names.fs->alloc.free_pages;
+	const double begin = seconds();
+	for (uint32_t k = 0; k < count; k++)
+		names_insert(k);
+	const uint64_t most = names.dir.pages;
+	const double made = seconds();
+	check_tree(count);
+	const double checked = seconds();
+	for (uint32_t gone = 0; gone < count; gone++)
+		names_remove(order[gone]);
+	const double removed = seconds();
+	assert_int_equal(names.dir.pages, 1);
+	assert_int_equal(names_height(), 0);
+	free_what_is_left();
+	assert_int_equal(names.fs->alloc.free_pages, free_pages);
+	rig_unmount_fs(&names.rig, names.wg, names.fs, true);
+	rig_expect_clean(&names.rig, free_pages, "when all names are gone");
+	if (rig_setting("G4_DIR_TELL", 0))
+		print_message(
+			"%u names: made in %.1f s, %lu pages; removed in %.1f s, 1 page; %lu pages free before and after\n",
+			count, made - begin, (unsigned long)most, removed - checked, (unsigned long)free_pages);
+	rig_close(&names.rig);
+	g4_wg_destroy(names.wg);
 	free(order);
 }
 
@@ -298,6 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		names_test(a_directory_shrinks_with_its_names),
+		cmocka_unit_test(a_directory_of_many_short_names_leaves_nothing),
 		names_test(a_listing_is_stable_while_the_directory_shrinks),
 		names_test(leaves_without_names_are_given_back_too),
 		names_test(leaves_without_names_go_in_runs),
