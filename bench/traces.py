@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hit ratios of caches on what programs do with files: gpu4fs trace record and replay.
 
-traces.py record FOLDER [OPTION]...     records FOLDER/WORKLOAD-FILESYSTEM.trace (root: it mounts)
+traces.py record FOLDER [OPTION]...     records FOLDER/WORKLOAD-FILESYSTEM.trace, or with --level=block ...-FILESYSTEM.block.trace
+                                        (root: it mounts)
 traces.py replay FOLDER [--build=DIR]   replays all traces there, prints a JSON array
 traces.py table FILE.json               prints the table
 traces.py plot FILE.json FOLDER         draws hit ratios by size, a picture for each workload
@@ -10,6 +11,9 @@ traces.py plot FILE.json FOLDER         draws hit ratios by size, a picture for 
   --build=DIR         where gpu4fs is built [build/release]
   --on=NAME,...       ext4, btrfs, gpu4fs, or here: FOLDER's own file system [ext4,btrfs,gpu4fs]
   --only=NAME,...     compile, packages, database, epoch [all]
+  --level=NAME        file: what programs ask for; block: what reaches the device [file]
+  --memory=MIB        with --level=block: memory for the programs and the kernel's page cache of what they use, a control group's
+                      limit [compile 24, packages 96, others 32]
   --scale=N           percent of the work [100]
 
 compile   part of the engine with gcc -O0, headers of the system included, an archive of it, and what make does after
@@ -21,8 +25,13 @@ mixed     database and epoch at the same time, from their traces
 
 What is recorded is what programs ask the file system for, before any cache. Programs and libraries are not on the file systems
 that are recorded. Ratios do not depend on the speed or load of a machine. Exit status: 1 when something could not be done.
+
+At block level it is what is left of that below the page cache: a loop device by `trace record --device`, of a gpu4fs its device
+`trace:`, below an engine's cache of 2 MiB. The file system is mounted anew before, and synced at the end. What writes back, and when, is
+the kernel's choice, so traces of two runs differ.
 """
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -38,6 +47,7 @@ WAYS = ["8", "full"]
 SIZES = "0.5%,1%,2%,5%,10%,20%,40%,80%"
 KNOWN = ["clock", "second-chance", "lru", "sieve", "s3-fifo", "s3-fifo-1", "arc", "clock-pro", "srrip", "drrip"]  # the bound and fifo beside them
 IMAGE_BYTES = 3 << 30
+MEMORY_MIB = {"compile": 24, "packages": 96, "database": 32, "epoch": 32}
 
 
 def say(text):
@@ -166,28 +176,71 @@ class Mount:
 
     def __init__(self, kind, work, gpu4fs):
         self.kind, self.gpu4fs, self.image, self.place = kind, gpu4fs, work / "image", work / "mnt"
+        self.loop = None
 
     def __enter__(self):
         self.place.mkdir()
         if self.kind == "here":
-            return self.place
+            return self
         with open(self.image, "wb") as image:
             image.truncate(IMAGE_BYTES)
         if self.kind == "gpu4fs":
             call(self.gpu4fs, "mkfs", "-q", "-f", self.image)
-            call(self.gpu4fs, "mount", self.image, self.place)
         else:
             call(f"mkfs.{self.kind}", "-q", self.image)
-            call("mount", "-t", self.kind, "-o", "loop", self.image, self.place)
-        return self.place
+        self.mount()
+        return self
 
-    def __exit__(self, *_):
+    def mount(self, trace=None):
+        if self.kind == "gpu4fs":
+            call(self.gpu4fs, "mount", *(["-o", "cache=2M", f"trace:{trace}:{self.image}"] if trace else [self.image]), self.place)
+            return
+        found = subprocess.run(["losetup", "--find", "--show", "--direct-io=on", self.image], check=True, capture_output=True, text=True)
+        self.loop = found.stdout.strip()
+        call("mount", "-t", self.kind, self.loop, self.place)
+
+    def unmount(self):
         if self.kind == "gpu4fs":
             call(self.gpu4fs, "umount", self.place)
-        elif self.kind != "here":
+        elif self.place.is_mount():
             call("umount", self.place)
+        if self.loop:
+            call("losetup", "--detach", self.loop)
+            self.loop = None
+
+    def __exit__(self, *_):
+        if self.kind != "here":
+            self.unmount()
         shutil.rmtree(self.place)
         self.image.unlink(missing_ok=True)
+
+
+class Group:
+    """A control group with so much memory, of either version."""
+
+    def __init__(self, mib):
+        places = [pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")]
+        top = next(place for place in places if (place / "cgroup.procs").exists())
+        self.path = top / f"gpu4fs-traces.{os.getpid()}"
+        self.limit = ("memory.limit_in_bytes" if top.name == "memory" else "memory.max", mib << 20)
+
+    def __enter__(self):
+        self.path.mkdir()
+        (self.path / self.limit[0]).write_text(str(self.limit[1]))
+        return self.path / "cgroup.procs"
+
+    def __exit__(self, *_):
+        self.path.rmdir()
+
+
+def record_blocks(mount, name, trace, command, options):
+    """What reaches the device, where programs and the page cache have little memory together."""
+    mount.unmount()
+    trace.unlink(missing_ok=True)
+    mount.mount(trace)
+    with Group(int(options["memory"] or MEMORY_MIB[name])) as group:
+        words = ["sh", "-ec", f'echo $$ >{group}; "$@"; sync -f {mount.place}', "sh", *command]
+        call(*([] if mount.kind == "gpu4fs" else [mount.gpu4fs, "trace", "record", "--device", mount.loop, "-o", trace]), *words)
 
 
 def record(folder, options):
@@ -198,12 +251,15 @@ def record(folder, options):
             work = folder / f"work-{kind}-{name}"
             work.mkdir(parents=True)
             try:
-                with Mount(kind, work, gpu4fs) as place:
-                    say(f"{name} on {kind}")
+                with Mount(kind, work, gpu4fs) as mount:
+                    say(f"{name} on {kind}, {options['level']} level")
                     more = [pathlib.Path(options["packages"])] if name == "packages" else []
                     command = {"compile": compile_part, "packages": packages, "database": database,
-                               "epoch": epoch}[name](place, work, share, *more)
-                    wanted = ["-d", place] if kind != "here" else []
+                               "epoch": epoch}[name](mount.place, work, share, *more)
+                    if options["level"] == "block":
+                        record_blocks(mount, name, folder / f"{name}-{kind}.block.trace", command, options)
+                        continue
+                    wanted = ["-d", mount.place] if kind != "here" else []
                     call(gpu4fs, "trace", "record", *wanted, "-o", folder / f"{name}-{kind}.trace", *command)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
@@ -316,7 +372,7 @@ def plot(records, folder):
 
 def main():
     words = sys.argv[1:]
-    options = {"build": "build/release", "on": "ext4,btrfs,gpu4fs", "only": ",".join(WORKLOADS), "scale": "100",
+    options = {"build": "build/release", "on": "ext4,btrfs,gpu4fs", "only": ",".join(WORKLOADS), "scale": "100", "level": "file", "memory": "",
                "packages": "/var/cache/apt/archives"}
     places = []
     for word in words[1:]:
@@ -331,6 +387,8 @@ def main():
     if not words or words[0] not in known or len(places) != known[words[0]]:
         print(__doc__, file=sys.stderr)
         return 2
+    if options["level"] not in ("file", "block") or (options["level"] == "block" and "here" in options["on"].split(",")):
+        sys.exit("traces.py: --level is file or block, and block level wants a file system of its own")
     if words[0] == "record":
         record(places[0], options)
     elif words[0] == "replay":

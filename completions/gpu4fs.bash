@@ -97,7 +97,7 @@ _gpu4fs() {
 	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --dedup --dedup-quota --degraded --help --version" ;;
 	nvme:-*) _gpu4fs_words "$current" "-f --force --destructive -j --json --help --version" ;;
 	trace:-*)
-		_gpu4fs_words "$current" "-d --directory -o --output --text --policy --size --ways --json --plot --help --version"
+		_gpu4fs_words "$current" "-d --directory --device -o --output --text --policy --size --ways --json --plot --help --version"
 		;;
 	scrub:-*) _gpu4fs_words "$current" "--add-sums --only --rate --now --wait --degraded --json --help --version" ;;
 	status:-*) _gpu4fs_words "$current" "--layout --json --help --version" ;;

@@ -12,6 +12,7 @@
 #include "base/units_host.h"
 #include "cli/cli.h"
 #include "print/report.h"
+#include "trace/block.h"
 #include "trace/record.h"
 #include "trace/replay.h"
 
@@ -21,15 +22,18 @@
 #define MOST_WAYS 16u
 
 const char g4_help_trace[] =
-	"record [-d DIRECTORY] [--text] -o FILE COMMAND [ARGUMENT...]\n"
+	"record [-d DIRECTORY | --device DEVICE] [--text] -o FILE COMMAND [ARGUMENT...]\n"
 	"  or: gpu4fs trace replay [--policy NAME,...] [--size SIZE,...] [--ways N,...] [--json | --plot] FILE\n"
 	"  or: gpu4fs trace show FILE\n\n"
 	"record runs COMMAND and writes which pages of which files it and the programs that it\n"
 	"starts read and write, on any file system. Mapped files count as read where they are\n"
 	"mapped. Requests of io_uring and of asynchronous I/O are not seen.\n"
+	"With --device it writes what anybody asks that block device for meanwhile, whatever\n"
+	"file system is on it; for root.\n"
 	"replay tells which part of the accesses caches of 4 KiB pages would have answered.\n"
 	"show prints a trace as text.\n\n"
 	"  -d, --directory DIRECTORY  only files on the file system of DIRECTORY\n"
+	"      --device DEVICE  requests that reach this disk or partition, in place of files\n"
 	"  -o, --output FILE    where the trace goes\n"
 	"      --text           as text: r or w, a file's number, offset and length in bytes\n"
 	"      --policy NAME,...  fifo, clock, second-chance, lru, sieve, s3-fifo, s3-fifo-1, arc,\n"
@@ -42,17 +46,13 @@ const char g4_help_trace[] =
 	"      --plot           print columns for gnuplot: a block for each number of ways\n"
 	"      --help           show this\n";
 
-enum { OPTION_TEXT = 256, OPTION_POLICY, OPTION_SIZE, OPTION_WAYS, OPTION_JSON, OPTION_PLOT };
+enum { OPTION_DEVICE = 256, OPTION_TEXT, OPTION_POLICY, OPTION_SIZE, OPTION_WAYS, OPTION_JSON, OPTION_PLOT };
 static const struct option long_options[] = {
-	{"directory", required_argument, NULL, 'd'},
-	{"output", required_argument, NULL, 'o'},
-	{"text", no_argument, NULL, OPTION_TEXT},
-	{"policy", required_argument, NULL, OPTION_POLICY},
-	{"size", required_argument, NULL, OPTION_SIZE},
-	{"ways", required_argument, NULL, OPTION_WAYS},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"plot", no_argument, NULL, OPTION_PLOT},
-	{NULL, 0, NULL, 0},
+	{"directory", required_argument, NULL, 'd'},	    {"device", required_argument, NULL, OPTION_DEVICE},
+	{"output", required_argument, NULL, 'o'},	    {"text", no_argument, NULL, OPTION_TEXT},
+	{"policy", required_argument, NULL, OPTION_POLICY}, {"size", required_argument, NULL, OPTION_SIZE},
+	{"ways", required_argument, NULL, OPTION_WAYS},	    {"json", no_argument, NULL, OPTION_JSON},
+	{"plot", no_argument, NULL, OPTION_PLOT},	    {NULL, 0, NULL, 0},
 };
 
 struct size { /* of a cache */
@@ -61,7 +61,7 @@ struct size { /* of a cache */
 };
 
 struct options {
-	const char *directory, *output, *policies, *sizes, *ways;
+	const char *directory, *device, *output, *policies, *sizes, *ways;
 	bool text, json, plot;
 };
 
@@ -82,17 +82,59 @@ static int finish_record(FILE *out, const char *name)
 	return fail(name, bad ? "could not be written" : strerror(errno));
 }
 
+static int cannot_run(const char *command, int rc)
+{
+	g4_cli_error("trace", "%s: %s", command, strerror(-rc));
+	return rc == -ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
+
+static int record_device(const struct options *options, FILE *out, struct g4_trace_writer *writer, char **command)
+{
+	struct g4_block_record record = {.device = options->device, .writer = writer};
+	char message[G4_BLOCK_MESSAGE_BYTES];
+	bool ran;
+
+	const int rc = g4_block_command(&record, command, &ran, message);
+	const int status = finish_record(out, options->output);
+	if (message[0]) {
+		g4_cli_error("trace", "%s", message);
+		return G4_EXIT_FAILURE;
+	}
+	if (!ran)
+		return cannot_run(command[0], rc);
+	fprintf(stderr, "%s: %" PRIu64 " requests\n", options->output, record.accesses);
+	return status ? status : rc;
+}
+
+static int record_files(const struct options *options, FILE *out, struct g4_record *record, char **command)
+{
+	bool ran;
+
+	const int rc = g4_record_command(record, command, &ran);
+	const int status = finish_record(out, options->output);
+	if (!ran)
+		return cannot_run(command[0], rc);
+	if (rc < 0) {
+		g4_cli_error("trace", "%s: could not be followed to its end: %s", command[0], strerror(-rc));
+		return G4_EXIT_FAILURE;
+	}
+	fprintf(stderr, "%s: %" PRIu64 " accesses to %" PRIu64 " files\n", options->output, record->accesses,
+		record->files);
+	return status ? status : rc;
+}
+
 static int record(const struct options *options, char **command)
 {
 	struct g4_trace_writer writer;
 	struct g4_record record = {.writer = &writer};
 	struct stat st;
-	bool ran;
 
 	if (!options->output)
 		return g4_cli_usage("trace", "record needs -o FILE");
 	if (!command[0])
 		return g4_cli_usage("trace", "a command is needed");
+	if (options->directory && options->device)
+		return g4_cli_usage("trace", "-d and --device exclude each other");
 	if (options->directory) {
 		if (stat(options->directory, &st) != 0)
 			return fail(options->directory, strerror(errno));
@@ -105,19 +147,8 @@ static int record(const struct options *options, char **command)
 	g4_trace_write_begin(&writer, out, options->text);
 	signal(SIGINT, SIG_IGN); /* a terminal sends them to the command as well */
 	signal(SIGQUIT, SIG_IGN);
-	const int rc = g4_record_command(&record, command, &ran);
-	int status = finish_record(out, options->output);
-	if (!ran) {
-		g4_cli_error("trace", "%s: %s", command[0], strerror(-rc));
-		return rc == -ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
-	}
-	if (rc < 0) {
-		g4_cli_error("trace", "%s: could not be followed to its end: %s", command[0], strerror(-rc));
-		return G4_EXIT_FAILURE;
-	}
-	fprintf(stderr, "%s: %" PRIu64 " accesses to %" PRIu64 " files\n", options->output, record.accesses,
-		record.files);
-	return status ? status : rc;
+	return options->device ? record_device(options, out, &writer, command) :
+				 record_files(options, out, &record, command);
 }
 
 /* ------------------------------------------------------------------ replay */
@@ -381,6 +412,9 @@ int g4_cli_trace(int argc, char **argv)
 		case 'd':
 			options.directory = optarg;
 			break;
+		case OPTION_DEVICE:
+			options.device = optarg;
+			break;
 		case 'o':
 			options.output = optarg;
 			break;
@@ -406,7 +440,7 @@ int g4_cli_trace(int argc, char **argv)
 			return g4_cli_bad_option("trace", answer, argv);
 		}
 	}
-	const bool for_record = options.directory || options.output || options.text;
+	const bool for_record = options.directory || options.device || options.output || options.text;
 	const bool for_replay = options.policies || options.sizes || options.ways || options.json || options.plot;
 	if ((for_record && !records) || (for_replay && !replays))
 		return g4_cli_usage("trace", "%s does not take these options", what);

@@ -73,6 +73,61 @@ equals "... with reads and writes" True "$(json_value "d['page_accesses'] > d['p
 exits 1 "memory has no requests" "$gpu4fs" mkfs -q trace:x.trace:mem:64M
 one_sentence "... which is told"
 
+# ---- what reaches a block device
+exits 1 "a device that is not there" "$gpu4fs" trace record --device ./nothing -o x.trace true
+one_sentence "... is named"
+exits 1 "what is no device" "$gpu4fs" trace record --device a.img -o x.trace true
+says "... is told" "a.img: is no block device"
+loop=""
+if [ "$(id -u)" -eq 0 ] && [ -d /sys/kernel/tracing/instances ]; then
+	truncate -s 64M disk.img
+	loop=$(losetup --find --show --partscan disk.img 2>.err) && trap 'losetup --detach "$loop"; rm -rf "$work"' EXIT
+fi
+# shellcheck disable=SC2016 # what is in single quotes is other shells'
+if [ -n "$loop" ]; then
+	requests() { # requests DEVICE PYTHON: with the device's blocks, past the page cache
+		exits 0 "$3" "$gpu4fs" trace record --device "$1" -o block.trace python3 -S -E -I -B -c "
+import mmap, os, sys
+fd = os.open('$loop', os.O_RDWR | os.O_DIRECT)
+page = mmap.mmap(-1, 16384)
+$2"
+		"$gpu4fs" trace show block.trace | awk '$1 != "#" { print $1 $3 / 4096 "+" $4 / 4096 }' | xargs >shown
+	}
+	has() { # has NAME ACCESSES: one after the other, others may be between (udev looks at what was written)
+		grep -q " ${2// / .* *}" <<<" $(cat shown)"
+		report $? "$1"
+	}
+	requests "$loop" "os.preadv(fd, [page], 40960); os.pwritev(fd, [page], 4096); os.fsync(fd)" "requests of a disk are recorded"
+	has "... those that were made" "r10+4 w1+4"
+	if addpart "$loop" 2 67584 32768 2>.err && [ -b "${loop}p2" ]; then
+		requests "${loop}p2" "
+os.preadv(fd, [page], 1 << 20); os.preadv(fd, [page], (67584 << 9) + 8192); os.preadv(fd, [page], 67584 + 32768 << 9)" \
+			"requests of a partition"
+		has "... are its own, by its own offsets" "r2+4"
+		! grep -q "r256+4" shown
+		report $? "... and no others"
+		delpart "$loop" 2
+	fi
+	exits 3 "the command's status is ours" "$gpu4fs" trace record --device "$loop" -o x.trace sh -c 'exit 3'
+	exits 143 "... or its signal" "$gpu4fs" trace record --device "$loop" -o x.trace sh -c 'kill $$'
+	exits 143 "who is asked to end asks the command" "$gpu4fs" trace record --device "$loop" -o x.trace \
+		sh -c 'trap "exit 143" TERM; kill -TERM $PPID; while :; do :; done'
+	exits 127 "a command that is not there" "$gpu4fs" trace record --device "$loop" -o x.trace ./nothing
+	one_sentence "... is named"
+	exits 1 "a full disk is told" "$gpu4fs" trace record --device "$loop" -o /dev/full \
+		dd if="$loop" of=/dev/null bs=4096 iflag=direct count=50000
+	exits 137 "a recorder that is killed" sh -c 'exec "$0" "$@"' "$gpu4fs" trace record --device "$loop" -o x.trace sh -c 'kill -KILL $PPID'
+	exits 0 "... is followed by others" "$gpu4fs" trace record --device "$loop" -o x.trace true
+	left=$(find /sys/kernel/tracing/instances -maxdepth 1 -name 'gpu4fs.*' -printf '%f\n' | while IFS=. read -r _ pid; do
+		kill -0 "$pid" 2>/dev/null || echo "$pid"
+	done)
+	equals "... and what it left in the kernel is gone" "" "$left"
+else
+	echo "# no devices recorded: that takes root, tracefs and loop devices"
+	exits 1 "who may not record a device" "$gpu4fs" trace record --device /dev/loop0 -o x.trace true
+	one_sentence "... is told"
+fi
+
 cat >small.trace <<'TRACE'
 # file, offset, length
 r 1 0 8192
@@ -102,7 +157,7 @@ equals "..." 2 "$(grep -c '^$' .out)"
 
 for bad in "" "nothing" "replay" "show" "replay a b" "replay --policy none small.trace" "replay --policy lru, small.trace" \
 	"replay --size 1 small.trace" "replay --size 101% small.trace" "replay --size 0% small.trace" "replay --ways 0 small.trace" \
-	"replay --ways -1 small.trace" "replay --json --plot small.trace" "record true" "record -o x" "show --json small.trace" \
+	"replay --ways -1 small.trace" "replay --json --plot small.trace" "record true" "record -o x" "record -d . --device x -o x true" "replay --device x small.trace" "show --json small.trace" \
 	"replay -o x small.trace" "record --ways 8 -o x true" "--json replay small.trace"; do
 	# shellcheck disable=SC2086 # words
 	exits 2 "wrong usage: trace $bad" "$gpu4fs" trace $bad

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libFuzzer: a file of a trace, of either format. It is refused with a sentence, or it is the same trace when it was written
- * again, as text, binary, and in two parts; and no policy has more hits than Belady's.
+ * again, as text, binary, and in two parts; and no policy has more hits than Belady's. And the same bytes as what the kernel prints of
+ * requests, in two pieces: what is made of that is a trace, with as many accesses as were counted, and does not depend on where they part.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "replay.h"
+#include "trace/block.h"
 #include "trace/replay.h"
 
 #define PAGES_MOST 4096u /* of a trace that is replayed */
@@ -98,6 +100,44 @@ static uint32_t replay(const struct g4_trace *trace, uint32_t capacity, uint32_t
 	return sum;
 }
 
+/* A trace of what the kernel has printed, if that is what it is. */
+static FILE *take(const uint8_t *data, size_t size, size_t piece, struct g4_block_text *text)
+{
+	struct g4_trace_writer writer;
+	FILE *file = scratch();
+
+	g4_trace_write_begin(&writer, file, false);
+	*text = (struct g4_block_text){.writer = &writer, .first_sector = size % 3 ? 0 : 8};
+	g4_block_take(text, (const char *)data, piece);
+	g4_block_take(text, (const char *)data + piece, size - piece);
+	text->writer = NULL;
+	rewind(file);
+	return file;
+}
+
+static uint32_t read_kernel_text(const uint8_t *data, size_t size, size_t piece)
+{
+	char message[G4_TRACE_MESSAGE_BYTES];
+	struct g4_block_text text, whole;
+	struct g4_trace trace = {0};
+	FILE *file = take(data, size, piece, &text);
+
+	const int rc = g4_trace_read(file, &trace, message);
+	must(rc == 0 || rc == -G4_E_FBIG);
+	must(rc < 0 || trace.count == text.accesses);
+	must((text.bad_line[0] != 0) == (text.bad > 0) && memchr(text.bad_line, 0, sizeof(text.bad_line)));
+	fclose(file);
+	file = take(data, size, 0, &whole);
+	if (rc == 0)
+		read_back(file, &trace);
+	else
+		fclose(file);
+	must(whole.accesses == text.accesses && whole.bad == text.bad && whole.lost == text.lost);
+	must(strcmp(whole.bad_line, text.bad_line) == 0);
+	g4_trace_free(&trace);
+	return (uint32_t)(text.accesses + 7 * text.bad + 31 * text.lost);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char message[G4_TRACE_MESSAGE_BYTES];
@@ -125,6 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		outcome = (uint32_t)-rc;
 	}
 	g4_trace_free(&trace);
+	outcome += read_kernel_text(data + 2, size - 2, data[0] % (size - 1));
 	return 0;
 }
 

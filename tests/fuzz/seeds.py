@@ -199,6 +199,9 @@ def traces():
     yield "binary", cache + b"G4TRACE1" + accesses
     yield "cut", cache + b"G4TRACE1" + accesses[:-1]
     yield "sets", bytes([30, 4]) + b"".join(b"%c 1 %d 4096\n" % (b"rw"[i % 2], i * i % 61 * 4096) for i in range(24))
+    head = b"kworker/u8:6-21742   [001] ..... 63773.930054: block_bio_queue: 7,1 "
+    yield "kernel", bytes([90, 0]) + b"# tracer: nop\n" + head + b"RAM 1064 + 8 [dd]\n" + head + b"FWFS 4096 + 6144 [jbd2/loop1-8]\n" + \
+        head + b"DS 0 + 8 [x]\nCPU:1 [LOST 27 EVENTS]\n" + head + b"W 18446744073709551615 + 8 [x]\n"
 
 
 def main():
