@@ -261,6 +261,8 @@ G4_FN static uint32_t get(struct g4_cache *cache, uint64_t owner, uint64_t index
 			     w++) /* somebody may be looking, without a reference */
 				g4_store64_rlx(&line->kept[w], 0);
 			*fresh = true;
+		} else {
+			g4_victim_stays_away(cache, set, owner, index, queue);
 		}
 		g4_unlock(&cache->sets[set].lock);
 		return i;

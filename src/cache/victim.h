@@ -93,6 +93,16 @@ G4_FN G4_INLINE uint32_t g4_victim_queue(struct g4_cache *cache, uint32_t set, u
 	return 0;
 }
 
+/* There is no line for it: who left a short time ago is known as before. No victim was found, so the place of its name is free. */
+G4_FN G4_INLINE void g4_victim_stays_away(struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index,
+					  uint32_t queue)
+{
+	struct g4_cache_set *s = &cache->sets[set];
+
+	if (owner != 0 && queue == G4_CACHE_MAIN)
+		s->ghosts[s->ghost_count++] = g4_victim_name(owner, index);
+}
+
 /* The page comes into this line. */
 G4_FN G4_INLINE void g4_victim_comes(struct g4_cache *cache, uint32_t set, uint32_t i, uint32_t queue)
 {
@@ -285,6 +295,13 @@ G4_FN G4_INLINE uint32_t g4_victim_queue(struct g4_cache *cache, uint32_t set, u
 	return owner == 0 ? G4_VICTIM_METADATA : 0;
 }
 
+/* Its test period has ended with its coming back, whether there is a line for it or not. */
+G4_FN G4_INLINE void g4_victim_stays_away(struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index,
+					  uint32_t queue)
+{
+	(void)cache, (void)set, (void)owner, (void)index, (void)queue;
+}
+
 G4_FN G4_INLINE void g4_victim_comes(struct g4_cache *cache, uint32_t set, uint32_t i, uint32_t queue)
 {
 	struct g4_cache_set *s = &cache->sets[set];
@@ -356,6 +373,12 @@ G4_FN G4_INLINE uint32_t g4_victim_queue(struct g4_cache *cache, uint32_t set, u
 {
 	(void)cache, (void)set, (void)owner, (void)index;
 	return 0;
+}
+
+G4_FN G4_INLINE void g4_victim_stays_away(struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index,
+					  uint32_t queue)
+{
+	(void)cache, (void)set, (void)owner, (void)index, (void)queue;
 }
 
 G4_FN G4_INLINE void g4_victim_comes(struct g4_cache *cache, uint32_t set, uint32_t i, uint32_t queue)

@@ -182,6 +182,31 @@ static void a_full_set_borrows_and_gives_back(void **state)
 	}
 }
 
+#if G4_CACHE_POLICY == G4_CACHE_S3FIFO
+/* A page that left a short time ago comes into the main queue, also when the first who asked for it got no line. */
+static void a_page_without_a_line_is_known_as_before(void **state)
+{
+	const uint32_t pool = LINES - cache.overflow_first;
+	uint32_t held[LINES];
+
+	(void)state;
+	for (uint32_t k = 0; k <= G4_CACHE_WAYS; k++)
+		g4_cache_put(&cache, fill(1, (uint64_t)k * cache.set_count));
+	assert_int_equal(g4_cache_find(&cache, 1, 0), G4_NO_LINE); /* it has left */
+	for (uint32_t k = 1; k <= G4_CACHE_WAYS + pool; k++) {
+		held[k] = fill(1, (uint64_t)k * cache.set_count);
+		assert_int_not_equal(held[k], G4_NO_LINE);
+	}
+	assert_int_equal(fill(1, 0), G4_NO_LINE);
+	for (uint32_t k = 1; k <= G4_CACHE_WAYS + pool; k++)
+		g4_cache_put(&cache, held[k]);
+	held[0] = fill(1, 0);
+	assert_int_not_equal(held[0], G4_NO_LINE);
+	assert_int_equal(lines[held[0]].queue, G4_CACHE_MAIN);
+	g4_cache_put(&cache, held[0]);
+}
+#endif
+
 static void a_range_is_forgotten_and_nothing_else(void **state)
 {
 	(void)state;
@@ -760,6 +785,9 @@ int main(void)
 		cache_test(unreferenced_lines_are_replaced_and_referenced_ones_are_not),
 		cache_test(every_line_has_a_page_of_its_own),
 		cache_test(a_full_set_borrows_and_gives_back),
+#if G4_CACHE_POLICY == G4_CACHE_S3FIFO
+		cache_test(a_page_without_a_line_is_known_as_before),
+#endif
 		cache_test(a_range_is_forgotten_and_nothing_else),
 		cache_test(a_dropped_page_in_use_loses_its_name_and_keeps_its_contents),
 		cache_test(metadata_in_use_is_not_dropped),
