@@ -28,7 +28,7 @@ that are recorded. Ratios do not depend on the speed or load of a machine. Exit 
 
 At block level it is what is left of that below the page cache: a loop device by `trace record --device`, of a gpu4fs its device
 `trace:`, below an engine's cache of 2 MiB. The file system is mounted anew before, and synced at the end. What writes back, and when, is
-the kernel's choice, so traces of two runs differ.
+the kernel's choice, so traces of two runs differ. Replayed as FILESYSTEM.reads are the same traces without their writes.
 """
 import json
 import os
@@ -279,13 +279,21 @@ def mix(gpu4fs, one, other, to):
     to.write_text("".join(line + "\n" for _, _, line in sorted(lines)))
 
 
+def reads_of(gpu4fs, path, to):
+    """The reads of a trace alone: what a cache sees that written pages do not come into."""
+    text = subprocess.run([gpu4fs, "trace", "show", path], check=True, capture_output=True, text=True).stdout
+    to.write_text("".join(line + "\n" for line in text.splitlines() if line[0] == "r"))
+
+
 def replay(folder, options):
     gpu4fs = pathlib.Path(options["build"]).resolve() / "bin/gpu4fs"
     kinds = {path.stem.split("-")[1] for path in folder.glob("*.trace")}
-    for kind in sorted(kinds):
+    for kind in sorted(kind for kind in kinds if not kind.endswith(".reads")):
         parts = [folder / f"database-{kind}.trace", folder / f"epoch-{kind}.trace"]
         if all(part.exists() for part in parts):
             mix(gpu4fs, *parts, folder / f"mixed-{kind}.trace")
+    for path in folder.glob("*.block.trace"):
+        reads_of(gpu4fs, path, path.with_name(path.name.replace(".block.", ".reads.")))
     same = {"bench": "traces", "machine": machine(), "commit": commit()}
     records = []
     for path in sorted(folder.glob("*.trace")):
@@ -320,12 +328,12 @@ def best(ratios):
 
 def table(records):
     shown = ["clock", "second-chance", "lru", "sieve", "s3-fifo", "s3-fifo-1", "arc", "clock-pro", "drrip", "min"]
-    print(f"{'hit ratio, %: 8 ways':34}" + "".join(f"{name:>10}" for name in [*shown[:1], "2nd-ch.", *shown[2:]])
+    print(f"{'hit ratio, %: 8 ways':39}" + "".join(f"{name:>10}" for name in [*shown[:1], "2nd-ch.", *shown[2:]])
           + "  full: best        bound")
     for r in records:
         eight, full = r["ratios"]["8"], r["ratios"]["full"]
         size = f"{r['percent']}, {r['size_bytes'] / 2**20:.1f} MiB"
-        print(f"{r['workload']:10}{r['on']:8}{size:>16}" + "".join(f"{100 * eight[name]:10.1f}" for name in shown)
+        print(f"{r['workload']:10}{r['on']:13}{size:>16}" + "".join(f"{100 * eight[name]:10.1f}" for name in shown)
               + f"{100 * full[best(full)]:7.1f} {best(full):13}{100 * full['min']:5.1f}")
     print("\n8 ways: points behind the best policy, by workload on average, then at most")
     names = list(dict.fromkeys(r["workload"] for r in records))
