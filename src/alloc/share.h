@@ -108,10 +108,11 @@ G4_FN int g4_share_several(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_a
 
 /*
  * What tells how many owners pages have is read into the cache, for all of them with a wait for each step on the way (maps, pages of shares, pages of counts),
- * G4_META_TOGETHER pages of metadata at a time. What can not be read is left to those who ask. No transaction.
+ * G4_META_TOGETHER pages of metadata at a time. What the caller wants in `ahead` is read with the first of them. What can not be read is left to those who ask.
+ * No transaction.
  */
-G4_FN void g4_share_read_ahead(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_address *pages,
-			       uint32_t count);
+G4_FN void g4_share_read_ahead(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_address *pages, uint32_t count,
+			       struct g4_meta_ahead *ahead);
 
 /* ---- listed pages. `sum`: a key (format/owners.h), which in no domain is G4_LISTING_SUM_BYTES of BLAKE3 ---- */
 /*

@@ -38,12 +38,12 @@ G4_FN static void find(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, 
 	g4_unlock(g4_shares_lock(alloc, group));
 }
 
-G4_FN void g4_share_read_ahead(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_address *pages, uint32_t count)
+G4_FN void g4_share_read_ahead(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_address *pages, uint32_t count,
+			       struct g4_meta_ahead *ahead)
 {
 	const uint32_t types[STEPS][2] = {{G4_BLOCK_ALLOC, G4_BLOCK_ALLOC},
 					  {G4_BLOCK_SHARES, G4_BLOCK_SHARES},
 					  {G4_BLOCK_OWNERS, G4_BLOCK_BUFFERED}};
-	struct g4_meta_ahead ahead = {.count = 0};
 
 	for (uint32_t step = MAPS; step < STEPS; step++) {
 		uint64_t last = UINT64_MAX;
@@ -56,12 +56,12 @@ G4_FN void g4_share_read_ahead(struct g4_wg *wg, struct g4_alloc *alloc, const s
 			find(wg, alloc, page, (enum step)step, at);
 			for (uint32_t n = 0; n < 2; n++) {
 				const struct g4_address address = g4_address_from(at[n]);
-				if (at[n] == 0 || g4_meta_want(&ahead, address, types[step][n]))
+				if (at[n] == 0 || g4_meta_want(ahead, address, types[step][n]))
 					continue;
-				g4_meta_read_ahead(wg, alloc->meta, &ahead);
-				(void)g4_meta_want(&ahead, address, types[step][n]);
+				g4_meta_read_ahead(wg, alloc->meta, ahead);
+				(void)g4_meta_want(ahead, address, types[step][n]);
 			}
 		}
-		g4_meta_read_ahead(wg, alloc->meta, &ahead);
+		g4_meta_read_ahead(wg, alloc->meta, ahead);
 	}
 }

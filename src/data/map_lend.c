@@ -45,7 +45,7 @@ G4_FN static uint64_t read_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t li
 
 /*
  * The page of level 2 that the way has ended at, if it is not in the cache, and those of the next slots, with what tells how many owners they have: for all of
- * them with four waits or five. What is not asked for in this command is asked for in the next ones.
+ * them with three waits, or four where they are many. What is not asked for in this command is asked for in the next ones.
  */
 G4_FN static void read_trees(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *from,
 			     const struct g4_path *path)
@@ -66,8 +66,7 @@ G4_FN static void read_trees(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		nodes[count++] = g4_ptr_address(ptr);
 		(void)g4_meta_want(&ahead, g4_ptr_address(ptr), G4_BLOCK_INDIRECT);
 	}
-	g4_meta_read_ahead(wg, &fs->meta, &ahead);
-	g4_share_read_ahead(wg, &fs->alloc, nodes, count);
+	g4_share_read_ahead(wg, &fs->alloc, nodes, count, &ahead);
 }
 
 /* Of level 1: pages that were written, where a copy can count their owners, none of them from `most` on. `known`: it is lent, so that they do. */

@@ -126,9 +126,10 @@ struct asked {
 
 G4_FN static int ask_all(struct g4_wg *wg, struct g4_fs *fs, struct asked *asked)
 {
+	struct g4_meta_ahead ahead = {.count = 0};
 	int rc = 0;
 
-	g4_share_read_ahead(wg, &fs->alloc, asked->places, asked->count);
+	g4_share_read_ahead(wg, &fs->alloc, asked->places, asked->count, &ahead);
 	for (uint32_t k = 0; k < asked->count && rc >= 0; k++) {
 		uint64_t one = 1;
 		rc = g4_extent_has_several(wg, fs, asked->places[k], &one);

@@ -43,6 +43,11 @@ const char *g4_dev_path(const char *name);
  */
 int g4_dev_set_size(struct g4_dev *dev, uint64_t bytes);
 /*
+ * Of a regular file: has the host's file system read where all its pages lie, if it does that when it is asked to (ext4, F2FS). Else each request to a part of the
+ * file that nobody has used waits for that first, in its submission, and those behind it with it. May take long: for a thread of its own. Thread-safe.
+ */
+void g4_dev_find_pages(const struct g4_dev *dev);
+/*
  * Gives up the claim on a block device that keeps other file systems away, for the kernel is about to mount it and claims it
  * then; users of gpu4fs stay away all the time. False: it is no block device that is claimed.
  */

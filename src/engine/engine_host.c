@@ -449,6 +449,8 @@ static void *touch_ahead(void *argument)
 	struct g4_cache *cache = &engine->fs->cache;
 	uint32_t touched = 0;
 
+	g4_dev_find_pages(engine->dev);
+	g4_fs_touch(engine->fs);
 	for (;;) {
 		const uint32_t seen = g4_load32_acq(&cache->coming);
 

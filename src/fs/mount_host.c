@@ -598,6 +598,14 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
 	return rc == -G4_E_AGAIN ? mount_once(wg, dev, options, out, message, message_bytes) : rc;
 }
 
+void g4_fs_touch(struct g4_fs *fs)
+{
+	const uint64_t buckets = (uint64_t)fs->icache.bucket_mask + 1;
+
+	g4_memory_touch(fs->lookup.entries, ((uint64_t)fs->lookup.mask + 1) * sizeof(struct g4_lookup_entry));
+	g4_memory_touch(fs->icache.keys, buckets * G4_ICACHE_KEYS * sizeof(struct g4_icache_key));
+}
+
 /* Nobody uses the file system any more: removed files that were open or held go now. */
 static int delete_orphans(struct g4_wg *wg, struct g4_fs *fs)
 {

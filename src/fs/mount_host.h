@@ -25,6 +25,11 @@ int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superbloc
 /* Mounts: replays the journal, finishes deletions, marks the image in use. On failure: a code and a sentence. */
 int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
 		char *message, size_t message_bytes);
+/*
+ * Memory that the first commands touch here and there, which for tables of names is a huge page each time, gets its pages now. For a thread of its own, behind a
+ * mount, so that nobody waits for the kernel to find and clear them.
+ */
+void g4_fs_touch(struct g4_fs *fs);
 /* Writes everything, marks the image clean, frees memory. clean = false: frees only. The device stays open. */
 int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean);
 

@@ -119,6 +119,30 @@ static void properties_are_those_of_a_queued_device(void **state)
 	assert_null(g4_dev_map(f->dev, 0));
 }
 
+/* What it does is the host's, and changes nothing here; also of a file with holes. */
+static void a_file_is_the_same_when_its_pages_have_been_found(void **state)
+{
+	struct fixture *f = *state;
+	struct g4_dev *memory;
+	struct stat before, after;
+
+	fill(f->buffer, G4_MIB, G4_MIB, 3);
+	assert_int_equal(g4_dev_write(f->wg, f->dev, G4_MIB, f->buffer, G4_MIB, 0), 0);
+	assert_int_equal(g4_dev_flush(f->wg, f->dev), 0);
+	assert_int_equal(stat(f->path, &before), 0);
+	g4_dev_find_pages(f->dev);
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_int_equal(after.st_size, before.st_size);
+	assert_int_equal(after.st_blocks, before.st_blocks);
+	memset(f->buffer, 0, G4_MIB);
+	assert_int_equal(g4_dev_read(f->wg, f->dev, G4_MIB, f->buffer, G4_MIB), 0);
+	check(f->buffer, G4_MIB, G4_MIB, 3);
+	/* what is no file has none */
+	assert_int_equal(g4_dev_open("mem:1M", &(struct g4_dev_open_options){0}, &memory, NULL, 0), 0);
+	g4_dev_find_pages(memory);
+	g4_dev_close(memory);
+}
+
 static void accesses_beyond_the_end_are_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -513,6 +537,7 @@ int main(void)
 		BOTH(written_data_is_read_back),
 		BOTH(a_new_file_is_sparse_and_reads_zeros),
 		BOTH(properties_are_those_of_a_queued_device),
+		BOTH(a_file_is_the_same_when_its_pages_have_been_found),
 		BOTH(accesses_beyond_the_end_are_refused),
 		BOTH(unaligned_accesses_are_refused),
 		BOTH(malformed_requests_are_refused),

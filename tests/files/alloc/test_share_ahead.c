@@ -12,6 +12,14 @@
 #define ASKED (PAGES / EVERY)
 
 static struct g4_address places[ASKED];
+static struct g4_address node; /* some indirect page of a file */
+
+static void read_ahead(uint32_t count)
+{
+	struct g4_meta_ahead none = {.count = 0};
+
+	g4_share_read_ahead(wg, &fs->alloc, places, count, &none);
+}
 
 static uint64_t reads(void)
 {
@@ -55,6 +63,9 @@ static void share_some(void)
 	assert_int_equal(op_release(&rig, out), 0);
 	for (uint32_t k = 0; k < ASKED; k++)
 		places[k] = g4_address_from(rig_place(&rig, from.ino, (uint64_t)k * EVERY));
+	for (uint32_t slot = 0; slot < g4_inode_slots(&to.inode->disk); slot++)
+		if (to.inode->disk.map[slot] & G4_PTR_INDIRECT)
+			node = g4_ptr_address(to.inode->disk.map[slot]);
 	files_let_go(from);
 	files_let_go(to);
 	free(data);
@@ -77,11 +88,30 @@ static void what_was_read_ahead_is_not_read_again(void **state)
 	expect_owners();
 	assert_true(reads() - before >= 1 + 1 + REGIONS); /* the page of shares, buffered owners, counts */
 	mount_anew(&(struct g4_fault){0});
-	g4_share_read_ahead(wg, &fs->alloc, places, ASKED);
+	read_ahead(ASKED);
 	before = reads();
 	expect_owners();
 	assert_int_equal(reads() - before, 0);
-	g4_share_read_ahead(wg, &fs->alloc, places, ASKED);
+	read_ahead(ASKED);
+	assert_int_equal(reads() - before, 0);
+}
+
+/* The allocation maps need nothing in front of them, so whoever wants something else as well waits for both once. */
+static void what_the_caller_wants_comes_with_the_first_step(void **state)
+{
+	struct g4_meta_ahead ahead = {.count = 0};
+	uint32_t line;
+
+	(void)state;
+	share_some();
+	mount_anew(&(struct g4_fault){0});
+	assert_true(g4_meta_want(&ahead, node, G4_BLOCK_INDIRECT));
+	g4_share_read_ahead(wg, &fs->alloc, places, ASKED, &ahead);
+	assert_int_equal(ahead.count, 0);
+	const uint64_t before = reads();
+	assert_int_equal(g4_meta_get(wg, &fs->meta, node, G4_BLOCK_INDIRECT, &line), 0);
+	g4_cache_put(&fs->cache, line);
+	expect_owners();
 	assert_int_equal(reads() - before, 0);
 }
 
@@ -103,14 +133,15 @@ static void what_can_not_be_read_fails_where_it_is_asked_for(void **state)
 	assert_int_equal(type, G4_BLOCK_OWNERS);
 	bad.bad_at = g4_address_stored(at);
 	mount_anew(&bad);
-	g4_share_read_ahead(wg, &fs->alloc, places, ASKED);
+	read_ahead(ASKED);
 	assert_int_equal(g4_share_several(wg, &fs->alloc, places[ASKED / REGIONS], &one), -G4_E_IO);
 	assert_int_equal(g4_share_several(wg, &fs->alloc, places[0], &one), 1);
 	g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
 	expect_owners();
 	/* nothing is behind the end of the device */
 	places[0] = g4_address_from(UINT64_C(1) << 50);
-	g4_share_read_ahead(wg, &fs->alloc, places, 1);
+	read_ahead(1);
 }
 
-RUN_TESTS(fs_test(what_was_read_ahead_is_not_read_again), fs_test(what_can_not_be_read_fails_where_it_is_asked_for))
+RUN_TESTS(fs_test(what_was_read_ahead_is_not_read_again), fs_test(what_the_caller_wants_comes_with_the_first_step),
+	  fs_test(what_can_not_be_read_fails_where_it_is_asked_for))
