@@ -128,6 +128,18 @@ G4_FN static int listed_row(struct g4_wg *wg, struct g4_alloc *alloc, const stru
 	return (int)n;
 }
 
+/* All pages of the region, if they are listed with these sums in a domain, or 0. The group's lock is held. */
+G4_FN static int listed_region(struct g4_wg *wg, struct g4_alloc *alloc, const struct g4_shares_lines *c,
+			       const struct g4_sum_entry *sums, uint64_t domain)
+{
+	for (uint32_t at = 0; at < G4_REGION_PAGES; at += G4_LISTING_PAGES) {
+		const int n = listed_row(wg, alloc, c, at, G4_LISTING_PAGES, &sums[at], domain);
+		if (n < (int)G4_LISTING_PAGES)
+			return n < 0 ? n : 0;
+	}
+	return (int)G4_REGION_PAGES;
+}
+
 G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c,
 			      uint32_t quarter)
 {
@@ -480,7 +492,7 @@ struct found {
 enum how { EACH, FEW /* buffered, if they are */, WHOLE /* as a region */ };
 
 /*
- * With `found` as many of the pages, from the first on, as are listed so, and all lie in one quarter; -G4_E_AGAIN: none.
+ * With `found` as many of the pages, from the first on, as are listed so, where all lie in one quarter, and all of a region or none of it; -G4_E_AGAIN: none.
  * How many pages have an owner more.
  */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
@@ -498,7 +510,9 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 	g4_lock(lock);
 	rc = g4_shares_get_counts(wg, alloc, region, &c);
 	if (rc == 0 && found) {
-		const int listed = listed_row(wg, alloc, &c, first, (uint32_t)pages, found->sums, found->domain);
+		const int listed = pages == G4_REGION_PAGES ? listed_region(wg, alloc, &c, found->sums, found->domain) :
+							      listed_row(wg, alloc, &c, first, (uint32_t)pages,
+									 found->sums, found->domain);
 		rc = listed < 0 ? listed : listed ? 0 : -G4_E_AGAIN;
 		pages = (uint64_t)g4_max64(listed > 0 ? (uint64_t)listed : 0, 1);
 		/* it is taken off under this lock */
@@ -551,6 +565,15 @@ G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, stru
 	const struct found found = {sums, domain, mark};
 
 	return acquire(wg, alloc, txn, address, pages, EACH, &found);
+}
+
+G4_FN int g4_share_acquire_listed_region(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+					 struct g4_address address, const struct g4_sum_entry *sums, uint64_t domain)
+{
+	const struct found found = {sums, domain, 0};
+	const int rc = acquire(wg, alloc, txn, address, G4_REGION_PAGES, EACH, &found);
+
+	return rc < 0 ? rc : 0;
 }
 
 /* The first page of `which` that is not in `listed`; or `count`. */

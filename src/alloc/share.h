@@ -79,6 +79,9 @@ G4_FN int g4_share_divide(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
 				  struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums,
 				  uint64_t domain, uint32_t mark);
+/* The same of all pages of a region, which begins there: 0, and each has an owner more; or they are not all listed so, or an error, and nothing has changed. */
+G4_FN int g4_share_acquire_listed_region(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+					 struct g4_address address, const struct g4_sum_entry *sums, uint64_t domain);
 /*
  * The same of pages that may lie anywhere (alloc/listing.h), those in the quarter of `one`: of the `count` ones as many, from the first on, as are listed
  * so, all in one go; each->listed tells which of them. The end of what was looked at, which is `count` or one that is not listed; -G4_E_AGAIN: none can have an

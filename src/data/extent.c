@@ -94,6 +94,19 @@ G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 	return rc;
 }
 
+G4_FN int g4_extent_share_found_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+				      const struct g4_sum_entry *sums, uint64_t domain)
+{
+	if (g4_load32_acq(&fs->ddt.has_suspects))
+		for (uint64_t k = 0; k < G4_REGION_PAGES; k++)
+			if (g4_ddt_is_suspect(&fs->ddt, g4_address_after_pages(address, k)))
+				return -G4_E_AGAIN;
+	const int rc = g4_share_acquire_listed_region(wg, &fs->alloc, txn, address, sums, domain);
+
+	/* as above; whoever shares them part by part learns which hint is wrong */
+	return rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP ? -G4_E_AGAIN : rc;
+}
+
 /*
  * Nobody shares the file's pages meanwhile: that takes the lock of an inode that leads to them, or they are listed, or there are
  * others already. What is listed is in a group that has a page of shares.

@@ -50,6 +50,9 @@ G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uin
  */
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 				uint64_t pages, const struct g4_sum_entry *sums, uint64_t domain, uint32_t mark);
+/* The same of all pages of a region, which begins there: 0; -G4_E_AGAIN: not all are there and can be shared, and nothing has changed; or an error. */
+G4_FN int g4_extent_share_found_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+				      const struct g4_sum_entry *sums, uint64_t domain);
 /* Whether pages of sums of a large page of level 1 may have several owners, and name any inode. */
 G4_FN G4_INLINE bool g4_extent_shares_rows(const struct g4_fs *fs)
 {

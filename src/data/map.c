@@ -532,27 +532,14 @@ G4_FN static int set_large_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_t
 				 const struct g4_path *path, const struct target *target, struct g4_address address,
 				 const struct g4_sum_entry *sums, uint64_t *done)
 {
-	uint64_t have = 0;
-	int rc = 0;
-
 	/* as set_large(); and so that all of it can be taken back */
 	if (*path->slot != 0 || !g4_extent_credits(fs, txn, 8, G4_INDIRECT_SLOTS, true, G4_INDIRECT_SLOTS, 0))
 		return 0;
-	while (rc >= 0 && have < G4_INDIRECT_SLOTS) {
-		rc = g4_extent_share_found(wg, fs, txn, g4_address_after_pages(address, have), G4_INDIRECT_SLOTS - have,
-					   &sums[have], g4_inode_domain(&inode->disk), 0);
-		have += rc > 0 ? (uint64_t)rc : 0;
-	}
-	if (have == G4_INDIRECT_SLOTS) {
-		rc = set_large(wg, fs, txn, inode, path, target, address, sums, done);
-		if (rc < 0 || *done > 0)
-			return rc;
-	}
-	if (have > 0 && (rc >= 0 || rc == -G4_E_AGAIN)) {
-		const int released = g4_extent_release(wg, fs, txn, address, have);
-		rc = released < 0 ? released : rc;
-	}
-	return rc == -G4_E_AGAIN ? 0 : rc;
+	int rc = g4_extent_share_found_large(wg, fs, txn, address, sums, g4_inode_domain(&inode->disk));
+	if (rc < 0)
+		return rc == -G4_E_AGAIN ? 0 : rc;
+	rc = set_large(wg, fs, txn, inode, path, target, address, sums, done);
+	return rc < 0 || *done > 0 ? rc : g4_extent_release(wg, fs, txn, address, G4_INDIRECT_SLOTS);
 }
 
 /*

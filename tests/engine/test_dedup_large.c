@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "alloc/share.h"
 #include "fs/fs.h"
+#include "inode/txn.h"
 #include "simt/simt_host.h"
 
 #define FILES 4u
@@ -179,6 +181,142 @@ static void where_it_gets_full(void **state)
 	(void)state;
 	for (uint64_t mib = 8; mib < (rig_slow() ? 9 : 16); mib += 2)
 		run_on(mib * G4_MIB, G4_CHECKSUM_BLAKE3, seed_of(mib), 80, mib == 8);
+}
+
+/* ---------------------------------------------------------------------------------------------------- large pages that are known */
+
+#define LARGE_PAGES ((uint64_t)G4_REGION_PAGES)
+#define LARGE_GETS 48u
+
+static uint64_t metadata_gets(void)
+{
+	struct g4_cache_counts counts;
+
+	g4_cache_count_all(&rig.fs->cache, &counts);
+	return counts.hits[G4_CACHE_METADATA] + counts.misses[G4_CACHE_METADATA];
+}
+
+/* Writes the same 2 MiB to each. */
+static void write_large(uint64_t ino)
+{
+	uint64_t done;
+
+	for (uint32_t k = 0; k < LARGE_PAGES; k++)
+		memcpy(data + k * G4_PAGE_BYTES, contents(1 + k), G4_PAGE_BYTES);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, LARGE_PAGES * G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(done, LARGE_PAGES * G4_PAGE_BYTES);
+}
+
+static void expect_large(uint64_t ino)
+{
+	uint64_t done;
+
+	assert_int_equal(op_read(&rig, ino, 0, 0, found, LARGE_PAGES * G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(done, LARGE_PAGES * G4_PAGE_BYTES);
+	assert_true(rig_equal(found, data, LARGE_PAGES * G4_PAGE_BYTES));
+}
+
+static struct g4_run run_of(uint64_t ino, uint64_t page)
+{
+	struct g4_run run;
+
+	rig_run_at(&rig, ino, page, &run);
+	return run;
+}
+
+/* A group's pages are had once for a large page, and not for each of its quarters. */
+static void a_large_page_that_is_known_is_had_once(void **state)
+{
+	struct g4_ddt_stats before, after;
+	uint64_t files_of[3];
+
+	(void)state;
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, 1, 128 * G4_MIB, 0, NULL);
+	for (uint32_t f = 0; f < 3; f++)
+		files_of[f] = rig_make(&rig, f);
+	for (uint32_t f = 0; f < 2; f++) { /* the second one makes the page of counts */
+		write_large(files_of[f]);
+		assert_int_equal(op_sync(&rig), 0);
+	}
+	g4_ddt_stats(&rig.fs->ddt, &before);
+	uint64_t gets = metadata_gets();
+	write_large(files_of[2]);
+	gets = metadata_gets() - gets;
+	g4_ddt_stats(&rig.fs->ddt, &after);
+	print_message("%lu pages of metadata had for 2 MiB that are known\n", (unsigned long)gets);
+	assert_true(gets <= LARGE_GETS);
+	assert_int_equal(after.hits - before.hits, LARGE_PAGES);
+	assert_int_equal(run_of(files_of[2], 0).level, 1);
+	assert_true(g4_address_is(run_of(files_of[2], 0).address, run_of(files_of[0], 0).address));
+	expect_large(files_of[2]);
+	rig_end(&rig);
+}
+
+static int acquire_region(struct g4_address address, const struct g4_sum_entry *sums, uint32_t *changed)
+{
+	struct g4_txn txn;
+
+	assert_int_equal(g4_begin(rig.wg, rig.fs, 2 * G4_MAP_CREDITS, &txn), 0);
+	const int rc = g4_share_acquire_listed_region(rig.wg, &rig.fs->alloc, &txn, address, sums, 0);
+	*changed = txn.changed;
+	if (rc == 0)
+		assert_int_equal(g4_share_release(rig.wg, &rig.fs->alloc, &txn, address, LARGE_PAGES), 0);
+	assert_int_equal(g4_end(rig.fs, &txn, 0), 0);
+	return rc;
+}
+
+static void unlist(struct g4_address address)
+{
+	struct g4_txn txn;
+
+	assert_int_equal(g4_begin(rig.wg, rig.fs, 1, &txn), 0);
+	assert_int_equal(g4_end(rig.fs, &txn, g4_share_unlist(rig.wg, &rig.fs->alloc, &txn, address)), 0);
+}
+
+/* All pages of a region get an owner more, or none does, and then nothing has changed. */
+static void one_page_of_it_may_have_gone(void **state)
+{
+	struct g4_sum_entry *sums = calloc(LARGE_PAGES, sizeof(*sums));
+	uint64_t same = LARGE_PAGES;
+	uint32_t changed, index;
+
+	(void)state;
+	assert_non_null(sums);
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, 1, 128 * G4_MIB, 0, NULL);
+	const uint64_t ino = rig_make(&rig, 0);
+	write_large(ino);
+	assert_int_equal(op_sync(&rig), 0);
+	const struct g4_address first = run_of(ino, 0).address;
+	assert_int_equal(run_of(ino, 0).level, 1);
+	assert_int_equal(g4_icache_get(rig.wg, rig.fs, ino, &index), 0);
+	assert_int_equal(g4_map_sums(rig.wg, rig.fs, g4_icache_at(rig.fs, index), 0, (uint32_t)LARGE_PAGES, sums), 0);
+	g4_icache_put(rig.fs, index);
+
+	for (uint32_t at = 0; at < LARGE_PAGES; at += G4_LISTING_PAGES + 1) { /* one in each quarter has another sum */
+		sums[at].words[1] ^= 1;
+		assert_int_equal(acquire_region(first, sums, &changed), -G4_E_AGAIN);
+		assert_int_equal(changed, 0);
+		sums[at].words[1] ^= 1;
+	}
+	assert_int_equal(g4_share_several(rig.wg, &rig.fs->alloc, first, &same), 0);
+	assert_int_equal(same, LARGE_PAGES);
+	assert_int_equal(acquire_region(first, sums, &changed), 0);
+	assert_true(changed > 0);
+	for (uint32_t at = 5; at < LARGE_PAGES; at += G4_LISTING_PAGES) { /* one in each quarter is listed no more */
+		unlist(g4_address_after_pages(first, at));
+		assert_int_equal(acquire_region(first, sums, &changed), -G4_E_AGAIN);
+		assert_int_equal(changed, 0);
+	}
+	/* a writer of the same shares the others */
+	const uint64_t other = rig_make(&rig, 1);
+	write_large(other);
+	assert_int_equal(run_of(other, 6).level, 0);
+	assert_true(g4_address_is(run_of(other, 6).address, g4_address_after_pages(first, 6)));
+	assert_false(g4_address_is(run_of(other, 5).address, g4_address_after_pages(first, 5)));
+	expect_large(other);
+	expect_large(ino);
+	rig_end(&rig);
+	free(sums);
 }
 
 /* ---------------------------------------------------------------------------------------------------- power cuts */
@@ -354,6 +492,8 @@ int main(void)
 		cmocka_unit_test(where_there_is_room),
 		cmocka_unit_test(where_it_gets_full),
 		cmocka_unit_test(side_by_side),
+		cmocka_unit_test(a_large_page_that_is_known_is_had_once),
+		cmocka_unit_test(one_page_of_it_may_have_gone),
 		cmocka_unit_test(through_power_cuts),
 	};
 
