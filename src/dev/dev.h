@@ -235,11 +235,11 @@ enum g4_dev_order_op {
 	 * next. -G4_E_NOENT: there is none
 	 */
 	G4_ORDER_LEAVE_CHUNK,
-	/* of each place of the chunk at address `done` `bytes` are in use, or lie beside what is, and `all` could be given up */
+	/* of each place of the chunk at address `done` `bytes` are in use, or lie beside what is, and `all` could be given up; or as copies, dev/leave.h */
 	G4_ORDER_LEAVE_USE,
 	/* nothing lies on it any more: it is none of the set. Out: bytes 0, requests are under way, try again; else its number, disk, is that of `all` before */
 	G4_ORDER_LEAVE_END,
-	/* `bytes` of a chunk, from `done` on, whole units or up to its end, have no place from now on: nothing is in use there, nor will be. Out: bytes 0: nothing of its level would be left, or with disk 1: requests are under way, try again */
+	/* `bytes` of a chunk, from `done` on, whole units or up to its end, have no place from now on: nothing is in use there, nor will be. Out: bytes 0: nothing of its level would be left, or with disk 1: requests are under way, try again. Parts of units, and what is in use: dev/leave.h */
 	G4_ORDER_GIVE_UP,
 	/* disk: enum g4_rows_ask. Of which pages CHECK would have to know what they hold is noted, or is not any more */
 	G4_ORDER_ROWS_ASK,

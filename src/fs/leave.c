@@ -14,6 +14,7 @@
 #include "fs/leave.h"
 
 #include "alloc/retire.h"
+#include "dev/leave.h"
 #include "fs/rebalance.h"
 #include "inode/txn.h"
 
@@ -47,7 +48,13 @@ G4_FN static int ask(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_rec
 /* What of a chunk's places is cut at least, and of its addresses. */
 G4_FN static uint64_t place_unit(const struct g4_dev_order *chunk)
 {
-	return (uint64_t)(chunk->disk >> G4_LEAVE_UNIT_SHIFT) * G4_CHUNK_UNIT;
+	return (uint64_t)(chunk->disk >> G4_LEAVE_UNIT_SHIFT & G4_LEAVE_UNIT_MASK) * G4_CHUNK_UNIT;
+}
+
+/* Units of rows can be cut in a MiB of places. */
+G4_FN static bool is_rows(const struct g4_dev_order *chunk)
+{
+	return place_unit(chunk) > G4_CHUNK_UNIT;
 }
 
 G4_FN static uint64_t unit_of(const struct g4_dev_order *chunk)
@@ -221,6 +228,151 @@ G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_j
 	}
 }
 
+/* ------------------------------------------------------------------ parts of units */
+
+/*
+ * Rows of which no unit is free may be free in pieces. A unit, that has one bit of the map, can be cut at its ends: what is not in use there is given up, and what is between
+ * moves as shorter rows, to a shorter gap. And where there are gaps that are too short for that, what is in use at its end becomes copies, which lie anywhere.
+ *
+ *   a unit        |      | used |      | used | used |     |
+ *   1. its ends          | used |      | used | used |               given up; what is between needs a gap of 4 parts
+ *   2. copies            | used |      |  copies     |               and then 1. again: a gap of one part
+ */
+struct unit {			 /* of rows */
+	uint64_t address, piece; /* of a MiB of places, in bytes of the address space */
+	uint32_t pieces;
+};
+
+G4_FN static struct unit unit_at(const struct g4_dev_order *chunk, uint64_t number)
+{
+	struct unit unit;
+
+	unit.address = chunk->done + number * unit_of(chunk);
+	unit.piece = G4_CHUNK_UNIT * (chunk->disk & G4_LEAVE_COLUMNS);
+	unit.pieces = (uint32_t)(g4_min64(unit_of(chunk), chunk->done + chunk->bytes - unit.address) / unit.piece);
+	return unit;
+}
+
+/* Bit n: nothing is in use of piece n. */
+G4_FN static uint32_t idle_pieces(struct g4_wg *wg, struct g4_fs *fs, const struct unit *unit)
+{
+	uint32_t idle = 0;
+
+	for (uint32_t n = 0; n < unit->pieces; n++)
+		idle |= (uint32_t)may_go(wg, fs, unit->address + n * unit->piece, unit->piece, false) << n;
+	return idle;
+}
+
+/* Idle pieces in front of those that are in use, and behind them; all in front where none is. */
+G4_FN static uint32_t idle_in_front(const struct unit *unit, uint32_t idle)
+{
+	uint32_t count = 0;
+
+	while (count < unit->pieces && (idle >> count & 1))
+		count++;
+	return count;
+}
+
+G4_FN static uint32_t idle_behind(const struct unit *unit, uint32_t idle)
+{
+	uint32_t count = 0;
+
+	while (count < unit->pieces && (idle >> (unit->pieces - 1 - count) & 1))
+		count++;
+	return count;
+}
+
+/* Pieces at an end of a unit, all of them or none; the rest of it stays. */
+G4_FN static int give_up_end(struct g4_wg *wg, struct g4_fs *fs, const struct unit *unit, bool behind, uint32_t pieces,
+			     uint64_t *bytes)
+{
+	const uint64_t all = pieces * unit->piece,
+		       address = unit->address + (behind ? (unit->pieces - pieces) * unit->piece : 0);
+
+	return give_up(wg, fs, address, all, all, bytes);
+}
+
+/* `least` bytes of a place at an end of a unit of others, the last one first: room for as much, with `helps` where what comes next may go. */
+G4_FN static int make_room_of_ends(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record, bool helps,
+				   uint64_t least, bool *made)
+{
+	const uint32_t pieces = (uint32_t)(least / G4_CHUNK_UNIT);
+	struct g4_dev_order chunk;
+	uint64_t before = UINT64_MAX;
+	int rc = 0;
+
+	memset(&chunk, 0, sizeof(chunk));
+	while (rc == 0 && !*made) {
+		chunk.bytes = before;
+		rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk);
+		if (rc < 0)
+			return rc == -G4_E_NOENT ? 0 : rc;
+		before = chunk.done;
+		if (!is_rows(&chunk) || (helps && !(chunk.disk & G4_LEAVE_HELPS)))
+			continue;
+		for (uint64_t n = (chunk.bytes + unit_of(&chunk) - 1) / unit_of(&chunk);
+		     n-- > 0 && rc == 0 && !*made;) {
+			const struct unit unit = unit_at(&chunk, n);
+			const uint32_t idle = idle_pieces(wg, fs, &unit);
+			const bool behind = idle_behind(&unit, idle) >= pieces;
+			/* on the disk that goes: it is given up in its turn, or is the last of its level */
+			const bool all = (chunk.disk & G4_LEAVE_LEAVES) && idle_behind(&unit, idle) == unit.pieces;
+			uint64_t given = 0;
+			if (!all && pieces < unit.pieces && (behind || idle_in_front(&unit, idle) >= pieces))
+				rc = give_up_end(wg, fs, &unit, behind, pieces, &given);
+			*made = given > 0;
+		}
+	}
+	return rc;
+}
+
+/* What is free at both ends of what comes next. *pages: of the disk that goes, that are given up. */
+G4_FN static int cut_ends(struct g4_wg *wg, struct g4_fs *fs, const struct unit *unit, uint64_t *pages)
+{
+	const uint32_t idle = idle_pieces(wg, fs, unit), behind = idle_behind(unit, idle);
+	struct unit rest = *unit;
+	uint64_t given = 0;
+	int rc = 0;
+
+	*pages = 0;
+	if (behind == unit->pieces) /* all of it is given up otherwise, or not at all */
+		return 0;
+	if (behind > 0)
+		rc = give_up_end(wg, fs, unit, true, behind, &given);
+	*pages = given / unit->piece * (G4_CHUNK_UNIT / G4_PAGE_BYTES);
+	if (given > 0)
+		rest.pieces -= behind;
+	const uint32_t front = idle_in_front(&rest, idle);
+	if (rc == 0 && front > 0)
+		rc = give_up_end(wg, fs, &rest, false, front, &given);
+	else
+		given = 0;
+	*pages += given / unit->piece * (G4_CHUNK_UNIT / G4_PAGE_BYTES);
+	return rc == -G4_E_AGAIN && *pages > 0 ? 0 : rc;
+}
+
+/* What is in use at the end of what comes next, which stays rows in part. *pages: of the disk that goes. -G4_E_NOSPC: copies of it have no room. */
+G4_FN static int scatter(struct g4_wg *wg, struct g4_fs *fs, const struct unit *unit, uint32_t disk, uint64_t *pages)
+{
+	const uint32_t idle = idle_pieces(wg, fs, unit);
+	struct g4_dev_order order;
+	uint32_t count = 0;
+
+	*pages = 0;
+	while (count + 1 < unit->pieces && !(idle >> (unit->pieces - 1 - count) & 1))
+		count++;
+	if (count == 0) /* one piece is left, or nothing is in use */
+		return 0;
+	memset(&order, 0, sizeof(order));
+	order.op = G4_ORDER_GIVE_UP;
+	order.disk = G4_GIVE_UP_TO_COPIES(disk);
+	order.done = unit->address + (unit->pieces - count) * unit->piece;
+	order.bytes = count * unit->piece;
+	const int rc = g4_space_order(wg, &fs->space, &order);
+	*pages = rc == 0 ? order.bytes / unit->piece * (G4_CHUNK_UNIT / G4_PAGE_BYTES) : 0;
+	return rc == 0 && order.bytes == 0 ? -G4_E_AGAIN : rc;
+}
+
 /* ------------------------------------------------------------------ steps */
 
 /* The chunk that has an address; false: there is none. */
@@ -265,6 +417,54 @@ G4_FN static int finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 	return rc < 0 ? rc : 1;
 }
 
+/*
+ * What comes next has parts that are in use, no place as long as it is free, nor any unit of others. Of rows its ends first: then it is shorter. What follows is
+ * tried in the order of what it costs: free space of others, what is in use in copies, and free space of others for these.
+ */
+G4_FN static int make_room_in_pieces(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record,
+				     const struct g4_dev_order *next, const struct g4_dev_order *chunk, bool *again)
+{
+	const uint64_t bytes = next->bytes / (chunk->disk & G4_LEAVE_COLUMNS);
+	const bool rows = is_rows(chunk) && next->done == chunk->done;
+	const struct unit unit = unit_at(chunk, 0);
+	uint64_t pages = 0;
+	int rc = 0;
+
+	if (rows)
+		rc = cut_ends(wg, fs, &unit, &pages);
+	if (rc == 0 && pages == 0)
+		rc = make_room_of_ends(wg, fs, record, true, g4_min64(bytes, place_unit(chunk)), again);
+	if (rc == 0 && pages == 0 && !*again && rows && (chunk->disk & G4_LEAVE_OWN) &&
+	    !(chunk->disk & G4_LEAVE_FIXED)) {
+		rc = scatter(wg, fs, &unit, chunk->disk >> G4_LEAVE_DISK_SHIFT, &pages);
+		record->bytes += pages * G4_PAGE_BYTES;
+		if (rc == -G4_E_NOSPC)
+			rc = make_room_of_ends(wg, fs, record, false, G4_CHUNK_UNIT, again);
+	}
+	record->done += pages;
+	*again = *again || pages > 0;
+	return rc == 0 && !*again ? -G4_E_NOSPC : rc;
+}
+
+G4_FN static int make_room_for(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record,
+			       const struct g4_dev_order *next, bool *again)
+{
+	struct g4_dev_order chunk;
+	int rc = 0;
+
+	if (!find_chunk(wg, fs, record, next->done, &chunk))
+		return -G4_E_NOSPC;
+	const uint64_t bytes = next->bytes / (chunk.disk & G4_LEAVE_COLUMNS), wanted = g4_min64(bytes, ROOM_BYTES),
+		       least = g4_min64(bytes, place_unit(&chunk));
+	for (uint32_t choice = LOST; choice <= ANY && rc == 0 && !*again; choice++)
+		rc = make_room(wg, fs, record, (enum choice)choice, wanted, least, again);
+	if (rc == 0 && !*again)
+		rc = make_room_in_pieces(wg, fs, record, next, &chunk, again);
+	if (*again)
+		record->cursor[0] = 0;
+	return rc;
+}
+
 /* One thing or the other, by the room that there is. *again: room was made for what comes next. */
 G4_FN static int move_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record,
 			   const struct g4_dev_order *next, bool *again)
@@ -280,16 +480,8 @@ G4_FN static int move_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_rec
 		record->cursor[0] = 0;
 	if (rc < 0 || pages > 0)
 		return rc;
-	if (next->disk == G4_ROOM_FOR_NOTHING) {
-		struct g4_dev_order chunk;
-		const bool found = find_chunk(wg, fs, record, next->done, &chunk);
-		const uint64_t bytes = found ? next->bytes / (chunk.disk & G4_LEAVE_COLUMNS) : ROOM_BYTES;
-		const uint64_t wanted = g4_min64(bytes, ROOM_BYTES);
-		const uint64_t least = found ? g4_min64(bytes, place_unit(&chunk)) : G4_CHUNK_UNIT;
-		for (uint32_t choice = LOST; choice <= ANY && rc == 0 && !*again; choice++)
-			rc = make_room(wg, fs, record, (enum choice)choice, wanted, least, again);
-		return rc == 0 && !*again ? -G4_E_NOSPC : rc;
-	}
+	if (next->disk == G4_ROOM_FOR_NOTHING)
+		return make_room_for(wg, fs, record, next, again);
 	rc = g4_rebalance_move(wg, fs, next->done / G4_PAGE_BYTES, next->bytes / G4_PAGE_BYTES, &order);
 	if (rc < 0)
 		return rc;
@@ -340,27 +532,73 @@ G4_FN int g4_leave_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 
 /* ------------------------------------------------------------------ the order */
 
-/* The set is told of each chunk what is in use now, or lies beside that, and what could be given up. */
+struct use { /* of a chunk: bytes of each place, and of copies in all */
+	uint64_t used, idle, copies, idle_then;
+};
+
+/* Of a unit of rows all between the first and the last piece in use moves; or, where that takes less of the other disks, what is in use becomes copies. */
+G4_FN static void add_unit(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dev_order *chunk,
+			   const struct unit *unit, struct use *use)
+{
+	const uint32_t idle = idle_pieces(wg, fs, unit), front = idle_in_front(unit, idle);
+	const uint64_t between =
+		(front == unit->pieces ? 0 : unit->pieces - front - idle_behind(unit, idle)) * G4_CHUNK_UNIT;
+	const uint64_t all = unit->pieces * G4_CHUNK_UNIT, losses = chunk->all + 1 - (chunk->disk & G4_LEAVE_COLUMNS);
+	const bool can = (chunk->disk & G4_LEAVE_LEAVES) && (chunk->disk & G4_LEAVE_OWN) &&
+			 !(chunk->disk & G4_LEAVE_FIXED) && between > 0;
+	uint64_t copies = 0;
+
+	for (uint32_t n = 0; n < unit->pieces; n++)
+		copies += idle >> n & 1 ? 0 : unit->piece * (losses + 1);
+	/* places, less what they leave free on the others */
+	if (can && copies + (all - between) * chunk->all < between + all * chunk->all) {
+		use->copies += copies;
+		use->idle_then += all;
+	} else {
+		use->used += between;
+		use->idle += all - between;
+	}
+}
+
+G4_FN static void look_at(struct g4_wg *wg, struct g4_fs *fs, const struct g4_dev_order *chunk, struct use *use)
+{
+	const uint64_t unit = unit_of(chunk);
+
+	memset(use, 0, sizeof(*use));
+	for (uint64_t at = 0; at < chunk->bytes; at += unit) {
+		const uint64_t bytes = g4_min64(unit, chunk->bytes - at),
+			       places = bytes / (chunk->disk & G4_LEAVE_COLUMNS);
+		if (is_rows(chunk)) {
+			const struct unit rows = unit_at(chunk, at / unit);
+			add_unit(wg, fs, chunk, &rows, use);
+		} else if (may_go(wg, fs, chunk->done + at, bytes, false)) {
+			use->idle += places;
+		} else {
+			use->used += places;
+		}
+	}
+}
+
+/* The set is told of each chunk what is in use now, or has to move with that, and what could be given up. */
 G4_FN static int tell_use(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record)
 {
-	struct g4_dev_order chunk, use;
+	struct g4_dev_order chunk, order;
+	struct use use;
 	int rc;
 
 	memset(&chunk, 0, sizeof(chunk));
 	chunk.bytes = UINT64_MAX;
 	while ((rc = ask(wg, fs, record, G4_ORDER_LEAVE_CHUNK, &chunk)) == 0) {
-		const uint64_t columns = chunk.disk & G4_LEAVE_COLUMNS, unit = unit_of(&chunk);
-		memset(&use, 0, sizeof(use));
-		use.op = G4_ORDER_LEAVE_USE;
-		use.done = chunk.done;
-		for (uint64_t at = 0; at < chunk.bytes; at += unit) {
-			const uint64_t bytes = g4_min64(unit, chunk.bytes - at);
-			if (may_go(wg, fs, chunk.done + at, bytes, false))
-				use.all += bytes / columns;
-			else
-				use.bytes += bytes / columns;
+		look_at(wg, fs, &chunk, &use);
+		for (uint32_t copies = 0; copies < 2 && rc == 0; copies++) {
+			memset(&order, 0, sizeof(order));
+			order.op = G4_ORDER_LEAVE_USE;
+			order.done = chunk.done;
+			order.disk = copies ? G4_LEAVE_USE_COPIES : 0;
+			order.bytes = copies ? use.copies : use.used;
+			order.all = copies ? use.idle_then : use.idle;
+			rc = g4_space_order(wg, &fs->space, &order);
 		}
-		rc = g4_space_order(wg, &fs->space, &use);
 		if (rc < 0)
 			return rc;
 		chunk.bytes = chunk.done;

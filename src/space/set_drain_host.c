@@ -233,6 +233,9 @@ struct g4_row g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, uint64_t
 {
 	for (;;) { /* chunks may be others each time */
 		pthread_rwlock_rdlock(&set->parity->lock);
+		const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
+		if (!chunk->parity)
+			return (struct g4_row){.chunk = chunk};
 		const struct g4_row row = g4_row_at(&set->map, address, bytes, column);
 		if (!is_behind(set, &row)) /* what is read ahead only reads */
 			return row;

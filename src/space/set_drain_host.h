@@ -50,7 +50,7 @@ int g4_rows_settle_behind(struct g4_wg *wg, struct g4_set *set);
 int g4_rows_settle_for(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows);
 /*
  * The lock of rows, for whoever reads or changes them on disks, or changes what disks there are: nothing of rows is under way. And shared, to
- * read the one that it returns (g4_row_at()): nothing of it is.
+ * read the one that it returns (g4_row_at()): nothing of it is. What lies there may be no rows by now: then its chunk says so.
  */
 void g4_rows_lock(struct g4_wg *wg, struct g4_set *set);
 struct g4_row g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,

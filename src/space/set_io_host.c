@@ -80,24 +80,6 @@ static bool is_by_rows(const struct g4_set *set, const struct g4_chunk_map *map,
 	       g4_set_parity_holds(set, map, address, piece->bytes);
 }
 
-static int do_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece,
-		   uint64_t address, const struct g4_iov *iovs, uint32_t parts)
-{
-	const uint32_t wanted = io->flags & G4_IO_COPY_MASK, copies = set->dev.props.copies;
-
-	if (io->op == G4_IO_DISCARD)
-		return 0;
-	if (!wanted || (wanted == G4_IO_COPY(0) && io->op == G4_IO_READ))
-		return io->op == G4_IO_READ ?
-			       g4_set_parity_read(wg, set, address, piece->bytes, iovs, parts, G4_ANY_PARITY) :
-			       g4_set_parity_write(wg, set, address, piece->bytes, iovs, parts, io->flags);
-	if (wanted == G4_IO_COPY(0))
-		return g4_set_parity_mend(wg, set, address, piece->bytes, iovs, parts);
-	if (io->op == G4_IO_WRITE || wanted < G4_IO_COPY(copies))
-		return -G4_E_NOENT; /* there is one copy */
-	return g4_set_parity_read(wg, set, address, piece->bytes, iovs, parts, (wanted - G4_IO_COPY(copies)) >> 8);
-}
-
 /* Of a chunk without places: as of a disk of which that was discarded, but for writes. */
 static int do_nothing(const struct g4_io *io, const struct g4_iov *iovs, uint32_t parts)
 {
@@ -106,6 +88,49 @@ static int do_nothing(const struct g4_io *io, const struct g4_iov *iovs, uint32_
 	for (uint32_t k = 0; k < parts && io->op == G4_IO_READ; k++)
 		memset(iovs[k].base, 0, iovs[k].bytes);
 	return io->op == G4_IO_WRITE ? -G4_E_IO : 0;
+}
+
+static int read_copies(struct g4_wg *wg, struct g4_set *set, const struct g4_io *parent, const struct g4_piece *piece,
+		       struct g4_iov *iovs, uint32_t parts, uint32_t except);
+
+/*
+ * What a request knows as rows, some of which can not be read; by the chunks as they are now where there are none any more: nobody writes there while they become
+ * something else (set_scatter_host.c), and a piece of rows is none of several MiB.
+ */
+static int read_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, uint64_t address, uint64_t bytes,
+		     struct g4_iov *iovs, uint32_t parts)
+{
+	int rc = g4_set_parity_read(wg, set, address, bytes, iovs, parts, G4_ANY_PARITY);
+	struct g4_piece piece;
+	uint64_t epoch;
+
+	if (rc != -G4_E_AGAIN)
+		return rc;
+	g4_chunk_translate(g4_set_view_enter(set, &epoch), address, bytes, &piece);
+	rc = piece.copies > 0 ? read_copies(wg, set, io, &piece, iovs, parts, G4_MAX_DISKS) :
+				do_nothing(io, iovs, parts);
+	g4_set_view_leave(set, epoch);
+	return rc;
+}
+
+static int do_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece,
+		   uint64_t address, struct g4_iov *iovs, uint32_t parts)
+{
+	const uint32_t wanted = io->flags & G4_IO_COPY_MASK, copies = set->dev.props.copies;
+
+	if (io->op == G4_IO_DISCARD)
+		return 0;
+	if (!wanted || (wanted == G4_IO_COPY(0) && io->op == G4_IO_READ))
+		return io->op == G4_IO_READ ?
+			       read_rows(wg, set, io, address, piece->bytes, iovs, parts) :
+			       g4_set_parity_write(wg, set, address, piece->bytes, iovs, parts, io->flags);
+	if (wanted == G4_IO_COPY(0))
+		return g4_set_parity_mend(wg, set, address, piece->bytes, iovs, parts);
+	if (io->op == G4_IO_WRITE || wanted < G4_IO_COPY(copies))
+		return -G4_E_NOENT; /* there is one copy */
+	const int rc =
+		g4_set_parity_read(wg, set, address, piece->bytes, iovs, parts, (wanted - G4_IO_COPY(copies)) >> 8);
+	return rc == -G4_E_AGAIN ? -G4_E_NOENT : rc;
 }
 
 /* How far from `address` on nothing is a superblock; a page where one is. */
@@ -479,38 +504,43 @@ static void set_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first
 
 /* ---- collecting ---- */
 
+/* Of the copies that a piece has but for that of one disk, the first that can be read. */
+static int read_copies(struct g4_wg *wg, struct g4_set *set, const struct g4_io *parent, const struct g4_piece *piece,
+		       struct g4_iov *iovs, uint32_t parts, uint32_t except)
+{
+	int rc = -G4_E_IO;
+
+	for (uint32_t c = 0; c < piece->copies && rc < 0; c++) {
+		if (piece->disks[c] == except || !use(set, parent, piece->disks[c], piece->offsets[c], piece->bytes))
+			continue;
+		struct g4_io io = {
+			.op = G4_IO_READ, .offset_bytes = piece->offsets[c], .iov = iovs, .iov_count = parts};
+		g4_dev_submit(wg, set->disks[piece->disks[c]].dev, &io);
+		rc = g4_dev_wait(wg, set->disks[piece->disks[c]].dev, &io);
+		leave_disk(set, piece->disks[c]);
+	}
+	return rc;
+}
+
 /* A read of a piece has failed: another copy has it, too. */
 static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_io *parent, uint64_t epoch,
 			  const struct child *child)
 {
 	struct g4_piece piece;
 	uint64_t bytes = 0;
-	int rc = child->io.result;
 
 	if (parent->flags & G4_IO_COPY_MASK)
-		return rc;
+		return child->io.result;
 	for (uint32_t i = 0; i < child->io.iov_count; i++)
 		bytes += child->io.iov[i].bytes;
 	g4_chunk_translate(g4_set_view_of(set, epoch), child->address, bytes, &piece);
 	if (piece.parity)
-		return g4_set_parity_read(wg, set, child->address, bytes, child->io.iov, child->io.iov_count,
-					  G4_ANY_PARITY);
-	for (uint32_t c = 0; c < piece.copies && rc < 0; c++) {
-		if (piece.disks[c] == child->disk || !use(set, parent, piece.disks[c], piece.offsets[c], bytes))
-			continue;
-		struct g4_io io = {.op = G4_IO_READ,
-				   .offset_bytes = piece.offsets[c],
-				   .iov = child->io.iov,
-				   .iov_count = child->io.iov_count};
-		g4_dev_submit(wg, set->disks[piece.disks[c]].dev, &io);
-		rc = g4_dev_wait(wg, set->disks[piece.disks[c]].dev, &io);
-		leave_disk(set, piece.disks[c]);
-		if (rc == 0)
-			g4_log(G4_LOG_WARN, "%s: %llu bytes from %llu on can not be read, another disk has them",
-			       set->disks[child->disk].name, (unsigned long long)bytes,
-			       (unsigned long long)child->io.offset_bytes);
-	}
-	return rc;
+		return read_rows(wg, set, parent, child->address, bytes, child->io.iov, child->io.iov_count);
+	if (read_copies(wg, set, parent, &piece, child->io.iov, child->io.iov_count, child->disk) < 0)
+		return child->io.result;
+	g4_log(G4_LOG_WARN, "%s: %llu bytes from %llu on can not be read, another disk has them",
+	       set->disks[child->disk].name, (unsigned long long)bytes, (unsigned long long)child->io.offset_bytes);
+	return 0;
 }
 
 /* Writes and flushes: what failed with an error of the disk drops it, if the others have all. */

@@ -6,7 +6,7 @@
  *
  *   NEXT      a piece of the disk that goes, and a gap of another one
  *   MOVE      set_spread_host.c, 3 to 6
- *   GIVE_UP   a piece of which nothing is in use, of that disk or of any that has no gap
+ *   GIVE_UP   a piece of which nothing is in use, of that disk or of any that has no gap; or rows become copies (set_scatter_host.c)
  *   END       nothing lies on the disk: table and superblocks of the others, in one more generation
  *
  * Nothing on the disks says that one is to leave: the order goes on by its UUID, and what was moved or given up stays so.
@@ -32,12 +32,14 @@
 
 #include "base/log_host.h"
 #include "base/units_host.h"
+#include "dev/leave.h"
 #include "simt/simt_host.h"
 #include "space/set_draft_host.h"
 #include "space/set_epoch_host.h"
 #include "space/set_judge_host.h"
 #include "space/set_leave_room_host.h"
 #include "space/set_parity_host.h"
+#include "space/set_scatter_host.h"
 
 #define PARTS 128u /* of the address space: no longer piece is chosen */
 #define TRIES                                                                                                          \
@@ -252,7 +254,8 @@ static int tell_chunk(const struct leaving *l, struct g4_dev_order *order)
 		order->done = chunk->address;
 		order->bytes = chunk->bytes;
 		order->disk = g4_chunk_data_columns(chunk) | (lies_on(chunk, l->disk) ? G4_LEAVE_LEAVES : 0) |
-			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0) |
+			      (helps(l, chunk) ? G4_LEAVE_HELPS : 0) | (is_fixed(l, chunk) ? G4_LEAVE_FIXED : 0) |
+			      (chunk->level == G4_LEVEL_OWN ? G4_LEAVE_OWN : 0) | l->disk << G4_LEAVE_DISK_SHIFT |
 			      (uint32_t)(g4_table_unit(chunk) / G4_CHUNK_UNIT) << G4_LEAVE_UNIT_SHIFT;
 		order->all = g4_table_places(chunk);
 		for (uint32_t k = 0; k < g4_table_places(chunk); k++)
@@ -345,21 +348,48 @@ static int tell_use(struct g4_set *set, const struct g4_dev_order *order)
 {
 	const struct g4_chunk *chunk = g4_chunk_find(&set->map, order->done);
 
-	return g4_set_leave_tell(set, chunk, order->bytes, order->all);
+	return order->disk == G4_LEAVE_USE_COPIES ? g4_set_leave_tell_copies(set, chunk, order->bytes, order->all) :
+						    g4_set_leave_tell(set, chunk, order->bytes, order->all);
 }
 
 /* ---- giving up ---- */
 
-/* A part of chunk n, of whole units of its places or to its end, lies nowhere in the table that is planned. */
+/* Whether a part of a chunk is whole units of its places, or goes to its end. */
+static bool is_whole(const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
+{
+	const uint64_t unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk);
+
+	return within % unit == 0 && (bytes % unit == 0 || within + bytes == chunk->bytes);
+}
+
+/* Whether it is one end of a unit, whole MiB of its places, and something of the unit is left. */
+static bool is_end(const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
+{
+	const uint64_t least = G4_CHUNK_UNIT * g4_chunk_data_columns(chunk),
+		       unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk), begin = g4_align_down(within, unit),
+		       end = g4_min64(begin + unit, chunk->bytes);
+
+	return within % least == 0 && bytes % least == 0 && bytes < end - begin &&
+	       (within == begin || within + bytes == end);
+}
+
+/*
+ * A part of chunk n, of whole units of its places or to its end, lies nowhere in the table that is planned; or one end of a unit of rows, the rest of which keeps
+ * the unit's bit of the map.
+ */
 static int plan_giving_up(struct g4_set *set, struct g4_set_draft *draft, uint32_t n, uint64_t within, uint64_t bytes)
 {
+	const bool whole = is_whole(&draft->move.chunks[n], within, bytes);
 	struct g4_set_move *move = &draft->move;
 	const uint64_t columns = g4_chunk_data_columns(&move->chunks[n]);
 
 	if (!g4_table_cut(move->chunks, &move->count, n, (within + bytes) / columns) ||
 	    !g4_table_cut(move->chunks, &move->count, n, within / columns))
 		return -G4_E_NOSPC;
-	g4_table_give_up(&move->chunks[n + (within > 0)]);
+	struct g4_chunk *given = &move->chunks[n + (within > 0)];
+	g4_table_give_up(given);
+	if (!whole)
+		given->place_bytes = 0;
 	g4_table_join(move->chunks, &move->count);
 	return g4_chunk_validate(move->chunks, move->count, draft->super->disk_bytes, set->count);
 }
@@ -389,9 +419,9 @@ static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *or
 		return 0;
 	}
 	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
-	const uint64_t within = address - chunk->address, unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk);
+	const uint64_t within = address - chunk->address;
 	if (g4_chunk_is_gone(chunk) || bytes == 0 || within >= chunk->bytes || bytes > chunk->bytes - within ||
-	    within % unit != 0 || (bytes % unit != 0 && within + bytes != chunk->bytes))
+	    (!is_whole(chunk, within, bytes) && !is_end(chunk, within, bytes)))
 		return -G4_E_INVAL;
 	rc = g4_set_draft_begin(&draft, set);
 	if (rc < 0)
@@ -407,6 +437,16 @@ static int give_up(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *or
 	set->next.generation = 0;
 	order->bytes = goes && rc == 0 ? bytes : 0;
 	g4_set_draft_end(&draft);
+	return rc;
+}
+
+/* Orders held. */
+static int give_up_or_scatter(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	if (order->disk < G4_GIVE_UP_TO_COPIES(0))
+		return give_up(wg, set, order);
+	const int rc = g4_set_scatter(wg, set, order->done, order->disk - G4_GIVE_UP_TO_COPIES(0), &order->bytes);
+	order->disk = rc == 0 && order->bytes == 0;
 	return rc;
 }
 
@@ -530,7 +570,7 @@ int g4_set_leave_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order
 	if (order->op == G4_ORDER_LEAVE || order->op == G4_ORDER_LEAVE_USE || order->op == G4_ORDER_GIVE_UP) {
 		rc = order->op == G4_ORDER_LEAVE     ? check(set, order, message) :
 		     order->op == G4_ORDER_LEAVE_USE ? tell_use(set, order) :
-						       give_up(wg, set, order);
+						       give_up_or_scatter(wg, set, order);
 		pthread_mutex_unlock(&set->orders);
 		return rc;
 	}

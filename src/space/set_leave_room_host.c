@@ -98,22 +98,41 @@ static int add_demand(struct g4_set_leave_look *look, uint64_t disks, uint64_t b
 	return 0;
 }
 
-int g4_set_leave_tell(struct g4_set *set, const struct g4_chunk *chunk, uint64_t used, uint64_t idle)
+/* What can be given up of a chunk's places is room. How many of them are on the disk that goes: columns of stripes that were moved may be on one. */
+static uint32_t add_room(struct g4_set_leave_look *look, const struct g4_chunk *chunk, uint64_t idle)
 {
-	struct g4_set_leave_look *look = set->look;
-	uint64_t disks = 0;
-	uint32_t leaving = 0; /* columns of stripes that were moved may be on one disk */
+	uint32_t leaving = 0;
 
-	if (!look)
-		return -G4_E_INVAL;
 	for (uint32_t k = 0; k < g4_table_places(chunk); k++)
 		if (g4_place_disk(chunk->places[k]) != look->disk)
 			look->room[g4_place_disk(chunk->places[k])] += idle;
 		else
 			leaving++;
+	return leaving;
+}
+
+int g4_set_leave_tell(struct g4_set *set, const struct g4_chunk *chunk, uint64_t used, uint64_t idle)
+{
+	struct g4_set_leave_look *look = set->look;
+	uint64_t disks = 0;
+
+	if (!look)
+		return -G4_E_INVAL;
+	const uint32_t leaving = add_room(look, chunk, idle);
 	for (uint32_t d = 0; d < set->count; d++)
 		disks |= (uint64_t)g4_set_may_have(chunk, look->disk, d) << d;
 	return used > 0 && leaving > 0 ? add_demand(look, disks, leaving * used) : 0;
+}
+
+int g4_set_leave_tell_copies(struct g4_set *set, const struct g4_chunk *chunk, uint64_t bytes, uint64_t idle)
+{
+	struct g4_set_leave_look *look = set->look;
+
+	if (!look)
+		return -G4_E_INVAL;
+	(void)add_room(look, chunk, idle);
+	const uint64_t disks = (UINT64_MAX >> (G4_MAX_DISKS - set->count)) & ~(UINT64_C(1) << look->disk);
+	return bytes > 0 ? add_demand(look, disks, bytes) : 0;
 }
 
 /* A disk with room that a demand can get, where others go elsewhere if need be; reached[]: the demand that led to each disk. NONE: there is none. */

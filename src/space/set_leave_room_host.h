@@ -12,6 +12,8 @@ bool g4_set_may_have(const struct g4_chunk *chunk, uint32_t leaving, uint32_t di
 int g4_set_leave_look(struct g4_set *set, const struct g4_superblock *super, uint32_t disk);
 /* Of each place of a chunk so many bytes are in use, and so many can be given up. -G4_E_NOMEM; -G4_E_INVAL: there was no look. */
 int g4_set_leave_tell(struct g4_set *set, const struct g4_chunk *chunk, uint64_t used, uint64_t idle);
+/* What is in use of rows, so many `bytes` of copies in all, goes to any other disks, and of each place `idle` bytes can be given up then. As above. */
+int g4_set_leave_tell_copies(struct g4_set *set, const struct g4_chunk *chunk, uint64_t bytes, uint64_t idle);
 /* Bytes of places that have no room. fixed: some that no other disk may have, whatever room there is. The look is over. */
 uint64_t g4_set_leave_lacks(struct g4_set *set, bool *fixed);
 /* Also where there is none. */

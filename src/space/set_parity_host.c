@@ -295,6 +295,10 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 
 	(void)parts;
 	const struct g4_row row = g4_rows_lock_shared(wg, set, address, bytes, &column);
+	if (!row.chunk->parity) {
+		pthread_rwlock_unlock(&set->parity->lock);
+		return -G4_E_AGAIN;
+	}
 	if (only == G4_ANY_PARITY || lost_to(&row, column, only, &lost)) {
 		memory = take_columns(row.chunk->columns, bytes, columns);
 		rc = memory ? read_column(wg, set, &row, column, lost, columns) : -G4_E_NOMEM;
@@ -354,9 +358,11 @@ static int mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t
 	uint8_t *columns[G4_ROW_COLUMNS + 1];
 	struct cursor at = {.iovs = iovs};
 	uint32_t column;
-	const struct g4_row row = g4_row_at(&set->map, address, bytes, &column);
 	int rc = -G4_E_NOENT;
 
+	if (!g4_chunk_find(&set->map, address)->parity)
+		return -G4_E_NOENT;
+	const struct g4_row row = g4_row_at(&set->map, address, bytes, &column);
 	if (!g4_row_has(set, &row, column))
 		return -G4_E_NOENT;
 	*disk = g4_place_disk(g4_row_place(&row, column));

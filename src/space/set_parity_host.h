@@ -103,7 +103,8 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 			const struct g4_iov *iovs, uint32_t parts, uint32_t flags);
 /*
  * Of one stripe's column, from the other columns where its disk can not be read. only: by this parity alone, whatever the disk has; behind the
- * parities, where there are several: as if others of the row had rotted, too, as many as the parities bear. -G4_E_NOENT: there is no such version.
+ * parities, where there are several: as if others of the row had rotted, too, as many as the parities bear. -G4_E_NOENT: there is no such version; -G4_E_AGAIN:
+ * there are no rows any more, the chunks as they are now say what is.
  */
 #define G4_ANY_PARITY UINT32_MAX
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,

@@ -10,6 +10,7 @@ static struct g4_chunk chunks[CHUNKS];
 static struct g4_set set;
 static struct g4_superblock super;
 static uint64_t used[CHUNKS], idle[CHUNKS];
+static uint64_t copies; /* that are made of the first chunk */
 
 /* Places of two copies, or of three columns of rows or of stripes, on disks that differ, or any of them for stripes. */
 static void make_chunk(struct g4_chunk *chunk, uint64_t *random)
@@ -56,8 +57,9 @@ static uint64_t worst(uint32_t leaving, bool *fixed)
 				room[d] += idle[n];
 			}
 	}
-	for (uint32_t which = 0; which < 1u << CHUNKS; which++) {
-		uint64_t wanted = 0, there = 0, disks = 0;
+	for (uint32_t which = 0; which < 1u << (CHUNKS + 1); which++) {
+		const bool with_copies = copies > 0 && (which >> CHUNKS & 1);
+		uint64_t wanted = with_copies ? copies : 0, there = 0, disks = with_copies ? UINT64_MAX : 0;
 		for (uint32_t n = 0; n < CHUNKS; n++) {
 			uint64_t may = 0;
 			if (!(which >> n & 1) || !lies_on(&chunks[n], leaving) || used[n] == 0)
@@ -70,7 +72,7 @@ static uint64_t worst(uint32_t leaving, bool *fixed)
 			*fixed = *fixed || may == 0;
 		}
 		for (uint32_t d = 0; d < DISKS; d++)
-			there += disks >> d & 1 ? room[d] : 0;
+			there += (disks >> d & 1) && d != leaving ? room[d] : 0;
 		most = g4_max64(most, wanted > there ? wanted - there : 0);
 	}
 	return most;
@@ -95,10 +97,14 @@ static void what_is_missing_is_what_the_worst_set_of_them_misses(void **state)
 			used[n] = rig_random(&random) % 40 * G4_MIB;
 			idle[n] = rig_random(&random) % 3 * G4_MIB;
 		}
+		copies = turn % 2 ? rig_random(&random) % 40 * G4_MIB : 0;
+		const uint64_t then = g4_min64(copies, idle[0]);
 		const uint64_t expected = worst(leaving, &expected_fixed);
 		assert_int_equal(g4_set_leave_look(&set, &super, leaving), 0);
 		for (uint32_t n = 0; n < CHUNKS; n++)
-			assert_int_equal(g4_set_leave_tell(&set, &chunks[n], used[n], idle[n]), 0);
+			assert_int_equal(
+				g4_set_leave_tell(&set, &chunks[n], used[n], n == 0 ? idle[n] - then : idle[n]), 0);
+		assert_int_equal(g4_set_leave_tell_copies(&set, &chunks[0], copies, then), 0);
 		assert_int_equal(g4_set_leave_lacks(&set, &fixed), expected);
 		assert_int_equal(fixed, expected_fixed);
 		missing += expected > 0;
@@ -107,6 +113,7 @@ static void what_is_missing_is_what_the_worst_set_of_them_misses(void **state)
 	}
 	assert_true(missing > 100 && enough > 100);
 	assert_int_equal(g4_set_leave_tell(&set, &chunks[0], 1, 1), -G4_E_INVAL); /* nobody looks any more */
+	assert_int_equal(g4_set_leave_tell_copies(&set, &chunks[0], 1, 1), -G4_E_INVAL);
 }
 
 RUN_TESTS(cmocka_unit_test(what_is_missing_is_what_the_worst_set_of_them_misses))
