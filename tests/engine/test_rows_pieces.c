@@ -201,6 +201,38 @@ static void what_has_no_room_in_pieces_is_refused(void **state)
 	disks_free(&p.d);
 }
 
+/* Who has looked a chunk up before it was made copies, or was given up, finds no rows behind the lock, and is told so. */
+static void who_asks_for_rows_that_are_none_is_told(void **state)
+{
+	static struct pieces p;
+	struct g4_chunk chunk = {.parity = 0};
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 1);
+	const struct g4_iov iov = {page, G4_PAGE_BYTES};
+	uint32_t copies = 0, gone = 0;
+
+	(void)state;
+	begin_pieces(&p, 3 * G4_MIB);
+	start(&p.d, 4);
+	run(&p.d, NULL, 0, UINT32_MAX);
+	expect_done(&p.d);
+	struct g4_set *set = (struct g4_set *)p.dev->host;
+	for (uint32_t n = 0; g4_set_chunk(p.dev, n, &chunk); n++) {
+		if (chunk.parity)
+			continue;
+		copies += chunk.copies > 0;
+		gone += chunk.copies == 0;
+		assert_int_equal(g4_set_parity_read(p.d.rig.wg, set, chunk.address, G4_PAGE_BYTES, &iov, 1,
+						    G4_ANY_PARITY),
+				 -G4_E_AGAIN);
+		assert_int_equal(g4_set_parity_mend(p.d.rig.wg, set, chunk.address, G4_PAGE_BYTES, &iov, 1),
+				 -G4_E_NOENT);
+	}
+	assert_true(copies > 1 && gone > 0);
+	disks_unmount_fs(&p.d, p.dev, true);
+	disks_free(&p.d);
+	free(page);
+}
+
 static void it_goes_on_after_an_unmount(void **state)
 {
 	static struct pieces p;
@@ -316,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_disk_goes_where_files_lie_in_all_parts),
 		cmocka_unit_test(what_has_no_room_in_pieces_is_refused),
+		cmocka_unit_test(who_asks_for_rows_that_are_none_is_told),
 		cmocka_unit_test(it_goes_on_after_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
 	};
