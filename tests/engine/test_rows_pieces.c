@@ -10,6 +10,9 @@
 #include "space/set_parity_host.h"
 
 #define MOST_FILES 96u
+/* Something of each region of rows, which is 16 MiB of files, and no more than half of the allocator's 2 MiB, wherever a file begins there. */
+#define PIECE_BYTES (4 * G4_MIB)
+#define KEPT_OF 3u
 
 struct pieces {
 	struct disks d;
@@ -28,8 +31,8 @@ static struct g4_job_record job(struct disks *d)
 
 /* ---- the set ---- */
 
-/* Files of a size in all parts, of which every other one is deleted. Mounted. */
-static void begin_pieces(struct pieces *p, uint64_t bytes)
+/* Files of a size in all parts, of which one of so many is kept. Mounted. */
+static void begin_pieces(struct pieces *p, uint64_t bytes, uint32_t of)
 {
 	uint8_t *data = rig_memory(G4_MIB, 5); /* as disks_expect_filled() has it */
 	uint64_t ballast, done = G4_MIB;
@@ -43,17 +46,17 @@ static void begin_pieces(struct pieces *p, uint64_t bytes)
 	for (; done == G4_MIB; made++) {
 		uint64_t ino = 0;
 		snprintf(name, sizeof(name), "p%u", made);
-		assert_true(made < 2 * MOST_FILES);
+		assert_true(made < of * MOST_FILES);
 		assert_int_equal(op_mknod(&p->d.rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
 		for (uint64_t at = 0; at < bytes && done == G4_MIB; at += G4_MIB)
 			if (op_write(&p->d.rig, ino, 0, at, data, G4_MIB, &done) < 0)
 				done = 0;
-		if (made % 2 && done == G4_MIB)
+		if (made % of == 1 && done == G4_MIB)
 			p->inos[p->count++] = ino;
 	}
 	for (uint32_t n = 0; n < made; n++) {
 		snprintf(name, sizeof(name), "p%u", n);
-		if (n % 2 == 0 || n + 1 == made) /* the last one is not whole */
+		if (n % of != 1 || n + 1 == made) /* the last one is not whole */
 			assert_int_equal(op_unlink(&p->d.rig, G4_NODE_ROOT, name), 0);
 	}
 	disks_unmount_fs(&p->d, p->dev, true);
@@ -153,15 +156,14 @@ static void expect_without(struct pieces *p, uint32_t disk, struct model *m)
 
 static void a_disk_goes_where_files_lie_in_all_parts(void **state)
 {
-	static const uint64_t sizes[] = {3, 5};
 	uint32_t pieces = 0;
 
 	(void)state;
-	for (uint32_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+	for (uint32_t s = 0; s < 2; s++) {
 		static struct pieces p;
 		struct model m;
 		const uint32_t disk = s % 2 ? 1 : 4;
-		begin_pieces(&p, sizes[s] * G4_MIB);
+		begin_pieces(&p, PIECE_BYTES, KEPT_OF);
 		begin_model(&m, &p.d);
 		const struct g4_set *set = (const struct g4_set *)p.dev->host;
 		const uint64_t regions = set->parity->regions;
@@ -188,7 +190,7 @@ static void what_has_no_room_in_pieces_is_refused(void **state)
 	static struct pieces p;
 
 	(void)state;
-	begin_pieces(&p, 7 * G4_MIB);
+	begin_pieces(&p, 7 * G4_MIB, 2);
 	const uint64_t idle = g4_alloc_free_in(&p.d.rig.fs->alloc, G4_LEVEL_OWN);
 	assert_int_equal(order(&p.d, G4_DISK_REMOVE, p.d.names[4]), -G4_E_NOSPC);
 	assert_non_null(strstr(p.d.message, "are missing"));
@@ -211,7 +213,7 @@ static void who_asks_for_rows_that_are_none_is_told(void **state)
 	uint32_t copies = 0, gone = 0;
 
 	(void)state;
-	begin_pieces(&p, 3 * G4_MIB);
+	begin_pieces(&p, PIECE_BYTES, KEPT_OF);
 	start(&p.d, 4);
 	run(&p.d, NULL, 0, UINT32_MAX);
 	expect_done(&p.d);
@@ -240,7 +242,7 @@ static void it_goes_on_after_an_unmount(void **state)
 	struct model m;
 
 	(void)state;
-	begin_pieces(&p, 3 * G4_MIB);
+	begin_pieces(&p, PIECE_BYTES, KEPT_OF);
 	begin_model(&m, &p.d);
 	start(&p.d, disk);
 	for (uint32_t turn = 0; job(&p.d).state == G4_JOB_RUNNING; turn++) {
@@ -278,7 +280,7 @@ static void the_power_fails_at_any_request(void **state)
 	struct faulty f;
 
 	(void)state;
-	begin_pieces(&p, 3 * G4_MIB);
+	begin_pieces(&p, PIECE_BYTES, KEPT_OF);
 	disks_unmount_fs(&p.d, p.dev, true);
 	keep_disks(&p.d, before);
 	mount_faulty(&p.d, &f, &requests);
