@@ -98,7 +98,11 @@ static void expect_without(struct disks *d, const struct shape *shape, uint32_t 
 		free(before[n]);
 }
 
-static void leave_while_users_write(const struct shape *shape, uint32_t disk, bool given_up)
+/*
+ * Whether it left. Now and then what users write lies in all parts of so small a set, and there is no room for rows in a row
+ * (docs/design/redundancy.md, Rows of a mount): then nothing is lost, and all disks stay in use.
+ */
+static bool left_while_users_write(const struct shape *shape, uint32_t disk, bool given_up)
 {
 	struct model m;
 	struct disks d;
@@ -113,11 +117,16 @@ static void leave_while_users_write(const struct shape *shape, uint32_t disk, bo
 	assert_int_equal(order(&d, G4_DISK_REMOVE, d.names[disk]), -G4_E_BUSY);
 	assert_int_equal(order(&d, G4_DISK_REBALANCE, ""), -G4_E_BUSY);
 	(void)run(&d, &m, 5);
-	expect_done(&d);
-	assert_false(g4_set_disk(dev, d.count - 1, &info));
-	const uint64_t gone = g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE);
-	if ((gone > 0) != given_up)
-		fail_msg("disk %u: %llu pages are gone", disk, (unsigned long long)gone);
+	const bool left = job(&d).state != G4_JOB_FAILED || job(&d).code != G4_E_NOSPC;
+	if (left) {
+		expect_done(&d);
+		assert_false(g4_set_disk(dev, d.count - 1, &info));
+		const uint64_t gone = g4_alloc_free_in(&d.rig.fs->alloc, G4_POOL_GONE);
+		if ((gone > 0) != given_up)
+			fail_msg("disk %u: %llu pages are gone", disk, (unsigned long long)gone);
+	} else {
+		assert_true(g4_set_disk(dev, d.count - 1, &info));
+	}
 	expect_model(&m, &d);
 	for (uint32_t k = 0; k < 50; k++)
 		use(&m, &d);
@@ -125,9 +134,20 @@ static void leave_while_users_write(const struct shape *shape, uint32_t disk, bo
 	disks_expect_filled(&d, ballast, shape->ballast);
 	assert_int_equal(disks_scrub(&d), 0);
 	disks_unmount_fs(&d, dev, true);
-	expect_without(&d, shape, disk, &m, ballast);
+	if (left)
+		expect_without(&d, shape, disk, &m, ballast);
+	else
+		disks_expect_clean(&d, all_of(&d));
 	end_model(&m);
 	disks_free(&d);
+	return left;
+}
+
+/* One set in some twenty or forty has no room: of three in a row one has. */
+static void leave_while_users_write(const struct shape *shape, uint32_t disk, bool given_up)
+{
+	for (uint32_t sets = 0; !left_while_users_write(shape, disk, given_up); sets++)
+		assert_true(sets < 2);
 }
 
 static void users_write_while_a_disk_leaves(void **state)
