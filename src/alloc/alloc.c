@@ -135,12 +135,6 @@ G4_FN static int load_group(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 
 /* ------------------------------------------------------------------ memory view */
 
-/* What is free, or reserved, of a pool. */
-G4_FN static uint64_t *free_of(struct g4_alloc *alloc, uint32_t pool)
-{
-	return pool == G4_LEVEL_OWN ? &alloc->free_pages : &alloc->pool_free[pool];
-}
-
 G4_FN static uint64_t *reserved_of(struct g4_alloc *alloc, uint32_t pool)
 {
 	return pool == G4_LEVEL_OWN ? &alloc->reserved : &alloc->pool_reserved[pool];
@@ -149,7 +143,7 @@ G4_FN static uint64_t *reserved_of(struct g4_alloc *alloc, uint32_t pool)
 /* `keep` more are to be free than are reserved, of which `kept` are reserved, too. */
 G4_FN static bool reserve(struct g4_alloc *alloc, uint32_t pool, uint64_t pages, uint64_t kept, uint64_t keep)
 {
-	uint64_t *const reserved_pages = reserved_of(alloc, pool), *const free_pages = free_of(alloc, pool);
+	uint64_t *const reserved_pages = reserved_of(alloc, pool), *const free_pages = g4_alloc_free_of(alloc, pool);
 	const uint64_t all = pages + kept;
 
 	for (;;) {
@@ -213,7 +207,7 @@ G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages)
 /* Takes up to `want` pages out of the free count of a pool. */
 G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint32_t pool, uint64_t want, bool reserved)
 {
-	uint64_t *const count = free_of(alloc, pool);
+	uint64_t *const count = g4_alloc_free_of(alloc, pool);
 
 	for (;;) {
 		uint64_t free_pages = g4_load64_acq(count);
@@ -431,7 +425,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 			g4_store32_rel(last, (uint32_t)(g4_address_page(*address) / G4_REGION_PAGES));
 	}
 	if (taken > n)
-		g4_add64(free_of(alloc, pool), taken - n);
+		g4_add64(g4_alloc_free_of(alloc, pool), taken - n);
 	if (rc < 0)
 		return rc;
 	if (reserved)
@@ -506,7 +500,7 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, u
 		while (next < end && g4_alloc_region_pool(alloc, next / G4_REGION_PAGES) == pool)
 			next = (next / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
 		next = g4_min64(next, end);
-		g4_add64(free_of(alloc, pool), next - page);
+		g4_add64(g4_alloc_free_of(alloc, pool), next - page);
 		page = next;
 	}
 }
@@ -703,7 +697,7 @@ G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	if (rc == 0)
 		rc = change_run(wg, alloc, txn, first, pages, false);
 	if (rc == 0) {
-		g4_add64(&alloc->pending_pages, pages);
+		g4_add64_rlx(&alloc->pending_pages, pages); /* the gate orders it before its commit */
 		g4_txn_free(txn, address, pages);
 	}
 	return rc;
@@ -759,7 +753,7 @@ G4_FN static void forget_free(struct g4_alloc *alloc, uint64_t group, uint32_t p
 {
 	const uint32_t pages = g4_load32_acq(&alloc->group_free[group]);
 
-	g4_sub64(free_of(alloc, pool), pages);
+	g4_sub64(g4_alloc_free_of(alloc, pool), pages);
 	g4_store32_rel(&alloc->group_free[group], 0);
 	g4_store32_rel(&alloc->group_state[group], G4_GROUP_FORGOTTEN + pages);
 }
@@ -786,8 +780,8 @@ G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t p
 			failed = failed < 0 ? failed : rc;
 		for (; region < border; region++)
 			g4_store8_rlx(&alloc->region_pool[region], (uint8_t)pool);
-		g4_sub64(free_of(alloc, old), pages);
-		g4_add64(free_of(alloc, pool), pages);
+		g4_sub64(g4_alloc_free_of(alloc, old), pages);
+		g4_add64(g4_alloc_free_of(alloc, pool), pages);
 	}
 	return failed;
 }
@@ -797,7 +791,7 @@ G4_FN static void add_free(struct g4_alloc *alloc, uint64_t group, uint64_t free
 {
 	for (uint64_t r = 0; r < G4_GROUP_REGIONS && free_pages > 0; r++) {
 		const uint64_t here = g4_min64(free_pages, G4_REGION_PAGES);
-		g4_add64(free_of(alloc, g4_alloc_region_pool(alloc, group * G4_GROUP_REGIONS + r)), here);
+		g4_add64(g4_alloc_free_of(alloc, g4_alloc_region_pool(alloc, group * G4_GROUP_REGIONS + r)), here);
 		free_pages -= here;
 	}
 }

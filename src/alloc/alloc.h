@@ -120,6 +120,10 @@ G4_FN bool g4_alloc_reserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t p
 G4_FN void g4_alloc_reserve_again(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
 G4_FN void g4_alloc_unreserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages);
 /* Free pages of a pool, and of all that are somebody's. */
+G4_FN G4_INLINE uint64_t *g4_alloc_free_of(struct g4_alloc *alloc, uint32_t pool)
+{
+	return pool == G4_LEVEL_OWN ? &alloc->free_pages : &alloc->pool_free[pool];
+}
 G4_FN uint64_t g4_alloc_free_in(const struct g4_alloc *alloc, uint32_t pool);
 G4_FN uint64_t g4_alloc_free_all(const struct g4_alloc *alloc);
 /*
@@ -131,7 +135,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got);
 /* Claims exactly one aligned 2 MiB page. */
 G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, struct g4_address *address);
-/* Gives claimed, unpublished pages back; also what a durable transaction freed. */
+/* Gives claimed, unpublished pages back; what a durable transaction freed: release.h. */
 G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
 
 /*

@@ -23,11 +23,6 @@ G4_FN bool g4_alloc_is_empty(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t 
 	return g4_load32_acq(&alloc->region_free[region]) == G4_REGION_PAGES;
 }
 
-G4_FN static uint64_t *free_of(struct g4_alloc *alloc, uint32_t pool)
-{
-	return pool == G4_LEVEL_OWN ? &alloc->free_pages : &alloc->pool_free[pool];
-}
-
 G4_FN static void put_pool(struct g4_alloc *alloc, uint64_t region, uint32_t pool)
 {
 	g4_store8_rlx(&alloc->region_pool[region], (uint8_t)pool);
@@ -48,7 +43,7 @@ G4_FN bool g4_alloc_retire(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t re
 	const bool all = pages == G4_REGION_PAGES;
 	if (all) {
 		put_pool(alloc, region, G4_POOL_GONE);
-		g4_sub64(free_of(alloc, *pool), G4_REGION_PAGES);
+		g4_sub64(g4_alloc_free_of(alloc, *pool), G4_REGION_PAGES);
 		g4_add64(&alloc->pool_free[G4_POOL_GONE], G4_REGION_PAGES);
 	} else if (pages > 0) {
 		g4_alloc_unhide(alloc, page, pages);
@@ -62,7 +57,7 @@ G4_FN void g4_alloc_take_back(struct g4_alloc *alloc, uint64_t region, uint32_t 
 	put_pool(alloc, region, pool);
 	g4_sub64(&alloc->pool_free[G4_POOL_GONE], G4_REGION_PAGES);
 	g4_alloc_unhide(alloc, region * G4_REGION_PAGES, G4_REGION_PAGES);
-	g4_add64(free_of(alloc, pool), G4_REGION_PAGES);
+	g4_add64(g4_alloc_free_of(alloc, pool), G4_REGION_PAGES);
 }
 
 /* Whether the map page, of transactions, has nothing of a region. */
@@ -104,6 +99,6 @@ G4_FN bool g4_alloc_bring_back(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 		return false;
 	put_pool(alloc, region, pool);
 	g4_sub64(&alloc->pool_free[G4_POOL_GONE], G4_REGION_PAGES);
-	g4_add64(free_of(alloc, pool), G4_REGION_PAGES);
+	g4_add64(g4_alloc_free_of(alloc, pool), G4_REGION_PAGES);
 	return true;
 }

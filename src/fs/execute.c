@@ -581,7 +581,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	memset(out, 0, sizeof(*out));
 	out->block_bytes = G4_PAGE_BYTES;
 	out->blocks = g4_load64_rlx(&fs->alloc.total_pages) - g4_alloc_free_in(&fs->alloc, G4_POOL_GONE) + lent;
-	out->blocks_free = free_pages + lent + pending;
+	out->blocks_free = g4_min64(free_pages + lent + pending, out->blocks); /* what comes back just now is in both */
 	reserved += keep;
 	out->blocks_available = out->blocks_free > reserved ? out->blocks_free - reserved : 0;
 	if (g4_sums_algorithm(fs, 0) != G4_CHECKSUM_NONE && out->blocks_available > 0) {
@@ -592,6 +592,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
 	/* what files of other levels may have, and no others: it is free, and not available to all */
 	out->blocks_free += g4_alloc_free_all(&fs->alloc) - free_pages;
+	out->blocks_free = g4_min64(out->blocks_free, out->blocks);
 	out->inodes = 0; /* a count of those in use would be one more block in every create's transaction */
 	out->name_max = G4_NAME_MAX;
 	out->flags = g4_fs_state(fs);

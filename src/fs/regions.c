@@ -2,6 +2,7 @@
 /* What lanes run while their leader executes commands: the regions of this layer and of those below it. */
 #include "alloc/buffered.h"
 #include "alloc/listing.h"
+#include "alloc/release.h"
 #include "data/hints.h"
 #include "data/sums_region.h"
 #include "fs/execute.h"
@@ -34,6 +35,9 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 		break;
 	case G4_REGION_BUFFERED:
 		g4_buffered_region(wg, region->args);
+		break;
+	case G4_REGION_RELEASE:
+		g4_release_region(wg, region->args);
 		break;
 	case G4_REGION_LISTING:
 		g4_listing_region(wg, region->args);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The persistent kernel. Warp 0 of block 0 is the dispatcher: it alone reads host memory in a loop, the clients' tails
- * and the control page, one round trip over PCIe for all of them. Warp 1 is the housekeeper: commits and writes back.
+ * and the control page, one round trip over PCIe for all of them. Warp 1 is the housekeeper: commits, also what is nearly full, and writes back.
  * All others are workers. What a command waits for is told in docs/design/persistent-kernel.md.
  *
  * Between dispatcher and workers lies a queue in device memory. A worker without work takes the next ticket, one atomic
@@ -400,6 +400,9 @@ static __device__ void flush_in_background(const struct world *w, uint32_t run, 
 			last = g4_monotonic_ns();
 			g4_jobs_look(w->fs);
 		}
+		/* before a worker has to, for whose command others wait */
+		const int early = g4_commit_early(wg, w->fs);
+		rc = rc < 0 ? rc : early;
 		if (rc < 0)
 			g4_store32_rel_sys(&w->control->error, (uint32_t)-rc);
 		uint64_t wait = 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining and committing transactions on behalf of operations. */
 #include "inode/txn.h"
+#include "alloc/release.h"
 
 G4_FN void g4_fs_error(struct g4_fs *fs, int code)
 {
@@ -82,12 +83,20 @@ G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool 
 			g4_fs_error(fs, rc);
 		return rc;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		g4_sub64(&fs->alloc.pending_pages, frees[i].pages);
-		g4_alloc_release(&fs->alloc, frees[i].address, frees[i].pages);
-	}
+	g4_alloc_release_runs(wg, &fs->alloc, frees, count);
 	rc = g4_journal_finish(wg, &fs->journal);
 	if (rc < 0)
 		g4_fs_error(fs, rc);
 	return rc;
+}
+
+G4_FN int g4_commit_early(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const uint64_t running = g4_load64_acq(&fs->journal.running);
+
+	/* a journal that was stopped stays as full as it is */
+	if (!g4_journal_is_nearly_full(&fs->journal) || g4_load32_acq(&fs->journal.aborted))
+		return 0;
+	const int rc = g4_commit(wg, fs, running, false);
+	return rc < 0 ? rc : 1;
 }

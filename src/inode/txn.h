@@ -17,6 +17,11 @@ G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct 
 G4_FN int g4_end(struct g4_fs *fs, struct g4_txn *txn, int code);
 /* Makes transactions up to `sequence` durable; UINT64_MAX: all. */
 G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool checkpoint);
+/*
+ * Leader, outside of any operation: commits a transaction that is nearly full, before those who are in need of room find it full and one of them
+ * has to. 1: it was; 0: it is not; or an error.
+ */
+G4_FN int g4_commit_early(struct g4_wg *wg, struct g4_fs *fs);
 /* Metadata is damaged or cannot be written: no more changes. */
 G4_FN void g4_fs_error(struct g4_fs *fs, int code);
 /* Passes a code on; a corruption or write error of metadata also turns the file system read-only. */

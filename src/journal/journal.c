@@ -11,7 +11,6 @@
 #define GATE_STARVING (UINT64_C(1) << 62) /* somebody waits for credits */
 #define GATE_ONE (UINT64_C(1) << 32)
 #define GATE_CREDITS UINT64_C(0xffffffff)
-#define COMPACT_STEP 8u
 #define FEW_FREED                                                                                                      \
 	8u /* pages of a transaction: a look at each line of the home list costs as much as some searches in it */
 #define SHARED_PAGES 64u /* a shorter record is written in one piece, durable with it */
@@ -81,6 +80,18 @@ G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *tx
 G4_FN static bool is_really_full(const struct g4_journal *j)
 {
 	return g4_load32_rlx(&j->logs[g4_load64_rlx(&j->running) & 1].line_count) > j->max_blocks / 2 || log_is_full(j);
+}
+
+/* Of what operations announced most is used in the end, where blocks are more than half; an eighth is what some hundred of them announce. */
+G4_FN bool g4_journal_is_nearly_full(const struct g4_journal *j)
+{
+	const struct g4_txn_log *log = &j->logs[g4_load64_rlx(&j->running) & 1];
+	const uint32_t revokes = g4_load32_rlx(&log->revoke_count), frees = g4_load32_rlx(&log->free_count);
+	const uint32_t lines = g4_load32_rlx(&log->line_count), most = j->max_blocks;
+	const uint64_t announced = g4_load64_rlx(&j->gate) & GATE_CREDITS;
+
+	return (lines > most / 2 && announced > most / 8 * 7) || revokes > G4_TXN_MAX_REVOKES / 16 * 7 ||
+	       frees > G4_TXN_MAX_FREES / 16 * 7;
 }
 
 G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits)
@@ -258,23 +269,6 @@ G4_FN static void open_gate(struct g4_journal *j, uint64_t used)
 	g4_wake(&j->gate_word);
 }
 
-/* Takes those out that are G4_NO_LINE. How many are left. Several are loaded at a time: on a GPU each one would be waited for. */
-G4_FN static uint32_t compact(uint32_t *lines, uint32_t count)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t k = 0; k < count; k += COMPACT_STEP) {
-		uint32_t some[COMPACT_STEP];
-
-		for (uint32_t i = 0; i < COMPACT_STEP; i++)
-			some[i] = k + i < count ? lines[k + i] : G4_NO_LINE;
-		for (uint32_t i = 0; i < COMPACT_STEP; i++)
-			if (some[i] != G4_NO_LINE)
-				lines[kept++] = some[i];
-	}
-	return kept;
-}
-
 /* Gate closed: lets go of the lines whose pages were freed: they are revoked, never written again. */
 G4_FN static void drop_freed(struct g4_wg *wg, struct g4_journal *j, struct g4_txn_log *log)
 {
@@ -282,8 +276,9 @@ G4_FN static void drop_freed(struct g4_wg *wg, struct g4_journal *j, struct g4_t
 	if (log->revoke_count > FEW_FREED)
 		g4_commit_workers_run(wg, j, G4_COMMIT_TASK_LEAVE_HOME, j->running, j->home_count);
 	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_DROP_FREED, j->running, log->line_count); /* no device: no error */
-	g4_store32_rlx(&log->line_count, compact(log->lines, log->line_count)); /* is_really_full() may look */
-	j->home_count = compact(j->home_lines, j->home_count);
+	g4_store32_rlx(&log->line_count,
+		       g4_wide_compact(wg, log->lines, log->line_count)); /* is_really_full() may look */
+	j->home_count = g4_wide_compact(wg, j->home_lines, j->home_count);
 }
 
 /* Gate closed: copies this transaction's blocks into the record, moves their lines to the home list. */

@@ -228,6 +228,11 @@ G4_FN void g4_txn_data_untagged(struct g4_txn *txn);
  */
 G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t want, bool checkpoint,
 			    const struct g4_extent **frees, uint32_t *free_count);
+/*
+ * Whether so little is left of the running transaction that those who come next would wait for its commit, and one of them would make it. A
+ * look without order, for who would do that in their place.
+ */
+G4_FN bool g4_journal_is_nearly_full(const struct g4_journal *j);
 /* Writes home what is due and releases the commit lock. */
 G4_FN int g4_journal_finish(struct g4_wg *wg, struct g4_journal *j);
 /*

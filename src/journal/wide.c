@@ -5,7 +5,8 @@
 #include "hash/crc32c.h"
 #include "journal/workers.h"
 
-enum job_kind { JOB_TAGS, JOB_CRC };
+#define COMPACT_ROWS 4u /* that a lane has under way: on a GPU each row by itself would be waited for */
+enum job_kind { JOB_TAGS, JOB_CRC, JOB_COMPACT };
 
 /* In scratch memory, which the caller releases. */
 G4_FN static struct g4_commit_job *job_of(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
@@ -96,6 +97,54 @@ G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct 
 	return crc;
 }
 
+/* ------------------------------------------------------------------ lists of lines */
+
+/* Collective. What is kept goes where all lanes have read, so the list is its own room. */
+G4_FN static void compact(struct g4_wg *wg, struct g4_commit_job *job)
+{
+	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg), count = job->count;
+	const uint64_t before = (UINT64_C(1) << lane) - 1;
+	uint32_t kept = 0;
+
+	for (uint32_t base = 0; base < count; base += COMPACT_ROWS * width) {
+		uint32_t some[COMPACT_ROWS];
+
+		for (uint32_t r = 0; r < COMPACT_ROWS; r++) {
+			const uint32_t at = base + r * width + lane;
+			some[r] = at < count ? job->lines[at] : G4_NO_LINE;
+		}
+		for (uint32_t r = 0; r < COMPACT_ROWS; r++) {
+			const uint64_t stay = g4_ballot(wg, some[r] != G4_NO_LINE);
+			if (some[r] != G4_NO_LINE)
+				job->lines[kept + g4_count_bits(stay & before)] = some[r];
+			kept += g4_count_bits(stay);
+		}
+	}
+	g4_sync(wg); /* all have looked at the count */
+	if (lane == 0)
+		job->count = kept;
+}
+
+G4_FN uint32_t g4_wide_compact(struct g4_wg *wg, uint32_t *lines, uint32_t count)
+{
+	uint32_t kept = 0;
+
+	if (g4_wg_width(wg) == 1) {
+		for (uint32_t k = 0; k < count; k++)
+			if (lines[k] != G4_NO_LINE)
+				lines[kept++] = lines[k];
+		return kept;
+	}
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_commit_job *job = job_of(wg, NULL, NULL, JOB_COMPACT);
+	job->lines = lines;
+	job->count = count;
+	g4_region(wg, G4_REGION_COMMIT, g4_commit_region, job);
+	kept = job->count;
+	g4_scratch_release(wg, mark);
+	return kept;
+}
+
 /* ------------------------------------------------------------------ */
 
 G4_REGION_BODY void g4_commit_region(struct g4_wg *wg, void *args)
@@ -106,6 +155,8 @@ G4_REGION_BODY void g4_commit_region(struct g4_wg *wg, void *args)
 	g4_converge(wg);
 	if (job->kind == JOB_TAGS)
 		fill_tags(job, lane, width);
-	else
+	else if (job->kind == JOB_CRC)
 		join_crcs(job, lane, width);
+	else
+		compact(wg, job);
 }

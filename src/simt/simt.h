@@ -78,6 +78,7 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
 	X(CALLER, "device/caller.h")                                                                                   \
 	X(SUMS, "data/sums_region.h")                                                                                  \
 	X(BUFFERED, "alloc/buffered.h")                                                                                \
+	X(RELEASE, "alloc/release.h")                                                                                  \
 	X(LISTING, "alloc/listing.h")                                                                                  \
 	X(HINTS, "data/hints.h")                                                                                       \
 	X(LISTED, "fs/listed.h")
@@ -126,14 +127,14 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  *     old value (max has the long name because g4_max64() compares two numbers)
  *     g4_add32_acq g4_add32_rel g4_sub32_rel g4_xchg32_acq, the same for 64: with one half of that order. On a GPU each half is a wait
  *     for the memory system of about half a microsecond; where a counter only takes or only gives, use these
- *     g4_add32_rlx g4_add64_rlx g4_atomic_max64_rlx: without order. On a GPU one whose old value nobody looks at waits for nothing
+ *     g4_add32_rlx g4_or32_rlx g4_and32_rlx, the same for 64, g4_atomic_max64_rlx: without order. On a GPU one whose old value nobody looks at waits for nothing
  *     g4_cas32_acq g4_cas64_acq: acquire only
  *     g4_fence_acq(), g4_fence_acq_sys(): relaxed loads before it come before what is behind it
  *     g4_fence_rel(), g4_fence_rel_sys(): what is before it comes before relaxed stores behind it
  *     g4_load32_fenced g4_load64_fenced g4_load64_fenced_sys g4_store64_fenced g4_store64_fenced_sys: one of several loads before an
  *     acquire fence, of several stores behind a release fence. On a GPU relaxed, so that they do not wait for each other; elsewhere they acquire or release
  *     themselves, which costs nothing there, and ThreadSanitizer knows no fences. The same of counts and locks, behind one g4_fence_rel()
- *     with nothing written since that they are to publish: g4_add64_fenced g4_sub32_fenced g4_sub64_fenced, g4_unlock_fenced g4_read_unlock_fenced
+ *     with nothing written since that they are to publish: g4_add32_fenced g4_add64_fenced g4_sub32_fenced g4_sub64_fenced, g4_unlock_fenced g4_read_unlock_fenced
  *     g4_write_unlock_fenced. Each release of its own would wait until the one before it has arrived
  *     g4_load_pair_rlx(pair, from): two neighbouring words, 16 B aligned, each of them whole and without order. On a GPU one load
  *     g4_cas32 g4_cas64(p, expected, desired): bool, acquire-release on success, acquire on failure

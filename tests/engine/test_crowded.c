@@ -138,6 +138,60 @@ static void a_removed_file_goes_in_several_transactions(void **state)
 	assert_in_range(log->free_count, 0, HALF + LEFT);
 }
 
+/* One that is not in the way of those who would have to commit does it before them, and else leaves the transaction open. */
+static void a_nearly_full_transaction_is_committed_before_it_is_full(void **state)
+{
+	struct g4_journal *j = &fs->journal;
+	struct g4_txn txn;
+
+	(void)state;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &(uint64_t){0}), 0);
+	const uint64_t before = j->running;
+	free_runs_of_others(G4_TXN_MAX_FREES / 16 * 7);
+	assert_int_equal(g4_commit_early(wg, fs), 0);
+	assert_int_equal(j->running, before);
+	free_runs_of_others(G4_TXN_MAX_FREES / 16 * 7 + 1);
+	assert_int_equal(g4_begin(wg, fs, 1, &txn), 0); /* there still is room */
+	assert_int_equal(g4_end(fs, &txn, 0), 0);
+	assert_int_equal(j->running, before);
+	assert_int_equal(g4_commit_early(wg, fs), 1);
+	assert_int_equal(j->running, before + 1);
+	assert_int_equal(j->durable, before);
+	assert_int_equal(g4_commit_early(wg, fs), 0);
+	/* revoked pages: their list has an end as well */
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "other"), 0);
+	const uint32_t revoked = log_now()->revoke_count;
+	log_now()->revoke_count = G4_TXN_MAX_REVOKES / 16 * 7 + 1;
+	assert_true(g4_journal_is_nearly_full(j));
+	log_now()->revoke_count = revoked;
+	assert_false(g4_journal_is_nearly_full(j));
+	/* a journal that was stopped is no more committed */
+	free_runs_of_others(G4_TXN_MAX_FREES / 16 * 7 + 1);
+	j->aborted = G4_E_IO;
+	assert_int_equal(g4_commit_early(wg, fs), 0);
+	j->aborted = 0;
+	assert_int_equal(g4_commit_early(wg, fs), 1);
+}
+
+/* What is announced is not yet used: blocks have to be more than half of it. */
+static void a_transaction_is_not_nearly_full_for_what_is_announced(void **state)
+{
+	struct g4_journal *j = &fs->journal;
+	struct g4_txn txn;
+
+	(void)state;
+	const uint32_t lines = log_now()->line_count;
+	assert_int_equal(g4_begin(wg, fs, j->max_blocks - lines - 8, &txn), 0);
+	assert_false(g4_journal_is_nearly_full(j));
+	log_now()->line_count = j->max_blocks / 2 + 1;
+	assert_true(g4_journal_is_nearly_full(j));
+	log_now()->line_count = lines;
+	assert_int_equal(g4_end(fs, &txn, 0), 0);
+	log_now()->line_count = j->max_blocks / 2 + 1;
+	assert_false(g4_journal_is_nearly_full(j));
+	log_now()->line_count = lines;
+}
+
 #define crowded(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -147,6 +201,8 @@ int main(void)
 		crowded(pages_that_go_stop_in_a_crowd),
 		crowded(a_large_write_goes_on_in_the_next_transaction),
 		crowded(a_removed_file_goes_in_several_transactions),
+		crowded(a_nearly_full_transaction_is_committed_before_it_is_full),
+		crowded(a_transaction_is_not_nearly_full_for_what_is_announced),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

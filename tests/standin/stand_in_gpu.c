@@ -153,6 +153,8 @@ static void *flush_in_background(void *argument)
 			rc = g4_sync_all(worker->wg, gpu->fs, false);
 			last = g4_monotonic_ns();
 		}
+		const int early = g4_commit_early(worker->wg, gpu->fs);
+		rc = rc < 0 ? rc : early;
 		if (rc < 0)
 			g4_store32_rel(&gpu->control->error, (uint32_t)-rc);
 		if (g4_monotonic_ns() >= job_ns) {

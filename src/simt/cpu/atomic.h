@@ -47,6 +47,8 @@
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, acq, __ATOMIC_ACQUIRE)                               \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, rel, __ATOMIC_RELEASE)                               \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, rlx, __ATOMIC_RELAXED)                               \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_or, __atomic_fetch_or, rlx, __ATOMIC_RELAXED)                                 \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_and, __atomic_fetch_and, rlx, __ATOMIC_RELAXED)                               \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_xchg, __atomic_exchange_n, acq, __ATOMIC_ACQUIRE)                             \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __atomic_fetch_sub, rel, __ATOMIC_RELEASE)                               \
                                                                                                                        \
@@ -131,6 +133,10 @@ G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
 G4_INLINE void g4_store64_fenced_sys(uint64_t *p, uint64_t value)
 {
 	g4_store64_rel_sys(p, value);
+}
+G4_INLINE uint32_t g4_add32_fenced(uint32_t *p, uint32_t value)
+{
+	return g4_add32_rel(p, value);
 }
 G4_INLINE uint64_t g4_add64_fenced(uint64_t *p, uint64_t value)
 {

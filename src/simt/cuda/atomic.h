@@ -64,6 +64,8 @@
 	G4_ATOMIC_FETCH(bits, g4_sub##bits##_rel, "add", "u" #bits, letter, "release", -value)                         \
 	G4_ATOMIC_FETCH(bits, g4_or##bits, "or", "b" #bits, letter, "acq_rel", value)                                  \
 	G4_ATOMIC_FETCH(bits, g4_and##bits, "and", "b" #bits, letter, "acq_rel", value)                                \
+	G4_ATOMIC_FETCH(bits, g4_or##bits##_rlx, "or", "b" #bits, letter, "relaxed", value)                            \
+	G4_ATOMIC_FETCH(bits, g4_and##bits##_rlx, "and", "b" #bits, letter, "relaxed", value)                          \
 	G4_ATOMIC_FETCH(bits, g4_xchg##bits, "exch", "b" #bits, letter, "acq_rel", value)                              \
 	G4_ATOMIC_FETCH(bits, g4_xchg##bits##_acq, "exch", "b" #bits, letter, "acquire", value)                        \
 	G4_ATOMIC_FETCH(bits, g4_atomic_max##bits, "max", "u" #bits, letter, "acq_rel", value)                         \
@@ -131,6 +133,10 @@ G4_FN G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
 G4_FN G4_INLINE void g4_store64_fenced_sys(uint64_t *p, uint64_t value)
 {
 	g4_store64_rlx_sys(p, value);
+}
+G4_FN G4_INLINE uint32_t g4_add32_fenced(uint32_t *p, uint32_t value)
+{
+	return g4_add32_rlx(p, value);
 }
 G4_FN G4_INLINE uint64_t g4_add64_fenced(uint64_t *p, uint64_t value)
 {

@@ -100,5 +100,19 @@ static void space_of_removed_files_can_be_had_at_once(void **state)
 	assert_int_equal(op_fallocate(&rig, second, 0, 0, bytes), 0);
 }
 
+/* A commit counts pages as free before it takes them out of what is pending: who asks then is not told of more than there is. */
+static void no_more_is_free_than_there_is(void **state)
+{
+	struct g4_statfs space;
+
+	(void)state;
+	g4_add64(&fs->alloc.pending_pages, fs->alloc.total_pages);
+	assert_int_equal(op_statfs(&rig, &space), 0);
+	assert_int_equal(space.blocks_free, space.blocks);
+	assert_true(space.blocks_available <= space.blocks);
+	g4_sub64(&fs->alloc.pending_pages, fs->alloc.total_pages);
+}
+
 RUN_TESTS(fs_test(each_number_is_executed_and_no_other), fs_test(what_changes_is_refused_when_nothing_may),
-	  fs_test(a_sync_mount_returns_when_it_is_durable), fs_test(space_of_removed_files_can_be_had_at_once))
+	  fs_test(a_sync_mount_returns_when_it_is_durable), fs_test(space_of_removed_files_can_be_had_at_once),
+	  fs_test(no_more_is_free_than_there_is))

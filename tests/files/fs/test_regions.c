@@ -11,6 +11,7 @@
 
 #include "alloc/buffered.h"
 #include "alloc/listing.h"
+#include "alloc/release.h"
 #include "data/hints.h"
 #include "data/sums_region.h"
 #include "dir/leaf.h"
@@ -124,6 +125,26 @@ static void a_commit_has_its_tags(void **state)
 	assert_int_equal(descriptor->tags[2], 0);
 }
 
+static void freed_runs_are_given_back(void **state)
+{
+	static struct g4_release_job job;
+	static struct g4_extent runs[2];
+	const uint64_t before = fs->alloc.free_pages;
+
+	(void)state;
+	for (uint32_t k = 0; k < 2; k++)
+		assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, G4_NO_ADDRESS, 3, false,
+						&runs[k].address, &runs[k].pages),
+				 0);
+	job = (struct g4_release_job){.alloc = &fs->alloc, .runs = runs, .count = 2};
+	run(G4_REGION_RELEASE, &job);
+	assert_int_equal(job.pages, runs[0].pages + runs[1].pages);
+	assert_int_equal(job.own, job.pages);
+	for (uint32_t k = 0; k < 2; k++)
+		assert_int_equal(g4_alloc_in_use(wg, &fs->alloc, runs[k].address), 0);
+	fs->alloc.free_pages = before;
+}
+
 static void listed_sums_are_written_and_compared(void **state)
 {
 	static struct g4_listing_job job;
@@ -204,6 +225,6 @@ static void what_is_no_region_of_this_layer_ends_the_program(void **state)
 
 RUN_TESTS(region_test(a_page_has_its_checksum), region_test(pages_have_their_sums),
 	  region_test(lines_that_are_not_there_are_counted), region_test(a_commit_has_its_tags),
-	  region_test(a_buffered_owner_is_found), region_test(hints_are_made_and_found),
-	  region_test(listed_sums_are_written_and_compared),
+	  region_test(a_buffered_owner_is_found), region_test(freed_runs_are_given_back),
+	  region_test(hints_are_made_and_found), region_test(listed_sums_are_written_and_compared),
 	  region_test(what_is_no_region_of_this_layer_ends_the_program))

@@ -63,4 +63,28 @@ static void tags_follow_each_other_over_descriptors(void **state)
 	}
 }
 
-RUN_TESTS(fs_test(the_checksum_is_that_of_all_images), fs_test(tags_follow_each_other_over_descriptors))
+/* What is left of a list is what was in it, in its order, whichever of them were taken out; nothing behind its end is looked at. */
+static void what_left_a_list_leaves_no_gap(void **state)
+{
+	static const uint32_t one_in[] = {1, 2, 3, 50, 1000000};
+	static uint32_t lines[1200], wanted[1200];
+
+	(void)state;
+	for (uint32_t t = 0; t < 5; t++) {
+		for (uint32_t count = 0; count < 1100; count = count < 150 ? count + 1 : count * 2) {
+			uint32_t kept = 0;
+			for (uint32_t k = 0; k < 1200; k++) {
+				lines[k] = k * 7919 % one_in[t] == 0 ? G4_NO_LINE : 100000 + k;
+				if (k < count && lines[k] != G4_NO_LINE)
+					wanted[kept++] = lines[k];
+			}
+			const uint32_t behind = lines[count];
+			assert_int_equal(g4_wide_compact(wg, lines, count), kept);
+			assert_memory_equal(lines, wanted, kept * sizeof(lines[0]));
+			assert_int_equal(lines[count], behind);
+		}
+	}
+}
+
+RUN_TESTS(fs_test(the_checksum_is_that_of_all_images), fs_test(tags_follow_each_other_over_descriptors),
+	  fs_test(what_left_a_list_leaves_no_gap))
