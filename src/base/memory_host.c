@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -146,6 +147,11 @@ void g4_memory_touch(void *memory, uint64_t bytes)
 	(void)memory;
 	(void)bytes;
 #endif
+}
+
+bool g4_memory_has_huge_pages(void)
+{
+	return prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0;
 }
 
 void g4_memory_unmap(void *memory, uint64_t bytes)

@@ -14,6 +14,7 @@
 
 #include "base/clock_host.h"
 #include "base/log_host.h"
+#include "base/memory_host.h"
 #include "base/thread_host.h"
 #include "dev/dev_host.h"
 #include "fs/mount_host.h"
@@ -450,7 +451,8 @@ static void *touch_ahead(void *argument)
 	uint32_t touched = 0;
 
 	g4_dev_find_pages(engine->dev);
-	g4_fs_touch(engine->fs);
+	if (g4_memory_has_huge_pages())
+		g4_fs_touch(engine->fs);
 	for (;;) {
 		const uint32_t seen = g4_load32_acq(&cache->coming);
 
