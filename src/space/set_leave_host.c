@@ -366,7 +366,7 @@ static bool is_whole(const struct g4_chunk *chunk, uint64_t within, uint64_t byt
 static bool is_end(const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
 	const uint64_t least = G4_CHUNK_UNIT * g4_chunk_data_columns(chunk),
-		       unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk), begin = g4_align_down(within, unit),
+		       unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk), begin = within - within % unit,
 		       end = g4_min64(begin + unit, chunk->bytes);
 
 	return within % least == 0 && bytes % least == 0 && bytes < end - begin &&
