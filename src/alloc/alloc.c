@@ -472,8 +472,8 @@ G4_FN static void clear_pages(struct g4_alloc *alloc, uint64_t page, uint64_t pa
 			g4_and64(&alloc->used[word], ~mask);
 			done += span;
 		}
+		g4_add32(&alloc->group_free[region / G4_GROUP_REGIONS], n); /* first: who claims takes from both */
 		return_right(alloc, region, n);
-		g4_add32(&alloc->group_free[region / G4_GROUP_REGIONS], n);
 		page += n;
 		pages -= n;
 	}
@@ -492,14 +492,16 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, u
 	uint64_t page = g4_address_page(address);
 	const uint64_t end = page + pages;
 
-	clear_pages(alloc, page, pages);
-	mark_freed(alloc, page, pages);
-	while (page < end) { /* last: a claim that takes pages out of the count shall find them */
+	while (page < end) {
+		/* before they are counted: a region cannot be retired then */
 		const uint32_t pool = g4_alloc_region_pool(alloc, page / G4_REGION_PAGES);
 		uint64_t next = page;
 		while (next < end && g4_alloc_region_pool(alloc, next / G4_REGION_PAGES) == pool)
 			next = (next / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
 		next = g4_min64(next, end);
+		clear_pages(alloc, page, next - page);
+		mark_freed(alloc, page, next - page);
+		/* last: a claim that takes pages out of the count shall find them */
 		g4_add64(g4_alloc_free_of(alloc, pool), next - page);
 		page = next;
 	}

@@ -9,9 +9,21 @@
  * so none of them is waited for, and order comes from one fence a step, not from each change.
  *
  * The counts of all pages change once. Pages are pending until they are free: who finds no room asks for one, then for the other, and may
- * find them in both, never in neither (fs/room.c).
+ * find them in both; who has asked for these before they came asks once more (fs/room.c).
+ *
+ * Which pool pages are of is asked while they are not counted: a region cannot be retired then. A group is counted before its regions: who
+ * claims takes pages out of a group's counter when it has them from a region's, and a group that seems to have more than it has costs a look.
  */
 #include "alloc/release.h"
+
+/* Last: a claim that takes pages out of a count shall find them. */
+G4_FN static void count_pools(struct g4_alloc *alloc, const uint64_t pools[G4_POOLS], uint64_t pages)
+{
+	for (uint32_t pool = 0; pool < G4_POOLS; pool++)
+		if (pools[pool] > 0)
+			g4_add64(g4_alloc_free_of(alloc, pool), pools[pool]);
+	g4_sub64(&alloc->pending_pages, pages);
+}
 
 /* ------------------------------------------------------------------ one lane */
 
@@ -27,6 +39,7 @@ G4_FN static void give_back(struct together *all, const struct g4_release_row *r
 {
 	struct g4_alloc *alloc = all->alloc;
 	const uint64_t region = row->region;
+	const uint32_t pool = g4_alloc_region_pool(alloc, region);
 
 	for (uint64_t has = row->has; has != 0; has &= has - 1) {
 		const uint32_t w = g4_lowest_bit(has);
@@ -36,12 +49,12 @@ G4_FN static void give_back(struct together *all, const struct g4_release_row *r
 			g4_or64(&alloc->past_slabs[at], mask);
 		g4_and64(&alloc->used[at], ~mask);
 	}
-	g4_add32(&alloc->region_free[region], row->pages);
 	g4_add32(&alloc->group_free[region / G4_GROUP_REGIONS], row->pages);
+	g4_add32(&alloc->region_free[region], row->pages);
 	/* behind the counters: a workgroup that takes the mark finds the pages */
 	if (!(g4_load64_rlx(&alloc->freed[region / 64]) >> (region % 64) & 1))
 		g4_or64(&alloc->freed[region / 64], UINT64_C(1) << (region % 64));
-	all->pools[g4_alloc_region_pool(alloc, region)] += row->pages;
+	all->pools[pool] += row->pages;
 }
 
 /* The row of a region; what was in it of another one is given back. */
@@ -93,11 +106,7 @@ G4_FN static void release_alone(struct g4_wg *wg, struct g4_alloc *alloc, const 
 	for (uint64_t left = all.in_use; left != 0; left &= left - 1)
 		give_back(&all, &all.rows[g4_lowest_bit(left)]);
 	g4_scratch_release(wg, mark);
-	for (uint32_t pool = 0; pool < G4_POOLS;
-	     pool++) /* last: a claim that takes pages out of a count shall find them */
-		if (all.pools[pool] > 0)
-			g4_add64(g4_alloc_free_of(alloc, pool), all.pools[pool]);
-	g4_sub64(&alloc->pending_pages, all.pages);
+	count_pools(alloc, all.pools, all.pages);
 }
 
 /* ------------------------------------------------------------------ several lanes */
@@ -118,52 +127,57 @@ G4_FN static void change_words(struct g4_alloc *alloc, uint64_t page, uint64_t e
 	}
 }
 
-/* The same of regions: what they have to claim. */
-G4_FN static void count_regions(struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t first, uint32_t step)
+/* Pages of a run that are in a region. */
+G4_FN static uint32_t pages_in(uint64_t region, uint64_t page, uint64_t end)
 {
-	for (uint64_t r = page / G4_REGION_PAGES + first; r * G4_REGION_PAGES < end; r += step) {
-		const uint32_t pages =
-			(uint32_t)(g4_min64(end, (r + 1) * G4_REGION_PAGES) - g4_max64(page, r * G4_REGION_PAGES));
-		g4_add32_fenced(&alloc->region_free[r], pages);
-		g4_add32_fenced(&alloc->group_free[r / G4_GROUP_REGIONS], pages);
-	}
+	return (uint32_t)(g4_min64(end, (region + 1) * G4_REGION_PAGES) - g4_max64(page, region * G4_REGION_PAGES));
 }
 
-/* The same: that they have something to discard, and what of them is of other pools. The pages of pool OWN. */
-G4_FN static uint64_t mark_regions(struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t first, uint32_t step)
+/* The same of regions, before they are counted: their groups, and what of them is of other pools. The pages of pool OWN. */
+G4_FN static uint64_t count_groups(struct g4_release_job *job, uint64_t page, uint64_t end, uint32_t first,
+				   uint32_t step)
 {
+	struct g4_alloc *alloc = job->alloc;
 	uint64_t own = 0;
 
 	for (uint64_t r = page / G4_REGION_PAGES + first; r * G4_REGION_PAGES < end; r += step) {
-		const uint64_t pages = g4_min64(end, (r + 1) * G4_REGION_PAGES) - g4_max64(page, r * G4_REGION_PAGES);
-		const uint32_t pool = g4_alloc_region_pool(alloc, r);
-		g4_or64_rlx(&alloc->freed[r / 64], UINT64_C(1) << (r % 64));
+		const uint32_t pages = pages_in(r, page, end), pool = g4_alloc_region_pool(alloc, r);
+		g4_add32_fenced(&alloc->group_free[r / G4_GROUP_REGIONS], pages);
 		if (pool == G4_LEVEL_OWN)
 			own += pages;
 		else
-			g4_add64_fenced(g4_alloc_free_of(alloc, pool), pages);
+			g4_add64_fenced(&job->pools[pool], pages);
 	}
 	return own;
 }
 
-G4_FN static uint64_t do_run(struct g4_alloc *alloc, const struct g4_extent *run, uint32_t first, uint32_t step,
+/* The same: what regions have to claim; or that they have something to discard. */
+G4_FN static void change_regions(struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t first, uint32_t step,
+				 bool counts)
+{
+	for (uint64_t r = page / G4_REGION_PAGES + first; r * G4_REGION_PAGES < end; r += step)
+		if (counts)
+			g4_add32_fenced(&alloc->region_free[r], pages_in(r, page, end));
+		else
+			g4_or64_rlx(&alloc->freed[r / 64], UINT64_C(1) << (r % 64));
+}
+
+G4_FN static uint64_t do_run(struct g4_release_job *job, const struct g4_extent *run, uint32_t first, uint32_t step,
 			     enum step what)
 {
 	const uint64_t page = g4_address_page(run->address), end = page + run->pages;
 
 	if (run->pages == 0)
 		return 0;
-	if (what == STEP_MARKS)
-		return mark_regions(alloc, page, end, first, step);
-	if (what == STEP_REGIONS)
-		count_regions(alloc, page, end, first, step);
+	if (what >= STEP_REGIONS)
+		change_regions(job->alloc, page, end, first, step, what == STEP_REGIONS);
 	else
-		change_words(alloc, page, end, first, step, what == STEP_CLEAR);
-	return 0;
+		change_words(job->alloc, page, end, first, step, what == STEP_CLEAR);
+	return what == STEP_CLEAR ? count_groups(job, page, end, first, step) : 0;
 }
 
 /* Collective: one step of all runs. This lane's pages of pool OWN. */
-G4_FN static uint64_t do_runs(struct g4_wg *wg, const struct g4_release_job *job, enum step what)
+G4_FN static uint64_t do_runs(struct g4_wg *wg, struct g4_release_job *job, enum step what)
 {
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 	uint64_t own = 0;
@@ -173,9 +187,9 @@ G4_FN static uint64_t do_runs(struct g4_wg *wg, const struct g4_release_job *job
 		const bool mine = k < job->count, is_long = mine && job->runs[k].pages > G4_REGION_PAGES;
 
 		if (mine && !is_long)
-			own += do_run(job->alloc, &job->runs[k], 0, 1, what);
+			own += do_run(job, &job->runs[k], 0, 1, what);
 		for (uint64_t longs = g4_ballot(wg, is_long); longs != 0; longs &= longs - 1)
-			own += do_run(job->alloc, &job->runs[base + g4_lowest_bit(longs)], lane, width, what);
+			own += do_run(job, &job->runs[base + g4_lowest_bit(longs)], lane, width, what);
 	}
 	return own;
 }
@@ -214,9 +228,9 @@ G4_FN void g4_alloc_release_runs(struct g4_wg *wg, struct g4_alloc *alloc, const
 	job->alloc = alloc;
 	job->runs = runs;
 	job->count = count;
+	memset(job->pools, 0, sizeof(job->pools));
 	g4_region(wg, G4_REGION_RELEASE, g4_release_region, job);
-	const uint64_t own = job->own, pages = job->pages;
+	job->pools[G4_LEVEL_OWN] = job->own;
+	count_pools(alloc, job->pools, job->pages);
 	g4_scratch_release(wg, mark);
-	g4_add64(&alloc->free_pages, own); /* last: a claim that takes pages out of the count shall find them */
-	g4_sub64(&alloc->pending_pages, pages);
 }

@@ -24,7 +24,8 @@ struct g4_release_job { /* in scratch memory */
 	struct g4_alloc *alloc;
 	const struct g4_extent *runs;
 	uint32_t count;
-	uint64_t own, pages; /* given back: of pool OWN, of all */
+	uint64_t own, pages;	  /* given back: of pool OWN, of all */
+	uint64_t pools[G4_POOLS]; /* of the others */
 };
 G4_FN void g4_release_region(struct g4_wg *wg, void *args);
 

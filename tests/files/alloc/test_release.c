@@ -8,6 +8,9 @@
 #include <pthread.h>
 
 #include "alloc/release.h"
+#include "alloc/retire.h"
+#include "fs/room.h"
+#include "inode/txn.h"
 
 #define RUNS_MOST 4096u
 
@@ -277,6 +280,106 @@ static void nobody_gets_a_page_that_another_one_has(void **state)
 	free(owners);
 }
 
+/* ---- regions that are lent meanwhile ---- */
+
+#define LENT_REGIONS 8u
+enum turn { TURN_WAITS, TURN_LENDS, TURN_ENDS };
+static uint32_t turn; /* of the one who lends: TURN_ENDS is answered by TURN_WAITS */
+static uint64_t lent_first;
+
+/* Retires each region as soon as it is empty, and takes all back in the end. */
+static void *lend(void *argument)
+{
+	struct g4_wg *other = g4_wg_create(1);
+	uint32_t pools[LENT_REGIONS];
+	bool lent[LENT_REGIONS] = {false};
+
+	(void)argument;
+	while (!g4_load32_acq(&stop)) {
+		const uint32_t now = g4_load32_acq(&turn);
+		for (uint32_t k = 0; k < LENT_REGIONS; k++)
+			if (now == TURN_LENDS && !lent[k] && g4_alloc_is_empty(other, &fs->alloc, lent_first + k)) {
+				lent[k] = g4_alloc_retire(other, &fs->alloc, lent_first + k, &pools[k]);
+			} else if (now == TURN_ENDS && lent[k]) {
+				g4_alloc_take_back(&fs->alloc, lent_first + k, pools[k]);
+				lent[k] = false;
+			}
+		if (now == TURN_ENDS)
+			g4_store32_rel(&turn, TURN_WAITS);
+		g4_pause();
+	}
+	g4_wg_destroy(other);
+	return NULL;
+}
+
+/* A region that runs have made empty may be lent before the last of them is counted: its pages stay of the pool that they were of. */
+static void pages_stay_of_their_pool_where_regions_are_lent(void **state)
+{
+	uint64_t regions;
+	pthread_t thread;
+
+	(void)state;
+	const uint64_t first = empty_regions(&regions);
+	assert_true(regions >= LENT_REGIONS);
+	const uint64_t before = fs->alloc.free_pages;
+	lent_first = first / G4_REGION_PAGES;
+	stop = turn = 0;
+	assert_int_equal(pthread_create(&thread, NULL, lend, NULL), 0);
+	for (uint32_t round = 0; round < (rig_slow() ? 10 : 40); round++) {
+		for (count = 0; count < LENT_REGIONS * G4_REGION_PAGES; count++)
+			runs[count] = (struct g4_extent){g4_page_address(first + count), 1};
+		claim_again();
+		g4_store32_rel(&turn, TURN_LENDS);
+		g4_alloc_release_runs(wg, &fs->alloc, runs, count);
+		g4_store32_rel(&turn, TURN_ENDS);
+		while (g4_load32_acq(&turn) != TURN_WAITS)
+			g4_pause();
+		assert_int_equal(fs->alloc.free_pages, before);
+		assert_int_equal(fs->alloc.pool_free[G4_POOL_GONE], 0);
+	}
+	g4_store32_rel(&stop, 1);
+	pthread_join(thread, NULL);
+}
+
+/* ---- a commit between an operation's look and the question why it found nothing ---- */
+
+/* All that is free is claimed, and in `runs`. */
+static void claim_all(void)
+{
+	struct g4_extent *run = &runs[count];
+
+	while (g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, G4_NO_ADDRESS, 512, false, &run->address, &run->pages) ==
+	       0) {
+		assert_true(++count < RUNS_MOST);
+		run = &runs[count];
+	}
+}
+
+static void who_asked_before_a_commit_asks_once_more(void **state)
+{
+	static uint8_t data[64 * G4_PAGE_BYTES];
+	uint64_t ino;
+
+	(void)state;
+	count = 0;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0644, &ino), 0);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, sizeof(data), NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f"), 0);
+	claim_all();
+	assert_false(g4_alloc_reserve(&fs->alloc, 1));
+	assert_true(fs->alloc.pending_pages >= 64);
+	assert_int_equal(g4_commit(wg, fs, UINT64_MAX, false), 0);
+	assert_int_equal(fs->alloc.pending_pages, 0);
+	assert_true(g4_fs_make_room(wg, fs, G4_CMD_MKDIR, -G4_E_NOSPC));
+	claim_all();
+	assert_false(g4_fs_make_room(wg, fs, G4_CMD_MKDIR, -G4_E_NOSPC)); /* there is none now */
+	for (uint32_t k = 0; k < count; k++)
+		g4_alloc_release(&fs->alloc, runs[k].address, runs[k].pages);
+}
+
 RUN_TESTS(fs_test(all_runs_come_back_as_one_by_one),
 	  cmocka_unit_test_setup_teardown(regions_that_have_one_row_take_turns, begin_large, files_end),
-	  fs_test(pages_come_back_to_the_pool_of_their_region), fs_test(nobody_gets_a_page_that_another_one_has))
+	  fs_test(pages_come_back_to_the_pool_of_their_region), fs_test(nobody_gets_a_page_that_another_one_has),
+	  fs_test(who_asked_before_a_commit_asks_once_more),
+	  cmocka_unit_test_setup_teardown(pages_stay_of_their_pool_where_regions_are_lent, begin_large, files_end))
