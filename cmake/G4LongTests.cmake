@@ -19,7 +19,8 @@
 #   AddressSanitizer         half of the damaged images, which differ in the field that is damaged, and those without sums; fsck by
 #                            several threads, which are ThreadSanitizer's; the explorer behind an I/O agent, whose code engine.agent
 #                            and unit.dev_remote run; calls through a ring, and through the CUDA engine's host half, that are made
-#                            in-process as well
+#                            in-process as well; repositories that crash, that have parity and that are behind a site, cutting by its
+#                            model, and paths of many levels: most of what they cost is starting processes, or one loop
 #   ThreadSanitizer          the model on images without sums and on shared pages: other bytes, the same threads; those
 #                            that share pages are engine.dedup's and engine.dedupe's; sets of disks that crash, rot, are mended, grow, shrink
 #                            or have copies, whose threads are those of engine.disks, and of engine.disks_orders where several give orders; of
@@ -32,7 +33,8 @@
 #                            server that is an attacker: those of shredder.rest and shredder.site, which is cut off as well
 #   ... of the lanes engine  what of the host is below the engine or beside it, and calls through a ring that are made in-process
 #                            as well; the same in both. So fsck, which is the host's altogether and has no lanes: files.fsck,
-#                            engine.fsck_hidden and engine.fsck_together are ThreadSanitizer's of the cpu engine. So the mirror
+#                            engine.fsck_hidden and engine.fsck_together are ThreadSanitizer's of the cpu engine, and of what fsck finds nothing has two threads. So
+#                            parts of sets that move, which one order after the other does. So the mirror
 #                            of what clients were told: its threads meet in engine.linear.mirror of the cpu engine, the lanes
 #                            that advance its epochs and who reads these in engine.model.mirror, the operations' lanes in
 #                            engine.model and engine.linear; engine.mirror is one thread. So damaged trees,
@@ -44,14 +46,15 @@ set(long_tests "crash\\.explorer\\.all" "engine\\.disks[a-z_]*\\.remote_all" "en
 	"preload\\.(databases|fsx|ltp|pjdfstest|work)")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
 	list(APPEND long_tests "engine\\.(disks_add|disks_rot|disks_versions|lost_ahead|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
-		"shredder\\.(copy|formats|hostile|parity|rest|site|store_damage|store_table)")
+		"shredder\\.(copy|formats|hostile|rest|store_damage|store_table)")
 endif()
 if(G4_SANITIZE)
 	list(APPEND long_tests "cli\\.progress" "engine\\.(crash|recovery|limits|fsck_together)\\.no_sums" "engine\\.recovery\\.(nvme|dedup)"
 		"engine\\.nvme_recovery" "engine\\.(disks|disks_mend|disks_parity|disks_rot)\\.remote" "engine\\.standin\\.disks_engine")
 endif()
 if(G4_SANITIZE MATCHES address)
-	list(APPEND long_tests "corrupt\\.(1|3|no_sums)" "engine\\.fsck_together" "crash\\.explorer\\.remote"
+	list(APPEND long_tests "corrupt\\.(1|3|no_sums)" "engine\\.fsck_together" "crash\\.explorer\\.remote" "cli\\.descent"
+		"shredder\\.(chunker|parity|site|store_crash|store_gpu)"
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
@@ -70,6 +73,7 @@ if(G4_SANITIZE MATCHES thread)
 		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
 			"engine\\.model\\.tiny"
 			"engine\\.damaged_tree" # one caller
+			"engine\\.fsck_(listed|shared_map|super)" "engine\\.disks_(balance|move)" "engine\\.api_contents\\.connected"
 			"crash\\.explorer\\.remote" "engine\\.disks_engine\\.remote" # ThreadSanitizer's of the cpu engine, and engine.agent
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
