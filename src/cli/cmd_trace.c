@@ -88,14 +88,14 @@ static int cannot_run(const char *command, int rc)
 	return rc == -ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-static int record_device(const struct options *options, FILE *out, struct g4_trace_writer *writer, char **command)
+static int record_device(const struct options *options, char **command)
 {
-	struct g4_block_record record = {.device = options->device, .writer = writer};
+	struct g4_block_record record = {
+		.device = options->device, .output = options->output, .as_text = options->text};
 	char message[G4_BLOCK_MESSAGE_BYTES];
 	bool ran;
 
 	const int rc = g4_block_command(&record, command, &ran, message);
-	const int status = finish_record(out, options->output);
 	if (message[0]) {
 		g4_cli_error("trace", "%s", message);
 		return G4_EXIT_FAILURE;
@@ -103,7 +103,7 @@ static int record_device(const struct options *options, FILE *out, struct g4_tra
 	if (!ran)
 		return cannot_run(command[0], rc);
 	fprintf(stderr, "%s: %" PRIu64 " requests\n", options->output, record.accesses);
-	return status ? status : rc;
+	return rc;
 }
 
 static int record_files(const struct options *options, FILE *out, struct g4_record *record, char **command)
@@ -141,14 +141,15 @@ static int record(const struct options *options, char **command)
 		record.one_file_system = true;
 		record.dev = st.st_dev;
 	}
+	if (options->device)
+		return record_device(options, command);
 	FILE *out = fopen(options->output, "we");
 	if (!out)
 		return fail(options->output, strerror(errno));
 	g4_trace_write_begin(&writer, out, options->text);
 	signal(SIGINT, SIG_IGN); /* a terminal sends them to the command as well */
 	signal(SIGQUIT, SIG_IGN);
-	return options->device ? record_device(options, out, &writer, command) :
-				 record_files(options, out, &record, command);
+	return record_files(options, out, &record, command);
 }
 
 /* ------------------------------------------------------------------ replay */

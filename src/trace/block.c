@@ -5,8 +5,14 @@
  *
  *   dd-23015   [000] ..... 63773.947719: block_bio_queue: 7,1 WS 263176 + 6144 [dd]
  *
- * The name of a program has 15 bytes at most, of any kind, so that it cannot have the event's name in it. An instance that a killed
- * process left is removed by the next one: its name has the process's number, and it cannot be removed while its pipe is open.
+ * The name of a program has 15 bytes at most, of any kind: the event's name fits, but not with the colons and spaces around it.
+ *
+ * An instance that a killed process left is removed by the next one. Which those are the kernel says: an instance cannot be removed
+ * while its pipe is open. From its making until then whoever makes one holds a lock on the folder of instances. The number of the process
+ * in the name is for people, since one of another namespace may have it too.
+ *
+ * Signals that would end this process are blocked or ignored as long as there is an instance: what is left to a killed one is SIGKILL, and
+ * those of its own mistakes. They are let in again when the trace is written and the instance is gone.
  */
 #include "trace/block.h"
 
@@ -15,12 +21,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -30,7 +36,7 @@
 #define SECTOR_BYTES UINT64_C(512)
 #define EVENT "block_bio_queue"
 #define MARK ": " EVENT ": "
-#define INSTANCE "gpu4fs." /* and the process's number */
+#define INSTANCE "gpu4fs." /* the process's number, and what makes it one of its own */
 /* Of all processors' buffers, and at least of one: a request takes some 60 bytes. */
 #define BUFFERS_KIB 65536l
 #define BUFFER_KIB 512l
@@ -51,12 +57,20 @@ static bool take_number(const char **at, char behind, uint64_t *number)
 	return true;
 }
 
-/* The operation of a request: r, w, or 0 for a flush, a discard and others. In front of it may be F: a flush that comes first. */
+/*
+ * The operation of a request: r, w, or 0 for a flush, a discard and others. In front of it may be F: a flush that comes first. Zeroes that
+ * the device is asked to write (WZ, and N of kernels before) are no data of a cache. An append to a zone (ZA) is a write, of which the
+ * kernel knows here only where the zone begins.
+ */
 static char operation(const char *flags, size_t length)
 {
-	const char op = length > 1 && flags[0] == 'F' ? flags[1] : flags[0];
+	const char *op = length > 1 && flags[0] == 'F' ? flags + 1 : flags;
 
-	return op == 'R' ? 'r' : op == 'W' ? 'w' : 0;
+	if (op[0] == 'Z')
+		return op[1] == 'A' ? 'w' : 0;
+	if (op[0] == 'W')
+		return op[1] == 'Z' ? 0 : 'w';
+	return op[0] == 'R' ? 'r' : 0;
 }
 
 /* What follows the mark: MAJOR,MINOR FLAGS SECTOR + SECTORS [PROGRAM]. False: it is no such thing. *some: it is an access. */
@@ -86,6 +100,23 @@ static bool parse_request(const struct g4_block_text *text, const char *at, stru
 				  access);
 }
 
+static void add_lost(struct g4_block_text *text, uint64_t number)
+{
+	text->lost = number >= G4_BLOCK_LOST_SOME - text->lost ? G4_BLOCK_LOST_SOME : text->lost + number;
+}
+
+void g4_block_take_count(struct g4_block_text *text, const char *line)
+{
+	static const char *const names[] = {"commit overrun: ", "dropped events: "};
+	uint64_t number;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *at = line + strlen(names[i]);
+		if (strncmp(line, names[i], strlen(names[i])) == 0)
+			add_lost(text, take_number(&at, '\n', &number) ? number : G4_BLOCK_LOST_SOME);
+	}
+}
+
 /* CPU:1 [LOST 27 EVENTS], or without the number. */
 static void count_lost(struct g4_block_text *text, const char *line)
 {
@@ -95,10 +126,7 @@ static void count_lost(struct g4_block_text *text, const char *line)
 	if (strncmp(line, "CPU:", 4) != 0 || !at || !strstr(at, "EVENTS]"))
 		return;
 	at += strlen("[LOST ");
-	if (!take_number(&at, ' ', &number) || number >= G4_BLOCK_LOST_SOME - text->lost)
-		text->lost = G4_BLOCK_LOST_SOME;
-	else
-		text->lost += number;
+	add_lost(text, take_number(&at, ' ', &number) ? number : G4_BLOCK_LOST_SOME);
 }
 
 static void take_line(struct g4_block_text *text)
@@ -107,11 +135,11 @@ static void take_line(struct g4_block_text *text)
 	bool some = false;
 
 	const char *mark = strstr(text->line, MARK);
-	if (!mark) {
+	if (!mark && !strstr(text->line, EVENT)) {
 		count_lost(text, text->line);
 		return; /* others are comments, and what is behind a line's end in the name of a program */
 	}
-	if (text->too_long || !parse_request(text, mark + strlen(MARK), &access, &some)) {
+	if (!mark || text->too_long || !parse_request(text, mark + strlen(MARK), &access, &some)) {
 		if (text->bad++ == 0)
 			memcpy(text->bad_line, text->line, sizeof(text->bad_line));
 	} else if (some) {
@@ -138,14 +166,24 @@ void g4_block_take(struct g4_block_text *text, const char *bytes, size_t count)
 
 /* ------------------------------------------------------------------ tracefs */
 
+/* Signals that are not what the caller has made of them, while there is an instance. */
+static const int changed[] = {SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGCHLD};
+#define CHANGED (sizeof(changed) / sizeof(changed[0]))
+
+struct signals {
+	sigset_t mask;
+	struct sigaction actions[CHANGED];
+};
+
 struct recorder {
 	struct g4_block_text text;
 	uint64_t dev;	  /* of the whole disk, as filters have it */
 	uint64_t sectors; /* of a partition; 0: it is a disk */
-	char path[64];	  /* the instance's */
+	char path[72];	  /* the instance's */
 	bool made;
 	int folder, pipe, signals; /* descriptors: of the instance, of what it prints, of signals */
-	sigset_t before;
+	struct g4_trace_writer writer;
+	struct signals before;
 	char *message;
 };
 
@@ -209,33 +247,35 @@ static int find_device(struct recorder *recorder, const char *name)
 	return 0;
 }
 
+/* All of ours that nobody reads. */
 static void remove_old(const char *instances)
 {
 	DIR *folder = opendir(instances);
 
 	if (!folder)
 		return;
-	for (const struct dirent *entry; (entry = readdir(folder));) {
-		if (strncmp(entry->d_name, INSTANCE, strlen(INSTANCE)) != 0)
-			continue;
-		const long pid = strtol(entry->d_name + strlen(INSTANCE), NULL, 10);
-		if (pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+	for (const struct dirent *entry; (entry = readdir(folder));)
+		if (strncmp(entry->d_name, INSTANCE, strlen(INSTANCE)) == 0)
 			unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
-	}
 	closedir(folder);
 }
 
-static int make_instance(struct recorder *recorder)
+/* *lock: a descriptor with the lock under which instances are made, to be closed; -1: there is none. */
+static int make_instance(struct recorder *recorder, int *lock)
 {
 	static const char *const places[] = {"/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"};
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		if (access(places[i], F_OK) != 0)
 			continue;
+		*lock = open(places[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (*lock < 0 || flock(*lock, LOCK_EX) != 0)
+			return fail(recorder, errno, "%s: %s", places[i], strerror(errno));
 		remove_old(places[i]);
-		snprintf(recorder->path, sizeof(recorder->path), "%s/" INSTANCE "%ld", places[i], (long)getpid());
-		if (mkdir(recorder->path, 0700) != 0)
-			return fail(recorder, errno, "%s: %s", recorder->path, strerror(errno));
+		snprintf(recorder->path, sizeof(recorder->path), "%s/" INSTANCE "%ld.XXXXXX", places[i],
+			 (long)getpid());
+		if (!mkdtemp(recorder->path))
+			return fail(recorder, errno, "%s: %s", places[i], strerror(errno));
 		recorder->made = true;
 		recorder->folder = open(recorder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (recorder->folder < 0)
@@ -266,15 +306,33 @@ __attribute__((format(printf, 3, 4))) static int set(struct recorder *recorder, 
 	return error ? fail(recorder, error, "%s/%s: %s", recorder->path, name, strerror(error)) : 0;
 }
 
-static int begin(struct recorder *recorder)
+/* An instance has the flags that somebody set for all, so that all that change what is printed or kept are set. */
+static int set_options(struct recorder *recorder)
+{
+	static const struct {
+		const char *name, *value;
+	} options[] = {
+		{"options/overwrite", "1"}, /* what has no room is told at the place where it is missing */
+		{"options/context-info", "1"}, {"options/raw", "0"},
+		{"options/hex", "0"},	       {"options/bin", "0"},
+		{"options/fields", "0"},       {"options/latency-format", "0"},
+		{"options/stacktrace", "0"},   {"options/userstacktrace", "0"},
+		{"buffer_percent", "10"}, /* when it wakes us */
+	};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(options) / sizeof(options[0]); i++)
+		if (faccessat(recorder->folder, options[i].name, F_OK, 0) == 0)
+			rc = set(recorder, options[i].name, "%s", options[i].value);
+	return rc;
+}
+
+static int set_up(struct recorder *recorder)
 {
 	const long processors = sysconf(_SC_NPROCESSORS_CONF);
 	const long part = BUFFERS_KIB / (processors > 0 ? processors : 1);
 	char filter[128];
-	int rc = make_instance(recorder);
 
-	if (rc < 0)
-		return rc;
 	if (faccessat(recorder->folder, "events/block/" EVENT, F_OK, 0) != 0)
 		return fail(recorder, ENOTSUP, "%s: this kernel does not tell what reaches a device (" EVENT ")",
 			    recorder->path);
@@ -283,9 +341,9 @@ static int begin(struct recorder *recorder)
 			 recorder->dev, recorder->text.first_sector, recorder->text.first_sector + recorder->sectors);
 	else
 		snprintf(filter, sizeof(filter), "dev == %" PRIu64, recorder->dev);
-	rc = set(recorder, "buffer_size_kb", "%ld", part > BUFFER_KIB ? part : BUFFER_KIB);
-	if (rc == 0 && faccessat(recorder->folder, "buffer_percent", F_OK, 0) == 0)
-		rc = set(recorder, "buffer_percent", "10"); /* when it wakes us */
+	int rc = set_options(recorder);
+	if (rc == 0)
+		rc = set(recorder, "buffer_size_kb", "%ld", part > BUFFER_KIB ? part : BUFFER_KIB);
 	if (rc == 0)
 		rc = set(recorder, "events/block/" EVENT "/filter", "%s", filter);
 	if (rc < 0)
@@ -294,6 +352,17 @@ static int begin(struct recorder *recorder)
 	if (recorder->pipe < 0)
 		return fail(recorder, errno, "%s/trace_pipe: %s", recorder->path, strerror(errno));
 	return set(recorder, "events/block/" EVENT "/enable", "1");
+}
+
+static int begin(struct recorder *recorder)
+{
+	int lock = -1, rc = make_instance(recorder, &lock);
+
+	if (rc == 0)
+		rc = set_up(recorder);
+	if (lock >= 0)
+		close(lock);
+	return rc;
 }
 
 static void end(struct recorder *recorder)
@@ -322,6 +391,113 @@ static int drain(struct recorder *recorder)
 	}
 }
 
+/* What each processor's buffer had no room for, and what it prints says nothing of. */
+static int count_dropped(struct recorder *recorder)
+{
+	const int fd = openat(recorder->folder, "per_cpu", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+	int rc = 0;
+
+	if (!folder)
+		return fail(recorder, errno, "%s/per_cpu: %s", recorder->path, strerror(errno));
+	for (const struct dirent *entry; rc == 0 && (entry = readdir(folder));) {
+		char name[sizeof(entry->d_name) + sizeof("/stats")], line[128];
+		if (strncmp(entry->d_name, "cpu", 3) != 0)
+			continue;
+		snprintf(name, sizeof(name), "%s/stats", entry->d_name);
+		const int counts = openat(dirfd(folder), name, O_RDONLY | O_CLOEXEC);
+		FILE *file = counts >= 0 ? fdopen(counts, "r") : NULL;
+		if (!file) {
+			rc = fail(recorder, errno, "%s/per_cpu/%s: %s", recorder->path, name, strerror(errno));
+			break;
+		}
+		while (fgets(line, sizeof(line), file))
+			g4_block_take_count(&recorder->text, line);
+		fclose(file);
+	}
+	closedir(folder);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ signals and the output */
+
+static void take_signals(struct recorder *recorder)
+{
+	for (size_t i = 0; i < CHANGED; i++) {
+		struct sigaction action = {.sa_handler = changed[i] == SIGCHLD ? SIG_DFL : SIG_IGN};
+		sigemptyset(&action.sa_mask);
+		sigaction(changed[i], &action, &recorder->before.actions[i]);
+	}
+}
+
+/* Those that are handed on, before there is an instance. */
+static int block_signals(struct recorder *recorder)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, &recorder->before.mask);
+	recorder->signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	return recorder->signals < 0 ? fail(recorder, errno, "signalfd: %s", strerror(errno)) : 0;
+}
+
+static void restore_signals(const struct signals *before)
+{
+	for (size_t i = 0; i < CHANGED; i++)
+		sigaction(changed[i], &before->actions[i], NULL);
+	sigprocmask(SIG_SETMASK, &before->mask, NULL);
+}
+
+/* What came too late for the command, and would end us when it is let in. */
+static void forget_signals(const struct recorder *recorder)
+{
+	struct signalfd_siginfo told;
+
+	while (recorder->signals >= 0 && read(recorder->signals, &told, sizeof(told)) == (ssize_t)sizeof(told))
+		;
+	if (recorder->signals >= 0)
+		close(recorder->signals);
+}
+
+/* A pipe with a name waits here for its reader, while signals still end us. What is in a file stays until empty_output(). */
+static FILE *open_output(struct recorder *recorder, const char *name)
+{
+	const int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+	if (!out) {
+		(void)fail(recorder, errno, "%s: %s", name, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+	}
+	return out;
+}
+
+static int empty_output(struct recorder *recorder, FILE *out, const struct g4_block_record *record)
+{
+	struct stat st;
+
+	if (fstat(fileno(out), &st) != 0 || (S_ISREG(st.st_mode) && ftruncate(fileno(out), 0) != 0))
+		return fail(recorder, errno, "%s: %s", record->output, strerror(errno));
+	g4_trace_write_begin(&recorder->writer, out, record->as_text);
+	recorder->text.writer = &recorder->writer;
+	return 0;
+}
+
+/* Says that it failed unless something else did. */
+static int close_output(struct recorder *recorder, FILE *out, const char *name, int rc)
+{
+	const bool bad = ferror(out) != 0;
+
+	if ((fclose(out) != 0 || bad) && !recorder->message[0])
+		return bad ? fail(recorder, EIO, "%s: could not be written", name) :
+			     fail(recorder, errno, "%s: %s", name, strerror(errno));
+	return rc;
+}
+
 /* ------------------------------------------------------------------ the command */
 
 /* The child's number, or a negative errno of the command: it could not be run. */
@@ -333,9 +509,7 @@ static int start(const struct recorder *recorder, char **command)
 		return -errno;
 	const pid_t child = fork();
 	if (child == 0) {
-		signal(SIGINT, SIG_DFL);
-		signal(SIGQUIT, SIG_DFL);
-		sigprocmask(SIG_SETMASK, &recorder->before, NULL);
+		restore_signals(&recorder->before);
 		execvp(command[0], command);
 		error = errno;
 		(void)!write(failed[1], &error, sizeof(error));
@@ -367,8 +541,11 @@ static int follow(struct recorder *recorder, pid_t child, int *status)
 		while (read(recorder->signals, &told, sizeof(told)) == (ssize_t)sizeof(told))
 			if (told.ssi_signo != SIGCHLD)
 				kill(child, (int)told.ssi_signo);
-		if (waitpid(child, status, WNOHANG) == child)
+		const pid_t ended = waitpid(child, status, WNOHANG);
+		if (ended == child)
 			return rc;
+		if (ended < 0)
+			return fail(recorder, errno, "the command's status: %s", strerror(errno));
 	}
 }
 
@@ -379,6 +556,8 @@ static int finish(struct recorder *recorder, const char *device)
 
 	if (rc == 0)
 		rc = drain(recorder);
+	if (rc == 0)
+		rc = count_dropped(recorder);
 	if (rc < 0)
 		return rc;
 	if (text->lost == G4_BLOCK_LOST_SOME)
@@ -392,40 +571,47 @@ static int finish(struct recorder *recorder, const char *device)
 	return 0;
 }
 
+/* With signals blocked: everything that has to be undone before they are let in. */
+static int record_command(struct recorder *recorder, struct g4_block_record *record, FILE *out, char **command,
+			  bool *ran, int *status)
+{
+	int rc = begin(recorder);
+
+	if (rc == 0)
+		rc = empty_output(recorder, out, record);
+	if (rc == 0)
+		rc = start(recorder, command);
+	if (rc > 0) {
+		*ran = true;
+		rc = follow(recorder, rc, status);
+		if (rc == 0)
+			rc = finish(recorder, record->device);
+	}
+	end(recorder);
+	return rc;
+}
+
 int g4_block_command(struct g4_block_record *record, char **command, bool *ran, char message[G4_BLOCK_MESSAGE_BYTES])
 {
-	struct recorder recorder = {
-		.text.writer = record->writer, .folder = -1, .pipe = -1, .signals = -1, .message = message};
-	sigset_t signals;
+	struct recorder recorder = {.folder = -1, .pipe = -1, .signals = -1, .message = message};
 	int status = 0;
 
 	*ran = false;
 	message[0] = 0;
 	record->accesses = 0;
 	int rc = find_device(&recorder, record->device);
-	if (rc == 0)
-		rc = begin(&recorder);
-	if (rc < 0) {
-		end(&recorder);
+	if (rc < 0)
 		return rc;
-	}
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGCHLD);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, &recorder.before);
-	recorder.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-	rc = recorder.signals < 0 ? fail(&recorder, errno, "signalfd: %s", strerror(errno)) : start(&recorder, command);
-	if (rc > 0) {
-		*ran = true;
-		rc = follow(&recorder, rc, &status);
-		if (rc == 0)
-			rc = finish(&recorder, record->device);
-	}
-	if (recorder.signals >= 0)
-		close(recorder.signals);
-	sigprocmask(SIG_SETMASK, &recorder.before, NULL);
-	end(&recorder);
+	FILE *out = open_output(&recorder, record->output);
+	if (!out)
+		return -EIO;
+	take_signals(&recorder);
+	rc = block_signals(&recorder);
+	if (rc == 0)
+		rc = record_command(&recorder, record, out, command, ran, &status);
+	rc = close_output(&recorder, out, record->output, rc);
+	forget_signals(&recorder);
+	restore_signals(&recorder.before);
 	record->accesses = recorder.text.accesses;
 	if (rc < 0)
 		return rc;

@@ -27,18 +27,22 @@ struct g4_block_text {
 };
 #define G4_BLOCK_LOST_SOME UINT64_MAX
 void g4_block_take(struct g4_block_text *text, const char *bytes, size_t count);
+/* A line of what the kernel counts of a processor's buffer: requests that it tells nowhere else that it had no room for. */
+void g4_block_take_count(struct g4_block_text *text, const char *line);
 
 struct g4_block_record {
 	const char *device; /* of blocks: a disk or a partition */
-	struct g4_trace_writer *writer;
+	const char *output; /* where the trace goes; what is there stays as it is where the device cannot be recorded */
+	bool as_text;
 	uint64_t accesses; /* set: how many were recorded */
 };
 
 /*
  * Runs the command and records meanwhile what anybody asks the device to read and write, in the order of submission. Returns the
  * command's exit status, or 128 and the number of the signal that ended it; a negative errno when it could not be run (*ran is
- * false, and `message` empty), or when the device could not be recorded or not to the end, which `message` says in a sentence that
- * names what it is about. SIGTERM and SIGHUP are handed to the command meanwhile; the caller ignores SIGINT and SIGQUIT.
+ * false, and `message` empty), or when the device could not be recorded or not to the end, or the trace not be written, which `message`
+ * says in a sentence that names what it is about. SIGTERM and SIGHUP are handed to the command meanwhile; SIGINT and SIGQUIT, which a
+ * terminal sends to the command as well, are ignored. The command has the caller's signals.
  */
 int g4_block_command(struct g4_block_record *record, char **command, bool *ran, char message[G4_BLOCK_MESSAGE_BYTES]);
 

@@ -64,7 +64,7 @@ recorded "another file of the same name is another file" "r0+1" \
 	'os.pread(fd, 1, 0); os.unlink("data/b"); f = os.open("data/b", 66); os.write(f, b"1"); os.pread(f, 1, 0)'
 recorded "threads" "r3+1" 'import threading; t = threading.Thread(target=os.pread, args=(fd, 1, 12288)); t.start(); t.join()'
 
-"$gpu4fs" mkfs -q --size 64M a.img
+"$gpu4fs" mkfs -q --size 64M --owner "$(id -u):$(id -g)" a.img
 exits 0 "what reaches a device is recorded" "$gpu4fs" bench --size 4M --files 50 --dirs 1 --random-ops 50 --fsyncs 5 --cached-reads 5 \
 	trace:device.trace:a.img
 exits 0 "... and fsck finds nothing" "$gpu4fs" fsck -n trace:device.trace:a.img
@@ -79,7 +79,9 @@ one_sentence "... is named"
 exits 1 "what is no device" "$gpu4fs" trace record --device a.img -o x.trace true
 says "... is told" "a.img: is no block device"
 loop=""
-if [ "$(id -u)" -eq 0 ] && [ -w /sys/kernel/tracing/instances ]; then
+instances=/sys/kernel/tracing/instances
+[ -d "$instances" ] || instances=/sys/kernel/debug/tracing/instances
+if [ "$(id -u)" -eq 0 ] && [ -w "$instances" ]; then
 	truncate -s 64M disk.img
 	loop=$(losetup --find --show --partscan disk.img 2>.err) && trap 'losetup --detach "$loop"; rm -rf "$work"' EXIT
 fi
@@ -118,14 +120,90 @@ os.preadv(fd, [page], 1 << 20); os.preadv(fd, [page], (67584 << 9) + 8192); os.p
 		dd if="$loop" of=/dev/null bs=4096 iflag=direct count=50000
 	exits 137 "a recorder that is killed" sh -c 'exec "$0" "$@"' "$gpu4fs" trace record --device "$loop" -o x.trace sh -c 'kill -KILL $PPID'
 	exits 0 "... is followed by others" "$gpu4fs" trace record --device "$loop" -o x.trace true
-	left=$(find /sys/kernel/tracing/instances -maxdepth 1 -name 'gpu4fs.*' -printf '%f\n' | while IFS=. read -r _ pid; do
-		kill -0 "$pid" 2>/dev/null || echo "$pid"
-	done)
-	equals "... and what it left in the kernel is gone" "" "$left"
+	left() { # left NAME: no instance is there of a process that has ended
+		equals "$1" "" "$(find "$instances" -maxdepth 1 -name 'gpu4fs.*' -printf '%f\n' | while IFS=. read -r _ pid _; do
+			kill -0 "$pid" 2>/dev/null || echo "$pid"
+		done)"
+	}
+	left "... and what it left in the kernel is gone"
+	mkdir "$instances/gpu4fs.1" # of one in a namespace of processes
+	exits 0 "one whose number somebody has" "$gpu4fs" trace record --device "$loop" -o x.trace true
+	! [ -d "$instances/gpu4fs.1" ]
+	report $? "... leaves none"
+	exits 0 "... but one that records stays" "$gpu4fs" trace record --device "$loop" -o x.trace \
+		"$gpu4fs" trace record --device "$loop" -o y.trace true
+
+	echo keep >keep.trace
+	exits 1 "no device" "$gpu4fs" trace record --device ./nothing -o keep.trace true
+	equals "... and the file stays as it is" keep "$(cat keep.trace)"
+
+	# signals that a caller ignores, and the command has as the caller has them
+	# shellcheck disable=SC2317 # `exits` calls it
+	ignoring() { # ignoring SIGNAL COMMAND...
+		timeout -s KILL 60 python3 -S -E -I -c 'import os, signal, sys
+for i in range(1, signal.NSIG):
+    if i not in (signal.SIGKILL, signal.SIGSTOP, 32, 33): signal.signal(i, signal.SIG_DFL)
+signal.signal(int(sys.argv[1]), signal.SIG_IGN)
+os.execvp(sys.argv[2], sys.argv[2:])' "$@"
+	}
+	for signal in 2 3 13 17; do
+		exits 0 "a caller that ignores signal $signal" ignoring "$signal" "$gpu4fs" trace record --device "$loop" -o x.trace \
+			grep SigIgn /proc/self/status
+		equals "... whose command has that" "$(printf '%x' $((1 << (signal - 1))))" "$(awk '{ sub("^0*", "", $2); print $2 }' .out)"
+	done
+	many=(dd "if=$loop" of=/dev/null bs=4096 iflag=direct count=5000)
+	exits 1 "who reads the trace goes away" bash -c '"$@" | head -n 1; exit "${PIPESTATUS[0]}"' _ \
+		"$gpu4fs" trace record --device "$loop" --text -o /dev/stdout "${many[@]}"
+	says "... which is told" "/dev/stdout: could not be written"
+	exits 1 "a trace that is too large" bash -c 'ulimit -f 1; "$@" 2>&1 | cat; exit "${PIPESTATUS[0]}"' _ \
+		"$gpu4fs" trace record --device "$loop" --text -o large.trace "${many[@]}"
+	says "... is told" "large.trace: could not be written"
+	left "... and nothing is left in the kernel"
+
+	# a pipe that is full: the trace is written when the command has ended, and waits there
+	mkfifo pipe
+	exec 9<>pipe
+	python3 -S -E -I -c 'import os, sys
+os.set_blocking(9, False)
+for bytes in (4096, 1):
+    try:
+        while True: os.write(9, b"#" * bytes)
+    except BlockingIOError: pass
+os.set_blocking(9, True)'
+	"$gpu4fs" trace record --device "$loop" --text -o pipe touch ran 2>.err 9<&- &
+	recorder=$!
+	until [ -e ran ] && [ -z "$(cat "/proc/$recorder/task/$recorder/children")" ] && grep -q '^State:.[SZ]' "/proc/$recorder/status"; do :; done
+	kill -TERM "$recorder"
+	timeout -s KILL 60 cat <pipe 9<&- >piped &
+	reader=$!
+	wait "$recorder"
+	equals "who is asked to end after the command has ended" 0 $?
+	exec 9<&-
+	wait "$reader"
+	grep -q '# r or w, file, offset, bytes$' piped
+	report $? "... has written the trace"
+	left "... and leaves nothing in the kernel"
+
+	# somebody's options for all instances
+	options=${instances%instances}options
+	before=$(cat "$options/context-info" "$options/overwrite" "$options/hex")
+	restore_options() {
+		read -r -d '' context overwrite hex <<<"$before"
+		echo "$context" >"$options/context-info"
+		echo "$overwrite" >"$options/overwrite"
+		echo "$hex" >"$options/hex"
+	}
+	trap 'restore_options; losetup --detach "$loop"; rm -rf "$work"' EXIT
+	echo 0 >"$options/context-info"
+	echo 0 >"$options/overwrite"
+	echo 1 >"$options/hex"
+	requests "$loop" "os.preadv(fd, [page], 40960)" "requests where somebody has set options of all tracing"
+	has "... are recorded" "r10+4"
+	restore_options
 else
 	echo "# no devices recorded: that takes root, tracefs and loop devices"
 fi
-if ! [ -w /sys/kernel/tracing/instances ] && [ -b /dev/loop0 ]; then
+if ! [ -w "$instances" ] && [ -b /dev/loop0 ]; then
 	exits 1 "who may not record a device" "$gpu4fs" trace record --device /dev/loop0 -o x.trace true
 	one_sentence "... is told"
 fi

@@ -52,10 +52,14 @@ static void requests_are_accesses(void **state)
 		     "7,1 RAM 1064 + 8 [kworker/u8:6]\n" HEAD "7,1 W 263176 + 6144 [kworker/u8:6]\n" HEAD
 		     "259,3 FWFSM 9 + 16 [jbd2/loop1-8]\n",
 		     "r 0 544768 4096\nw 0 134746112 3145728\nw 0 4096 12288\n", 3);
+	/* appended to a zone */
+	assert_taken(HEAD "8,0 ZA 8 + 8 [x]\n" HEAD "8,0 FZAFS 16 + 8 [x]\n", "w 0 4096 4096\nw 0 8192 4096\n", 2);
 	/* names of programs have spaces, brackets, and ends of lines */
 	assert_taken("  a b] [000]-23015   [000] d..1. 1.0: block_bio_queue: 8,0 R 8 + 8 [a b] [000]]\n"
 		     "x\ny-7 [000] 2.0: block_bio_queue: 8,0 R 16 + 8 [x\ny]\nCPU:0 [LOST 5]\n",
 		     "r 0 4096 4096\nr 0 8192 4096\n", 2);
+	assert_taken(" block_bio_queue-5   [000] d..1. 1.0: block_bio_queue: 8,0 R 8 + 8 [block_bio_queue]\n",
+		     "r 0 4096 4096\n", 1);
 }
 
 static void others_are_none(void **state)
@@ -63,7 +67,9 @@ static void others_are_none(void **state)
 	(void)state;
 	assert_taken(HEAD "7,1 DS 8 + 800 [fstrim]\n" HEAD "7,1 FWS 0 + 0 [jbd2/loop1-8]\n" HEAD
 			  "7,1 FF 0 + 0 [x]\n" HEAD "7,1 N 0 + 8 [x]\n" HEAD "7,1 DE 0 + 8 [x]\n" HEAD
-			  "7,1 F 0 + 0 [x]\n" HEAD "7,1 ZR 0 + 8 [x]\n\n"
+			  "7,1 F 0 + 0 [x]\n" HEAD "7,1 ZR 0 + 8 [x]\n" HEAD "7,1 ZRA 0 + 8 [x]\n" HEAD
+			  "7,1 Z 0 + 8 [x]\n" HEAD "7,1 NS 0 + 8 [x]\n" HEAD "7,1 WZ 0 + 8 [x]\n" HEAD
+			  "7,1 WZS 0 + 8 [x]\n" HEAD "7,1 FWZFS 0 + 8 [x]\n\n"
 			  "dd-1 [000] 1.0: block_rq_issue: 7,1 W 4096 () 0 + 8 [dd]\n",
 		     "", 0);
 }
@@ -94,6 +100,38 @@ static void what_was_lost_is_counted(void **state)
 	text = (struct g4_block_text){0};
 	free(taken(&text, "CPU:1 [LOST 18446744073709551614 EVENTS]\nCPU:1 [LOST 27 EVENTS]\n", 7));
 	assert_true(text.lost == G4_BLOCK_LOST_SOME);
+}
+
+static void what_is_counted_as_lost_is_too(void **state)
+{
+	struct g4_block_text text = {0};
+
+	(void)state;
+	g4_block_take_count(&text, "entries: 7\n");
+	g4_block_take_count(&text, "overrun: 6\n"); /* what the kernel prints as LOST */
+	g4_block_take_count(&text, "commit overrun: 0\n");
+	g4_block_take_count(&text, "dropped events: 0\n");
+	assert_int_equal(text.lost, 0);
+	g4_block_take_count(&text, "commit overrun: 5\n");
+	g4_block_take_count(&text, "dropped events: 17\n");
+	assert_int_equal(text.lost, 22);
+	g4_block_take_count(&text, "dropped events: 18446744073709551615\n");
+	assert_true(text.lost == G4_BLOCK_LOST_SOME);
+	text = (struct g4_block_text){0};
+	g4_block_take_count(&text, "dropped events: many\n");
+	assert_true(text.lost == G4_BLOCK_LOST_SOME);
+}
+
+/* As somebody's options for all instances have it. */
+static void an_event_without_its_context_is_told(void **state)
+{
+	struct g4_block_text text = {0};
+
+	(void)state;
+	free(taken(&text, "block_bio_queue: 7,1 R 8 + 8 [dd]\n", 1));
+	assert_int_equal(text.bad, 1);
+	assert_int_equal(text.accesses, 0);
+	assert_string_equal(text.bad_line, "block_bio_queue: 7,1 R 8 + 8 [dd]");
 }
 
 static void what_is_not_understood_is_told(void **state)
@@ -138,6 +176,8 @@ int main(void)
 		cmocka_unit_test(others_are_none),
 		cmocka_unit_test(a_partition_has_offsets_of_its_own),
 		cmocka_unit_test(what_was_lost_is_counted),
+		cmocka_unit_test(what_is_counted_as_lost_is_too),
+		cmocka_unit_test(an_event_without_its_context_is_told),
 		cmocka_unit_test(what_is_not_understood_is_told),
 	};
 
