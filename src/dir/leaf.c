@@ -251,7 +251,7 @@ G4_FN static void put_entry(struct g4_leaf *leaf, uint32_t unit, uint32_t units,
 		for (uint32_t k = 0; k < AT_ONCE && first + k < count; k++)
 			words[first + k] = batch[k];
 	}
-	set_bits(leaf->page->used, unit, units);
+	set_bits(leaf->page->used, unit, g4_leaf_units_for(bytes)); /* it may have become shorter as well */
 	set_bits(leaf->starts, unit, 1);
 }
 

@@ -7,16 +7,16 @@
 #include "rig.h"
 #include "simt/simt_host.h"
 
-static uint8_t *grows; /* the name of that length becomes the longest one behind a look at it */
-static uint32_t at_length;
+static uint8_t *changes; /* the name of that length becomes one of another behind a look at it */
+static uint32_t at_length, becomes;
 
 static uint32_t hooked_units_for(uint32_t name_bytes)
 {
-	uint8_t *const name = grows;
+	uint8_t *const name = changes;
 
 	if (name && name_bytes == at_length) {
-		grows = NULL;
-		*name = G4_NAME_MAX;
+		changes = NULL;
+		*name = (uint8_t)becomes;
 	}
 	return g4_leaf_units_for(name_bytes);
 }
@@ -238,8 +238,9 @@ static void let_grow(uint32_t unit)
 	uint8_t *const name = (uint8_t *)(g4_leaf_entry(&source, unit) + 1);
 
 	memset(name, 'x', (size_t)(source_frames + sizeof(source_frames) - name));
-	grows = &g4_leaf_entry(&source, unit)->name_bytes;
+	changes = &g4_leaf_entry(&source, unit)->name_bytes;
 	at_length = GROWS;
+	becomes = G4_NAME_MAX;
 }
 
 /* There is room for what it was when it was looked at. */
@@ -252,7 +253,7 @@ static void an_entry_grows_while_leaves_are_united(void **state)
 	leaf.page->used[LAST / 64] &= ~(UINT64_C(3) << LAST % 64);
 	let_grow(G4_DIR_HEADER_UNITS);
 	assert_true(g4_leaf_unite(wg, &leaf, &source));
-	assert_null(grows);
+	assert_null(changes);
 	assert_int_equal(g4_leaf_entry(&leaf, LAST)->name_bytes, G4_DIR_UNIT_BYTES);
 }
 
@@ -266,8 +267,32 @@ static void an_entry_grows_while_a_leaf_is_split(void **state)
 	assert_int_equal(g4_leaf_entry(&source, LAST)->hash, UINT32_MAX);
 	let_grow(LAST);
 	g4_leaf_split(&source, &leaf, 0);
-	assert_null(grows);
+	assert_null(changes);
 	assert_int_equal(g4_leaf_entry(&leaf, LAST)->name_bytes, G4_DIR_UNIT_BYTES);
+}
+
+/* Each unit that is in use is one of an entry, or the page reads as one with entries that are not there. */
+static void an_entry_shrinks_while_leaves_are_united(void **state)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t entries = 0;
+
+	(void)state;
+	begin_source();
+	put(7, 100);
+	changes = &g4_leaf_entry(&source, G4_DIR_HEADER_UNITS)->name_bytes;
+	at_length = 100;
+	becomes = 1;
+	assert_true(g4_leaf_unite(wg, &leaf, &source));
+	assert_null(changes);
+	leaf.note->word[0] = 0; /* as a page that comes from the device */
+	g4_leaf_open_alone(&leaf, &cache, 0);
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	{
+		assert_int_equal(entry->name_bytes, 1);
+		entries++;
+	}
+	assert_int_equal(entries, 1);
 }
 
 int main(void)
@@ -280,6 +305,7 @@ int main(void)
 		leaf_test(entries_that_claim_more_than_there_is_do_not_move_behind_the_page),
 		leaf_test(an_entry_grows_while_leaves_are_united),
 		leaf_test(an_entry_grows_while_a_leaf_is_split),
+		leaf_test(an_entry_shrinks_while_leaves_are_united),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
