@@ -126,9 +126,9 @@ os.preadv(fd, [page], 1 << 20); os.preadv(fd, [page], (67584 << 9) + 8192); os.p
 		done)"
 	}
 	left "... and what it left in the kernel is gone"
-	mkdir "$instances/gpu4fs.1" # of one in a namespace of processes
+	mkdir "$instances/gpu4fs.1.$$" # of one in a namespace of processes
 	exits 0 "one whose number somebody has" "$gpu4fs" trace record --device "$loop" -o x.trace true
-	! [ -d "$instances/gpu4fs.1" ]
+	! [ -d "$instances/gpu4fs.1.$$" ]
 	report $? "... leaves none"
 	exits 0 "... but one that records stays" "$gpu4fs" trace record --device "$loop" -o x.trace \
 		"$gpu4fs" trace record --device "$loop" -o y.trace true
@@ -186,6 +186,8 @@ os.set_blocking(9, True)'
 
 	# somebody's options for all instances
 	options=${instances%instances}options
+	exec 8<"$options"
+	flock 8 # another one of this test would put back what this one sets
 	before=$(cat "$options/context-info" "$options/overwrite" "$options/hex")
 	restore_options() {
 		read -r -d '' context overwrite hex <<<"$before"
@@ -200,6 +202,7 @@ os.set_blocking(9, True)'
 	requests "$loop" "os.preadv(fd, [page], 40960)" "requests where somebody has set options of all tracing"
 	has "... are recorded" "r10+4"
 	restore_options
+	exec 8<&-
 else
 	echo "# no devices recorded: that takes root, tracefs and loop devices"
 fi
