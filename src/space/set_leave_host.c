@@ -375,14 +375,17 @@ static bool is_end(const struct g4_chunk *chunk, uint64_t within, uint64_t bytes
 
 /*
  * A part of chunk n, of whole units of its places or to its end, lies nowhere in the table that is planned; or one end of a unit of rows, the rest of which keeps
- * the unit's bit of the map.
+ * the unit's bit of the map. That rest is a chunk of its own, also behind what was its front: bits are counted from a chunk's beginning, so none goes on with the next unit.
  */
 static int plan_giving_up(struct g4_set *set, struct g4_set_draft *draft, uint32_t n, uint64_t within, uint64_t bytes)
 {
 	const bool whole = is_whole(&draft->move.chunks[n], within, bytes);
 	struct g4_set_move *move = &draft->move;
-	const uint64_t columns = g4_chunk_data_columns(&move->chunks[n]);
+	const uint64_t columns = g4_chunk_data_columns(&move->chunks[n]),
+		       unit = g4_table_unit(&move->chunks[n]) * columns;
 
+	if (!whole && !g4_table_cut(move->chunks, &move->count, n, (within - within % unit + unit) / columns))
+		return -G4_E_NOSPC;
 	if (!g4_table_cut(move->chunks, &move->count, n, (within + bytes) / columns) ||
 	    !g4_table_cut(move->chunks, &move->count, n, within / columns))
 		return -G4_E_NOSPC;

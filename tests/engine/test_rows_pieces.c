@@ -7,7 +7,7 @@
 #include "rows_moving.h"
 
 #include "alloc/alloc.h"
-#include "space/set_parity_host.h"
+#include "space/set_rows_host.h"
 
 #define MOST_FILES 96u
 /* Something of each region of rows, which is 16 MiB of files, and no more than half of the allocator's 2 MiB, wherever a file begins there. */
@@ -235,6 +235,96 @@ static void who_asks_for_rows_that_are_none_is_told(void **state)
 	free(page);
 }
 
+/* What the map says of the region that has an address. */
+static bool says_made(const struct g4_set *set, uint64_t address)
+{
+	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
+	const uint64_t within = (address - chunk->address) / g4_chunk_data_columns(chunk);
+	const uint64_t bit = g4_set_log_region(set, chunk, within / G4_PARITY_REGION_BYTES);
+
+	return set->parity->made[bit / 8] >> bit % 8 & 1;
+}
+
+/* Rows of which nothing is in use, on disks that had other bytes before, and no parity was made. Mounted. */
+static void begin_never_made(struct disks *d, struct g4_dev **dev, struct g4_chunk *chunk)
+{
+	uint64_t sizes[MOST_DISKS];
+	bool found = false;
+
+	for (uint32_t n = 0; n < MOST_DISKS; n++)
+		sizes[n] = ROWS_BYTES;
+	disks_make(d, 6, sizes);
+	d->count = 3;
+	disks_format_rows(d, 1, G4_CHECKSUM_CRC32C);
+	for (uint32_t n = 0; n < 3; n++) {
+		rig_pattern(d->memory[d->count], 77 + n, d->bytes[d->count]);
+		add_next(d, true);
+	}
+	disks_mount_fs(d, all_of(d), dev);
+	for (uint32_t n = 0; !found && g4_set_chunk(*dev, n, chunk); n++)
+		found = chunk->parity && g4_place_disk(chunk->places[0]) >= 3 && chunk->place_bytes >= 4 * UNIT;
+	assert_true(found);
+}
+
+static void give_up(struct disks *d, struct g4_dev *dev, uint64_t address, uint64_t bytes)
+{
+	struct g4_dev_order order = {.op = G4_ORDER_GIVE_UP, .done = address, .bytes = bytes};
+
+	assert_int_equal(g4_dev_order(d->rig.wg, dev, &order), 0);
+	assert_int_equal(order.bytes, bytes);
+}
+
+static void write_page(struct disks *d, struct g4_dev *dev, uint64_t address, const uint8_t *page)
+{
+	assert_int_equal(g4_dev_write(d->rig.wg, dev, address, page, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(g4_dev_flush(d->rig.wg, dev), 0);
+}
+
+/*
+ * Of one unit in four a MiB stays, in the middle of it or at an end, and its parity was made: those of the others was not, and the map says so wherever the
+ * units before them end. What is written there then has parity that makes it again.
+ */
+static void what_is_left_of_a_unit_takes_no_other_ones_bit(void **state)
+{
+	static const uint32_t stays[] = {7, 3, 0};
+
+	(void)state;
+	for (uint32_t n = 0; n < 3 * sizeof(stays) / sizeof(stays[0]); n++) {
+		const uint32_t made = n % 3, front = stays[n / 3];
+		uint8_t *page = rig_memory(G4_PAGE_BYTES, 3), *found = rig_memory(G4_PAGE_BYTES, 4);
+		struct g4_chunk chunk;
+		struct g4_piece piece;
+		struct g4_dev *dev;
+		struct disks d;
+		begin_never_made(&d, &dev, &chunk);
+		const struct g4_set *set = (const struct g4_set *)dev->host;
+		const uint64_t columns = g4_chunk_data_columns(&chunk), unit = UNIT * columns, mib = G4_MIB * columns,
+			       rest = chunk.address + made * unit + front * mib,
+			       next = chunk.address + (made + 1) * unit, regions = count_regions(set);
+		write_page(&d, dev, rest, page);
+		if (front < 7)
+			give_up(&d, dev, rest + mib, (7 - front) * mib);
+		if (front > 0)
+			give_up(&d, dev, chunk.address + made * unit, front * mib);
+		assert_int_equal(count_regions(set), regions);
+		for (uint32_t k = 0; k < 4; k++)
+			assert_int_equal(says_made(set, k == made ? rest : chunk.address + k * unit), k == made);
+		write_page(&d, dev, next, page);
+		g4_chunk_translate(&set->map, next, G4_PAGE_BYTES, &piece);
+		const uint32_t lost = piece.disks[0];
+		disks_unmount_fs(&d, dev, true);
+		assert_int_equal(disks_try_open(&d, all_of(&d) & ~(1u << lost), true, 0, &dev), 0);
+		struct g4_wg *wg = g4_wg_create(0);
+		assert_int_equal(g4_dev_read(wg, dev, next, found, G4_PAGE_BYTES), 0);
+		assert_memory_equal(found, page, G4_PAGE_BYTES);
+		g4_wg_destroy(wg);
+		g4_dev_close(dev);
+		disks_free(&d);
+		free(page);
+		free(found);
+	}
+}
+
 static void it_goes_on_after_an_unmount(void **state)
 {
 	static struct pieces p;
@@ -351,6 +441,7 @@ int main(void)
 		cmocka_unit_test(a_disk_goes_where_files_lie_in_all_parts),
 		cmocka_unit_test(what_has_no_room_in_pieces_is_refused),
 		cmocka_unit_test(who_asks_for_rows_that_are_none_is_told),
+		cmocka_unit_test(what_is_left_of_a_unit_takes_no_other_ones_bit),
 		cmocka_unit_test(it_goes_on_after_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
 	};
