@@ -142,6 +142,11 @@ static bool tell_end(const struct mounted *m, const struct g4_job_record *job)
 			m->directory, text);
 		return false;
 	}
+	if (job->state == G4_JOB_FAILED && job->kind == G4_JOB_REMOVE && job->code == G4_E_PARITY)
+		return failed(m->directory,
+			      "rows that find no room in one piece do not fit their parity, and become no copies "
+			      "as they are: scrub, and give the order again; what was moved stays, and the disk is "
+			      "one of the file system");
 	if (job->state == G4_JOB_FAILED)
 		return failed(m->directory,
 			      job->code == G4_E_BUSY  ? "a disk is missing, or being rebuilt" :

@@ -16,7 +16,7 @@
 
 /*
  * GIVE_UP, disk: the part is in use, and becomes copies, on no disk with this number: whole MiB of places at the end of a unit of rows of the own level, of which
- * something stays. Out: so many `bytes` at its end; 0 with disk 1: try again. -G4_E_NOSPC: no MiB of a place has room. Without that, 0, one end of a unit of rows, whole MiB of its places, may be given up
+ * something stays. Out: so many `bytes` at its end; 0 with disk 1: try again. -G4_E_NOSPC: no MiB of a place has room; -G4_E_PARITY: some of it does not fit its parity. Without that, 0, one end of a unit of rows, whole MiB of its places, may be given up
  * as well, and the rest stays.
  */
 #define G4_GIVE_UP_TO_COPIES(number) ((number) + 1u)

@@ -351,7 +351,7 @@ G4_FN static int cut_ends(struct g4_wg *wg, struct g4_fs *fs, const struct unit 
 	return rc == -G4_E_AGAIN && *pages > 0 ? 0 : rc;
 }
 
-/* What is in use at the end of what comes next, which stays rows in part. *pages: of the disk that goes. -G4_E_NOSPC: copies of it have no room. */
+/* What is in use at the end of what comes next, which stays rows in part. *pages: of the disk that goes. -G4_E_NOSPC: copies of it have no room; -G4_E_PARITY: a scrub is wanted before. */
 G4_FN static int scatter(struct g4_wg *wg, struct g4_fs *fs, const struct unit *unit, uint32_t disk, uint64_t *pages)
 {
 	const uint32_t idle = idle_pieces(wg, fs, unit);

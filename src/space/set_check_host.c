@@ -262,20 +262,28 @@ static void count_mended(struct g4_set *set, const struct g4_row *row, uint64_t 
 			g4_set_count_mended(set, g4_place_disk(g4_row_place(row, c)), row->bytes / G4_PAGE_BYTES);
 }
 
+/* A row of pages, into the memory of `columns`, with what the others make of those that can not be read. False: those are more than it has parity. */
+static bool read_row(struct judged *j, uint8_t *const *columns)
+{
+	const struct g4_row *row = j->row;
+
+	for (uint32_t c = 0; c < row->chunk->columns; c++) {
+		j->have[c] = columns[c];
+		j->made[c] = columns[c + G4_ROW_COLUMNS];
+	}
+	j->unreadable = g4_row_transfer(j->wg, j->set, row, G4_IO_READ, G4_IO_CLASS(G4_CLASS_BACKGROUND),
+					g4_row_mask(row->chunk->columns), j->have);
+	return !j->unreadable || g4_row_reconstruct(j->wg, row->chunk, j->unreadable, j->have, row->bytes);
+}
+
 /* One row of pages. 1: something is wrong still, or a negative code. */
 static int check_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint8_t *const *columns,
 		     bool write, enum reason reason)
 {
-	const uint64_t all = g4_row_mask(row->chunk->columns);
 	struct judged j = {.wg = wg, .set = set, .row = row, .reason = reason};
 	bool known;
 
-	for (uint32_t c = 0; c < row->chunk->columns; c++) {
-		j.have[c] = columns[c];
-		j.made[c] = columns[c + G4_ROW_COLUMNS];
-	}
-	j.unreadable = g4_row_transfer(wg, set, row, G4_IO_READ, G4_IO_CLASS(G4_CLASS_BACKGROUND), all, j.have);
-	if (j.unreadable && !g4_row_reconstruct(wg, row->chunk, j.unreadable, j.have, row->bytes)) {
+	if (!read_row(&j, columns)) {
 		g4_log(G4_LOG_WARN, "more of a row than it has parity can not be read");
 		return 1;
 	}
@@ -452,6 +460,23 @@ int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 		return 0;
 	/* a disk that is missing elsewhere is told of before anything is written, which this is not worth */
 	return check_pages(wg, set, &rows, !set->dev.props.read_only && !g4_load32_acq(&set->unrecorded), ROTTED);
+}
+
+bool g4_rows_fit(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe)
+{
+	const struct g4_row rows = {chunk, stripe, 0, chunk->stripe_bytes};
+	const uint64_t region = stripe * chunk->stripe_bytes / G4_PARITY_REGION_BYTES;
+	uint8_t *const *columns = set->parity->columns;
+
+	if (!is_made(set, g4_set_log_region(set, chunk, region)) || away(set, &rows) || fit(wg, set, &rows, columns))
+		return true;
+	for (uint64_t at = 0; at < rows.bytes; at += G4_PAGE_BYTES) {
+		const struct g4_row row = {chunk, stripe, at, G4_PAGE_BYTES};
+		struct judged j = {.wg = wg, .set = set, .row = &row, .reason = ROTTED};
+		if (read_row(&j, columns) && wrong_parities(&j))
+			return false;
+	}
+	return true;
 }
 
 /* ---- what others know of the data ---- */

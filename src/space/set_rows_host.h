@@ -146,5 +146,10 @@ int g4_rows_forget(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *
  * done without has failed.
  */
 int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe);
+/*
+ * Whether all that can be read of a stripe fits together, with what is made of what can not be, and nothing is written: also of one whose parity nobody has made, or of
+ * which a disk is not there.
+ */
+bool g4_rows_fit(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe);
 
 #endif

@@ -11,6 +11,8 @@
  * Nobody writes there meanwhile: writers of the part wait in the window, and those of any rows for their lock, with an empty log. Who reads by the table of before reads
  * where it lay, until nobody looks at that table any more; where a disk is lost that he needs, he finds no rows there and reads the copies (set_io_host.c).
  *
+ * What has rotted is made right by parity for whoever has its sum, and nobody here has that: what does not fit its parity stays rows.
+ *
  * Crashes: copies lie where no chunk is until the switch, and both tables lead to the same bytes then.
  */
 #define _GNU_SOURCE 1
@@ -145,7 +147,7 @@ static int write_column(struct g4_wg *wg, const struct scattering *s, uint64_t a
 	return rc;
 }
 
-/* Locked. Durably. */
+/* Locked. Durably. -G4_E_PARITY: some of it does not fit its parity, which may make what has rotted, and copies would not. */
 static int copy(struct g4_wg *wg, const struct scattering *s)
 {
 	struct g4_set *set = s->set;
@@ -155,7 +157,7 @@ static int copy(struct g4_wg *wg, const struct scattering *s)
 	int rc = 0;
 
 	for (uint64_t stripe = s->from / each; stripe * each < s->to && rc == 0; stripe++) {
-		rc = read_stripe(wg, set, chunk, stripe);
+		rc = g4_rows_fit(wg, set, chunk, stripe) ? read_stripe(wg, set, chunk, stripe) : -G4_E_PARITY;
 		for (uint32_t c = 0; c < g4_chunk_data_columns(chunk) && rc == 0; c++)
 			rc = write_column(wg, s, chunk->address + stripe * g4_chunk_stripe_data(chunk) + c * each,
 					  set->parity->columns[c], each, &disks);

@@ -325,6 +325,55 @@ static void what_is_left_of_a_unit_takes_no_other_ones_bit(void **state)
 	}
 }
 
+/* All pages of one column of each unit, on a disk that stays. Not mounted. */
+static void let_rot(struct disks *d, const struct g4_chunk *chunks, uint32_t count, uint32_t disk)
+{
+	for (uint32_t n = 0; n < count; n++)
+		for (uint32_t k = 0; k < chunks[n].columns; k++)
+			for (uint64_t at = 0; g4_place_disk(chunks[n].places[k]) == disk && at < chunks[n].place_bytes;
+			     at += G4_PAGE_BYTES)
+				d->memory[disk][g4_place_address(chunks[n].places[k]) + at + 100] ^= 0x55;
+}
+
+static uint32_t tell_rows(struct g4_dev *dev, struct g4_chunk *chunks, uint32_t most)
+{
+	uint32_t count = 0;
+
+	for (uint32_t n = 0; count < most && g4_set_chunk(dev, n, &chunks[count]); n++)
+		count += chunks[count].parity > 0;
+	return count;
+}
+
+/* Parity can still make what has rotted, and copies could not: rows that do not fit stay rows, and go when a scrub has mended them. */
+static void what_does_not_fit_its_parity_becomes_no_copies(void **state)
+{
+	static struct pieces p;
+	struct g4_chunk chunks[64];
+	const uint32_t disk = 4;
+
+	(void)state;
+	begin_pieces(&p, PIECE_BYTES, KEPT_OF);
+	const uint32_t count = tell_rows(p.dev, chunks, 64);
+	disks_unmount_fs(&p.d, p.dev, true);
+	let_rot(&p.d, chunks, count, 3);
+	disks_mount_fs(&p.d, all_of(&p.d), &p.dev);
+	start(&p.d, disk);
+	run(&p.d, NULL, 0, UINT32_MAX);
+	assert_int_equal(job(&p.d).state, G4_JOB_FAILED);
+	assert_int_equal(job(&p.d).code, G4_E_PARITY);
+	expect_pieces(&p, &p.d);
+	assert_int_equal(disks_scrub(&p.d), 0);
+	start(&p.d, disk);
+	run(&p.d, NULL, 0, UINT32_MAX);
+	expect_done(&p.d);
+	assert_true(scattered(p.dev) > 0);
+	expect_pieces(&p, &p.d);
+	assert_int_equal(disks_scrub(&p.d), 0);
+	disks_unmount_fs(&p.d, p.dev, true);
+	expect_without(&p, disk, NULL);
+	disks_free(&p.d);
+}
+
 static void it_goes_on_after_an_unmount(void **state)
 {
 	static struct pieces p;
@@ -442,6 +491,7 @@ int main(void)
 		cmocka_unit_test(what_has_no_room_in_pieces_is_refused),
 		cmocka_unit_test(who_asks_for_rows_that_are_none_is_told),
 		cmocka_unit_test(what_is_left_of_a_unit_takes_no_other_ones_bit),
+		cmocka_unit_test(what_does_not_fit_its_parity_becomes_no_copies),
 		cmocka_unit_test(it_goes_on_after_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
 	};
