@@ -394,6 +394,8 @@ static int plan_giving_up(struct g4_set *set, struct g4_set_draft *draft, uint32
 	if (!whole)
 		given->place_bytes = 0;
 	g4_table_join(move->chunks, &move->count);
+	if (!whole && move->count > G4_TABLE_PIECES_MOST)
+		return -G4_E_NOSPC;
 	return g4_chunk_validate(move->chunks, move->count, draft->super->disk_bytes, set->count);
 }
 

@@ -53,7 +53,7 @@ static void hide_gone(struct g4_chunk *chunks, uint32_t count, bool hidden)
 			chunks[n].columns = hidden;
 }
 
-/* The part of the places becomes copies in the table that is planned. -G4_E_NOSPC: it finds no room. */
+/* The part of the places becomes copies in the table that is planned. -G4_E_NOSPC: it finds no room, or the table has too many chunks. */
 static int plan_part(struct scattering *s, uint64_t from)
 {
 	const struct g4_superblock *super = s->draft.super;
@@ -85,6 +85,8 @@ static int plan_part(struct scattering *s, uint64_t from)
 		rc = g4_chunk_is_gone(&move->chunks[n]) ? -G4_E_NOSPC : 0;
 	hide_gone(move->chunks, move->count, false);
 	g4_table_join_all(move->chunks, &move->count);
+	if (rc == 0 && move->count > G4_TABLE_PIECES_MOST)
+		rc = -G4_E_NOSPC;
 	return rc < 0 ? rc : g4_chunk_validate(move->chunks, move->count, super->disk_bytes, s->set->count);
 }
 

@@ -8,6 +8,8 @@
 
 #define G4_TABLE_REGION (G4_REGION_PAGES * G4_PAGE_BYTES) /* bytes of which it is known whether they are in use */
 #define G4_TABLE_UNIT_MOST (UINT64_C(1) << 30)		  /* larger parts of places are not needed to cut a table */
+/* Units of rows are cut in pieces while a table has no more chunks: whole ones need the rest to be moved or given up. */
+#define G4_TABLE_PIECES_MOST (G4_CHUNKS_MAX / 2)
 
 struct g4_set_span { /* of a disk, that somebody has */
 	uint64_t from, to;

@@ -7,7 +7,9 @@
 #include "rows_moving.h"
 
 #include "alloc/alloc.h"
+#include "dev/leave.h"
 #include "space/set_rows_host.h"
+#include "space/set_table_host.h"
 
 #define MOST_FILES 96u
 /* Something of each region of rows, which is 16 MiB of files, and no more than half of the allocator's 2 MiB, wherever a file begins there. */
@@ -325,6 +327,54 @@ static void what_is_left_of_a_unit_takes_no_other_ones_bit(void **state)
 	}
 }
 
+static int try_order(struct disks *d, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t disk,
+		     uint64_t *done)
+{
+	struct g4_dev_order order = {.op = G4_ORDER_GIVE_UP, .done = address, .bytes = bytes, .disk = disk};
+	const int rc = g4_dev_order(d->rig.wg, dev, &order);
+
+	*done = order.bytes;
+	return rc;
+}
+
+/* Pieces take no more than half of the table: whole regions can be given up then. */
+static void pieces_leave_half_of_the_table(void **state)
+{
+	const uint64_t each = (G4_CHUNKS_MAX / 4 + 128) * UNIT, sizes[] = {each, each, each};
+	struct g4_chunk chunk = {.parity = 0};
+	struct g4_dev *dev;
+	struct disks d;
+	uint64_t done = 0;
+	int rc = 0;
+
+	(void)state;
+	disks_make(&d, 3, sizes);
+	disks_format_rows(&d, 1, G4_CHECKSUM_CRC32C);
+	disks_mount_fs(&d, all_of(&d), &dev);
+	const struct g4_set *set = (const struct g4_set *)dev->host;
+	for (uint32_t n = 0; !chunk.parity && g4_set_chunk(dev, n, &chunk); n++)
+		;
+	const uint64_t unit = UNIT * g4_chunk_data_columns(&chunk), mib = G4_MIB * g4_chunk_data_columns(&chunk);
+	uint64_t at = chunk.address + g4_align_down(chunk.place_bytes, UNIT) / UNIT * unit;
+	while (rc == 0) {
+		at -= unit;
+		assert_true(at > chunk.address + 4 * unit);
+		rc = try_order(&d, dev, at + unit - mib, mib, 0, &done);
+	}
+	assert_int_equal(rc, -G4_E_NOSPC);
+	assert_in_range(set->map.count, G4_TABLE_PIECES_MOST - 2, G4_TABLE_PIECES_MOST);
+	assert_int_equal(try_order(&d, dev, at, mib, 0, &done), -G4_E_NOSPC);
+	assert_int_equal(try_order(&d, dev, at + unit - mib, mib, G4_GIVE_UP_TO_COPIES(MOST_DISKS), &done),
+			 -G4_E_NOSPC);
+	for (uint32_t n = 0; n < 2; n++) {
+		at -= unit;
+		assert_int_equal(try_order(&d, dev, at, unit, 0, &done), 0);
+		assert_int_equal(done, unit);
+	}
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+}
+
 /* All pages of one column of each unit, on a disk that stays. Not mounted. */
 static void let_rot(struct disks *d, const struct g4_chunk *chunks, uint32_t count, uint32_t disk)
 {
@@ -491,6 +541,7 @@ int main(void)
 		cmocka_unit_test(what_has_no_room_in_pieces_is_refused),
 		cmocka_unit_test(who_asks_for_rows_that_are_none_is_told),
 		cmocka_unit_test(what_is_left_of_a_unit_takes_no_other_ones_bit),
+		cmocka_unit_test(pieces_leave_half_of_the_table),
 		cmocka_unit_test(what_does_not_fit_its_parity_becomes_no_copies),
 		cmocka_unit_test(it_goes_on_after_an_unmount),
 		cmocka_unit_test(the_power_fails_at_any_request),
