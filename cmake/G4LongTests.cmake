@@ -58,7 +58,7 @@ if(G4_SANITIZE MATCHES address)
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
-	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|(leave|rebalance)_rows|rows_(back|orders))")
+	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|(leave|rebalance)_rows|rows_(back|orders|pieces))")
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out

@@ -11,7 +11,9 @@ static void space_that_a_commit_frees(void **state)
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0644, &ino), 0);
 	assert_int_equal(op_write(&rig, ino, 0, 0, data, sizeof(data), NULL), 0);
 	assert_int_equal(op_sync(&rig), 0);
-	assert_false(g4_fs_make_room(wg, fs, G4_CMD_MKDIR, -G4_E_NOSPC)); /* there is nothing to be had */
+	/* nothing is pending; what is free may be since the operation looked (tests/files/alloc/test_release.c has a device without any) */
+	assert_int_equal(fs->alloc.pending_pages, 0);
+	assert_true(g4_fs_make_room(wg, fs, G4_CMD_MKDIR, -G4_E_NOSPC));
 	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f"), 0);
 	assert_true(fs->alloc.pending_pages > 0);
 	assert_false(g4_fs_make_room(wg, fs, G4_CMD_RESIZE, -G4_E_NOSPC));
