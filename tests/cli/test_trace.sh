@@ -149,7 +149,9 @@ os.execvp(sys.argv[2], sys.argv[2:])' "$@"
 	for signal in 2 3 13 17; do
 		exits 0 "a caller that ignores signal $signal" ignoring "$signal" "$gpu4fs" trace record --device "$loop" -o x.trace \
 			grep SigIgn /proc/self/status
-		equals "... whose command has that" "$(printf '%x' $((1 << (signal - 1))))" "$(awk '{ sub("^0*", "", $2); print $2 }' .out)"
+		# but for 32 and 33, which are the C library's: under ThreadSanitizer the first is ignored
+		ignored=$((16#$(awk '{ print $2 }' .out) & ~(3 << 31)))
+		equals "... whose command has that" "$((1 << (signal - 1)))" "$ignored"
 	done
 	many=(dd "if=$loop" of=/dev/null bs=4096 iflag=direct count=5000)
 	exits 1 "who reads the trace goes away" bash -c '"$@" | head -n 1; exit "${PIPESTATUS[0]}"' _ \
