@@ -72,23 +72,33 @@ G4_FN uint64_t g4_extent_divide_pages(const struct g4_fs *fs, uint64_t page, uin
 	return ((page + pages - 1) / G4_INDIRECT_SLOTS - page / G4_INDIRECT_SLOTS + 1) * each;
 }
 
+/* So many pages from the first on, `most` at most, are no suspects. */
+G4_FN static uint64_t without_suspects(struct g4_fs *fs, struct g4_address address, uint64_t most)
+{
+	uint64_t count = 0;
+
+	if (!g4_load32_acq(&fs->ddt.has_suspects))
+		return most;
+	while (count < most && !g4_ddt_is_suspect(&fs->ddt, g4_address_after_pages(address, count)))
+		count++;
+	return count;
+}
+
+/* No page for counts, too many owners, or freed: nothing has changed. Behind any other error something may be half done. */
+G4_FN static int again_if_unchanged(int rc)
+{
+	return rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP ? -G4_E_AGAIN : rc;
+}
+
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 				uint64_t pages, const struct g4_sum_entry *sums, uint64_t domain, uint32_t mark)
 {
 	const struct g4_listing_key key = g4_listing_key(sums, domain);
-	uint64_t most = g4_share_list_part(address, mark != 0 ? 1 : pages), whole = 0;
+	const uint64_t whole = without_suspects(fs, address, g4_share_list_part(address, mark != 0 ? 1 : pages));
+	const int rc = whole == 0 ? -G4_E_AGAIN :
+				    again_if_unchanged(g4_share_acquire_listed(wg, &fs->alloc, txn, address,
+									       (uint32_t)whole, sums, domain, mark));
 
-	if (!g4_load32_acq(&fs->ddt.has_suspects))
-		whole = most;
-	while (whole < most && !g4_ddt_is_suspect(&fs->ddt, g4_address_after_pages(address, whole)))
-		whole++;
-	int rc = whole == 0 ?
-			 -G4_E_AGAIN :
-			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, (uint32_t)whole, sums, domain, mark);
-
-	/* no page for counts, too many owners, or freed: nothing has changed. Behind any other error something may be half done */
-	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP)
-		rc = -G4_E_AGAIN;
 	if (rc == -G4_E_AGAIN)
 		g4_ddt_remove(&fs->ddt, key.bytes, address, true);
 	return rc;
@@ -97,14 +107,10 @@ G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 G4_FN int g4_extent_share_found_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 				      const struct g4_sum_entry *sums, uint64_t domain)
 {
-	if (g4_load32_acq(&fs->ddt.has_suspects))
-		for (uint64_t k = 0; k < G4_REGION_PAGES; k++)
-			if (g4_ddt_is_suspect(&fs->ddt, g4_address_after_pages(address, k)))
-				return -G4_E_AGAIN;
-	const int rc = g4_share_acquire_listed_region(wg, &fs->alloc, txn, address, sums, domain);
-
-	/* as above; whoever shares them part by part learns which hint is wrong */
-	return rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP ? -G4_E_AGAIN : rc;
+	/* whoever shares them part by part learns which hint is wrong */
+	if (without_suspects(fs, address, G4_REGION_PAGES) < G4_REGION_PAGES)
+		return -G4_E_AGAIN;
+	return again_if_unchanged(g4_share_acquire_listed_region(wg, &fs->alloc, txn, address, sums, domain));
 }
 
 /*

@@ -282,6 +282,12 @@ G4_FN static uint32_t idle_behind(const struct unit *unit, uint32_t idle)
 	return count;
 }
 
+/* Pages of a place, of so many bytes of the address space. */
+G4_FN static uint64_t place_pages(const struct unit *unit, uint64_t bytes)
+{
+	return bytes / unit->piece * (G4_CHUNK_UNIT / G4_PAGE_BYTES);
+}
+
 /* Pieces at an end of a unit, all of them or none; the rest of it stays. */
 G4_FN static int give_up_end(struct g4_wg *wg, struct g4_fs *fs, const struct unit *unit, bool behind, uint32_t pieces,
 			     uint64_t *bytes)
@@ -339,7 +345,7 @@ G4_FN static int cut_ends(struct g4_wg *wg, struct g4_fs *fs, const struct unit 
 		return 0;
 	if (behind > 0)
 		rc = give_up_end(wg, fs, unit, true, behind, &given);
-	*pages = given / unit->piece * (G4_CHUNK_UNIT / G4_PAGE_BYTES);
+	*pages = place_pages(unit, given);
 	if (given > 0)
 		rest.pieces -= behind;
 	const uint32_t front = idle_in_front(&rest, idle);
@@ -347,7 +353,7 @@ G4_FN static int cut_ends(struct g4_wg *wg, struct g4_fs *fs, const struct unit 
 		rc = give_up_end(wg, fs, &rest, false, front, &given);
 	else
 		given = 0;
-	*pages += given / unit->piece * (G4_CHUNK_UNIT / G4_PAGE_BYTES);
+	*pages += place_pages(unit, given);
 	return rc == -G4_E_AGAIN && *pages > 0 ? 0 : rc;
 }
 
@@ -369,7 +375,7 @@ G4_FN static int scatter(struct g4_wg *wg, struct g4_fs *fs, const struct unit *
 	order.done = unit->address + (unit->pieces - count) * unit->piece;
 	order.bytes = count * unit->piece;
 	const int rc = g4_space_order(wg, &fs->space, &order);
-	*pages = rc == 0 ? order.bytes / unit->piece * (G4_CHUNK_UNIT / G4_PAGE_BYTES) : 0;
+	*pages = rc == 0 ? place_pages(unit, order.bytes) : 0;
 	return rc == 0 && order.bytes == 0 ? -G4_E_AGAIN : rc;
 }
 

@@ -354,10 +354,16 @@ static int tell_use(struct g4_set *set, const struct g4_dev_order *order)
 
 /* ---- giving up ---- */
 
+/* Addresses of a unit of a chunk's places. */
+static uint64_t unit_bytes(const struct g4_chunk *chunk)
+{
+	return g4_table_unit(chunk) * g4_chunk_data_columns(chunk);
+}
+
 /* Whether a part of a chunk is whole units of its places, or goes to its end. */
 static bool is_whole(const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
-	const uint64_t unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk);
+	const uint64_t unit = unit_bytes(chunk);
 
 	return within % unit == 0 && (bytes % unit == 0 || within + bytes == chunk->bytes);
 }
@@ -366,8 +372,8 @@ static bool is_whole(const struct g4_chunk *chunk, uint64_t within, uint64_t byt
 static bool is_end(const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
 	const uint64_t least = G4_CHUNK_UNIT * g4_chunk_data_columns(chunk),
-		       unit = g4_table_unit(chunk) * g4_chunk_data_columns(chunk), begin = within - within % unit,
-		       end = g4_min64(begin + unit, chunk->bytes);
+		       begin = within - within % unit_bytes(chunk),
+		       end = g4_min64(begin + unit_bytes(chunk), chunk->bytes);
 
 	return within % least == 0 && bytes % least == 0 && bytes < end - begin &&
 	       (within == begin || within + bytes == end);
@@ -381,8 +387,7 @@ static int plan_giving_up(struct g4_set *set, struct g4_set_draft *draft, uint32
 {
 	const bool whole = is_whole(&draft->move.chunks[n], within, bytes);
 	struct g4_set_move *move = &draft->move;
-	const uint64_t columns = g4_chunk_data_columns(&move->chunks[n]),
-		       unit = g4_table_unit(&move->chunks[n]) * columns;
+	const uint64_t columns = g4_chunk_data_columns(&move->chunks[n]), unit = unit_bytes(&move->chunks[n]);
 
 	if (!whole && !g4_table_cut(move->chunks, &move->count, n, (within - within % unit + unit) / columns))
 		return -G4_E_NOSPC;
