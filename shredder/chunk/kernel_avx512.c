@@ -32,7 +32,7 @@ struct gear {
 
 /* The last two transposed blocks: what enters, and what entered 48 steps before. */
 struct blocks {
-	__m512i step[2][BLOCK];
+	__m512i step[2 * BLOCK]; /* this block and the one before, by turns */
 };
 
 /* 16 vectors of four groups of 16 bytes: byte j of group q of vector i goes to byte i of group q of vector j. */
@@ -153,19 +153,17 @@ INLINE void rabin_tile(const struct rabin *rabin, const uint8_t *before, const u
 
 	for (int i = 0; i < planes; i++)
 		state[i] = _mm512_setzero_si512();
-	transpose_history(blocks.step[1], before, data, stride);
-	for (int t = BLOCK - SHREDDER_WINDOW_BYTES; t < BLOCK; t++)
-		rabin_step(&m, state, blocks.step[1][t], _mm512_setzero_si512(), planes);
+	transpose_history(blocks.step + BLOCK, before, data, stride);
+	for (int t = 2 * BLOCK - SHREDDER_WINDOW_BYTES; t < 2 * BLOCK; t++)
+		rabin_step(&m, state, blocks.step[t], _mm512_setzero_si512(), planes);
 	for (uint64_t at = 0; at < stride; at += BLOCK) {
-		__m512i *now = blocks.step[at / BLOCK % 2];
-		const __m512i *old = blocks.step[1 - at / BLOCK % 2] + (BLOCK - SHREDDER_WINDOW_BYTES);
+		__m512i *now = blocks.step + at % (2 * BLOCK);
 
 		transpose(now, data + at, stride);
 		for (uint32_t t = 0; t < BLOCK; t++) {
 			prefetch(data, stride, at, t);
-			if (t == SHREDDER_WINDOW_BYTES)
-				old = now - SHREDDER_WINDOW_BYTES;
-			rabin_step(&m, state, now[t], old[t], planes);
+			rabin_step(&m, state, now[t],
+				   blocks.step[(at + t - SHREDDER_WINDOW_BYTES) % (2 * BLOCK)], planes);
 			const uint64_t lanes = rabin_candidates(&m, state, planes, reduce);
 			if (__builtin_expect(lanes != 0, 0))
 				mark(marks, stride / 64, lanes, at + t);

@@ -248,8 +248,10 @@ G4_FN static int place_data(struct g4_wg *wg, const struct g4_session *session, 
 	struct g4_cmd *cmd = &stage->cmd;
 
 	if (g4_command_is(c->op, G4_DATA_IN_PLACE)) {
+		if (!in_data(session, c->data, c->length))
+			return -G4_E_INVAL;
 		cmd->data = session->data + c->data;
-		return in_data(session, c->data, c->length) ? 0 : -G4_E_INVAL;
+		return 0;
 	}
 	if (tells_trail(cmd)) {
 		cmd->data = &stage->result.trail;

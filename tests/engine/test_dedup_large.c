@@ -252,6 +252,59 @@ static void a_large_page_that_is_known_is_had_once(void **state)
 	rig_end(&rig);
 }
 
+static uint64_t crossed;
+
+static void count_bytes(void *context, const struct g4_io *io)
+{
+	(void)context;
+	for (uint32_t k = 0; (io->op == G4_IO_WRITE || io->op == G4_IO_READ) && k < io->iov_count; k++)
+		crossed += io->iov[k].bytes;
+}
+
+#define CROSSING_PAGES (6 * LARGE_PAGES)
+
+/* Bytes to and from the device for a file of new or known pages, `pages` a write, until it is synced. */
+static uint64_t crosses(uint32_t number, uint32_t pages)
+{
+	const uint64_t ino = rig_make(&rig, number);
+	uint64_t done;
+
+	crossed = 0;
+	g4_dev_fault_watch(rig.dev, count_bytes, NULL);
+	for (uint64_t at = 0; at < CROSSING_PAGES; at += pages) {
+		const uint64_t now = g4_min64(pages, CROSSING_PAGES - at);
+
+		for (uint64_t k = 0; k < now; k++)
+			memcpy(data + k * G4_PAGE_BYTES, contents((uint32_t)(1 + at + k)), G4_PAGE_BYTES);
+		assert_int_equal(op_write(&rig, ino, 0, at * G4_PAGE_BYTES, data, now * G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(done, now * G4_PAGE_BYTES);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	g4_dev_fault_watch(rig.dev, NULL, NULL);
+	return crossed;
+}
+
+/* Data that is known goes to the device no more and is not read from there: only metadata crosses. */
+static void what_is_known_does_not_cross(void **state)
+{
+	static const uint32_t sizes[] = {(uint32_t)LARGE_PAGES, MOST, 64, 7};
+	static const struct g4_fault harmless = {0};
+
+	(void)state;
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, 1, 128 * G4_MIB, 0, &harmless);
+	const uint64_t all = CROSSING_PAGES * (uint64_t)G4_PAGE_BYTES, first = crosses(0, (uint32_t)LARGE_PAGES);
+
+	assert_true(first >= all);
+	for (uint32_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+		const uint64_t again = crosses(1 + k, sizes[k]);
+
+		print_message("%u pages a write: %.3f of their bytes for new pages, %.3f for known ones\n", sizes[k],
+			      (double)first / (double)all, (double)again / (double)all);
+		assert_true(again <= all / 10);
+	}
+	rig_end(&rig);
+}
+
 static int acquire_region(struct g4_address address, const struct g4_sum_entry *sums, uint32_t *changed)
 {
 	struct g4_txn txn;
@@ -493,6 +546,7 @@ int main(void)
 		cmocka_unit_test(where_it_gets_full),
 		cmocka_unit_test(side_by_side),
 		cmocka_unit_test(a_large_page_that_is_known_is_had_once),
+		cmocka_unit_test(what_is_known_does_not_cross),
 		cmocka_unit_test(one_page_of_it_may_have_gone),
 		cmocka_unit_test(through_power_cuts),
 	};

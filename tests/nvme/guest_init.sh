@@ -340,7 +340,23 @@ rates() {
 	for depth in 1 8 32; do
 		nvme_rate -d $depth "nvme:$four" || return 1
 	done
-	gpu4fs nvme unbind "$four"
+	gpu4fs nvme unbind "$four" && starts
+}
+
+# What a user waits for: of a mount that takes the drive from the kernel until a first answer, and of an unmount until the kernel has it
+# again, beside mounts of the same image by the kernel's driver. Centiseconds.
+hundredths() { tr -d . </proc/uptime | cut -d' ' -f1; }
+starts() {
+	disk=$(disk "$four") && gpu4fs mkfs -q -f "$disk" || return 1
+	for round in 1 2 3 4 5; do
+		for device in "nvme:$four" "$disk"; do
+			began=$(hundredths)
+			served "$device" && [ -e /mnt/. ] || return 1
+			answered=$(hundredths)
+			gpu4fs umount /mnt && appears "$disk" || return 1
+			echo "round $round: $device answers after $((answered - began)) hundredths of a second, is given back after $(($(hundredths) - answered))"
+		done
+	done
 }
 
 as_nobody() { /usr/bin/setpriv --reuid 65534 "$@"; }
