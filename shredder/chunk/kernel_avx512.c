@@ -162,8 +162,8 @@ INLINE void rabin_tile(const struct rabin *rabin, const uint8_t *before, const u
 		transpose(now, data + at, stride);
 		for (uint32_t t = 0; t < BLOCK; t++) {
 			prefetch(data, stride, at, t);
-			rabin_step(&m, state, now[t],
-				   blocks.step[(at + t - SHREDDER_WINDOW_BYTES) % (2 * BLOCK)], planes);
+			rabin_step(&m, state, now[t], blocks.step[(at + t - SHREDDER_WINDOW_BYTES) % (2 * BLOCK)],
+				   planes);
 			const uint64_t lanes = rabin_candidates(&m, state, planes, reduce);
 			if (__builtin_expect(lanes != 0, 0))
 				mark(marks, stride / 64, lanes, at + t);

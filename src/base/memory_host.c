@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread_host.h"
 
 #define HUGE_BYTES (2 * G4_MIB)
 #define PAGE_BYTES UINT64_C(4096)
@@ -147,6 +148,48 @@ void g4_memory_touch(void *memory, uint64_t bytes)
 	(void)memory;
 	(void)bytes;
 #endif
+}
+
+#define POPULATORS 8u
+#define POPULATOR_BYTES (64 * G4_MIB) /* for less a thread is not worth its start */
+
+struct stretch {
+	uint8_t *from;
+	uint64_t bytes;
+};
+
+static void *populate(void *context)
+{
+	const struct stretch *stretch = (const struct stretch *)context;
+
+#ifdef MADV_POPULATE_READ /* Linux 5.14; of a shared mapping pages can be written to then, and several come with one fault */
+	madvise(stretch->from, stretch->bytes, MADV_POPULATE_READ);
+#endif
+	return (void *)stretch;
+}
+
+void g4_memory_populate(void *memory, uint64_t bytes)
+{
+	const uint64_t processors = (uint64_t)g4_max64((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1);
+	const uint64_t most = g4_min64(processors, g4_min64(POPULATORS, bytes / POPULATOR_BYTES));
+	const uint64_t share = g4_align_up(bytes / g4_max64(most, 1), HUGE_BYTES);
+	struct stretch stretches[POPULATORS];
+	pthread_t threads[POPULATORS];
+	uint32_t started = 0;
+	uint64_t at = 0;
+
+	/* the last stretch, and those that have no thread, are the caller's */
+	while (started + 1 < most && bytes - at > share) {
+		stretches[started] = (struct stretch){(uint8_t *)memory + at, share};
+		if (g4_thread_start(&threads[started], populate, &stretches[started]) != 0)
+			break;
+		at += share;
+		started++;
+	}
+	struct stretch rest = {(uint8_t *)memory + at, bytes - at};
+	populate(&rest);
+	while (started > 0)
+		pthread_join(threads[--started], NULL);
 }
 
 bool g4_memory_has_huge_pages(void)

@@ -18,6 +18,11 @@ void *g4_memory_map(uint64_t bytes);
 void g4_memory_small_pages(void *memory, uint64_t bytes);
 /* Has the kernel give memory to that part now, what is in it stays; thread-safe. Where it cannot, it does so as before, when somebody writes. */
 void g4_memory_touch(void *memory, uint64_t bytes);
+/*
+ * Gives a shared mapping of a file in memory all of the file's pages, by several threads; what the file has not yet is made. For what a device will pin:
+ * it then finds the pages one after the other, where each would be a fault. Where the kernel cannot, or has no memory, nothing is changed.
+ */
+void g4_memory_populate(void *memory, uint64_t bytes);
 /* Whether this process may have huge pages at all: where it may not, a first touch is a small one. */
 bool g4_memory_has_huge_pages(void);
 /* Gives it back; `bytes` as it was asked for. NULL is fine. */

@@ -552,6 +552,7 @@ static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
 		on_gpu->map = e->image;
 		return e->image ? put_resident(e, e->image, e->dev->map, e->dev->props.size_bytes) : -G4_E_NOMEM;
 	}
+	g4_memory_populate(e->dev->map, e->dev->props.size_bytes);
 	rc = g4_gpu_register(e->gpu, e->dev->map, e->dev->props.size_bytes, &map);
 	e->image_registered = rc == 0;
 	on_gpu->map = map;

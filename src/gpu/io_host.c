@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/log_host.h"
+#include "base/memory_host.h"
 #include "dev/dev_types.h"
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/place_host.h"
@@ -210,6 +211,7 @@ static bool add_disk(struct g4_gpu_io *io, uint64_t map, uint64_t bytes, uint64_
 	at = mremap((void *)(uintptr_t)map, 0, bytes, MREMAP_MAYMOVE);
 	if (at == MAP_FAILED)
 		return false;
+	g4_memory_populate(at, bytes);
 	if (g4_gpu_register(io->gpu, at, bytes, &shared) < 0) {
 		munmap(at, bytes);
 		return false;

@@ -5,8 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 /* cmocka needs its own four first */
 #include <cmocka.h>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/memory_host.h"
 
@@ -72,11 +77,55 @@ static void watchers_hear_of_what_goes_until_they_leave(void **state)
 	g4_memory_unmap(NULL, 100);
 }
 
+#ifdef MADV_POPULATE_READ
+#define POPULATED_BYTES (200 * G4_MIB)
+
+static long faults(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+	return usage.ru_minflt;
+}
+
+/* What a file in memory has and has not is there afterwards, as it was, and to be written to without a fault for each page. */
+static void a_populated_mapping_has_all_pages_of_its_file(void **state)
+{
+	int fd;
+	void *memory;
+
+	(void)state;
+	assert_int_equal(g4_memory_share("test", POPULATED_BYTES, false, &fd, &memory), 0);
+	memset(memory, 3, POPULATED_BYTES / 2);
+	munmap(memory, POPULATED_BYTES);
+	uint8_t *again = (uint8_t *)mmap(NULL, POPULATED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(again, MAP_FAILED);
+	if (madvise(again, 4096, MADV_POPULATE_READ) != 0)
+		skip(); /* the kernel is older than the C library */
+	g4_memory_populate(again, POPULATED_BYTES);
+	const long before = faults();
+	for (uint64_t at = 0; at < POPULATED_BYTES; at += 4096) {
+		const uint8_t had = ((volatile uint8_t *)again)[at];
+
+		if (had != (at < POPULATED_BYTES / 2 ? 3 : 0))
+			fail_msg("byte %lu is %u", (unsigned long)at, had);
+		((volatile uint8_t *)again)[at] = 1;
+	}
+	assert_true(faults() - before < (long)(POPULATED_BYTES / 4096 / 16));
+	munmap(again, POPULATED_BYTES);
+	close(fd);
+	g4_memory_populate(NULL, 0);
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_piece_is_known_as_long_as_it_is_there),
 		cmocka_unit_test(watchers_hear_of_what_goes_until_they_leave),
+#ifdef MADV_POPULATE_READ
+		cmocka_unit_test(a_populated_mapping_has_all_pages_of_its_file),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
