@@ -230,7 +230,9 @@ write_pages_of() {
 }
 
 amplification() {
-	local memory=$((fill_pages * 10 > 1048576 ? fill_pages * 10 : 1048576)) name=$1 options=(--dedup) loop case bytes unique=$((write_pages * 4096))
+	# all that is listed in the end: what was there, all that is unique, and the tenth of the others
+	local listed=$((fill_pages + write_pages * 12 / 10)) name=$1
+	local memory=$((listed * 10 > 1048576 ? listed * 10 : 1048576)) options=(--dedup) loop case bytes unique=$((write_pages * 4096))
 
 	case $name in
 	off) options=() memory=0 ;;
