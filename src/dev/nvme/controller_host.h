@@ -142,6 +142,7 @@ struct g4_nvme {
 	uint32_t mended;	   /* how often something was done about it, until that was over */
 	uint32_t reset;		   /* the number of the last one that succeeded */
 	bool lanes_taken;	   /* what follows is so; admin_lock */
+	bool lanes_used;	   /* their queues, since they were made: they are not empty any more */
 	pthread_cond_t lanes_left; /* signalled when it is not so any more */
 	uint32_t lanes_space;	   /* their namespace */
 	uint32_t lanes_reset;	   /* the reset after which their queues were made */

@@ -194,10 +194,11 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
 	if (none)
 		return g4_dev_fail(why, -G4_E_NOTSUP, "%s", none);
 	if (!g4_nvme_take_lanes(nvme, g4_nvme_target_of(inner)->space))
-		return g4_dev_fail(why, -G4_E_NOTSUP, "its queues for lanes are in use, or it does not work");
+		return g4_dev_fail(why, -G4_E_NOTSUP,
+				   "its queues for lanes are in use, or were since it was opened, or it does not work");
 	keeper = calloc(1, sizeof(*keeper));
 	if (!keeper) {
-		g4_nvme_leave_lanes(nvme);
+		g4_nvme_leave_lanes(nvme, false);
 		return -G4_E_NOMEM;
 	}
 	keeper->inner = inner;
@@ -236,7 +237,7 @@ static void stop(struct g4_nvme_keeper *keeper)
 void g4_nvme_keeper_abandon(struct g4_nvme_keeper *keeper)
 {
 	stop(keeper);
-	g4_nvme_leave_lanes(keeper->nvme);
+	g4_nvme_leave_lanes(keeper->nvme, true);
 	keeper->abandoned = true;
 }
 
@@ -244,10 +245,11 @@ void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper)
 {
 	if (!keeper)
 		return;
-	if (keeper->runs)
+	const bool opened = keeper->runs;
+	if (opened)
 		stop(keeper);
 	if (!keeper->abandoned)
-		g4_nvme_leave_lanes(keeper->nvme);
+		g4_nvme_leave_lanes(keeper->nvme, opened);
 	g4_memory_unmap(keeper->staging, keeper->staging_bytes);
 	pthread_cond_destroy(&keeper->wake);
 	pthread_mutex_destroy(&keeper->lock);

@@ -115,8 +115,10 @@ static void note_reset(struct g4_nvme *nvme)
 	g4_store32_rel(&nvme->reset, nvme->reset + 1);
 	if (nvme->lanes_taken && lanes_cache(nvme)->is_volatile)
 		g4_cas32(&lanes_cache(nvme)->lost, 0, G4_NVME_UNSURE);
-	if (!nvme->lanes_taken)
-		nvme->lanes_reset = nvme->reset;
+	if (nvme->lanes_taken)
+		return;
+	nvme->lanes_reset = nvme->reset;
+	nvme->lanes_used = false;
 }
 
 static bool reset(struct g4_nvme *nvme)
@@ -278,7 +280,8 @@ static bool make_lanes_queues(struct g4_nvme *nvme)
 bool g4_nvme_take_lanes(struct g4_nvme *nvme, uint32_t space)
 {
 	pthread_mutex_lock(&nvme->admin_lock);
-	const bool taken = !nvme->lanes_taken && g4_load32_acq(&nvme->state) != G4_NVME_DEAD && make_lanes_queues(nvme);
+	const bool taken = !nvme->lanes_taken && !nvme->lanes_used && g4_load32_acq(&nvme->state) != G4_NVME_DEAD &&
+			   make_lanes_queues(nvme);
 	if (taken) {
 		nvme->lanes_space = space;
 		nvme->lanes_taken = true;
@@ -287,11 +290,14 @@ bool g4_nvme_take_lanes(struct g4_nvme *nvme, uint32_t space)
 	return taken;
 }
 
-void g4_nvme_leave_lanes(struct g4_nvme *nvme)
+void g4_nvme_leave_lanes(struct g4_nvme *nvme, bool used)
 {
 	pthread_mutex_lock(&nvme->admin_lock);
-	/* they will say no more whether they lost something */
+	nvme->lanes_used = nvme->lanes_used || used;
+	/* they will say no more whether they lost something, nor whether they have written what nobody has flushed */
 	g4_cas32(&lanes_cache(nvme)->lost, G4_NVME_UNSURE, G4_NVME_LOST);
+	if (used)
+		g4_store32_rel(&lanes_cache(nvme)->dirty, 1);
 	nvme->lanes_taken = false;
 	pthread_cond_broadcast(&nvme->lanes_left);
 	pthread_mutex_unlock(&nvme->admin_lock);

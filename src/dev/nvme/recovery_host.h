@@ -22,9 +22,13 @@ bool g4_nvme_find(struct g4_nvme *nvme, uint64_t now_ns, struct g4_nvme_finding 
 bool g4_nvme_mend(struct g4_nvme *nvme, const struct g4_nvme_finding *finding);
 
 /* ---- for the keeper of lanes' queues (lanes_host.h), one thread at a time ---- */
-/* The queues are lanes' from now on, for one namespace. False: they could not be made again after a reset. */
+/*
+ * The queues are lanes' from now on, for one namespace. False: somebody else has them, or they could not be made again after a reset, or are not
+ * empty: who used them knows where in them the controller is, and where its next completion comes.
+ */
 bool g4_nvme_take_lanes(struct g4_nvme *nvme, uint32_t space);
-void g4_nvme_leave_lanes(struct g4_nvme *nvme);
+/* `used`: they may not be empty. */
+void g4_nvme_leave_lanes(struct g4_nvme *nvme, bool used);
 /* Another thread: until they are not lanes', of a controller that is dead, so that nobody takes them any more. */
 void g4_nvme_await_lanes(struct g4_nvme *nvme);
 /*

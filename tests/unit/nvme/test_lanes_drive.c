@@ -20,6 +20,7 @@
 #define REGISTERS_BYTES 8192u
 
 static struct g4_dev *dev;	     /* the lanes' */
+static struct g4_dev *medium;	     /* of the next drive; NULL: memory */
 static uint64_t shift, reaches_most; /* bytes of one piece */
 static uint32_t asks;		     /* for memory */
 static int asked;
@@ -71,7 +72,7 @@ static void open_drive(void)
 	const struct g4_nvme_options options = {.queues = 1, .slots = 8, .lanes = QUEUES, .timeout_ns = 100 * SHORT_NS};
 	struct g4_nvme_provider provider;
 
-	assert_int_equal(g4_emu_open(open_device("mem:16M"), &emulated, &emu, &provider), 0);
+	assert_int_equal(g4_emu_open(medium ? medium : open_device("mem:16M"), &emulated, &emu, &provider), 0);
 	assert_null(provider.stay_awake);
 	registers = provider.registers;
 	provider.shift = shift;
@@ -94,6 +95,7 @@ static void open_lanes_of_drive(void)
 static int begin(void **state)
 {
 	begin_emulated(state);
+	medium = NULL;
 	shift = 0;
 	reaches_most = UINT64_MAX;
 	gone = gone_from_lanes = 0;
@@ -171,13 +173,13 @@ static void pieces_are_what_lanes_use(void **state)
 /* ---- the first command ---- */
 
 static struct g4_nvme_lanes tried[QUEUES] __attribute__((aligned(128)));
+static struct g4_dev seen; /* by them */
 
 static struct g4_nvme_keeper *open_tried(void)
 {
 	const struct g4_dev_message none = {0};
 	static struct g4_remote remote[QUEUES];
 	struct g4_nvme_keeper *keeper;
-	struct g4_dev seen;
 
 	assert_int_equal(g4_nvme_keeper_open(host_side, NULL, &keeper, none), 0);
 	assert_int_equal(g4_nvme_keeper_queues(keeper), QUEUES);
@@ -222,6 +224,70 @@ static void lanes_that_do_not_reach_the_drive_are_abandoned(void **state)
 	ask();
 	await(&gone);
 	g4_nvme_keeper_close(keeper);
+	g4_dev_close(host_side);
+}
+
+/* ---- one set of lanes after the other, while somebody else keeps the drive open ---- */
+
+/* What every queue reads is what the host has written: a completion of the lanes before is none of a read that these have begun. */
+static void read_by_each(uint64_t seed)
+{
+	fill(buffer, 65536, 0, seed);
+	assert_int_equal(g4_dev_write(wg, host_side, 0, buffer, 65536, 0), 0);
+	struct g4_nvme_keeper *keeper = open_tried();
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		memset(tried[i].staging, 0xa5, g4_nvme_lanes_try_bytes(&tried[i]));
+		assert_int_equal(g4_nvme_lanes_try(&tried[i], UINT64_MAX), 0);
+		check(tried[i].staging, g4_nvme_lanes_try_bytes(&tried[i]), 0, seed);
+	}
+	g4_nvme_keeper_close(keeper);
+}
+
+static void refused(struct g4_dev *inner, const char *words);
+
+/* They are where the lanes before have left them, which nobody else knows; a reset makes them anew. */
+static void queues_are_for_one_set_of_lanes(void **state)
+{
+	(void)state;
+	open_drive();
+	read_by_each(1);
+	refused(host_side, "were since it was opened");
+	set((struct g4_emu_faults){.fatal_at = 3});
+	all_shapes(host_side);
+	assert_int_equal(g4_nvme_device_counts(host_side).resets, 1);
+	read_by_each(2);
+	refused(host_side, "were since it was opened");
+	g4_dev_close(host_side);
+}
+
+static void forget(void *context)
+{
+	assert_int_equal(g4_dev_fault_cut(context), 0);
+	g4_dev_fault_power_on(context);
+}
+
+/* The next command finds the controller failed, and what it had not flushed is lost. */
+static void fail_now(void)
+{
+	set((struct g4_emu_faults){.fatal_at = 1, .at_reset = forget, .context = medium});
+	assert_int_equal(g4_dev_read(wg, host_side, 65536, buffer + 65536, 4096), 0);
+}
+
+/* Lanes that have left are nobody who could say what they had written. */
+static void what_lanes_left_unflushed_is_the_hosts_to_lose(void **state)
+{
+	(void)state;
+	medium = open_fault();
+	open_drive();
+	struct g4_nvme_keeper *keeper = open_tried();
+	fill(buffer, 4096, 0, 1);
+	assert_int_equal(g4_dev_write(wg, &seen, 0, buffer, 4096, 0), 0);
+	g4_nvme_keeper_close(keeper);
+	fail_now();
+	assert_int_equal(g4_dev_read(wg, host_side, 0, buffer, 4096), 0);
+	for (uint32_t i = 0; i < 4096; i++)
+		assert_int_equal(buffer[i], 0);
+	assert_int_equal(g4_dev_flush(wg, host_side), -G4_E_IO);
 	g4_dev_close(host_side);
 }
 
@@ -428,6 +494,8 @@ int main(void)
 		drive_test(pieces_are_what_lanes_use),
 		drive_test(lanes_that_reach_the_drive_read_what_the_host_reads),
 		drive_test(lanes_that_do_not_reach_the_drive_are_abandoned),
+		drive_test(queues_are_for_one_set_of_lanes),
+		drive_test(what_lanes_left_unflushed_is_the_hosts_to_lose),
 		drive_test(memory_that_can_not_be_mapped_is_told),
 		drive_test(drives_without_an_iommu_are_not_lanes),
 		drive_test(one_that_lanes_have_is_kept_until_they_leave),
