@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -147,8 +146,6 @@ static int record(const struct options *options, char **command)
 	if (!out)
 		return fail(options->output, strerror(errno));
 	g4_trace_write_begin(&writer, out, options->text);
-	signal(SIGINT, SIG_IGN); /* a terminal sends them to the command as well */
-	signal(SIGQUIT, SIG_IGN);
 	return record_files(options, out, &record, command);
 }
 

@@ -22,7 +22,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +31,8 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "trace/signals.h"
 
 #define SECTOR_BYTES UINT64_C(512)
 #define EVENT "block_bio_queue"
@@ -166,15 +167,6 @@ void g4_block_take(struct g4_block_text *text, const char *bytes, size_t count)
 
 /* ------------------------------------------------------------------ tracefs */
 
-/* Signals that are not what the caller has made of them, while there is an instance. */
-static const int changed[] = {SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGCHLD};
-#define CHANGED (sizeof(changed) / sizeof(changed[0]))
-
-struct signals {
-	sigset_t mask;
-	struct sigaction actions[CHANGED];
-};
-
 struct recorder {
 	struct g4_block_text text;
 	uint64_t dev;	  /* of the whole disk, as filters have it */
@@ -183,7 +175,7 @@ struct recorder {
 	bool made;
 	int folder, pipe, signals; /* descriptors: of the instance, of what it prints, of signals */
 	struct g4_trace_writer writer;
-	struct signals before;
+	struct g4_signals before;
 	char *message;
 };
 
@@ -421,45 +413,23 @@ static int count_dropped(struct recorder *recorder)
 
 /* ------------------------------------------------------------------ signals and the output */
 
-static void take_signals(struct recorder *recorder)
-{
-	for (size_t i = 0; i < CHANGED; i++) {
-		struct sigaction action = {.sa_handler = changed[i] == SIGCHLD ? SIG_DFL : SIG_IGN};
-		sigemptyset(&action.sa_mask);
-		sigaction(changed[i], &action, &recorder->before.actions[i]);
-	}
-}
-
-/* Those that are handed on, before there is an instance. */
-static int block_signals(struct recorder *recorder)
+/* Before there is an instance: those that others send are handed on to the command. */
+static int take_signals(struct recorder *recorder)
 {
 	sigset_t signals;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGCHLD);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, &recorder->before.mask);
+	g4_signals_take(&recorder->before);
+	g4_signals_blocked(&signals);
 	recorder->signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	return recorder->signals < 0 ? fail(recorder, errno, "signalfd: %s", strerror(errno)) : 0;
 }
 
-static void restore_signals(const struct signals *before)
+static void give_signals_back(const struct recorder *recorder)
 {
-	for (size_t i = 0; i < CHANGED; i++)
-		sigaction(changed[i], &before->actions[i], NULL);
-	sigprocmask(SIG_SETMASK, &before->mask, NULL);
-}
-
-/* What came too late for the command, and would end us when it is let in. */
-static void forget_signals(const struct recorder *recorder)
-{
-	struct signalfd_siginfo told;
-
-	while (recorder->signals >= 0 && read(recorder->signals, &told, sizeof(told)) == (ssize_t)sizeof(told))
-		;
 	if (recorder->signals >= 0)
 		close(recorder->signals);
+	g4_signals_forget();
+	g4_signals_restore(&recorder->before);
 }
 
 /* A pipe with a name waits here for its reader, while signals still end us. What is in a file stays until empty_output(). */
@@ -509,7 +479,7 @@ static int start(const struct recorder *recorder, char **command)
 		return -errno;
 	const pid_t child = fork();
 	if (child == 0) {
-		restore_signals(&recorder->before);
+		g4_signals_restore(&recorder->before);
 		execvp(command[0], command);
 		error = errno;
 		(void)!write(failed[1], &error, sizeof(error));
@@ -605,13 +575,11 @@ int g4_block_command(struct g4_block_record *record, char **command, bool *ran, 
 	FILE *out = open_output(&recorder, record->output);
 	if (!out)
 		return -EIO;
-	take_signals(&recorder);
-	rc = block_signals(&recorder);
+	rc = take_signals(&recorder);
 	if (rc == 0)
 		rc = record_command(&recorder, record, out, command, ran, &status);
 	rc = close_output(&recorder, out, record->output, rc);
-	forget_signals(&recorder);
-	restore_signals(&recorder.before);
+	give_signals_back(&recorder);
 	record->accesses = recorder.text.accesses;
 	if (rc < 0)
 		return rc;

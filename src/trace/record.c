@@ -12,7 +12,6 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +24,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "trace/signals.h"
 
 #if defined(__x86_64__)
 #define OUR_ARCH AUDIT_ARCH_X86_64
@@ -352,24 +353,45 @@ static void go_on(struct recorder *recorder, pid_t pid, int status)
 	}
 }
 
-/* Until nobody is left. The status of `command`. */
+/*
+ * The next one that has stopped or ended, as of waitpid(2). Who wants us to end wants that of the command; 0: of what that has left behind, its
+ * number being 0 then.
+ */
+static pid_t next_event(pid_t command, int *status)
+{
+	sigset_t signals;
+	pid_t pid;
+
+	g4_signals_blocked(&signals);
+	while ((pid = waitpid(-1, status, __WALL | WNOHANG)) == 0) {
+		const int number = sigwaitinfo(&signals, NULL);
+		if (number < 0 || number == SIGCHLD)
+			continue;
+		if (command == 0)
+			return 0;
+		kill(command, number);
+	}
+	return pid;
+}
+
+/* Until nobody is left, or those who are not the command are to be: they end with us. The status of `command`. */
 static int follow(struct recorder *recorder, pid_t command)
 {
 	int status, own = -ECHILD;
 
 	for (;;) {
-		const pid_t pid = waitpid(-1, &status, __WALL);
-		if (pid < 0 && errno == EINTR)
-			continue;
-		if (pid < 0)
+		const pid_t pid = next_event(command, &status);
+		if (pid <= 0)
 			return own;
 		if (WIFSTOPPED(status)) {
 			go_on(recorder, pid, status);
 			continue;
 		}
 		forget_call(recorder, pid);
-		if (pid == command)
+		if (pid == command) {
 			own = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+			command = 0;
+		}
 	}
 }
 
@@ -400,19 +422,18 @@ static bool install_filter(void)
 }
 
 /* In the child: waits until it is followed. Says its errno through `failed` when the command does not run. */
-static _Noreturn void become(char **command, int followed, int failed)
+static _Noreturn void become(char **command, const struct g4_signals *before, int followed, int failed)
 {
 	char one;
 
-	signal(SIGINT, SIG_DFL);
-	signal(SIGQUIT, SIG_DFL);
+	g4_signals_restore(before);
 	if (read(followed, &one, 1) == 1 && install_filter())
 		execvp(command[0], command);
 	const int error = errno;
 	_exit(write(failed, &error, sizeof(error)) == (ssize_t)sizeof(error) ? 127 : 126);
 }
 
-static int start(char **command, const int followed[2], const int failed[2])
+static int start(char **command, const struct g4_signals *before, const int followed[2], const int failed[2])
 {
 	static const uintptr_t options = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACESECCOMP |
 					 PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
@@ -421,7 +442,7 @@ static int start(char **command, const int followed[2], const int failed[2])
 
 	if (pid == 0) {
 		close(followed[1]);
-		become(command, followed[0], failed[1]);
+		become(command, before, followed[0], failed[1]);
 	}
 	if (pid < 0)
 		return -errno;
@@ -438,12 +459,14 @@ int g4_record_command(struct g4_record *record, char **command, bool *ran)
 {
 	struct recorder recorder = {.record = record};
 	int followed[2] = {-1, -1}, failed[2] = {-1, -1}, error, rc;
+	struct g4_signals before;
 
 	*ran = false;
+	g4_signals_take(&before);
 	if (pipe2(followed, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
 		rc = -errno;
 	else
-		rc = start(command, followed, failed);
+		rc = start(command, &before, followed, failed);
 	if (failed[1] >= 0)
 		close(failed[1]);
 	if (rc > 0) {
@@ -460,5 +483,8 @@ int g4_record_command(struct g4_record *record, char **command, bool *ran)
 	free(recorder.calls);
 	free(recorder.files);
 	free(recorder.table);
+	fflush(record->writer->out); /* what fails is told by who closes it */
+	g4_signals_forget();
+	g4_signals_restore(&before);
 	return rc;
 }

@@ -19,8 +19,8 @@ struct g4_record {
 
 /*
  * Runs the command and waits until it and its children have ended. Returns its exit status, or 128 and the number of the
- * signal that ended it; a negative errno when it could not be run (*ran is false) or followed. The caller ignores SIGINT and
- * SIGQUIT meanwhile, which a terminal sends to the command as well. Not thread-safe.
+ * signal that ended it; a negative errno when it could not be run (*ran is false) or followed. SIGTERM and SIGHUP are handed to the
+ * command meanwhile (signals.h); once that has ended, they end what it has left behind, with this process. Not thread-safe.
  */
 int g4_record_command(struct g4_record *record, char **command, bool *ran);
 

@@ -23,6 +23,24 @@ exits 1 "a place that is not there" "$gpu4fs" trace record -o nowhere/x.trace tr
 one_sentence "... is named"
 exits 1 "nor such a directory" "$gpu4fs" trace record -d nowhere -o x.trace true
 exits 1 "a full disk is told" "$gpu4fs" trace record -o /dev/full cat data/a
+# shellcheck disable=SC2016 # what is in single quotes is other shells'
+{
+	exits 7 "who is asked to end asks the command" "$gpu4fs" trace record -o x.trace \
+		sh -c 'cat data/a; trap "exit 7" TERM; kill -TERM $PPID; while :; do :; done'
+	exits 7 "... also when a terminal goes" "$gpu4fs" trace record -o x.trace \
+		sh -c 'cat data/a; trap "exit 7" HUP; kill -HUP $PPID; while :; do :; done'
+	exits 0 "... and has a trace to its end" "$gpu4fs" trace show x.trace
+	says "... of what that did" "^r [0-9]* 0 20480$"
+	exits 5 "... and what the command has left behind ends" "$gpu4fs" trace record -o x.trace sh -c '
+		recorder=$PPID
+		(while kill -0 $$ 2>/dev/null; do :; done; kill -TERM $recorder; while :; do :; done) &
+		exit 5'
+	exits 3 "who ignores the ends of children" sh -c 'trap "" CHLD; exec "$@"' sh "$gpu4fs" trace record -o x.trace sh -c 'exit 3'
+	exits 0 "the command ignores what its caller ignores" sh -c 'trap "" TERM HUP INT PIPE; exec "$@"' sh "$gpu4fs" trace record -o x.trace \
+		sh -c 'kill -TERM $$; kill -HUP $$; kill -INT $$; kill -PIPE $$'
+	exits 143 "... and no more than that" "$gpu4fs" trace record -o x.trace sh -c 'kill -TERM $$'
+	exits 141 "... of what a recorder ignores, either" "$gpu4fs" trace record -o x.trace sh -c 'kill -PIPE $$'
+}
 exits 0 "what is on others is left out" "$gpu4fs" trace record -d /proc --text -o x.trace cat data/a
 equals "..." "" "$(grep -v '^#' x.trace)"
 
