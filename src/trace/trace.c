@@ -7,10 +7,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
 #define LINE_BYTES 256
+#define ACCESS_BYTES 80	      /* of an access, in either format */
+#define HELD_MOST_BYTES 1024u /* less than stdio buffers of any file */
 
 bool g4_trace_access_of(uint64_t file, uint64_t offset, uint64_t bytes, bool write, struct g4_trace_access *out)
 {
@@ -133,11 +136,15 @@ static int read_text(FILE *in, struct g4_trace *trace, char *message)
 
 /* ------------------------------------------------------------------ binary */
 
-static void put_number(FILE *out, uint64_t number)
+/* Returns how many bytes it has. */
+static size_t put_number(char *to, uint64_t number)
 {
+	size_t count = 0;
+
 	for (; number >= 0x80; number >>= 7)
-		putc((int)(number & 0x7f) | 0x80, out);
-	putc((int)number, out);
+		to[count++] = (char)((number & 0x7f) | 0x80);
+	to[count++] = (char)number;
+	return count;
 }
 
 /* False: the file ends, or the number has more than 64 bits. *some: it has begun. */
@@ -159,13 +166,15 @@ static bool get_number(FILE *in, uint64_t *number, bool *some)
 	return false;
 }
 
-static int read_binary(FILE *in, struct g4_trace *trace, char *message)
+/* *whole: where the file would end without an access that is cut off there; it is one that the file ends in, or damaged. */
+static int read_binary(FILE *in, struct g4_trace *trace, off_t *whole, char *message)
 {
 	uint64_t file = 0, behind = 0;
 
 	for (;;) {
 		uint64_t head, distance;
 		bool some = false;
+		*whole = ftello(in);
 		bool good = get_number(in, &head, &some);
 		if (!some) /* the end */
 			return 0;
@@ -192,7 +201,7 @@ static int read_binary(FILE *in, struct g4_trace *trace, char *message)
 	}
 }
 
-int g4_trace_read(FILE *in, struct g4_trace *trace, char message[G4_TRACE_MESSAGE_BYTES])
+static int read_either(FILE *in, struct g4_trace *trace, off_t *whole, char *message)
 {
 	const int first = getc(in);
 	char magic[sizeof(G4_TRACE_MAGIC)] = "";
@@ -207,7 +216,7 @@ int g4_trace_read(FILE *in, struct g4_trace *trace, char message[G4_TRACE_MESSAG
 		snprintf(message, G4_TRACE_MESSAGE_BYTES, "is no trace");
 		rc = -G4_E_INVAL;
 	} else {
-		rc = read_binary(in, trace, message);
+		rc = read_binary(in, trace, whole, message);
 	}
 	if (ferror(in)) {
 		snprintf(message, G4_TRACE_MESSAGE_BYTES, "%s", strerror(errno));
@@ -216,17 +225,49 @@ int g4_trace_read(FILE *in, struct g4_trace *trace, char message[G4_TRACE_MESSAG
 	return rc;
 }
 
+int g4_trace_read(FILE *in, struct g4_trace *trace, char message[G4_TRACE_MESSAGE_BYTES])
+{
+	off_t whole;
+
+	return read_either(in, trace, &whole, message);
+}
+
 /* ------------------------------------------------------------------ writing */
+
+/* What is in the file is whole at any time, whoever is killed: stdio would write buffers that end somewhere in an access. */
+static void put(struct g4_trace_writer *writer, const char *bytes, size_t count)
+{
+	if (writer->held + count > HELD_MOST_BYTES) {
+		fflush(writer->out); /* who looks whether it failed finds that */
+		writer->held = 0;
+	}
+	fwrite(bytes, 1, count, writer->out);
+	writer->held += (uint32_t)count;
+}
 
 void g4_trace_write_begin(struct g4_trace_writer *writer, FILE *out, bool text)
 {
+	const char *const head = text ? "# r or w, file, offset, bytes\n" : G4_TRACE_MAGIC;
+
 	*writer = (struct g4_trace_writer){.out = out, .text = text};
-	fputs(text ? "# r or w, file, offset, bytes\n" : G4_TRACE_MAGIC, out);
+	put(writer, head, strlen(head));
+}
+
+/* A computer that has lost power has left an access in part. What is to be read is behind `file`'s position then. */
+static int cut_off(FILE *file, off_t whole, int rc, char *message)
+{
+	if (rc != -G4_E_INVAL || whole < 0 || !feof(file))
+		return rc;
+	if (ftruncate(fileno(file), whole) != 0)
+		return rc;
+	message[0] = 0;
+	return 0;
 }
 
 int g4_trace_write_on(struct g4_trace_writer *writer, FILE *file, char message[G4_TRACE_MESSAGE_BYTES])
 {
 	struct g4_trace trace = {0};
+	off_t whole = -1;
 	int rc = 0;
 
 	rewind(file);
@@ -237,7 +278,8 @@ int g4_trace_write_on(struct g4_trace_writer *writer, FILE *file, char message[G
 		return 0;
 	}
 	if (first == G4_TRACE_MAGIC[0]) {
-		rc = g4_trace_read(file, &trace, message);
+		rc = read_either(file, &trace, &whole, message);
+		rc = cut_off(file, whole, rc, message);
 	} else {
 		snprintf(message, G4_TRACE_MESSAGE_BYTES, "is no binary trace, and was not overwritten");
 		rc = -G4_E_INVAL;
@@ -256,17 +298,21 @@ void g4_trace_write(struct g4_trace_writer *writer, const struct g4_trace_access
 {
 	const uint64_t distance = access->page - writer->page;
 	const bool other = access->file != writer->file;
+	char bytes[ACCESS_BYTES];
+	size_t count;
 
 	if (writer->text) {
-		fprintf(writer->out, "%c %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", access->write ? 'w' : 'r',
-			access->file, access->page * G4_TRACE_PAGE_BYTES,
-			(uint64_t)access->pages * G4_TRACE_PAGE_BYTES);
+		count = (size_t)snprintf(bytes, sizeof(bytes), "%c %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+					 access->write ? 'w' : 'r', access->file, access->page * G4_TRACE_PAGE_BYTES,
+					 (uint64_t)access->pages * G4_TRACE_PAGE_BYTES);
+		put(writer, bytes, count);
 		return;
 	}
-	put_number(writer->out, (uint64_t)(access->pages - 1) * 4 + (other ? 2 : 0) + (access->write ? 1 : 0));
+	count = put_number(bytes, (uint64_t)(access->pages - 1) * 4 + (other ? 2 : 0) + (access->write ? 1 : 0));
 	if (other)
-		put_number(writer->out, access->file);
-	put_number(writer->out, (int64_t)distance < 0 ? 2 * ~distance + 1 : 2 * distance);
+		count += put_number(bytes + count, access->file);
+	count += put_number(bytes + count, (int64_t)distance < 0 ? 2 * ~distance + 1 : 2 * distance);
+	put(writer, bytes, count);
 	writer->file = access->file;
 	writer->page = access->page + access->pages;
 }

@@ -52,13 +52,15 @@ struct g4_trace_writer {
 	FILE *out; /* the caller's, who also looks whether writing failed (ferror(3)) */
 	bool text;
 	uint64_t file, page; /* behind the last access */
+	uint32_t held;	     /* bytes that are in the stream's memory, at most */
 };
 void g4_trace_write_begin(struct g4_trace_writer *writer, FILE *out, bool text);
 /*
- * Goes on at the end of the binary trace in `file`, which is open for reading and appending; an empty file becomes one. Returns
- * as g4_trace_read() does: what is no such trace stays as it is.
+ * Goes on at the end of the binary trace in `file`, which is open for reading and appending; an empty file becomes one, and an access
+ * in which the file ends goes. Returns as g4_trace_read() does: what is no such trace stays as it is.
  */
 int g4_trace_write_on(struct g4_trace_writer *writer, FILE *file, char message[G4_TRACE_MESSAGE_BYTES]);
+/* The file has whole accesses at any time, also of a process that is killed then; fclose(3) writes the last ones. */
 void g4_trace_write(struct g4_trace_writer *writer, const struct g4_trace_access *access);
 
 #endif

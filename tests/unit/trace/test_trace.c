@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -149,6 +150,114 @@ static void what_is_written_is_read_again(void **state)
 	}
 }
 
+/* Some with few bytes, some with many. */
+static struct g4_trace_access access_at(uint64_t i)
+{
+	return (struct g4_trace_access){.file = i % 3,
+					.page = i % 5 ? i : UINT64_C(1) << (i % 50),
+					.pages = 1 + (uint32_t)i % 7,
+					.write = i & 1};
+}
+
+static FILE *open_named(char *name, const char *mode)
+{
+	const int fd = mkstemp(name);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, mode);
+
+	assert_non_null(file);
+	return file;
+}
+
+static uint64_t count_in(const char *name)
+{
+	char message[G4_TRACE_MESSAGE_BYTES];
+	struct g4_trace trace = {0};
+	FILE *in = fopen(name, "r");
+
+	assert_non_null(in);
+	if (g4_trace_read(in, &trace, message) < 0)
+		fail_msg("%s", message);
+	fclose(in);
+	const uint64_t count = trace.count;
+	for (uint64_t i = 0; i < count; i++) {
+		const struct g4_trace_access access = access_at(i);
+		assert_access(&trace, i, access.write, access.file, access.page, access.pages);
+	}
+	g4_trace_free(&trace);
+	return count;
+}
+
+/* Who writes may be killed at any time. */
+static void what_is_in_the_file_is_whole(void **state)
+{
+	(void)state;
+	for (int text = 0; text < 2; text++) {
+		char name[] = "trace.XXXXXX";
+		struct g4_trace_writer writer;
+		FILE *out = open_named(name, "w");
+		uint64_t before = 0;
+
+		g4_trace_write_begin(&writer, out, text);
+		for (uint64_t i = 0; i < 3000; i++) {
+			const struct g4_trace_access access = access_at(i);
+			g4_trace_write(&writer, &access);
+			const uint64_t count = count_in(name);
+			assert_in_range(count, before, i + 1);
+			before = count;
+		}
+		assert_true(before > 0);
+		assert_int_equal(fclose(out), 0);
+		assert_int_equal(count_in(name), 3000);
+		assert_int_equal(unlink(name), 0);
+	}
+}
+
+/* A computer without power may leave any part of it, and what can not be read to its end can be gone on with. */
+static void a_trace_goes_on_where_it_was_cut_off(void **state)
+{
+	char message[G4_TRACE_MESSAGE_BYTES], name[] = "trace.XXXXXX";
+	struct g4_trace_writer writer;
+	FILE *out = open_named(name, "w");
+
+	(void)state;
+	g4_trace_write_begin(&writer, out, false);
+	for (uint64_t i = 0; i < 20; i++) {
+		const struct g4_trace_access access = access_at(i);
+		g4_trace_write(&writer, &access);
+	}
+	const long all = ftell(out);
+	assert_int_equal(fclose(out), 0);
+	for (long cut = all; cut >= 8; cut--) {
+		assert_int_equal(truncate(name, cut), 0);
+		out = fopen(name, "a+");
+		assert_non_null(out);
+		if (g4_trace_write_on(&writer, out, message) < 0)
+			fail_msg("%ld: %s", cut, message);
+		assert_int_equal(fflush(out), 0);
+		for (uint64_t i = count_in(name); i < 20; i++) {
+			const struct g4_trace_access access = access_at(i);
+			g4_trace_write(&writer, &access);
+		}
+		assert_int_equal(fclose(out), 0);
+		assert_int_equal(count_in(name), 20);
+	}
+	/* what is damaged is not cut off */
+	assert_int_equal(truncate(name, 8), 0);
+	out = fopen(name, "a+");
+	assert_non_null(out);
+	for (uint32_t i = 0; i < 11; i++)
+		assert_int_equal(putc(0xff, out), 0xff);
+	assert_int_equal(fflush(out), 0);
+	assert_int_equal(g4_trace_write_on(&writer, out, message), -G4_E_INVAL);
+	assert_int_equal(fclose(out), 0);
+	out = fopen(name, "r");
+	assert_non_null(out);
+	assert_int_equal(fseek(out, 0, SEEK_END), 0);
+	assert_int_equal(ftell(out), 19);
+	assert_int_equal(fclose(out), 0);
+	assert_int_equal(unlink(name), 0);
+}
+
 static void damaged_numbers_are_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -178,6 +287,8 @@ int main(void)
 		cmocka_unit_test(text_is_one_access_a_line),
 		cmocka_unit_test(what_is_no_access_is_refused_by_its_line),
 		cmocka_unit_test(what_is_written_is_read_again),
+		cmocka_unit_test(what_is_in_the_file_is_whole),
+		cmocka_unit_test(a_trace_goes_on_where_it_was_cut_off),
 		cmocka_unit_test(damaged_numbers_are_refused),
 	};
 
