@@ -333,6 +333,19 @@ G4_STATIC_ASSERT(G4_SHARE_RELEASE_MOST + (G4_SUMS_QUARTERS + 2) + 1 + 3 <=
 					 G4_SHARE_LEAVE_CREDITS,
 		 "a large one in a hole's place as well");
 
+/* How many of the target's pages from one on, which come to `to`, can be shared at a time: one that was compared is proved by its mark alone. */
+G4_FN static uint64_t found_row(const struct target *target, uint64_t from, struct g4_address to, uint64_t most)
+{
+	uint64_t row = 1;
+
+	most = g4_share_list_part(to, most);
+	if (!target->marks)
+		return most;
+	while (target->marks[from] == 0 && row < most && target->marks[from + row] == 0)
+		row++;
+	return row;
+}
+
 /* Replaces a run of level-0 slots of the indirect page in `line`, or of the inode. *done: slots changed before the credits ran out. */
 G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   uint32_t line, g4_le64 *slots, uint64_t count, const struct target *target, uint64_t from,
@@ -355,8 +368,8 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 				break;
 		}
 		const uint32_t mark = target->found && target->marks ? target->marks[from + k] : 0;
-		if (target->shared) /* what was compared is one page */
-			most = mark != 0 ? 1 : target->found ? g4_share_list_part(to, most) : g4_extent_part(to, most);
+		if (target->shared)
+			most = target->found ? found_row(target, from + k, to, most) : g4_extent_part(to, most);
 		if (old.kind != G4_HOLE)
 			most = g4_extent_part(old.address, most);
 		extend_run(slots, (uint32_t)count, (uint32_t)k, most, &old);

@@ -258,6 +258,60 @@ static void what_came_there_before_publishing_is_not(void **state)
 	expect(b, data, G4_PAGE_BYTES);
 }
 
+/*
+ * The same of the second page of a row, of which the first is like a page of the batch itself: that one needs no mark, and is not a reason to take
+ * the next one without looking at its own.
+ */
+static void what_came_behind_a_page_of_the_batch_is_not(void **state)
+{
+	struct g4_wg *wg = g4_wg_create(1);
+	static uint8_t three[3 * G4_PAGE_BYTES];
+	uint32_t index, published;
+
+	(void)state;
+	rig_pattern(data, 12, G4_PAGE_BYTES);
+	memcpy(three + 2 * G4_PAGE_BYTES, data, G4_PAGE_BYTES);
+	rig_pattern(three, 13, G4_PAGE_BYTES);
+	rig_pattern(data + G4_PAGE_BYTES, 14, G4_PAGE_BYTES);
+	memcpy(data + 2 * G4_PAGE_BYTES, data, G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data + G4_PAGE_BYTES, 2 * G4_PAGE_BYTES);
+	const uint64_t at = rig_place(&rig, a, 0);
+	assert_int_equal(rig_place(&rig, a, 1), at + G4_PAGE_BYTES);
+	assert_int_equal(op_fallocate(&rig, a, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0, G4_PAGE_BYTES), 0);
+	assert_int_equal(op_sync(&rig), 0); /* its place is free */
+	/* a new page for that place, another one like it, and what lies behind it */
+	memcpy(three + G4_PAGE_BYTES, three, G4_PAGE_BYTES);
+	const uint64_t b = rig_make(&rig, 1);
+	assert_int_equal(op_write(&rig, b, 0, 0, three, sizeof(three), NULL), 0);
+	assert_int_equal(g4_icache_get(wg, rig.fs, b, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch *batch = g4_batch_take(wg);
+	inode->next_goal = g4_address_from(at);
+	g4_gather_dirty(rig.fs, inode, batch);
+	assert_int_equal(g4_pipeline_prepare(wg, rig.fs, inode, batch, true), 0);
+	assert_int_equal(batch->segment_count, 2);
+	assert_int_equal(g4_address_stored(batch->segments[0].address), at);
+	assert_int_equal(batch->segments[1].kind, G4_SEGMENT_FOUND);
+	assert_int_equal(g4_address_stored(batch->segments[1].address), at);
+	assert_int_equal(batch->segments[1].pages, 2);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(op_fsync(&rig, G4_NODE_ROOT), 0);
+	fill_with_colliding(2, g4_address_from(at + G4_PAGE_BYTES));
+	const int stored = g4_store(wg, rig.fs, batch);
+	assert_int_equal(g4_pipeline_finish(wg, rig.fs, inode, batch, inode->size, stored, &published), 0);
+	for (uint32_t k = 0; k < published; k++)
+		g4_dirty_remove(rig.fs, inode, batch->lines[k]);
+	g4_scratch_release(wg, mark);
+	g4_icache_put(rig.fs, index);
+	g4_wg_destroy(wg);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	assert_int_equal(rig_place(&rig, b, 1), at);
+	mount_again();
+	expect(b, three, sizeof(three));
+	assert_int_not_equal(rig_place(&rig, b, 2), at + G4_PAGE_BYTES);
+}
+
 /* With BLAKE3 it is an option, which finds what has rotted unseen. */
 static void what_has_rotted_is_not(void **state)
 {
@@ -400,6 +454,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_made_to_collide_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_came_in_its_place_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_came_there_before_publishing_is_not, setup_crc32c, teardown),
+		cmocka_unit_test_setup_teardown(what_came_behind_a_page_of_the_batch_is_not, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_has_rotted_is_not, setup_blake3, teardown),
 		cmocka_unit_test_setup_teardown(what_has_rotted_is_found_no_more, setup_crc32c, teardown),
 		cmocka_unit_test_setup_teardown(what_has_rotted_is_found_no_more, setup_xxh3, teardown),
