@@ -165,6 +165,11 @@ G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint6
 	return reserve(alloc, G4_LEVEL_OWN, pages, kept, pages > 0 ? g4_max64(g4_alloc_keep(alloc), kept) : kept);
 }
 
+G4_FN bool g4_alloc_reserve_kept(struct g4_alloc *alloc, uint64_t pages)
+{
+	return reserve(alloc, G4_LEVEL_OWN, 0, pages, pages + g4_alloc_keep(alloc) / 2);
+}
+
 G4_FN bool g4_alloc_reserve_in(struct g4_alloc *alloc, uint32_t pool, uint64_t pages)
 {
 	return pool == G4_LEVEL_OWN ? g4_alloc_reserve(alloc, pages) : reserve(alloc, pool, pages, 0, 0);

@@ -111,6 +111,8 @@ G4_FN G4_INLINE uint64_t g4_alloc_keep(const struct g4_alloc *alloc)
 G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
 /* The same with `kept` more for what maps them, which may be of those that are never reserved for data. */
 G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept);
+/* Pages for metadata by which others become free: of those that are never reserved for data, half of which are left for deletes. */
+G4_FN bool g4_alloc_reserve_kept(struct g4_alloc *alloc, uint64_t pages);
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
 /*
  * The same of a pool; with `again` what was claimed of a reservation and is given back counts as reserved, whatever there

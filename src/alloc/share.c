@@ -489,7 +489,12 @@ struct found {
 	uint32_t mark; /* of one page: not 0: and was all the time since */
 };
 
-enum how { EACH, FEW /* buffered, if they are */, WHOLE /* as a region */ };
+enum how {
+	EACH,
+	FEW /* buffered, if they are */,
+	WHOLE /* as a region */,
+	SAME /* each, by which others become free */
+};
 
 /*
  * With `found` as many of the pages, from the first on, as are listed so, where all lie in one quarter, and all of a region or none of it; -G4_E_AGAIN: none.
@@ -509,6 +514,7 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);
 	rc = g4_shares_get_counts(wg, alloc, region, &c);
+	c.frees = how == SAME;
 	if (rc == 0 && found) {
 		const int listed = pages == G4_REGION_PAGES ? listed_region(wg, alloc, &c, found->sums, found->domain) :
 							      listed_row(wg, alloc, &c, first, (uint32_t)pages,
@@ -548,6 +554,14 @@ G4_FN int g4_share_acquire_few(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 			       uint64_t pages)
 {
 	return acquire(wg, alloc, txn, address, pages, FEW, NULL);
+}
+
+G4_FN int g4_share_acquire_same(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+				uint64_t pages)
+{
+	const int rc = acquire(wg, alloc, txn, address, pages, SAME, NULL);
+
+	return rc < 0 ? rc : 0;
 }
 
 G4_FN int g4_share_acquire_whole(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,

@@ -59,6 +59,9 @@ G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
  */
 G4_FN int g4_share_acquire_few(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			       uint64_t pages);
+/* The same as g4_share_acquire() where the pointer takes the place of one to other pages with the same contents, which so become free. */
+G4_FN int g4_share_acquire_same(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+				uint64_t pages);
 /*
  * The same of a whole region by a large pointer (one to 2 MiB, or more), while another one leads there: where the feature is there, counted
  * in the group's page.

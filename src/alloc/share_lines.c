@@ -17,6 +17,7 @@ G4_FN int g4_shares_get(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t regio
 	c->group = region / G4_GROUP_REGIONS;
 	c->region = (uint32_t)(region % G4_GROUP_REGIONS);
 	c->map = c->shares = c->owners = c->buffered = G4_NO_LINE;
+	c->frees = false;
 	rc = g4_alloc_get_map(wg, alloc, c->group, &c->map);
 	if (rc == 0 && g4_shares_map(alloc, c)->shares != 0) {
 		rc = g4_meta_get(wg, alloc->meta, g4_address_from(g4_shares_map(alloc, c)->shares), G4_BLOCK_SHARES,

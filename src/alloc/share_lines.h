@@ -14,6 +14,7 @@ struct g4_shares_lines {
 	uint64_t group;
 	uint32_t region; /* of the group */
 	uint32_t map, shares, owners, buffered;
+	bool frees; /* what is made for it may be of the pages that are kept: others become free by it */
 };
 
 G4_FN G4_INLINE struct g4_lock *g4_shares_lock(struct g4_alloc *alloc, uint64_t group)

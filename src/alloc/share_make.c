@@ -39,7 +39,7 @@ G4_FN int g4_shares_make_below(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 {
 	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
 
-	if (!g4_alloc_reserve(alloc, reserved))
+	if (!g4_alloc_reserve(alloc, reserved) && !(c->frees && g4_alloc_reserve_kept(alloc, reserved)))
 		return -G4_E_NOSPC;
 	int rc = g4_shares_make(wg, alloc, txn, &reserved, c);
 	if (rc == 0)

@@ -192,10 +192,10 @@ static int take(struct g4_dedup *dedup, struct g4_dedup_queue *queue)
 
 	for (uint32_t k = 0; k < queue->count; k++) {
 		struct g4_dedup_row row = queue->rows[k];
-		if (k < queue->io.count && rc == 0) {
+		if (k < queue->io.count) { /* also behind one that ends all: the mount went on */
 			const struct g4_ioc_same_row *done = &queue->io.rows[k];
 			const int64_t result = done->status < 0 ? -g4_errno(done->status) : (int64_t)done->bytes;
-			if (count_row(dedup, &row, result))
+			if (count_row(dedup, &row, result) && rc == 0)
 				rc = (int)result;
 		}
 		if (row.pages > 0)

@@ -98,7 +98,7 @@ G4_FN static int clone_run(struct g4_wg *wg, struct g4_fs *fs, struct clone *c, 
 		return rc;
 	if (run->kind == G4_WRITTEN) {
 		rc = g4_map_share(wg, fs, &txn, c->to, c->to_page, run->address, run->pages, run->level > 0,
-				  any ? c->sums : NULL, shares_row ? &row : NULL, pages);
+				  c->has_sums, any ? c->sums : NULL, shares_row ? &row : NULL, pages);
 		c->apart = rc == -G4_E_AGAIN && shares_row;
 		rc = c->apart ? 0 : rc;
 	} else {

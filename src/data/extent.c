@@ -52,6 +52,12 @@ G4_FN int g4_extent_share_few(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	return g4_share_acquire_few(wg, &fs->alloc, txn, address, pages);
 }
 
+G4_FN int g4_extent_share_same(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			       uint64_t pages)
+{
+	return g4_share_acquire_same(wg, &fs->alloc, txn, address, pages);
+}
+
 G4_FN int g4_extent_share_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address)
 {
 	return g4_share_acquire_whole(wg, &fs->alloc, txn, address);

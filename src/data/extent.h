@@ -34,6 +34,9 @@ G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 /* The same of a copy of an indirect page, which leads to many places: g4_share_acquire_few(). How many of the pages, from the first on, have an owner more. */
 G4_FN int g4_extent_share_few(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			      uint64_t pages);
+/* The same in the place of pages with the same contents, which become free: it may take what is kept of a full device. */
+G4_FN int g4_extent_share_same(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			       uint64_t pages);
 /* The same of a large pointer to a region, while another large one leads there. */
 G4_FN int g4_extent_share_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address);
 /*

@@ -301,6 +301,7 @@ struct target {
 	bool shared;			 /* the space has an owner already; else it is claimed and not published */
 	bool whole;			 /* shared: from a large pointer */
 	bool found;			 /* shared: by an entry of the table of contents, which may go */
+	bool same;			 /* shared: what is there has the same contents */
 	bool prepares;			 /* not written, and to have sums when it is */
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
 	const struct g4_sum_entry
@@ -388,6 +389,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		if (moves && target->shared) /* may find no space for a count: before anything else has changed */
 			rc = target->found ? g4_extent_share_found(wg, fs, txn, to, old.pages, &sums[k],
 								   g4_inode_domain(&inode->disk), mark) :
+			     target->same  ? g4_extent_share_same(wg, fs, txn, to, old.pages) :
 					     g4_extent_share(wg, fs, txn, to, old.pages);
 		if (rc < 0)
 			break;
@@ -659,16 +661,16 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     uint64_t *done)
 {
 	const bool prepares = !written && g4_sums_wanted(fs, inode);
-	const struct target target = {address, pages, written, false, false, false, prepares, sums, NULL, NULL};
+	const struct target target = {address, pages, written, false, false, false, false, prepares, sums, NULL, NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
 
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       uint64_t page, struct g4_address address, uint64_t pages, bool whole,
+		       uint64_t page, struct g4_address address, uint64_t pages, bool whole, bool same,
 		       const struct g4_sum_entry *sums, const struct g4_sum_entry *row, uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, whole, false, false, sums, row, NULL};
+	const struct target target = {address, pages, true, true, whole, false, same, false, sums, row, NULL};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
@@ -677,7 +679,7 @@ G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 			     const uint32_t *marks, uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, false, true, false, sums, NULL, marks};
+	const struct target target = {address, pages, true, true, false, true, false, false, sums, NULL, marks};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }

@@ -68,10 +68,10 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
  * The same for written pages that another inode, which is locked as well, or another place of this one leads to already: they
  * get an owner more. `whole`: a pointer to 2 MiB or more leads there, which stays. `row`, instead of sums: the entry of its 512 pages, which are
  * to have the same pages of sums; -G4_E_AGAIN: they can not, and nothing of them has changed. -G4_E_NOSPC, -G4_E_MLINK: this can not be done, and
- * what is not *done has not changed.
+ * what is not *done has not changed. `same`: the target has the same contents there.
  */
 G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-		       uint64_t page, struct g4_address address, uint64_t pages, bool whole,
+		       uint64_t page, struct g4_address address, uint64_t pages, bool whole, bool same,
 		       const struct g4_sum_entry *sums, const struct g4_sum_entry *row, uint64_t *done);
 /* The same for pages that the table of contents has under these sums, and marks (or NULL), of each. -G4_E_AGAIN: it has the next one no more. */
 G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,

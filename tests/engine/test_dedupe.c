@@ -25,6 +25,13 @@ static int setup(void **state)
 	return 0;
 }
 
+static int setup_small(void **state)
+{
+	(void)state;
+	rig_begin_as(&rig, G4_CHECKSUM_BLAKE3, RIG_AS_SET, 32 * G4_MIB, 0, NULL);
+	return 0;
+}
+
 static int setup_crc32c(void **state)
 {
 	(void)state;
@@ -259,6 +266,36 @@ static void zeros_become_holes(void **state)
 			 -G4_E_INVAL);
 	assert_int_equal(dedupe_with(c, 0, c, 0, G4_PAGE_BYTES, G4_COPY_ZEROS, &done), -G4_E_INVAL);
 	assert_int_equal(dedupe_with(c, 0, c, 0, G4_PAGE_BYTES, G4_COPY_SHARE | G4_COPY_ZEROS, &done), -G4_E_INVAL);
+}
+
+/* Where nothing can be written any more, which is when somebody looks for what is stored twice. */
+static void a_full_device_is_emptied(void **state)
+{
+	uint64_t filled = 0, done;
+
+	(void)state;
+	rig_pattern(data, 21, BYTES);
+	const uint64_t a = make_with(0, data, BYTES), b = make_with(1, data, BYTES), c = rig_make(&rig, 2);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint64_t part = 256; part > 0;) {
+		for (uint64_t page = 0; page < part; page++)
+			rig_pattern(found + page * G4_PAGE_BYTES, 1000 + filled + page, G4_PAGE_BYTES);
+		const int rc = op_write(&rig, c, 0, filled * G4_PAGE_BYTES, found, part * G4_PAGE_BYTES, &done);
+		assert_true(rc == 0 || rc == -G4_E_NOSPC);
+		filled += rc == 0 ? done / G4_PAGE_BYTES : 0;
+		part = rc == 0 ? part : part / 2;
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	const uint64_t before = rig_free_pages(&rig);
+	assert_int_equal(op_write(&rig, c, 0, filled * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done), -G4_E_NOSPC);
+	assert_int_equal(dedupe(a, 0, b, 0, BYTES), BYTES);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_true(rig_free_pages(&rig) > before + PAGES / 2);
+	expect(a, data, BYTES);
+	expect(b, data, BYTES);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f2"), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	expect(b, data, BYTES);
 }
 
 static void what_makes_no_sense_is_refused(void **state)
@@ -629,6 +666,7 @@ int main(void)
 		TEST(zeros_become_holes, blake3),
 		TEST(zeros_become_holes, crc32c),
 		TEST(zeros_become_holes, none),
+		TEST(a_full_device_is_emptied, small),
 		TEST(what_makes_no_sense_is_refused, blake3),
 		TEST(pages_of_one_crc_are_two, crc32c),
 		TEST(pages_with_other_sums_are_compared, blake3),

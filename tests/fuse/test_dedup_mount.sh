@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu4fs dedup of a file system that is mounted: what it shares, which users may, and that programs that write, cut, move and remove files
 # meanwhile finds in them what he has written.
-# shellcheck disable=SC2119 # arguments are optional
+# shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
 # shellcheck source=tests/fuse/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
 needs python3
@@ -384,4 +384,39 @@ fsck_image
 mount_image
 check "... and are that after a mount" diff -r "$work/busy" "$mnt/busy"
 unmount_image
+
+# That nothing can be written any more is when somebody runs it.
+truncate -s 0 "$image"
+truncate -s 64M "$image"
+check "mkfs" "$gpu4fs" mkfs --force --checksum=blake3 "$image"
+mount_image nowriteback
+cat "$work/tree/a" >"$mnt/one"
+cat "$work/tree/a" >"$mnt/two"
+head -c $((300 * 4096)) /dev/zero >"$mnt/zeros"
+fill() { # until not a page more can be written
+	python3 - "$mnt/rest" <<'PYTHON'
+import errno, os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+some = 1 << 20
+while some >= 4096:
+    try:
+        os.write(fd, os.urandom(some))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        some //= 2
+PYTHON
+}
+check "a full device" fill
+sync -f "$mnt"
+check "... has no room" test "$(stat -f -c %a "$mnt")" -le 8
+check "... until what it has twice is shared" "$gpu4fs" dedup run --json "$mnt"
+cp "$work/out" "$work/report"
+same "... all of it" 1000 "$(of shared_bytes <"$work/report")"
+same "... and zeros are holes" 300 "$(of hole_bytes <"$work/report")"
+sync -f "$mnt"
+check "... which is free then" test "$(stat -f -c %a "$mnt")" -ge 1280
+check "... and the contents are what they were" cmp "$work/tree/a" "$mnt/two"
+unmount_image
+fsck_image
 finish
