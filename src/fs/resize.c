@@ -314,5 +314,7 @@ G4_FN int g4_resize(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alo
 	if (rc == 0 && bytes != fs->meta.layout.size_bytes)
 		rc = change_size(wg, fs, bytes);
 	g4_store32_rel(&fs->resizing, 0);
+	g4_add32(&fs->jobs.changed, 1); /* new groups are counted, too (data/dedup.c) */
+	g4_wake(&fs->jobs.changed);
 	return rc;
 }

@@ -87,7 +87,10 @@ static int resize_alone(uint64_t bytes, const struct g4_fault *fault, uint64_t *
 	rig.may_grow = true;
 	int rc = rig_try_mount_fs(&rig, wg, fault, &fs);
 	if (rc == 0) {
+		const uint32_t jobs = g4_load32_acq(&fs->jobs.changed);
 		rc = g4_resize(wg, fs, bytes, true, limit);
+		if (rc == 0) /* what is listed in new groups is counted */
+			assert_int_not_equal(g4_load32_acq(&fs->jobs.changed), jobs);
 		const bool clean = rc == 0 && !fault;
 		if (clean) {
 			rig_unmount_fs(&rig, wg, fs, true);
