@@ -8,6 +8,10 @@
  * to be missing at the first write, by writing that into both superblocks of all others, before the write that it misses is
  * acknowledged. A crash before the last of these says of a disk that has everything that it is stale, or nothing; never the
  * other way round.
+ *
+ * A crash may tear the superblock that is written. The set's other one may be another one than that disk's: the set has both where its
+ * disks have both between them. So a disk that was opened with one of its two gets that again, from the other one, before that is written:
+ * a crash then tears one that is not the last.
  */
 #define _GNU_SOURCE 1
 
@@ -52,7 +56,7 @@ static int read_one(struct g4_wg *wg, struct g4_dev *disk, uint64_t address, str
 	return check_one(sb, address, g4_dev_read(wg, disk, address, sb, sizeof(*sb)));
 }
 
-int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out)
+int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out, bool *torn)
 {
 	uint64_t end = g4_align_down(g4_dev_props(disk)->size_bytes, G4_PAGE_BYTES);
 	struct g4_superblock *second = NULL;
@@ -80,6 +84,8 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
 		*out = *second;
 		rc = 0;
 	}
+	if (torn)
+		*torn = first_rc < 0 || check_one(second, at, second_rc) < 0;
 	free(second);
 	if (rc == 0 && (out->features_incompat & ~(G4_FEATURES_INCOMPAT | G4_FEATURE_INCOMPAT_SPARE)))
 		rc = -G4_E_SB_FEATURE;
@@ -138,6 +144,24 @@ static int write_to(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_
 	return g4_dev_write(wg, set->disks[disk].dev, address, from, G4_PAGE_BYTES, G4_IO_FUA);
 }
 
+/* Lock held. Before one of a disk's superblocks is written the other one is whole. */
+static int mend_other(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool second)
+{
+	struct g4_superblock *sb = (struct g4_superblock *)(void *)set->page;
+	const uint64_t address = g4_set_label_address(set->super->disk_bytes[disk], second),
+		       other = g4_set_label_address(set->super->disk_bytes[disk], !second);
+	int rc = 0;
+
+	if (!set->disks[disk].torn)
+		return 0;
+	if (read_one(wg, set->disks[disk].dev, other, sb) < 0 && read_one(wg, set->disks[disk].dev, address, sb) == 0) {
+		seal(sb, other);
+		rc = write_to(wg, set, disk, other, sb);
+	}
+	set->disks[disk].torn = rc < 0;
+	return rc;
+}
+
 /* Lock held. One copy of set->super to all disks, last to one that is being rebuilt; *failed: those that did not take it, a bit each. */
 static void write_labels(struct g4_wg *wg, struct g4_set *set, bool second, uint64_t *failed)
 {
@@ -150,6 +174,10 @@ static void write_labels(struct g4_wg *wg, struct g4_set *set, bool second, uint
 		if (d == G4_MAX_DISKS || (k == set->target && k < count) || !g4_set_is_written(set, d))
 			continue;
 		const uint64_t address = g4_set_label_address(set->super->disk_bytes[d], second);
+		if (mend_other(wg, set, d, second) < 0) {
+			*failed |= UINT64_C(1) << d;
+			continue;
+		}
 		*sb = *set->super;
 		sb->disk_index = d;
 		sb->size_bytes = set->super->disk_bytes[d];

@@ -38,6 +38,7 @@ struct candidate {
 	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
 	struct g4_dev *dev;
 	const char *name;
+	bool torn; /* one of its superblocks is not whole */
 };
 
 struct opening {
@@ -65,7 +66,7 @@ static int read_labels(struct opening *o)
 {
 	for (uint32_t n = 0; n < o->count; n++) {
 		struct candidate *one = &o->found[n];
-		const int rc = g4_set_read_label(o->wg, one->dev, &one->sb);
+		const int rc = g4_set_read_label(o->wg, one->dev, &one->sb, &one->torn);
 		if (rc == -G4_E_SB_VERSION || rc == -G4_E_SB_FEATURE)
 			return g4_dev_fail(o->message, rc, "%s: %s", one->name, g4_strerror(rc));
 		if (rc < 0)
@@ -337,6 +338,7 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 			continue;
 		set->uneven = set->uneven || o->found[n].sb.set_generation != set->super->set_generation;
 		set->disks[d].dev = o->found[n].dev;
+		set->disks[d].torn = o->found[n].torn;
 		set->disks[d].name = strdup(o->found[n].name);
 		if (!set->disks[d].name)
 			return -G4_E_NOMEM;
@@ -419,7 +421,7 @@ static int check_names(const char *const *names, uint32_t count, struct g4_dev_m
 /* Of one device: whether it is a disk of a set. What is damaged, foreign or too new is for its user to say. */
 static bool is_disk_of_set(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *label)
 {
-	return g4_set_read_label(wg, dev, label) == 0 && (label->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
+	return g4_set_read_label(wg, dev, label, NULL) == 0 && (label->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
 }
 
 static void close_found(const struct opening *o)
@@ -438,7 +440,7 @@ static void open_of_several(struct opening *o, const char *name)
 	int rc = g4_dev_open(name, &o->options->open, &one->dev, text, sizeof(text));
 
 	one->name = name;
-	if (rc == 0 && g4_set_read_label(o->wg, one->dev, &one->sb) == -G4_E_IO) {
+	if (rc == 0 && g4_set_read_label(o->wg, one->dev, &one->sb, NULL) == -G4_E_IO) {
 		rc = -G4_E_IO;
 		snprintf(text, sizeof(text), "%s: %s", name, g4_strerror(rc));
 		g4_dev_close(one->dev);

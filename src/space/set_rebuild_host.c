@@ -169,7 +169,8 @@ static int put_in(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4
 		rc = take_name(set, disk, name);
 	if (rc == 0) {
 		set->disks[disk].dev = dev;
-		set->taken_count = 0; /* of a rebuild before */
+		set->disks[disk].torn = true; /* may be: who writes to it looks */
+		set->taken_count = 0;	      /* of a rebuild before */
 		set->idle_from = set->idle_to = 0;
 		set->next.generation = 0; /* nothing is moved while this one goes on */
 	}
@@ -530,7 +531,7 @@ static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, c
 	int rc = posix_memalign((void **)&sb, G4_PAGE_BYTES, sizeof(*sb)) == 0 ? 0 : -G4_E_NOMEM;
 
 	if (rc == 0)
-		rc = g4_set_read_label(wg, dev, sb);
+		rc = g4_set_read_label(wg, dev, sb, NULL);
 	if (rc == 0 && !g4_set_is_label(sb))
 		rc = -G4_E_SB_DISKS;
 	pthread_mutex_lock(&set->lock);

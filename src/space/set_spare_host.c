@@ -45,7 +45,7 @@ static struct g4_superblock *read_label(struct g4_wg *wg, struct g4_dev *dev)
 
 	if (posix_memalign((void **)&sb, G4_PAGE_BYTES, sizeof(*sb)) != 0)
 		return NULL;
-	if (g4_set_read_label(wg, dev, sb) == 0 && g4_set_is_label(sb))
+	if (g4_set_read_label(wg, dev, sb, NULL) == 0 && g4_set_is_label(sb))
 		return sb;
 	free(sb);
 	return NULL;

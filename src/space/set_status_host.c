@@ -37,7 +37,7 @@ static int read_label(struct g4_wg *wg, const char *name, struct label *label, c
 
 	if (rc < 0)
 		return rc;
-	rc = g4_set_read_label(wg, dev, &label->sb);
+	rc = g4_set_read_label(wg, dev, &label->sb, NULL);
 	if (rc == 0 && (label->sb.features_incompat & G4_FEATURE_INCOMPAT_DISKS) && !g4_set_is_label(&label->sb))
 		rc = -G4_E_SB_GEOMETRY;
 	if (rc == 0 && label->sb.size_bytes > g4_dev_props(dev)->size_bytes)

@@ -20,6 +20,7 @@ struct g4_set_member {
 	uint32_t users; /* atomic: requests under way that no lock keeps; with any it stays open (set_io_host.c) */
 	uint64_t
 		written; /* atomic: how many writes of requests are complete that a flush has to make durable (set_flush_host.h) */
+	bool torn;	  /* lock held: one of its superblocks was not whole when it was opened */
 	uint64_t flushed; /* atomic: the same when the newest flush that has succeeded began */
 	uint64_t busy;	  /* atomic: bytes of requests under way */
 };
@@ -164,8 +165,8 @@ static inline uint64_t g4_set_bytes(const struct g4_set *set)
 /* ---- superblocks (set_label_host.c) ---- */
 /* Where the copies of the superblock are on a disk, of which so much is used. */
 uint64_t g4_set_label_address(uint64_t disk_bytes, bool second);
-/* Reads the newest superblock of a disk of a set or of a single one, into a page. -G4_E_SB_MAGIC: it has none. */
-int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out);
+/* Reads the newest superblock of a disk of a set or of a single one, into a page. -G4_E_SB_MAGIC: it has none. *torn, or NULL: one is not whole. */
+int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out, bool *torn);
 /*
  * One of the superblocks of the set, by its address in the set: at another than the first one's it is the second. `to` is a
  * page. What is written and is none goes to all disks as it is. Its size, in the first one, is where the second one is from

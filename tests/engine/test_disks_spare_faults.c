@@ -623,7 +623,7 @@ static void the_superblock_of_the_later_mount_counts_whatever_the_clock_said(voi
 			seal_label(sb);
 			/* of the two that the disk has, and of those of all disks */
 			struct g4_dev *one = disks_open_one(d.names[which]);
-			assert_int_equal(g4_set_read_label(wg, one, found), 0);
+			assert_int_equal(g4_set_read_label(wg, one, found, NULL), 0);
 			assert_int_equal(found->mount_count, mounts);
 			g4_dev_close(one);
 			if (disks_try_open(&d, 3, false, 0, &dev) < 0)
