@@ -517,6 +517,7 @@ static uint32_t pages_of(const struct g4_parity_log *entry)
 
 struct copies { /* of the log: what each disk has of it that may have entries of the epoch */
 	uint8_t *pages[G4_MAX_DISKS];
+	uint32_t disks[G4_MAX_DISKS]; /* whose they are */
 	uint32_t count;
 	uint64_t epoch;
 };
@@ -538,7 +539,7 @@ static const struct g4_parity_log *find_entry(const struct g4_set *set, const st
 }
 
 /* A page of an entry goes into the first copy, of whichever has it whole. */
-static bool take_page(const struct copies *copies, uint64_t page, uint32_t crc32c)
+static bool take_page(const struct copies *copies, uint64_t page, uint32_t crc32c, bool *changed)
 {
 	uint8_t *to = copies->pages[0] + page * G4_PAGE_BYTES;
 
@@ -548,13 +549,14 @@ static bool take_page(const struct copies *copies, uint64_t page, uint32_t crc32
 			continue;
 		if (from != to)
 			memcpy(to, from, G4_PAGE_BYTES);
+		*changed = *changed || from != to;
 		return true;
 	}
 	return false;
 }
 
-/* The entries of the epoch that are whole go into the first copy, one behind the other; the page behind the last. */
-static uint64_t merge(const struct g4_set *set, const struct copies *copies)
+/* The entries of the epoch that are whole go into the first copy, one behind the other; the page behind the last. *changed: it lacked some. */
+static uint64_t merge(const struct g4_set *set, const struct copies *copies, bool *changed)
 {
 	uint64_t page = 1;
 
@@ -562,10 +564,12 @@ static uint64_t merge(const struct g4_set *set, const struct copies *copies)
 		const struct g4_parity_log *entry = find_entry(set, copies, page, sequence);
 		if (!entry)
 			break;
-		if (entry != log_at(copies->pages[0], page))
+		if (entry != log_at(copies->pages[0], page)) {
 			memcpy(copies->pages[0] + page * G4_PAGE_BYTES, entry, G4_PAGE_BYTES);
+			*changed = true;
+		}
 		for (uint32_t i = 0; i < pages_of(entry); i++)
-			if (!take_page(copies, page + 1 + i, entry->slots[i].crc32c))
+			if (!take_page(copies, page + 1 + i, entry->slots[i].crc32c, changed))
 				return page;
 		page += 1 + pages_of(entry);
 	}
@@ -621,7 +625,7 @@ static int read_copies(struct g4_wg *wg, struct g4_set *set, struct copies *copi
 		uint8_t **pages = &copies->pages[copies->count];
 		if (posix_memalign((void **)pages, G4_PAGE_BYTES, p->area * G4_PAGE_BYTES) != 0)
 			return -G4_E_NOMEM;
-		copies->count++;
+		copies->disks[copies->count++] = d;
 		read_log(wg, set, d, *pages, p->area);
 	}
 	return 0;
@@ -637,20 +641,34 @@ int g4_set_log_load(struct g4_wg *wg, struct g4_set *set)
 	p->epoch = copies.epoch;
 	load_map(wg, set);
 	p->old_end = 1;
+	p->old_short = 0;
 	if (rc == 0 && copies.count > 0) {
-		p->old_end = merge(set, &copies);
+		bool changed = false;
+		p->old_end = merge(set, &copies, &changed);
 		p->old = copies.pages[0];
+		for (uint32_t c = 0; c < copies.count; c++)
+			if (c == 0 ? changed :
+				     memcmp(copies.pages[c] + G4_PAGE_BYTES, p->old + G4_PAGE_BYTES,
+					    (p->old_end - 1) * G4_PAGE_BYTES) != 0)
+				p->old_short |= UINT64_C(1) << copies.disks[c];
 	}
 	for (uint32_t c = p->old ? 1 : 0; c < copies.count; c++)
 		free(copies.pages[c]);
 	return rc;
 }
 
-/* All pages of the log in the order in which they were written. */
+/*
+ * All pages of the log in the order in which they were written. The power may fail meanwhile, and the only disk that has an entry be lost
+ * with it: so before the first page is written to its place all that are to have the log have all of it.
+ */
 int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set)
 {
-	const struct g4_set_parity *p = set->parity;
+	struct g4_set_parity *p = set->parity;
+	const uint64_t missing = p->old_short & active_disks(set, G4_MAX_DISKS);
 	int rc = 0;
+
+	if (missing && p->old_end > 1)
+		rc = write_log(wg, set, missing, 1, p->old + G4_PAGE_BYTES, p->old_end - 1, G4_IO_FUA);
 
 	for (uint64_t page = 1; page < p->old_end && rc == 0;) {
 		const struct g4_parity_log *entry = log_at(p->old, page++);

@@ -80,6 +80,8 @@ struct g4_set_parity {
 	bool asking;  /* more are noted */
 	uint8_t *old; /* the log as it was found, of a set that can not be written; NULL: there was nothing in it */
 	uint64_t old_end;
+	uint64_t
+		old_short; /* disks, a bit each, that are to have it and do not have all of it, or something else there */
 };
 
 /* ---- rows ---- */

@@ -306,18 +306,27 @@ void disks_expect_files(struct disks *d, uint32_t count, uint32_t version)
 			fail_msg("file %u is not what was written: %d", n, disks_has(d, n, version));
 }
 
-/* The two disks, each behind a fault device; the set owns them. */
-void disks_open_faulty(struct disks *d, struct faulty *f)
+void disks_wrap_faulty(struct disks *d, struct faulty *f)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		assert_int_equal(g4_dev_fault_open(disks_open_one(d->names[n]), &f->fault[n]), 0);
+}
+
+void disks_assemble_faulty(struct disks *d, struct faulty *f)
 {
 	const struct g4_set_options options = {.degraded = false};
 	const char *names[MOST_DISKS];
 
-	for (uint32_t n = 0; n < d->count; n++) {
+	for (uint32_t n = 0; n < d->count; n++)
 		names[n] = d->names[n];
-		assert_int_equal(g4_dev_fault_open(disks_open_one(names[n]), &f->fault[n]), 0);
-	}
 	if (g4_set_assemble(f->fault, names, d->count, &options, &f->set, d->message, sizeof(d->message)) < 0)
 		fail_msg("%s", d->message);
+}
+
+void disks_open_faulty(struct disks *d, struct faulty *f)
+{
+	disks_wrap_faulty(d, f);
+	disks_assemble_faulty(d, f);
 }
 
 void disks_mount_faulty(struct disks *d, struct faulty *f)

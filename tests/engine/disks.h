@@ -76,6 +76,9 @@ bool disks_takes_loss(uint32_t lost);
 struct g4_dev *disks_behind(struct g4_dev *set);
 /* The disks, each behind a fault device; the set owns them. */
 void disks_open_faulty(struct disks *d, struct faulty *f);
+/* The same in two: between them nothing was asked of the disks yet, and the set's recovery can be watched. */
+void disks_wrap_faulty(struct disks *d, struct faulty *f);
+void disks_assemble_faulty(struct disks *d, struct faulty *f);
 void disks_mount_faulty(struct disks *d, struct faulty *f);
 /* One byte of each page of a disk is another, but for its superblocks: they say that it is one of the set. */
 void disks_rot(struct disks *d, uint32_t bad);
