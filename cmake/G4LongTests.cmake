@@ -1,5 +1,5 @@
 # What `make check` leaves out has the label "long"; `make check-long` runs it.
-#   without a sanitizer      the crash explorer on all of its workloads; `make check` tries half of them; sets of disks behind an I/O
+#   without a sanitizer      the crash explorer on all of its workloads, and on fifteen times as many of sets of disks; `make check` tries half of the former; sets of disks behind an I/O
 #                            agent that crash, have copies, are rebuilt, and of others there all but a share of the cases
 #                            (disks_every()): the same code is below the agent and above it
 #                            Sets of disks that rot, go, come and are replaced while two workers write, at random (fuse.torture_sets)
@@ -42,7 +42,7 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.all" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
+set(long_tests "crash\\.explorer\\.(all|sets_more)" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
 	"preload\\.(databases|fsx|ltp|pjdfstest|work)")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
 	list(APPEND long_tests "engine\\.(disks_add|disks_rot|disks_versions|lost_ahead|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
@@ -58,7 +58,7 @@ if(G4_SANITIZE MATCHES address)
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
-	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|(leave|rebalance)_rows|rows_(back|orders|pieces))")
+	list(APPEND long_tests "crash\\.explorer\\.sets" "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|(leave|rebalance)_rows|rows_(back|orders|pieces))")
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out

@@ -312,7 +312,7 @@ g4_sources(explorer_sources tests/crash/*.c)
 add_executable(crash_explorer ${explorer_sources})
 target_include_directories(crash_explorer PRIVATE tests tests/crash)
 target_link_libraries(crash_explorer PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
-target_link_options(crash_explorer PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+target_link_options(crash_explorer PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom,--wrap=g4_dev_open")
 g4_recycle_memory(crash_explorer)
 set_target_properties(crash_explorer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 set(explorer_options)
@@ -325,7 +325,7 @@ add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_exp
 if(TARGET g4_standin)
 	g4_standin_program(test_standin_crash ${explorer_sources})
 	target_include_directories(test_standin_crash PRIVATE tests/crash)
-	target_link_options(test_standin_crash PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+	target_link_options(test_standin_crash PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom,--wrap=g4_dev_open")
 	add_test(NAME engine.standin.crash
 		COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_standin_crash> --engine cuda --match dup-prune --sample 150 --keep .
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/standin")
@@ -335,7 +335,7 @@ endif()
 add_executable(crash_explorer_tiny ${explorer_sources})
 target_include_directories(crash_explorer_tiny PRIVATE tests tests/crash)
 target_link_libraries(crash_explorer_tiny PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
-target_link_options(crash_explorer_tiny PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+target_link_options(crash_explorer_tiny PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom,--wrap=g4_dev_open")
 g4_tiny_program(crash_explorer_tiny)
 g4_recycle_memory(crash_explorer_tiny)
 set_target_properties(crash_explorer_tiny PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
@@ -345,6 +345,13 @@ add_test(NAME crash.explorer.tiny COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:cras
 add_test(NAME crash.explorer.tiny_levels COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer_tiny> --match wide/tiny- --sample 40 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
 set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES ENVIRONMENT "${test_environment}")
+# The same on sets of disks, with any of them lost that may be.
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+add_test(NAME crash.explorer.sets COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 4 --sample 40 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+add_test(NAME crash.explorer.sets_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 3 --sample 600 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+set_tests_properties(crash.explorer.sets crash.explorer.sets_more PROPERTIES ENVIRONMENT "${test_environment}")
 # The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
@@ -368,7 +375,7 @@ endforeach()
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
 set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote crash.explorer.nvme
-	crash.explorer.lanes crash.explorer.tier)
+	crash.explorer.lanes crash.explorer.tier crash.explorer.sets crash.explorer.sets_more)
 if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
 	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .

@@ -19,10 +19,15 @@ ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags);
 static uint64_t ticks;
 static uint64_t random_state;
 
-void clock_restart(void)
+void clock_restart_as(uint64_t seed)
 {
 	g4_store64_rel(&ticks, 0);
-	random_state = 0;
+	random_state = seed;
+}
+
+void clock_restart(void)
+{
+	clock_restart_as(0);
 }
 
 /* One microsecond passes with each look at the clock. */

@@ -3,7 +3,11 @@
 #ifndef CRASH_CLOCK_H
 #define CRASH_CLOCK_H
 
+#include <stdint.h>
+
 /* Both begin again as in a program that just started. */
 void clock_restart(void);
+/* The same with other random numbers: what is made from them is made twice nowhere. */
+void clock_restart_as(uint64_t seed);
 
 #endif

@@ -50,8 +50,12 @@ struct g4_dev *engine_driver(struct lab *lab)
 	return lanes;
 }
 
-bool engine_takes(enum engine engine, enum device_class class_)
+bool engine_takes(enum engine engine, const struct workload *w)
 {
+	const enum device_class class_ = w->class_;
+
+	if (w->set > 0) /* the others' requests come from one device */
+		return engine == ENGINE_CPU;
 	return (engine != ENGINE_NVME && engine != ENGINE_LANES) || class_ == DISK512 || class_ == DISK4K;
 }
 
@@ -89,7 +93,6 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 {
 	const struct g4_fault settings = {.write_through = write_through,
 					  .delay_ns = lab->engine == ENGINE_CPU || lab->driver ? 0 : UNDER_WAY_NS};
-	const struct g4_fs_options options = lab_fs_options();
 	int rc;
 
 	memset(m, 0, sizeof(*m));
@@ -101,7 +104,7 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 	else if (lab->engine == ENGINE_REMOTE)
 		rc = mount_remote(lab, m, message, room);
 	else
-		rc = g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &options, &m->fs, message, room);
+		rc = (m->fs = lab_mount(lab, write_through, message, room)) ? 0 : -G4_E_IO;
 	return rc == 0;
 }
 
@@ -120,7 +123,7 @@ bool engine_unmount(struct lab *lab, struct mounted *m, bool clean)
 	else if (m->engine)
 		g4_engine_abandon(m->engine);
 	else
-		rc = g4_fs_unmount(lab->wg[0], m->fs, clean);
+		rc = lab_unmount(lab, m->fs, clean);
 	g4_dev_close(m->remote);
 	return rc == 0;
 }

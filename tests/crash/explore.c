@@ -41,13 +41,18 @@ static void condemn(struct outcome *outcome, const char *format, ...)
 static void run_fsck(struct lab *lab, struct outcome *outcome, bool recovered, uint64_t free_pages)
 {
 	char *text = NULL;
-	struct rig_verdict verdict = rig_fsck(&lab->rig, &text);
+	struct rig disks = {0};
+
+	if (lab->kind != 0)
+		snprintf(disks.name, sizeof(disks.name), "%s", set_name(lab));
+	struct rig_verdict verdict = rig_fsck(lab->kind == 0 ? &lab->rig : &disks, &text);
 
 	lab->counts->fscks++;
 	if (verdict.problems > 0 || (recovered && verdict.orphans > 0))
 		condemn(outcome, "fsck %s recovery: %lu problems, %lu orphans\n%s", recovered ? "after" : "before",
 			(unsigned long)verdict.problems, (unsigned long)verdict.orphans, text);
-	else if (recovered && verdict.free_pages != free_pages)
+	else if (recovered && verdict.free_pages != free_pages &&
+		 !(lab->set.leaving && free_pages < verdict.free_pages)) /* what a removal has taken is not free */
 		condemn(outcome, "statfs counts %lu free pages, the surviving tree leaves %lu",
 			(unsigned long)free_pages, (unsigned long)verdict.free_pages);
 	free(text);
@@ -66,7 +71,7 @@ static void examine(struct lab *lab, struct g4_fs *fs, struct outcome *outcome)
 		rc = look(&actor.rig, &outcome->tree, &what);
 	if (rc < 0)
 		condemn(outcome, "%s: %s", what, g4_strerror(rc));
-	rc = g4_fs_unmount(lab->wg[0], fs, true);
+	rc = lab_unmount(lab, fs, true);
 	if (rc < 0)
 		condemn(outcome, "it does not unmount: %s", g4_strerror(rc));
 	run_fsck(lab, outcome, true, space.blocks_free);
@@ -79,33 +84,35 @@ static uint32_t assess(struct lab *lab, uint32_t mark, bool fsck_first)
 	uint64_t all, home, told;
 	uint32_t index;
 	char message[256];
-	bool is_told = recall_home(&lab->recall, &told);
+	bool is_told = recall_home(lab->recall, &told);
 
 	if (fsck_first)
 		run_fsck(lab, &before, false, 0);
 	lab->counts->mounts++;
-	recall_begin(&lab->recall);
+	recall_begin(lab->recall);
 	struct g4_fs *fs = lab_mount(lab, true, message, sizeof(message));
 	if (before.bad || !fs) {
-		recall_drop(&lab->recall);
+		recall_drop(lab->recall);
 		outcome = new_outcome(lab, &index);
 		*outcome = before;
 		if (!fs)
 			condemn(outcome, "it does not mount: %s", message);
 		else
-			g4_fs_unmount(lab->wg[0], fs, false);
+			lab_unmount(lab, fs, false);
 		return index;
 	}
-	recall_end(&lab->recall);
+	recall_end(lab->recall);
 	memory_sums(&lab->memory, mark, &all, &home);
 	lab->counts->compared += is_told;
 	uint32_t *known = table_find(&lab->outcomes, home);
 	if (known && (!is_told || told == home)) {
-		g4_fs_unmount(lab->wg[0], fs, false);
+		lab_unmount(lab, fs, false);
 		return *known;
 	}
 	outcome = new_outcome(lab, &index);
 	examine(lab, fs, outcome);
+	if (set_is_short(lab))
+		condemn(outcome, "disks are left out that were not lost");
 	if (is_told && told != home)
 		condemn(outcome, "two recoveries that read the same did not leave the same");
 	lab->counts->trees++;
@@ -119,7 +126,7 @@ static uint32_t *recall(struct lab *lab)
 {
 	uint64_t home;
 
-	return recall_home(&lab->recall, &home) ? table_find(&lab->outcomes, home) : NULL;
+	return recall_home(lab->recall, &home) ? table_find(&lab->outcomes, home) : NULL;
 }
 
 /* ------------------------------------------------------------------ sketching a state */
@@ -188,6 +195,7 @@ static void sketch(struct session *s)
 {
 	const struct fate keep = {.kind = KEEP};
 
+	s->lab->sketched = s;
 	sketch_clear(&s->lab->sketch);
 	for (uint32_t k = 0; k < s->pending_count; k++)
 		sketch_request(s, s->pending[k].request, s->pending[k].durable ? &keep : &s->fates[k]);
@@ -203,8 +211,10 @@ static void print_fate(const struct session *s, uint32_t request, const struct f
 		"lost", "there", "first units", "without unit", "some lines, seed", "some units, seed"};
 	const struct request *r = &s->trace->requests[request];
 
-	printf("    request %u: %lu bytes at %lx%s: ", request, (unsigned long)r->bytes, (unsigned long)r->offset,
-	       r->fua ? ", durable when complete" : "");
+	printf("    request %u: %lu bytes at %lx%s: ", request, (unsigned long)r->bytes,
+	       (unsigned long)(r->offset - r->disk * s->lab->set.disk_bytes), r->fua ? ", durable when complete" : "");
+	if (s->w->set > 0)
+		printf("on disk %u: ", r->disk);
 	if (durable)
 		printf("durable\n");
 	else if (fate->kind <= KEEP)
@@ -217,11 +227,16 @@ static void violation(struct session *s, const struct outcome *outcome, const ch
 {
 	struct session *outer = s->outer ? s->outer : s;
 
+	const uint32_t lost = lab_all_disks(s->lab) & ~s->lab->memory.present;
+
 	s->lab->counts->violations++;
+	s->lab->counts->by_set[s->w->set].violations++;
 	printf("VIOLATION: %s\n  again with: --engine %s --workload %s --seed %lu --state %lu", why,
 	       engine_names[s->lab->engine], s->w->name, (unsigned long)s->lab->seed, (unsigned long)outer->number);
 	if (s->outer)
 		printf(" --inner %lu", (unsigned long)s->number);
+	if (lost != 0)
+		printf("\n  without disks %x (bits)", lost);
 	printf("\n  crash %s request %u of %u", s->flying ? "in" : "before", s->now, s->trace->count);
 	printf("%s\n", s->outer ? ", in the recovery of a crash" : "");
 	for (uint32_t k = 0; k < s->pending_count; k++)
@@ -282,7 +297,9 @@ static void judge(struct session *s, uint32_t index)
 	}
 	if (outcome->judged_workload == s->lab->workload_serial && outcome->judged_window == s->window_serial)
 		return;
-	if (s->outer && (why = judge_second(s, outcome)) != NULL) {
+	/* before a recovery has ended another disk may be lost, and with it what that one alone had */
+	const bool other_disks = s->outer && s->lab->memory.present != s->present && s->now < s->second_begun;
+	if (s->outer && !other_disks && (why = judge_second(s, outcome)) != NULL) {
 		violation(s, outcome, why);
 		return;
 	}
@@ -316,12 +333,15 @@ static bool wanted(const struct session *s)
 static void state_anew(struct session *s, uint64_t sum)
 {
 	struct lab *lab = s->lab;
-	const uint64_t dice = mix(s->seed, s->number);
+	const uint32_t present = lab->memory.present;
+	const uint64_t dice = mix(s->seed + present, s->number);
 	/* where stores tear, fsck may find the journal's header or a superblock torn: only the mount heals them */
-	const bool mounted = dice % 64 == 0, fsck_first = mounted && class_unit_bytes(s->w->class_) > 8;
+	const bool mounted = dice % 64 == 0,
+		   fsck_first = mounted && class_unit_bytes(s->w->class_) > 8 && lab->kind == 0;
 	uint32_t *known = mounted ? NULL : recall(lab), mark = memory_mark(&lab->memory), index;
 
 	lab->counts->distinct++;
+	lab->counts->by_set[s->w->set].distinct++;
 	lab->counts->recalled += known != NULL;
 	if (known) {
 		index = *known;
@@ -337,34 +357,131 @@ static void state_anew(struct session *s, uint64_t sum)
 		mark = memory_mark(&lab->memory);
 		sketch_apply(&lab->sketch);
 		second_crash(s, mark, index);
+		lab_present(lab, present);
 	}
 	memory_back(&lab->memory, mark);
 }
 
-/* The state that the session's fates describe. Everything but its place in the counts is undone. */
-static void state(struct session *s)
+/* With the disks that are present. */
+static void state_of_present(struct session *s)
 {
 	struct lab *lab = s->lab;
 	uint64_t all, home;
 	uint32_t *known;
 
-	if (!wanted(s)) {
-		s->number++;
-		return;
-	}
 	lab->counts->states++;
 	lab->counts->by_class[s->w->class_]++;
-	sketch(s);
+	lab->counts->by_set[s->w->set].states++;
+	lab->counts->by_set[s->w->set].lost += lab->memory.present != lab_all_disks(lab);
+	if (lab->sketched != s) /* a second crash has sketched others */
+		sketch(s);
 	sketch_sums(&lab->sketch, &all, &home);
 	known = table_find(&lab->states, all);
 	if (known)
 		judge(s, *known);
 	else
 		state_anew(s, all);
+}
+
+/*
+ * With more disks lost than may be nothing is mounted, nothing is written, and a sentence says why. Where the others have everything by
+ * chance, as of copies in pairs, all of it is there.
+ */
+static void refuse(struct session *s)
+{
+	const struct outcome nothing = {0};
+	struct lab *lab = s->lab;
+	const uint32_t mark = memory_mark(&lab->memory);
+	char message[1024];
+
+	if (lab->sketched != s)
+		sketch(s);
+	sketch_apply(&lab->sketch);
+	const uint32_t written = memory_mark(&lab->memory);
+	struct g4_fs *fs = lab_mount(lab, true, message, sizeof(message));
+	if (fs) {
+		lab_unmount(lab, fs, false);
+	} else if (lab->memory.count != written || !message[0]) {
+		violation(s, &nothing,
+			  message[0] ? "a mount that is refused has written" : "a mount is refused without a word");
+	}
+	lab->counts->by_set[s->w->set].refused += !fs;
+	memory_back(&lab->memory, mark);
+	if (fs)
+		state_of_present(s);
+}
+
+/* The disks that are there without these. 0: these can not be lost, or were before. */
+static uint32_t disks_left(const struct session *s, uint32_t lost)
+{
+	const uint32_t there = s->present & ~lost, gone = (lab_all_disks(s->lab) & ~there) | s->out;
+
+	return (lost & ~s->present) == 0 && (uint32_t)__builtin_popcount(gone) <= set_kinds[s->lab->kind].spare ?
+		       there :
+		       0;
+}
+
+/* Whether of many combinations this one is looked at, here. */
+static bool takes_loss(const struct session *s, uint32_t lost, uint32_t combinations)
+{
+	return lost == 0 || s->lab->losses == 0 || mix(s->seed + lost, s->number) % combinations < s->lab->losses;
+}
+
+static bool takes_refusal(const struct session *s, uint32_t lost)
+{
+	const struct set_kind *kind = &set_kinds[s->lab->kind];
+	const uint32_t all = lab_all_disks(s->lab);
+
+	return !s->outer && !s->lab->set.may_leave_out && lost != all &&
+	       (uint32_t)__builtin_popcount(lost) == kind->spare + 1 && mix(s->seed ^ lost, s->number) % 256 == 0;
+}
+
+/* The state that the session's fates describe, with any disks lost that may be. Everything but its place in the counts is undone. */
+static void state(struct session *s)
+{
+	const uint32_t all = lab_all_disks(s->lab);
+	uint32_t combinations = 0;
+
+	if (wanted(s)) {
+		s->lab->set.leaving = s->gone;
+		sketch(s);
+		for (uint32_t lost = 1; lost <= all; lost++)
+			combinations += disks_left(s, lost) != 0;
+		for (uint32_t lost = 0; lost <= all; lost++) {
+			const uint32_t there = disks_left(s, lost);
+			if (there ? !takes_loss(s, lost, combinations) : !takes_refusal(s, lost))
+				continue;
+			lab_present(s->lab, there ? there : all & ~lost);
+			if (there)
+				state_of_present(s);
+			else
+				refuse(s);
+		}
+		lab_present(s->lab, s->present);
+	}
 	s->number++;
 }
 
 /* ------------------------------------------------------------------ choosing states */
+
+static uint32_t disk_of(const struct session *s, uint32_t pending)
+{
+	return s->trace->requests[s->pending[pending].request].disk;
+}
+
+/* Each disk alone has all that was written to it, or nothing: as when the others' caches were not yet written back. */
+static void apart(struct session *s)
+{
+	for (uint32_t n = 0; n < 2 * set_kinds[s->lab->kind].disks && set_kinds[s->lab->kind].disks > 1; n++) {
+		uint32_t loose = 0;
+		for (uint32_t k = 0; k < s->pending_count; k++) {
+			s->fates[k].kind = (disk_of(s, k) == n / 2) == (n % 2 == 0) ? KEEP : DROP;
+			loose += disk_of(s, k) == n / 2 && !s->pending[k].durable;
+		}
+		if (loose > 0)
+			state(s);
+	}
+}
 
 /* Of more writes than so many, not each is looked at alone at every moment. */
 #define SINGLES_MAX 64u
@@ -401,6 +518,7 @@ static void subsets(struct session *s, bool all_of_them)
 			state(s);
 		return;
 	}
+	apart(s);
 	if (count <= s->lab->exhaustive) {
 		for (uint64_t set = 0; set < UINT64_C(1) << count; set++) {
 			for (uint32_t k = 0; k < count; k++)
@@ -471,11 +589,35 @@ static void tears(struct session *s, uint64_t units)
 
 /* ------------------------------------------------------------------ walking through a record */
 
+/* Disks that an order has put aside until jobs have ended, and those that are to leave. */
+static void set_orders(struct session *s)
+{
+	const struct party *party = &s->w->parties[0];
+
+	s->out = s->gone = 0;
+	for (uint32_t k = 0; k < party->count && party->begun[k] <= s->now; k++) {
+		const struct part *part = &party->parts[k];
+		const bool ended = k < party->done && party->ended[k] <= s->now;
+		if (part->verb == ORDER && part->bytes == G4_DISK_OFFLINE)
+			s->out |= 1u << part->offset;
+		else if (part->verb == ORDER && part->bytes == G4_DISK_REMOVE)
+			s->gone |= 1u << part->offset;
+		else if (part->verb == SERVE && part->bytes == 0 && ended && party->codes[k] == 0)
+			s->out = 0;
+	}
+}
+
 static void set_windows(struct session *s)
 {
 	struct window window;
 	bool changed = s->window_serial == 0;
 
+	if (s->outer) {
+		s->out = s->outer->out;
+		s->gone = s->outer->gone;
+	} else if (s->lab->set.may_leave_out) {
+		set_orders(s);
+	}
 	for (uint32_t p = 0; p < s->w->party_count; p++) {
 		if (s->outer)
 			window = s->outer->windows[p];
@@ -510,7 +652,8 @@ void settle_preamble(struct lab *lab, const struct trace *trace)
 /* Whether a request is on the medium now: it was complete before a complete flush began, or that alone is enough. */
 static bool is_durable(const struct session *s, const struct request *request)
 {
-	return request->done_at <= s->flushed || (request->done_at <= s->now && (request->fua || s->w->class_ == MEM));
+	return request->done_at <= s->flushed[request->disk] ||
+	       (request->done_at <= s->now && (request->fua || s->w->class_ == MEM));
 }
 
 /* Takes what is durable off the front of the list: what is behind something loose may be under it. */
@@ -519,9 +662,10 @@ static void settle_durable(struct session *s)
 	const struct request *requests = s->trace->requests;
 	uint32_t mark = memory_mark(&s->lab->memory), count = 0;
 
-	for (uint32_t k = s->now; k > s->flushed; k--)
-		if (requests[k - 1].flush && requests[k - 1].done_at <= s->now)
-			s->flushed = k - 1;
+	for (uint32_t disk = 0; disk < set_kinds[s->lab->kind].disks; disk++)
+		for (uint32_t k = s->now; k > s->flushed[disk]; k--)
+			if (requests[k - 1].flush && requests[k - 1].disk == disk && requests[k - 1].done_at <= s->now)
+				s->flushed[disk] = k - 1;
 	for (uint32_t k = 0; k < s->pending_count; k++)
 		s->pending[k].durable = is_durable(s, &requests[s->pending[k].request]);
 	while (count < s->pending_count && s->pending[count].durable)
@@ -531,17 +675,27 @@ static void settle_durable(struct session *s)
 	memmove(s->pending, s->pending + count, s->pending_count * sizeof(s->pending[0]));
 }
 
+/* Whether of a long record this moment is looked at: some from all over it, others with each seed. */
+static bool takes_moment(const struct session *s)
+{
+	const uint32_t count = s->trace->count - s->trace->first, most = s->lab->moments;
+
+	return s->w->set == 0 || most == 0 || count <= most || mix(s->seed, s->now) % count < most;
+}
+
 static void write_under_way(struct session *s)
 {
 	const struct request *request = &s->trace->requests[s->now];
 	uint64_t units = request->bytes / class_unit_bytes(s->w->class_);
 
-	s->flying = true;
-	s->flying_fate.kind = KEEP;
-	subsets(s, true);
-	tears(s, units);
-	free_for_all(s, units);
-	s->flying = false;
+	if (takes_moment(s)) {
+		s->flying = true;
+		s->flying_fate.kind = KEEP;
+		subsets(s, true);
+		tears(s, units);
+		free_for_all(s, units);
+		s->flying = false;
+	}
 	s->pending[s->pending_count++] = (struct pending){.request = s->now};
 }
 
@@ -571,7 +725,11 @@ void walk(struct session *s)
 	for (s->now = s->trace->first;; s->now++) {
 		settle_durable(s);
 		set_windows(s);
-		if (s->window_changed || s->now == s->trace->count) /* crash between two requests */
+		const bool flushed = s->w->set > 0 && s->now > s->trace->first && s->trace->requests[s->now - 1].flush;
+		if (s->lab->is_late && s->lab->is_late())
+			break;
+		if (s->window_changed || (flushed && takes_moment(s)) ||
+		    s->now == s->trace->count) /* crash between two requests */
 			subsets(s, true);
 		if (s->now == s->trace->count)
 			break;

@@ -5,12 +5,6 @@
 
 #include "lab.h"
 
-struct request {
-	bool flush, fua;
-	uint32_t done_at; /* it is complete when so many requests were made; UINT32_MAX: it never was */
-	uint64_t offset, bytes;
-	const uint8_t *data;
-};
 struct trace {
 	uint32_t count;
 	uint32_t first;		  /* requests before this one prepared the tree */
@@ -31,9 +25,11 @@ struct session { /* a walk through one record */
 	struct lab *lab;
 	struct workload *w;
 	const struct trace *trace;
-	uint32_t now;	  /* requests before this one were made */
-	bool flying;	  /* this one is under way */
-	uint32_t flushed; /* what was complete when so many requests were made is on the medium */
+	uint32_t now;			/* requests before this one were made */
+	bool flying;			/* this one is under way */
+	uint32_t flushed[MEMORY_DISKS]; /* what was complete when so many requests were made is on the medium */
+	uint32_t present;		/* disks there are; of them as many may be lost as the set bears */
+	uint32_t out, gone;		/* those that an order has put aside, which count as lost; that are to leave */
 	struct fate flying_fate;
 	struct pending *pending;
 	struct fate *fates;

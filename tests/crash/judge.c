@@ -130,7 +130,7 @@ static const struct node *in_state(const struct question *q, uint32_t state)
 static bool leaves_names(const struct part *part)
 {
 	return part->verb == WRITE || part->verb == COPY || part->verb == DEDUPE || part->verb == DIG ||
-	       part->verb == PUNCH || part->verb == ZERO || part_is_sync(part);
+	       part->verb == PUNCH || part->verb == ZERO || part_is_of_disks(part) || part_is_sync(part);
 }
 
 /*
@@ -142,7 +142,8 @@ static bool pins(const struct question *q, uint32_t k, uint64_t p)
 	const struct tree *before = &q->party->states[k];
 	const struct node *node;
 
-	if (q->party->codes[k] < 0 || part->verb < RENAME || part->verb == TMPFILE || part_is_sync(part))
+	if (q->party->codes[k] < 0 || part->verb < RENAME || part->verb == TMPFILE || part_is_of_disks(part) ||
+	    part_is_sync(part))
 		return false;
 	node = part->verb == CUT_OPEN ? NULL : tree_find(before, part->path);
 	if (!node || node->id != q->id || !g4_is_reg(node->mode))

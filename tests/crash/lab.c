@@ -35,23 +35,64 @@ void lab_forget(struct lab *lab)
 	lab->outcome_count = 0;
 	table_clear(&lab->states);
 	table_clear(&lab->outcomes);
-	if (lab->tree != TREE_KINDS)
-		recall_forget(&lab->recall);
+	for (uint32_t k = 0; k < 1u << MEMORY_DISKS; k++)
+		if (lab->recalls[k])
+			recall_forget(lab->recalls[k]);
+}
+
+void lab_present(struct lab *lab, uint32_t disks)
+{
+	struct recall **recall = &lab->recalls[disks];
+
+	lab->memory.present = disks;
+	if (!*recall) {
+		*recall = (struct recall *)malloc(sizeof(**recall));
+		if (!*recall)
+			abort();
+		recall_open(*recall, &lab->sketch);
+	}
+	lab->recall = *recall;
+}
+
+static void leave_out_of_device(struct lab *lab)
+{
+	struct g4_superblock sb;
+	struct g4_layout layout;
+	bool backup;
+
+	if (g4_superblock_read(lab->wg[0], lab->fault, &sb, &backup) < 0)
+		abort();
+	g4_layout_of(&sb, &layout);
+	memory_leave_out(&lab->memory, 0, layout.groups_address);
+	memory_leave_out(&lab->memory, layout.backup_address, DEVICE_BYTES - layout.backup_address);
 }
 
 /* The memory that holds the tree, and what is known of it. */
-static void open_memory(struct lab *lab, const struct g4_layout *layout)
+static void open_memory(struct lab *lab)
 {
-	memory_open(&lab->memory, lab->rig.image, DEVICE_BYTES, layout->groups_address, layout->backup_address);
+	if (lab->kind == 0)
+		memory_open(&lab->memory, lab->rig.image, DEVICE_BYTES, 1);
+	else
+		memory_open(&lab->memory, lab->set.span, lab->set.disk_bytes, set_kinds[lab->kind].disks);
 	sketch_open(&lab->sketch, &lab->memory);
-	recall_open(&lab->recall, &lab->sketch);
+	lab_present(lab, lab_all_disks(lab));
+	if (lab->kind == 0)
+		leave_out_of_device(lab);
+	else
+		set_leave_out(lab);
 }
 
 static void close_memory(struct lab *lab)
 {
 	if (lab->tree == TREE_KINDS)
 		return;
-	recall_close(&lab->recall);
+	for (uint32_t k = 0; k < 1u << MEMORY_DISKS; k++) {
+		if (lab->recalls[k])
+			recall_close(lab->recalls[k]);
+		free(lab->recalls[k]);
+		lab->recalls[k] = NULL;
+	}
+	lab->recall = NULL;
 	sketch_close(&lab->sketch);
 	memory_close(&lab->memory);
 }
@@ -120,7 +161,8 @@ static void watch(void *context, const struct g4_io *io)
 		return;
 	for (uint32_t k = 0; k < io->iov_count; k++)
 		bytes += io->iov[k].bytes;
-	recall_request(&lab->recall, write, io->offset_bytes, bytes);
+	if (lab->recall)
+		recall_request(lab->recall, write, io->offset_bytes, bytes);
 	if (write)
 		memory_save(&lab->memory, io->offset_bytes, bytes);
 }
@@ -136,6 +178,7 @@ void lab_open(struct lab *lab, struct counts *counts, enum engine engine, const 
 	lab->engine = engine;
 	lab->only_state = lab->only_inner = UINT64_MAX;
 	lab->tree = TREE_KINDS;
+	pthread_mutex_init(&lab->set.lock, NULL);
 	for (uint32_t k = 0; k < MAX_PARTIES; k++)
 		lab->wg[k] = g4_wg_create(k);
 	clock_restart();
@@ -155,6 +198,8 @@ void lab_close(struct lab *lab)
 	lab_forget(lab);
 	free(lab->outcome);
 	close_memory(lab);
+	set_free(lab);
+	pthread_mutex_destroy(&lab->set.lock);
 	for (uint32_t k = 0; k < TREE_KINDS; k++)
 		free(lab->trees[k]);
 	g4_dev_close(lab->driver);
@@ -164,25 +209,41 @@ void lab_close(struct lab *lab)
 		g4_wg_destroy(lab->wg[k]);
 }
 
-void lab_load(struct lab *lab, enum tree_kind tree)
+void lab_load(struct lab *lab, uint32_t kind, enum tree_kind tree)
 {
-	struct g4_superblock sb;
-	struct g4_layout layout;
-	bool backup;
-
 	lab_forget(lab);
-	if (lab->tree == tree)
+	if (lab->tree == tree && lab->kind == kind)
 		return;
-	if (!lab->trees[tree])
+	if (kind == 0 && !lab->trees[tree])
 		make_tree(lab, tree);
 	close_memory(lab);
-	memcpy(lab->rig.image, lab->trees[tree], DEVICE_BYTES);
+	set_free(lab);
+	if (kind == 0)
+		memcpy(lab->rig.image, lab->trees[tree], DEVICE_BYTES);
+	else
+		set_make(lab, &set_kinds[kind], tree);
 	lab->tree = tree;
+	lab->kind = kind;
 	lab_settle_drive(lab);
-	if (g4_superblock_read(lab->wg[0], lab->fault, &sb, &backup) < 0)
-		abort();
-	g4_layout_of(&sb, &layout);
-	open_memory(lab, &layout);
+	open_memory(lab);
+}
+
+struct g4_dev *lab_device(const struct lab *lab)
+{
+	return lab->set.device ? lab->set.device : lab->driver ? lab->driver : lab->fault;
+}
+
+void lab_record(struct lab *lab, bool on)
+{
+	if (lab->kind == 0)
+		g4_dev_fault_record(lab->fault, on);
+	else
+		set_record(lab, on);
+}
+
+uint32_t lab_recorded(struct lab *lab)
+{
+	return lab->kind == 0 ? (uint32_t)g4_dev_fault_recorded(lab->fault) : set_recorded(lab);
 }
 
 void lab_settle_drive(struct lab *lab)
@@ -199,7 +260,19 @@ struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size
 
 	lab_settle_drive(lab);
 	g4_dev_fault_set(lab->fault, &settings);
-	return g4_fs_mount(lab->wg[0], lab->driver ? lab->driver : lab->fault, &options, &fs, message, room) < 0 ?
-		       NULL :
-		       fs;
+	message[0] = 0;
+	if (lab->kind != 0 && !(lab->set.device = set_mount_device(lab, write_through, message, room)))
+		return NULL;
+	if (g4_fs_mount(lab->wg[0], lab_device(lab), &options, &fs, message, room) == 0)
+		return fs;
+	set_unmount_device(lab);
+	return NULL;
+}
+
+int lab_unmount(struct lab *lab, struct g4_fs *fs, bool clean)
+{
+	const int rc = g4_fs_unmount(lab->wg[0], fs, clean);
+
+	set_unmount_device(lab);
+	return rc;
 }

@@ -10,11 +10,11 @@
 #include "judge.h"
 #include "memory.h"
 #include "recall.h"
+#include "sets.h"
 #include "sketch.h"
 #include "table.h"
 
 #define DEVICE_BYTES (8 * G4_MIB)
-#define JOURNAL_BYTES (2 * G4_MIB)
 
 enum device_class {
 	DISK512, /* queued, with a write cache, sectors of 512 B */
@@ -39,6 +39,7 @@ extern const char *const engine_names[ENGINES];
 struct workload {
 	enum device_class class_;
 	enum tree_kind tree;
+	uint32_t set; /* in set_kinds */
 	bool unmount; /* it ends with an unmount, else with the power going */
 	bool mount;   /* the mount before it is part of it */
 	struct party parties[MAX_PARTIES];
@@ -61,6 +62,9 @@ struct counts {
 	uint64_t recalled,
 		compared; /* distinct states that were not mounted; of the mounts, those of a known recovery */
 	uint64_t by_class[DEVICE_CLASSES];
+	struct set_counts {
+		uint64_t states, distinct, lost, refused, violations;
+	} by_set[SET_KINDS]; /* with disks lost; refused, with more lost than there may be */
 };
 
 struct lab {
@@ -71,13 +75,16 @@ struct lab {
 	struct g4_dev *twin;   /* NULL: there is no drive */
 	struct g4_dev *driver; /* of a controller whose medium is the fault device; NULL: the engine has none */
 	struct memory memory;
-	struct sketch sketch; /* of a state in it */
-	struct recall recall; /* recoveries of it */
-	uint8_t *trees[TREE_KINDS];
-	uint32_t tree;	       /* in memory now */
-	uint64_t due_commits;  /* what the preamble of the tree DUE takes, as last rehearsed */
-	struct table states;   /* all pages -> outcome */
-	struct table outcomes; /* home pages -> outcome */
+	struct sketch sketch;  /* of a state in it */
+	struct recall *recall; /* recoveries of it, with the disks that are present */
+	struct recall *recalls[1u << MEMORY_DISKS];
+	uint8_t *trees[TREE_KINDS]; /* of one device */
+	uint32_t tree, kind;	    /* in memory now; kind: in set_kinds */
+	struct set_lab set;
+	const struct session *sketched; /* whose state the sketch is */
+	uint64_t due_commits;		/* what the preamble of the tree DUE takes, as last rehearsed */
+	struct table states;		/* all pages -> outcome */
+	struct table outcomes;		/* home pages -> outcome */
 	struct outcome *outcome;
 	uint32_t outcome_count, outcome_room;
 	struct counts *counts;
@@ -88,6 +95,9 @@ struct lab {
 	uint32_t exhaustive;		 /* all subsets of up to so many writes that are not durable */
 	uint32_t samples;		 /* subsets beyond that */
 	uint32_t tears;			 /* places where a write under way is cut off */
+	uint32_t moments;		 /* of a record of a set about so many, and those at windows; 0: all */
+	bool (*is_late)(void);		 /* no further moment is looked at; NULL: never */
+	uint32_t losses;		 /* combinations of lost disks at a state; 0: all */
 	uint64_t only_state, only_inner; /* UINT64_MAX: all */
 	const char *trace_path;		 /* where records that do not repeat are kept, "": nowhere */
 };
@@ -95,12 +105,25 @@ struct lab {
 /* With a drive (NULL: without) recoveries read that one and write to it, and so does the engine (twin.h). */
 void lab_open(struct lab *lab, struct counts *counts, enum engine engine, const char *drive);
 void lab_close(struct lab *lab);
-/* Puts a prepared tree on the device and forgets all outcomes. */
-void lab_load(struct lab *lab, enum tree_kind tree);
+/* Puts a prepared tree on the device, or on the disks of a set, and forgets all outcomes. All disks are present. */
+void lab_load(struct lab *lab, uint32_t kind, enum tree_kind tree);
 void lab_forget(struct lab *lab);
 /* Before anything is mounted: the drive has what memory has. */
 void lab_settle_drive(struct lab *lab);
+/* These disks are there from now on (bits), for sums, mounts and the checker. */
+void lab_present(struct lab *lab, uint32_t disks);
+static inline uint32_t lab_all_disks(const struct lab *lab)
+{
+	return (1u << set_kinds[lab->kind].disks) - 1;
+}
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room);
+/* And what was mounted by it is no more. */
+int lab_unmount(struct lab *lab, struct g4_fs *fs, bool clean);
+/* What is mounted on; a set only while it is. */
+struct g4_dev *lab_device(const struct lab *lab);
+/* Requests to the device, or to the disks in one order, are recorded; how many were. */
+void lab_record(struct lab *lab, bool on);
+uint32_t lab_recorded(struct lab *lab);
 struct g4_fs_options;
 struct g4_fs_options lab_fs_options(void);
 
@@ -115,8 +138,8 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 void engine_actor(const struct mounted *m, struct g4_wg *wg, struct actor *actor);
 /* The driver that an engine needs, over the fault device, for as long as the lab is open; it is NULL for most of them. */
 struct g4_dev *engine_driver(struct lab *lab);
-/* Whether a driver's drive can be like that: no driver makes memory of it. */
-bool engine_takes(enum engine engine, enum device_class class_);
+/* Whether a driver's drive can be like that: no driver makes memory of it. And whether it is one device. */
+bool engine_takes(enum engine engine, const struct workload *w);
 /* Not clean: what it may still write is nobody's. False: it failed. */
 bool engine_unmount(struct lab *lab, struct mounted *m, bool clean);
 
@@ -133,6 +156,7 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file);
  *	CLASS/TREE/mount/OPERATION/SYNC/END		the record begins with the mount
  *	CLASS/TREE/OPERATION/SYNC/OPERATION/SYNC/END	"-" for no operation, no sync
  *	CLASS/TREE/mix/THREADS/PARTS/SEED/END
+ * A tree of a set of disks is TREE+SET.
  * A sync is fsync, fdatasync, syncfs, fsyncdir (of the parent) or other (of another inode); an end is crash or unmount.
  */
 bool workload_parse(const char *name, struct workload *w);

@@ -166,7 +166,9 @@ static int see_directory(struct rig *rig, struct tree *tree, uint64_t dir, uint3
 			const char *name = (const char *)list + at + sizeof(head);
 			bool dots =
 				name[0] == '.' && (head.name_bytes == 1 || (head.name_bytes == 2 && name[1] == '.'));
-			rc = dots ? 0 : see_entry(rig, tree, dir_id, path, &head, name);
+			const bool unseen = dots || (head.name_bytes == strlen(UNSEEN) &&
+						     memcmp(name, UNSEEN, head.name_bytes) == 0);
+			rc = unseen ? 0 : see_entry(rig, tree, dir_id, path, &head, name);
 			if (rc < 0)
 				return rc;
 			cookie = head.cookie;

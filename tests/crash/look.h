@@ -10,6 +10,7 @@
 #include "engine/rig.h"
 
 #define PATH_MAX_BYTES 56u
+#define UNSEEN "front" /* a name that is not looked at: what only takes room */
 
 struct node {			   /* a name and what it leads to */
 	char path[PATH_MAX_BYTES]; /* without a leading slash; the root is "" */

@@ -10,7 +10,7 @@
 
 #include "lab.h"
 
-#define MAX_JOBS 16u
+#define MAX_JOBS 64u
 #define MAX_VIOLATIONS 10u /* of one job, which then stops */
 #define COMBINATIONS (DEVICE_CLASSES * 36u * 2u)
 #define MAX_MATCHES 16u
@@ -32,7 +32,8 @@ struct options {
 	const char *matches[MAX_MATCHES]; /* one of them in the names of all; none: any */
 	uint32_t match_count;
 	uint64_t state, inner;
-	bool list;
+	bool list, sets;
+	uint32_t losses, moments;
 	const char *drive; /* instead of memory; NULL: none */
 	bool each;	   /* a line for each workload: what it cost */
 	const char *keep;
@@ -49,6 +50,7 @@ struct work {
 	uint32_t *group; /* workloads of one group share what is learnt about states */
 	const struct options *options;
 	uint32_t groups;
+	uint32_t set; /* of what is added, in set_kinds */
 };
 
 static bool is_wanted(const struct options *o, const char *name)
@@ -72,13 +74,21 @@ static void add(struct work *work, const char *name)
 	if (!w || !work->names || !work->group)
 		abort();
 	if (is_wanted(work->options, name) && workload_parse(name, w) /* an fsync of what is gone is none */ &&
-	    engine_takes(work->options->engine, w->class_)) {
+	    engine_takes(work->options->engine, w)) {
 		if (work->count >= GROUP_MAX && work->group[work->count - GROUP_MAX] == work->groups)
 			work->groups++;
 		work->group[work->count] = work->groups;
 		work->names[work->count++] = strdup(name);
 	}
 	free(w);
+}
+
+static const char *tree_name(const struct work *work, enum tree_kind tree)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "%s%s%s", tree_names[tree], work->set > 0 ? "+" : "", set_kinds[work->set].name);
+	return name;
 }
 
 /* The n-th of all ways to put devices, syncs and an end around two operations. Without a sync it ends with an unmount. */
@@ -90,8 +100,8 @@ static void add_combination(struct work *work, enum tree_kind tree, const char *
 
 	if (!unmount && a == 0 && b == 0)
 		return;
-	snprintf(name, sizeof(name), "%s/%s/%s/%s/%s/%s/%s", class_names[class_], tree_names[tree], first, syncs[a],
-		 second, syncs[b], unmount ? "unmount" : "crash");
+	snprintf(name, sizeof(name), "%s/%s/%s/%s/%s/%s/%s", class_names[class_], tree_name(work, tree), first,
+		 syncs[a], second, syncs[b], unmount ? "unmount" : "crash");
 	add(work, name);
 }
 
@@ -109,6 +119,8 @@ static void add_pairs(struct work *work, const struct options *o, enum tree_kind
 {
 	for (uint32_t k = 0; k < operation_count && times > 0; k++) {
 		uint64_t start = hash_bytes(operation, strlen(operation), o->seed * 1000 + tree * 100 + k);
+		if (operation_is_of_disks(&operations[k]))
+			continue;
 		if (!o->thorough && start / COMBINATIONS % 100 >= o->per_pair)
 			continue; /* the short run takes a share of the pairs */
 		for (uint32_t n = 0; n < times; n++)
@@ -125,7 +137,7 @@ static void add_mounted(struct work *work, const struct options *o, enum tree_ki
 
 	if (tree == DUE || tree == FULL || (tree != SMALL && !o->thorough))
 		return;
-	snprintf(name, sizeof(name), "%s/%s/mount/%s/%s/%s", class_names[dice % DEVICE_CLASSES], tree_names[tree],
+	snprintf(name, sizeof(name), "%s/%s/mount/%s/%s/%s", class_names[dice % DEVICE_CLASSES], tree_name(work, tree),
 		 operation, dice / 4 % 2 ? "syncfs" : "other", dice / 8 % 2 ? "unmount" : "crash");
 	add(work, name);
 }
@@ -136,7 +148,7 @@ static void add_mixes(struct work *work, const struct options *o, enum tree_kind
 
 	for (uint32_t n = 0; n < o->mixes; n++) {
 		snprintf(name, sizeof(name), "%s/%s/mix/%u/%u/%lu/%s", class_names[n % DEVICE_CLASSES],
-			 tree_names[tree], threads, threads == 1 ? 24 : 14,
+			 tree_name(work, tree), threads, threads == 1 ? 24 : 14,
 			 (unsigned long)(o->seed * 1000000 + n * 10 + threads),
 			 n / DEVICE_CLASSES % 2 ? "unmount" : "crash");
 		add(work, name);
@@ -181,6 +193,32 @@ static void list_workloads(struct work *work, const struct options *o)
 			add_mixes(work, o, (enum tree_kind)tree, threads);
 }
 
+/*
+ * The same on sets of disks: of each kind in turn those of one operation, from another operation on with each seed, so that what is done
+ * when time runs out is of all kinds.
+ */
+static void list_sets(struct work *work, const struct options *o)
+{
+	static const enum tree_kind trees[] = {SMALL, DUE};
+
+	operations_check();
+	for (uint32_t k = 0; k < operation_count; k++)
+		for (uint32_t t = 0; t < 2; t++)
+			for (work->set = 1; work->set < SET_KINDS; work->set++) {
+				const struct operation *operation = &operations[(k + o->seed) % operation_count];
+				if (!set_can(&set_kinds[work->set], operation, trees[t]))
+					continue;
+				add_singles(work, o, trees[t], operation->name);
+				add_mounted(work, o, trees[t], operation->name);
+				if (o->thorough)
+					add_pairs(work, o, trees[t], operation->name, 1);
+				if (k < 3 && t == 0)
+					add_mixes(work, o, SMALL, 1 + k);
+				work->groups++;
+			}
+	work->set = 0;
+}
+
 /* So many of them, by the seed, and in no order: where time runs out, what was done is a sample, too. */
 static void take_sample(struct work *work, const struct options *o)
 {
@@ -199,18 +237,6 @@ static void take_sample(struct work *work, const struct options *o)
 
 /* ------------------------------------------------------------------ doing them */
 
-static void set_up(struct lab *lab, const struct options *o, struct counts *counts)
-{
-	lab_open(lab, counts, o->engine, o->drive);
-	lab->seed = o->seed;
-	lab->exhaustive = o->thorough ? 8 : 5;
-	lab->samples = o->thorough ? 8 : 4;
-	lab->tears = o->thorough ? 32 : 6;
-	lab->only_state = o->state;
-	lab->only_inner = o->inner;
-	lab->trace_path = o->keep;
-}
-
 static double seconds_of(clockid_t clock)
 {
 	struct timespec now;
@@ -222,6 +248,29 @@ static double seconds_of(clockid_t clock)
 static double now_s(void)
 {
 	return seconds_of(CLOCK_MONOTONIC);
+}
+
+static double end_s;
+
+static bool is_late(void)
+{
+	return now_s() > end_s;
+}
+
+static void set_up(struct lab *lab, const struct options *o, struct counts *counts)
+{
+	lab_open(lab, counts, o->engine, o->drive);
+	lab->seed = o->seed;
+	lab->exhaustive = o->thorough ? 8 : 5;
+	lab->samples = o->thorough ? 8 : 4;
+	lab->tears = o->thorough ? 32 : 6;
+	lab->losses = o->losses;
+	lab->moments = o->moments ? o->moments : o->thorough ? 0 : 24;
+	end_s = o->seconds > 0 ? o->start_s + o->seconds : 0;
+	lab->is_late = o->seconds > 0 ? is_late : NULL;
+	lab->only_state = o->state;
+	lab->only_inner = o->inner;
+	lab->trace_path = o->keep;
 }
 
 /* Explores it and says, if that is wanted, what it cost: states, distinct ones, seconds of processor time. */
@@ -258,8 +307,8 @@ static void do_share(const struct work *work, const struct options *o, _Atomic u
 		if (o->seconds > 0 && now_s() - o->start_s > o->seconds)
 			break;
 		workload_parse(work->names[k], w);
-		if (work->group[k] != group || w->tree != (enum tree_kind)lab->tree)
-			lab_load(lab, w->tree);
+		if (work->group[k] != group || w->tree != (enum tree_kind)lab->tree || w->set != lab->kind)
+			lab_load(lab, w->set, w->tree);
 		group = work->group[k];
 		do_one(lab, w, o);
 		workload_free(w);
@@ -317,6 +366,8 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 static const char usage[] =
 	"usage: crash [--engine cpu|remote|cuda|nvme|lanes] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
 	"             [--per-pair N] [--mixes N] [--match TEXT]... [--keep FOLDER] [--each] [--list]\n"
+	"             [--sets: workloads of sets of disks] [--losses N: of lost disks so many combinations at each state]\n"
+	"             [--moments N: of a record on a set so many]\n"
 	"             [--drive DEVICE, of which the first 8 MiB are overwritten]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
 	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
@@ -333,25 +384,17 @@ static enum engine find_engine(const char *name)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"engine", required_argument, NULL, 'e'},
-		{"sample", required_argument, NULL, 'a'},
-		{"seconds", required_argument, NULL, 't'},
-		{"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},
-		{"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},
-		{"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},
-		{"each", no_argument, NULL, 'E'},
-		{"workload", required_argument, NULL, 'w'},
-		{"state", required_argument, NULL, 'n'},
-		{"inner", required_argument, NULL, 'I'},
-		{"record", required_argument, NULL, 'r'},
-		{"match", required_argument, NULL, 'M'},
-		{"drive", required_argument, NULL, 'd'},
-		{NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},   {"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'},  {"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},	    {"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},    {"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},    {"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},	    {"each", no_argument, NULL, 'E'},
+		{"workload", required_argument, NULL, 'w'}, {"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},    {"record", required_argument, NULL, 'r'},
+		{"match", required_argument, NULL, 'M'},    {"drive", required_argument, NULL, 'd'},
+		{"sets", no_argument, NULL, 'S'},	    {"losses", required_argument, NULL, 'o'},
+		{"moments", required_argument, NULL, 'O'},  {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -393,6 +436,15 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		case 'd':
 			o->drive = optarg;
+			break;
+		case 'S':
+			o->sets = true;
+			break;
+		case 'O':
+			o->moments = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'o':
+			o->losses = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'M':
 			if (o->match_count == MAX_MATCHES) {
@@ -450,6 +502,13 @@ static void print_counts(const struct counts *c, double seconds)
 	       (unsigned long)c->violations);
 	for (uint32_t k = 0; k < DEVICE_CLASSES; k++)
 		printf("  %-8s %lu states\n", class_names[k], (unsigned long)c->by_class[k]);
+	for (uint32_t k = 1; k < SET_KINDS; k++)
+		if (c->by_set[k].states > 0)
+			printf("  %-8s %lu crash-and-fault states, %lu of them distinct, %lu with disks lost; "
+			       "%lu with too many, %lu violations\n",
+			       set_kinds[k].name, (unsigned long)c->by_set[k].states,
+			       (unsigned long)c->by_set[k].distinct, (unsigned long)c->by_set[k].lost,
+			       (unsigned long)c->by_set[k].refused, (unsigned long)c->by_set[k].violations);
 	printf("  %lu distinct states mounted, %lu recover as one that was mounted does; %lu of these mounted to compare\n",
 	       (unsigned long)(c->distinct - c->recalled), (unsigned long)c->recalled, (unsigned long)c->compared);
 	printf("  %lu requests recorded, %lu made while the one before was under way\n", (unsigned long)c->requests,
@@ -476,12 +535,12 @@ static void do_named(const struct options *o, struct counts *counts)
 		printf("%s is no workload\n", o->record ? name : o->workload);
 		exit(2);
 	}
-	if (!engine_takes(o->engine, w->class_)) {
-		printf("%s is no workload of a drive\n", w->name);
+	if (!engine_takes(o->engine, w)) {
+		printf("%s is no workload of %s\n", w->name, engine_names[o->engine]);
 		exit(2);
 	}
 	set_up(lab, o, counts);
-	lab_load(lab, w->tree);
+	lab_load(lab, w->set, w->tree);
 	if (file)
 		explore_kept(lab, w, file);
 	else
@@ -506,7 +565,10 @@ int main(int argc, char **argv)
 		do_named(&options, &counts);
 	} else {
 		work.options = &options;
-		list_workloads(&work, &options);
+		if (options.sets)
+			list_sets(&work, &options);
+		else
+			list_workloads(&work, &options);
 		if (options.sample > 0)
 			take_sample(&work, &options);
 		for (uint32_t k = 0; options.list && k < work.count; k++)

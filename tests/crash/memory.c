@@ -64,27 +64,38 @@ static void *need(void *memory)
 	return memory;
 }
 
-void memory_open(struct memory *m, uint8_t *bytes, uint64_t size, uint64_t home_address, uint64_t home_end_address)
+void memory_open(struct memory *m, uint8_t *bytes, uint64_t disk_bytes, uint32_t disks)
 {
 	memset(m, 0, sizeof(*m));
 	m->bytes = bytes;
-	m->page_count = (uint32_t)(size / G4_PAGE_BYTES);
-	m->home_first = (uint32_t)(home_address / G4_PAGE_BYTES);
-	m->home_end = (uint32_t)(home_end_address / G4_PAGE_BYTES);
+	m->disk_pages = (uint32_t)(disk_bytes / G4_PAGE_BYTES);
+	m->page_count = disks * m->disk_pages;
+	m->present = (1u << disks) - 1;
+	m->elsewhere = (uint8_t *)need(calloc(m->page_count, 1));
 	m->settled = (uint64_t *)need(calloc(m->page_count, sizeof(uint64_t)));
 	m->saved_in = (uint32_t *)need(calloc(m->page_count, sizeof(uint32_t)));
 	m->visited = (uint32_t *)need(calloc(m->page_count, sizeof(uint32_t)));
 	for (uint32_t page = 0; page < m->page_count; page++) {
 		m->settled[page] = page_sum(m, page);
-		m->all ^= m->settled[page];
-		if (memory_is_home(m, page))
-			m->home ^= m->settled[page];
+		m->all[page / m->disk_pages] ^= m->settled[page];
+		m->home[page / m->disk_pages] ^= m->settled[page];
 	}
 	m->serial = 1;
 }
 
+void memory_leave_out(struct memory *m, uint64_t offset, uint64_t bytes)
+{
+	for (uint64_t at = offset / G4_PAGE_BYTES; at * G4_PAGE_BYTES < offset + bytes; at++) {
+		if (m->elsewhere[at])
+			continue;
+		m->elsewhere[at] = true;
+		m->home[at / m->disk_pages] ^= m->settled[at];
+	}
+}
+
 void memory_close(struct memory *m)
 {
+	free(m->elsewhere);
 	free(m->settled);
 	free(m->saved_in);
 	free(m->visited);
@@ -132,36 +143,50 @@ void memory_back(struct memory *m, uint32_t mark)
 
 /* ------------------------------------------------------------------ sums */
 
-/* What the pages saved since `mark` add to the settled sums; `settle` makes it so. */
-static void add_up(struct memory *m, uint32_t mark, bool settle, uint64_t *all, uint64_t *home)
+void memory_settled(const struct memory *m, uint64_t *all, uint64_t *home)
 {
-	*all = m->all;
-	*home = m->home;
+	*all = *home = m->present * PRIME_A; /* what others have is nothing to those that are present */
+	for (uint32_t left = m->present; left != 0; left &= left - 1) {
+		*all ^= m->all[__builtin_ctz(left)];
+		*home ^= m->home[__builtin_ctz(left)];
+	}
+}
+
+void memory_sums(struct memory *m, uint32_t mark, uint64_t *all, uint64_t *home)
+{
+	memory_settled(m, all, home);
 	m->visit++;
 	for (uint32_t k = mark; k < m->count; k++) {
 		uint32_t page = m->stack[k];
 		if (m->visited[page] == m->visit)
 			continue;
 		m->visited[page] = m->visit;
-		uint64_t sum = page_sum(m, page), change = sum ^ m->settled[page];
+		if (!memory_counts(m, page))
+			continue;
+		uint64_t change = page_sum(m, page) ^ m->settled[page];
 		*all ^= change;
 		if (memory_is_home(m, page))
 			*home ^= change;
-		if (settle && change != 0) {
-			m->settled[page] = sum;
-			m->settle_serial++;
-		}
 	}
-}
-
-void memory_sums(struct memory *m, uint32_t mark, uint64_t *all, uint64_t *home)
-{
-	add_up(m, mark, false, all, home);
 }
 
 void memory_settle(struct memory *m, uint32_t mark)
 {
-	add_up(m, mark, true, &m->all, &m->home);
+	m->visit++;
+	for (uint32_t k = mark; k < m->count; k++) {
+		uint32_t page = m->stack[k], disk = page / m->disk_pages;
+		if (m->visited[page] == m->visit)
+			continue;
+		m->visited[page] = m->visit;
+		uint64_t sum = page_sum(m, page), change = sum ^ m->settled[page];
+		if (change == 0)
+			continue;
+		m->all[disk] ^= change;
+		if (memory_is_home(m, page))
+			m->home[disk] ^= change;
+		m->settled[page] = sum;
+		m->settle_serial++;
+	}
 }
 
 void memory_back_settled(struct memory *m, uint32_t mark)

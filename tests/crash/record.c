@@ -8,9 +8,37 @@
 
 /* ------------------------------------------------------------------ traces */
 
-static void trace_take(struct g4_dev *fault, struct trace *trace)
+/* The requests of a set's disks, in their order. */
+static void take_of_set(struct set_lab *s, struct trace *trace)
 {
 	uint64_t bytes = 0;
+
+	for (uint32_t k = 0; k < s->count; k++)
+		bytes += s->requests[k].bytes;
+	trace->count = s->count;
+	trace->requests = (struct request *)malloc((trace->count + 1) * sizeof(struct request) + bytes);
+	if (!trace->requests)
+		abort();
+	uint8_t *at = (uint8_t *)(trace->requests + trace->count + 1);
+	for (uint32_t k = 0; k < s->count; k++) {
+		trace->requests[k] = s->requests[k];
+		trace->requests[k].data = at;
+		memcpy(at, s->requests[k].data, s->requests[k].bytes);
+		at += s->requests[k].bytes;
+	}
+}
+
+static void trace_take(struct lab *lab, struct trace *trace)
+{
+	struct g4_dev *const fault = lab->fault;
+	uint64_t bytes = 0;
+
+	if (lab->kind != 0) {
+		trace->first = 0;
+		take_of_set(&lab->set, trace);
+		set_record(lab, false);
+		return;
+	}
 
 	trace->count = (uint32_t)g4_dev_fault_recorded(fault);
 	trace->first = 0;
@@ -47,6 +75,8 @@ static void count_requests(struct counts *counts, const struct trace *trace)
 
 static void power_off_and_on(struct lab *lab)
 {
+	if (lab->kind != 0) /* its disks were closed: what they had not flushed is undone with the rest */
+		return;
 	if (g4_dev_fault_cut(lab->fault) < 0)
 		abort();
 	g4_dev_fault_power_on(lab->fault);
@@ -63,7 +93,7 @@ static void mount_failed(const struct workload *w, const char *message)
 static void preamble(struct lab *lab, const struct workload *w, struct actor *actor, uint64_t commits)
 {
 	lab->due_commits = tree_preamble(actor, w->tree, commits);
-	if (g4_dev_flush(lab->wg[0], lab->fault) < 0)
+	if (g4_dev_flush(lab->wg[0], lab->kind == 0 ? lab->fault : lab->set.device) < 0)
 		abort();
 }
 
@@ -93,7 +123,7 @@ static bool rehearse(struct lab *lab, struct workload *w, struct party *party)
 		party->codes[k] = part_run(&actor, &party->parts[k]);
 		worked += party->codes[k] == 0;
 	}
-	g4_fs_unmount(lab->wg[0], fs, false);
+	lab_unmount(lab, fs, false);
 	memory_back(&lab->memory, mark);
 	party_prepare(party);
 	return worked > 0 || party->count == 0;
@@ -121,13 +151,13 @@ static void *run_party(void *argument)
 		struct part whole;
 		const uint32_t end = first + part_whole(&party->parts[first], party->count - first, &whole);
 		for (uint32_t k = first; k < end; k++) {
-			party->begun[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
+			party->begun[k] = lab_recorded(r->lab);
 			party->begun_at[k] = g4_add64(r->clock, 1);
 		}
 		r->differs = part_run(&actor, &whole) != party->codes[end - 1];
 		for (uint32_t k = first; k < end; k++) {
 			party->ended_at[k] = g4_add64(r->clock, 1);
-			party->ended[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
+			party->ended[k] = lab_recorded(r->lab);
 		}
 		party->done = end;
 	}
@@ -170,22 +200,22 @@ static bool record(struct lab *lab, struct workload *w, struct trace *trace)
 	bool clean;
 
 	clock_restart();
-	g4_dev_fault_record(lab->fault, true);
+	lab_record(lab, true);
 	if (!engine_mount(lab, w->class_ == MEM, &mounted, message, sizeof(message)))
 		mount_failed(w, message);
 	if (!w->mount) {
 		engine_actor(&mounted, lab->wg[0], &actor);
 		preamble(lab, w, &actor, lab->due_commits);
-		first = (uint32_t)g4_dev_fault_recorded(lab->fault);
+		first = lab_recorded(lab);
 	}
 	bool same = run_parties(lab, w, &mounted);
 	clean = w->unmount && same;
 	if (!clean)
-		trace_take(lab->fault, trace);
+		trace_take(lab, trace);
 	if (!engine_unmount(lab, &mounted, clean))
 		same = false;
 	if (clean)
-		trace_take(lab->fault, trace);
+		trace_take(lab, trace);
 	trace->first = first;
 	power_off_and_on(lab);
 	memory_back(&lab->memory, 0);
@@ -196,7 +226,8 @@ static bool record(struct lab *lab, struct workload *w, struct trace *trace)
 
 static void walk_through(struct lab *lab, struct workload *w, const struct trace *trace)
 {
-	struct session session = {.lab = lab, .w = w, .trace = trace, .seed = w->seed ^ lab->seed};
+	struct session session = {
+		.lab = lab, .w = w, .trace = trace, .seed = w->seed ^ lab->seed, .present = lab_all_disks(lab)};
 
 	session.random = session.seed;
 	walk(&session);
@@ -208,6 +239,9 @@ bool explore(struct lab *lab, struct workload *w)
 	bool something = w->mount;
 
 	lab->workload_serial++;
+	lab->set.may_leave_out = false;
+	for (uint32_t k = 0; k < w->parties[0].count; k++)
+		lab->set.may_leave_out |= w->parties[0].parts[k].verb == ORDER;
 	memory_mark(&lab->memory);
 	for (uint32_t p = 0; p < w->party_count; p++)
 		something |= rehearse(lab, w, &w->parties[p]);
@@ -259,7 +293,7 @@ void trace_keep(struct lab *lab, const struct workload *w, const struct trace *t
 	       path);
 }
 
-static bool read_trace(FILE *file, struct trace *trace)
+static bool read_trace(FILE *file, uint64_t room, struct trace *trace)
 {
 	if (fread(&trace->count, sizeof(trace->count), 1, file) != 1 ||
 	    fread(&trace->first, sizeof(trace->first), 1, file) != 1 || trace->count > 1000000 ||
@@ -269,8 +303,8 @@ static bool read_trace(FILE *file, struct trace *trace)
 	for (uint32_t k = 0; trace->requests && k < trace->count; k++) {
 		struct request *request = &trace->requests[k];
 		uint8_t *data;
-		if (fread(request, sizeof(*request), 1, file) != 1 || request->bytes > DEVICE_BYTES ||
-		    request->offset > DEVICE_BYTES - request->bytes)
+		if (fread(request, sizeof(*request), 1, file) != 1 || request->bytes > room ||
+		    request->offset > room - request->bytes || request->disk >= MEMORY_DISKS)
 			return false;
 		request->data = data = (uint8_t *)malloc(request->bytes + 1); /* the process ends after this */
 		if (!data || fread(data, 1, request->bytes, file) != request->bytes)
@@ -295,7 +329,7 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file)
 		       fread(party->ended_at, sizeof(party->ended_at), 1, file) == 1 &&
 		       fread(&party->done, sizeof(party->done), 1, file) == 1 && party->done <= party->count;
 	}
-	if (!good || !read_trace(file, &trace)) {
+	if (!good || !read_trace(file, lab->memory.page_count * G4_PAGE_BYTES, &trace)) {
 		printf("this is no record\n");
 		exit(2);
 	}
@@ -309,24 +343,28 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file)
 void second_crash(struct session *s, uint32_t mark, uint32_t outcome)
 {
 	struct lab *lab = s->lab;
-	struct session second = {
-		.lab = lab, .w = s->w, .seed = s->seed ^ s->number, .outer = s, .outer_outcome = outcome};
+	struct session second = {.lab = lab,
+				 .w = s->w,
+				 .seed = s->seed ^ s->number,
+				 .outer = s,
+				 .outer_outcome = outcome,
+				 .present = lab->memory.present};
 	const struct part make = {.verb = CREATE, .path = SECOND_LIFE, .id = 999}, sync = {.verb = SYNCFS};
 	uint32_t recovery = memory_mark(&lab->memory);
 	struct actor actor = {0};
 	struct trace trace;
 	char message[256];
 
-	g4_dev_fault_record(lab->fault, true);
+	lab_record(lab, true);
 	struct g4_fs *fs = lab_mount(lab, s->w->class_ == MEM, message, sizeof(message));
 	if (!fs)
 		abort(); /* it did a moment ago */
 	actor_start(&actor, fs, lab->wg[0]);
-	second.second_begun = (uint32_t)g4_dev_fault_recorded(lab->fault);
+	second.second_begun = lab_recorded(lab);
 	bool made = part_run(&actor, &make) == 0 && part_run(&actor, &sync) == 0;
-	second.second_durable = made ? (uint32_t)g4_dev_fault_recorded(lab->fault) : UINT32_MAX;
-	g4_fs_unmount(lab->wg[0], fs, false);
-	trace_take(lab->fault, &trace);
+	second.second_durable = made ? lab_recorded(lab) : UINT32_MAX;
+	lab_unmount(lab, fs, false);
+	trace_take(lab, &trace);
 	power_off_and_on(lab);
 	memory_back(&lab->memory, recovery);
 

@@ -111,6 +111,62 @@ static int run_prune(struct actor *actor, const struct part *part)
 	return execute(actor, &cmd);
 }
 
+/* ---- disks ---- */
+
+static char (*disk_names)[64];
+
+void part_name_disks(char (*names)[64])
+{
+	disk_names = names;
+}
+
+static int run_order(struct actor *actor, const struct part *part)
+{
+	const char *name = disk_names ? disk_names[part->offset] : "";
+	char message[512];
+	struct g4_cmd cmd = {.op = G4_CMD_DISK,
+			     .mask = (uint32_t)part->bytes,
+			     .name = name,
+			     .name_bytes = (uint16_t)strlen(name),
+			     .data = message,
+			     .length = sizeof(message)};
+
+	return execute(actor, &cmd);
+}
+
+/* Jobs that have ended did what they were for, and found nothing that is damaged. */
+static int run_serve(struct actor *actor, const struct part *part)
+{
+	const struct g4_jobs *jobs = &actor->rig.fs->jobs;
+	bool runs = true;
+	int rc = 0;
+
+	for (uint64_t k = 0; runs && (part->bytes == 0 || k < part->bytes); k++) {
+		(void)g4_jobs_serve(actor->rig.wg, actor->rig.fs, true);
+		runs = false;
+		for (uint32_t i = 0; i < G4_JOBS; i++)
+			runs |= jobs->records[i].state == G4_JOB_RUNNING;
+	}
+	for (uint32_t i = 0; i < G4_JOBS && rc == 0; i++)
+		rc = jobs->records[i].state == G4_JOB_FAILED ? -(int)jobs->records[i].code :
+		     jobs->records[i].errors > 0	     ? -G4_E_IO :
+							       0;
+	return rc;
+}
+
+static int run_restripe(struct actor *actor, const struct part *part, uint64_t node)
+{
+	struct g4_restriped told = {0};
+	struct g4_cmd cmd = {.op = G4_CMD_RESTRIPE, .node = node, .data = &told, .length = sizeof(told)};
+	int rc = op_setxattr(&actor->rig, node, "gpu4fs.raid", part->path2, strlen(part->path2), 0);
+
+	do {
+		cmd.offset = told.next;
+		rc = rc == 0 ? execute(actor, &cmd) : rc;
+	} while (rc == 0 && told.next > 0);
+	return rc;
+}
+
 static int run_mkdir_all(struct actor *actor, const struct part *part)
 {
 	uint64_t words[32] = {0};
@@ -280,6 +336,8 @@ static int run_node(struct actor *actor, const struct part *part, uint64_t node)
 	case DEDUPE:
 	case DIG:
 		return run_copy(actor, part, node);
+	case RESTRIPE:
+		return run_restripe(actor, part, node);
 	case OPEN:
 		actor->opened = node;
 		return op_open(rig, node, G4_OPEN_READ | G4_OPEN_WRITE, &handle);
@@ -323,6 +381,12 @@ int part_run(struct actor *actor, const struct part *part)
 		return run_mkdir_all(actor, part);
 	if (part->verb == CLEAR)
 		return run_clear(actor, part);
+	if (part->verb == ORDER)
+		return run_order(actor, part);
+	if (part->verb == SCRUB)
+		return op_job_start(&actor->rig, G4_JOB_SCRUB, 0, 0);
+	if (part->verb == SERVE)
+		return run_serve(actor, part);
 	if (part->verb <= EXCHANGE)
 		return run_name(actor, part);
 	int rc = part->verb == CUT_OPEN ? 0 : resolve(actor, part->path, &node);
@@ -334,13 +398,19 @@ bool part_is_sync(const struct part *part)
 	return part->verb >= FSYNC;
 }
 
+bool part_is_of_disks(const struct part *part)
+{
+	return part->verb >= ORDER && part->verb <= RESTRIPE;
+}
+
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create",   "device",	"mkdir",    "mkdir-all", "symlink",  "link",	  "unlink", "rmdir",  "clear",
-		"rename",   "whiteout", "exchange", "write",	 "truncate", "allocate",  "punch",  "zero",   "insert",
-		"collapse", "set",	"remove",   "chmod",	 "chown",    "times",	  "copy",   "dedupe", "dig",
-		"open",	    "cut-open", "tmpfile",  "prune",	 "fsync",    "fdatasync", "syncfs",
+		"create", "device", "mkdir",	"mkdir-all", "symlink",	 "link",      "unlink",	  "rmdir",
+		"clear",  "rename", "whiteout", "exchange",  "write",	 "truncate",  "allocate", "punch",
+		"zero",	  "insert", "collapse", "set",	     "remove",	 "chmod",     "chown",	  "times",
+		"copy",	  "dedupe", "dig",	"open",	     "cut-open", "tmpfile",   "prune",	  "prune-older",
+		"order",  "scrub",  "serve",	"restripe",  "fsync",	 "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -992,6 +1062,60 @@ const struct operation operations[] = {
 	{"tiny-equal-goes", NULL, "wa", {{.verb = CLEAR, .path = "wa", .bytes = 1000}}},
 	{"tiny-runs-go", NULL, "wb", {{.verb = CLEAR, .path = "wb", .bytes = 1}}},
 #endif
+	/* of sets of disks; what is written meanwhile is behind the job and before it */
+	{"disk-rebuild",
+	 "b",
+	 "",
+	 {{.verb = ORDER, .offset = 1, .bytes = G4_DISK_OFFLINE},
+	  {.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 290},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = ORDER, .offset = 1, .bytes = G4_DISK_REBUILD},
+	  {.verb = SERVE, .bytes = 1},
+	  {.verb = WRITE, .path = "b", .offset = 9000, .bytes = 9000, .id = 291},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = SERVE}}},
+	{"disk-replace",
+	 "big",
+	 "",
+	 {{.verb = ORDER, .offset = 0, .bytes = G4_DISK_OFFLINE},
+	  {.verb = CREATE, .path = "n", .id = 189},
+	  {.verb = SYNCFS},
+	  {.verb = ORDER, .offset = 0, .bytes = G4_DISK_REPLACE},
+	  {.verb = SERVE, .bytes = 2},
+	  {.verb = WRITE, .path = "big", .bytes = 256 * G4_KIB, .id = 292},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SERVE}}},
+	{"disk-scrub",
+	 "b",
+	 "",
+	 {{.verb = SCRUB},
+	  {.verb = SERVE, .bytes = 1},
+	  {.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 293},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = SERVE, .bytes = 1},
+	  {.verb = UNLINK, .path = "big"},
+	  {.verb = SYNCFS},
+	  {.verb = SERVE}}},
+	{"disk-remove",
+	 "b",
+	 "",
+	 {{.verb = ORDER, .offset = 2, .bytes = G4_DISK_REMOVE},
+	  {.verb = SERVE, .bytes = 1},
+	  {.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 294},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = SERVE, .bytes = 1},
+	  {.verb = WRITE, .path = "big", .bytes = 256 * G4_KIB, .id = 295},
+	  {.verb = SYNCFS},
+	  {.verb = SERVE}}},
+	{"disk-restripe",
+	 "big",
+	 "",
+	 {{.verb = RESTRIPE, .path = "big", .path2 = "1"},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = WRITE, .path = "big", .offset = 20000, .bytes = 9000, .id = 296},
+	  {.verb = RESTRIPE, .path = "holes", .path2 = "1"},
+	  {.verb = SYNCFS},
+	  {.verb = RESTRIPE, .path = "big", .path2 = "5"}}},
 };
 const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
 
@@ -1396,6 +1520,11 @@ uint64_t tree_preamble(struct actor *actor, enum tree_kind kind, uint64_t commit
 	return made;
 }
 
+bool operation_is_of_disks(const struct operation *operation)
+{
+	return strncmp(operation->name, "disk-", 5) == 0;
+}
+
 bool operation_is_for(const struct operation *operation, enum tree_kind tree)
 {
 	static const struct {
@@ -1403,6 +1532,8 @@ bool operation_is_for(const struct operation *operation, enum tree_kind tree)
 		enum tree_kind tree;
 	} own[] = {{"whole-", LARGE}, {"join", PARTS}, {"halves", HALVES}, {"maps", MAPS}};
 
+	if (operation_is_of_disks(operation)) /* sets.c says on which */
+		return false;
 	for (uint32_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
 		if (strncmp(operation->name, own[k].begins, strlen(own[k].begins)) == 0)
 			return tree == own[k].tree;

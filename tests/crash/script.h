@@ -41,6 +41,10 @@ enum verb {
 	TMPFILE,
 	PRUNE,	     /* takes what has one owner from what deduplication finds */
 	PRUNE_OLDER, /* the same of what was listed on the day `bytes`, or before */
+	ORDER,	     /* `bytes` (enum g4_disk_order) to the disk `offset` of a set */
+	SCRUB,	     /* a job begins that reads everything */
+	SERVE,	     /* so many steps of jobs; 0: until none runs */
+	RESTRIPE,    /* a file's policy is the level path2, and what it has is moved there */
 	FSYNC,
 	FDATASYNC,
 	SYNCFS,
@@ -69,9 +73,13 @@ struct actor {
 /* Commands go to rig.fs through rig.wg. */
 void actor_start(struct actor *actor, struct g4_fs *fs, struct g4_wg *wg);
 int part_run(struct actor *actor, const struct part *part);
+/* What the disks are called that parts are about; stays the caller's. */
+void part_name_disks(char (*names)[64]);
 /* How many of `count` parts are one command, which *whole is. */
 uint32_t part_whole(const struct part *parts, uint32_t count, struct part *whole);
 bool part_is_sync(const struct part *part);
+/* Whether no user sees anything of it: what is about disks. */
+bool part_is_of_disks(const struct part *part);
 /* One line for people. */
 void part_print(const struct part *part, char *to, size_t room);
 
@@ -105,6 +113,8 @@ enum tree_kind {
 };
 /* LARGE and those behind it have operations of their own, by their names. */
 bool operation_is_for(const struct operation *operation, enum tree_kind tree);
+/* Whether it gives orders to disks of a set; operation_is_for() no tree, then. */
+bool operation_is_of_disks(const struct operation *operation);
 extern const char *const tree_names[TREE_KINDS];
 /* Fills an empty, mounted file system. */
 void tree_populate(struct actor *actor, enum tree_kind kind);

@@ -110,10 +110,11 @@ void sketch_sums(struct sketch *k, uint64_t *all, uint64_t *home)
 {
 	const struct memory *m = k->memory;
 
-	*all = m->all;
-	*home = m->home;
+	memory_settled(m, all, home);
 	for (uint32_t n = 0; n < k->count; n++) {
 		struct sketch_page *p = &k->pages[n];
+		if (!memory_counts(m, p->page))
+			continue;
 		uint64_t change = sum_of(p) ^ m->settled[p->page];
 		*all ^= change;
 		if (memory_is_home(m, p->page))

@@ -151,12 +151,18 @@ static uint32_t find_word(const char *word, const char *const *words, uint32_t c
 
 static bool parse_fields(struct workload *w, char **field, uint32_t count)
 {
+	char *set = strchr(field[1], '+');
+
+	for (w->set = 0; set && w->set < SET_KINDS && strcmp(set + 1, set_kinds[w->set].name) != 0;)
+		w->set++;
+	if (set)
+		*set = 0;
 	w->class_ = (enum device_class)find_word(field[0], class_names, DEVICE_CLASSES);
 	w->tree = (enum tree_kind)find_word(field[1], tree_names, TREE_KINDS);
 	w->unmount = strcmp(field[count - 1], "unmount") == 0;
 	w->mount = strcmp(field[2], "mount") == 0;
 	w->party_count = 1;
-	if (w->class_ == DEVICE_CLASSES || w->tree == TREE_KINDS ||
+	if (w->class_ == DEVICE_CLASSES || w->tree == TREE_KINDS || w->set == SET_KINDS ||
 	    (!w->unmount && strcmp(field[count - 1], "crash") != 0))
 		return false;
 	if (w->mount) /* what makes DUE and FULL is done between the mount and the operation */
