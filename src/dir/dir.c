@@ -5,7 +5,7 @@
 #include "dir/leaf.h"
 #include "dir/tree.h"
 
-/* ------------------------------------------------------------------ locks */
+/* ------------------------------------------------------------------ which lock */
 
 /* Of the leaf at that address; NULL: the caller has the directory alone. */
 G4_FN static struct g4_leaf_lock *leaf_lock_of(const struct g4_dir *dir, struct g4_address page)
@@ -27,50 +27,6 @@ G4_FN static struct g4_rwlock *index_lock_of(const struct g4_dir *dir, uint32_t 
 
 	G4_STATIC_ASSERT(G4_INDEX_LOCKS == 64, "six bits");
 	return dir->locks ? &dir->locks->indexes[mixed >> 58].lock : NULL;
-}
-
-G4_FN void g4_dir_let_go(struct g4_dir_slot *slot)
-{
-	if (slot->leaf_lock)
-		g4_read_unlock(&slot->leaf_lock->lock);
-}
-
-G4_FN void g4_dir_let_go_fenced(struct g4_dir_slot *slot)
-{
-	if (slot->leaf_lock)
-		g4_read_unlock_fenced(&slot->leaf_lock->lock);
-}
-
-G4_FN void g4_dir_hold(struct g4_dir_slot *slot)
-{
-	if (slot->leaf_lock)
-		g4_read_lock_at_gate(&slot->leaf_lock->lock);
-}
-
-G4_FN void g4_dir_lock_leaf(struct g4_leaf_lock *leaf_lock)
-{
-	g4_write_lock(&leaf_lock->lock);
-}
-
-G4_FN void g4_dir_lock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b)
-{
-	g4_dir_lock_leaf(a < b ? a : b);
-	if (a != b)
-		g4_dir_lock_leaf(a < b ? b : a);
-}
-
-G4_FN void g4_dir_unlock_leaf(struct g4_leaf_lock *leaf_lock, bool changed)
-{
-	if (changed)
-		g4_store64_rlx(&leaf_lock->changes, leaf_lock->changes + 1);
-	g4_write_unlock(&leaf_lock->lock);
-}
-
-G4_FN void g4_dir_unlock_two(struct g4_leaf_lock *a, struct g4_leaf_lock *b, bool changed)
-{
-	g4_dir_unlock_leaf(a, changed);
-	if (a != b)
-		g4_dir_unlock_leaf(b, changed);
 }
 
 /* ------------------------------------------------------------------ tree */
@@ -229,7 +185,7 @@ G4_FN G4_COLD static bool divides_equal(struct g4_wg *wg, const struct g4_leaf *
 	return equal;
 }
 
-/* A name in the leaf in a referenced line, which is locked: the rest of its slot. */
+/* A name in the leaf in a referenced line, which is locked: the rest of its slot. slot->unit: where it was before; 0: nobody knows. */
 G4_FN static int look_in(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			 struct g4_dir_slot *slot)
 {
@@ -237,7 +193,8 @@ G4_FN static int look_in(struct g4_wg *wg, const struct g4_dir *dir, const char 
 	slot->changes = slot->leaf_lock ? g4_load64_rlx(&slot->leaf_lock->changes) : 0;
 	slot->splits = slot->leaf_lock ? g4_load64_rlx(&slot->leaf_lock->splits) : 0;
 	g4_leaf_open(&leaf, g4_dir_cache(dir), slot->line);
-	slot->unit = g4_leaf_find(&leaf, slot->hash, name, bytes, &slot->collides);
+	if (slot->unit == 0 || !g4_leaf_has(&leaf, slot->unit, slot->hash, name, bytes))
+		slot->unit = g4_leaf_find(&leaf, slot->hash, name, bytes, &slot->collides);
 	slot->room = g4_leaf_room(&leaf);
 	if (slot->unit == 0) {
 		slot->equal = slot->collides && divides_equal(wg, &leaf, slot, bytes);
@@ -860,13 +817,16 @@ G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t 
 	struct g4_leaf_lock *leaf_lock = found.leaf_lock;
 	struct g4_leaf leaf;
 	g4_leaf_open(&leaf, g4_dir_cache(dir), found.line);
-	g4_leaf_list(wg, &leaf, from, listed);
+	listed->leaf = page_of(dir, found.line);
+	listed->line = found.line;
+	listed->splits = found.splits;
+	g4_leaf_copy(wg, &leaf, listed);
 	listed->leaf_lock = leaf_lock;
 	listed->changes = leaf_lock ? g4_load64_rlx(&leaf_lock->changes) : 0;
 	if (leaf_lock)
 		g4_read_unlock(&leaf_lock->lock);
 	g4_cache_put(g4_dir_cache(dir), found.line);
-	g4_leaf_sort(listed);
+	g4_leaf_list(wg, from, listed);
 	if (found.bound < G4_DIR_POSITIONS)
 		listed->next = found.bound;
 	return 0;

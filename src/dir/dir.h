@@ -171,10 +171,13 @@ struct g4_dir_item {
 	const struct g4_dir_entry *entry;
 };
 struct g4_dir_listed {
-	uint64_t page[G4_PAGE_BYTES / 8]; /* a copy, into which the entries point */
-	uint64_t next;			  /* the position to continue at, UINT64_MAX at the end */
-	const struct g4_leaf_lock *leaf_lock;
-	uint64_t changes;
+	uint64_t page[G4_PAGE_BYTES / 8];   /* a copy, into which the entries point */
+	uint64_t starts[G4_DIR_UNITS / 64]; /* units of it at which one begins */
+	uint64_t next;			    /* the position to continue at, UINT64_MAX at the end */
+	struct g4_leaf_lock *leaf_lock;	    /* NULL: none */
+	uint64_t changes, splits;	    /* that it counted */
+	struct g4_address leaf;
+	uint32_t line; /* where that was in the cache, a hint */
 	uint32_t count;
 	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
 };
@@ -188,6 +191,11 @@ G4_FN G4_INLINE bool g4_dir_listed_holds(const struct g4_dir_listed *listed)
 {
 	return !listed->leaf_lock || g4_load64_rlx(&listed->leaf_lock->changes) == listed->changes;
 }
+/*
+ * What a lookup at the time of the listing would have said of name k; the directory's lock is held, shared, since then. For a removal: nothing in
+ * it is about room.
+ */
+G4_FN void g4_dir_listed_slot(const struct g4_dir_listed *listed, uint32_t k, struct g4_dir_slot *slot);
 /* The pages on the way to the leaf of a position, the root first. After an error the last is the one that can not be had. */
 #define G4_DIR_PATH (G4_DIR_MAX_LEVEL + 1)
 G4_FN int g4_dir_path(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_address path[G4_DIR_PATH],

@@ -207,6 +207,14 @@ G4_FN uint32_t g4_leaf_find(const struct g4_leaf *leaf, uint32_t hash, const cha
 	return 0;
 }
 
+G4_FN bool g4_leaf_has(const struct g4_leaf *leaf, uint32_t unit, uint32_t hash, const char *name, uint32_t bytes)
+{
+	const struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);
+
+	return (leaf->starts[unit / 64] >> unit % 64 & 1) && entry->hash == hash && entry->name_bytes == bytes &&
+	       g4_bytes_equal(g4_leaf_name(entry), name, bytes);
+}
+
 /* ------------------------------------------------------------------ changing */
 
 G4_FN G4_COLD uint32_t g4_leaf_number(const struct g4_leaf *leaf, uint32_t hash, uint32_t first)
@@ -476,31 +484,135 @@ G4_FN bool g4_leaf_unite(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4
 
 /* ------------------------------------------------------------------ listing */
 
-G4_FN void g4_leaf_sort(struct g4_dir_listed *listed)
-{
-	struct g4_dir_item *items = listed->items;
+/*
+ * In scratch memory. An entry is known by a key: its position, and in the lowest byte the unit where it is. So no two are equal, whatever an
+ * image says, and it is words that are sorted.
+ */
+struct listing {
+	uint64_t keys[G4_DIR_LEAF_ENTRIES];
+	struct g4_dir_listed *listed;
+	uint64_t from;
+};
+#define KEY_UNIT_BITS 8u
+G4_STATIC_ASSERT(G4_DIR_UNITS <= 1u << KEY_UNIT_BITS, "a key has a unit");
 
-	for (uint32_t i = 1; i < listed->count; i++) {
-		struct g4_dir_item item = items[i];
-		uint32_t k = i;
-		for (; k > 0 && items[k - 1].position > item.position; k--)
-			items[k] = items[k - 1];
-		items[k] = item;
+/* Per-lane. Keys of entries in units from `first` on, as far as there is room; NULL: they are counted. */
+G4_FN static uint32_t collect(const struct listing *job, uint32_t first, uint32_t end, uint64_t *keys, uint32_t room)
+{
+	const struct g4_dir_listed *listed = job->listed;
+	uint32_t count = 0;
+
+	for (uint32_t unit = next_bit(listed->starts, first); unit < end && count < room;
+	     unit = next_bit(listed->starts, unit + 1)) {
+		const uint8_t *at = (const uint8_t *)listed->page + unit * G4_DIR_UNIT_BYTES;
+		const struct g4_dir_entry *entry = (const struct g4_dir_entry *)(const void *)at;
+		const uint64_t position = g4_dir_position(entry->hash, entry->collision);
+		if (position < job->from)
+			continue;
+		if (keys)
+			keys[count] = position << KEY_UNIT_BITS | unit;
+		count++;
+	}
+	return count;
+}
+
+/* Per-lane. */
+G4_FN static void put_item(struct g4_dir_listed *listed, uint32_t k, uint64_t key)
+{
+	const uint32_t unit = (uint32_t)key & ((1u << KEY_UNIT_BITS) - 1);
+	const uint8_t *at = (const uint8_t *)listed->page + unit * G4_DIR_UNIT_BYTES;
+
+	listed->items[k].position = key >> KEY_UNIT_BITS;
+	listed->items[k].entry = (const struct g4_dir_entry *)(const void *)at;
+}
+
+/* Keys of a lane that are ranked at once: of a warp all that a leaf has. */
+#define RANKED 4u
+
+/* Per-lane. A key's place is how many are lower: no lane waits for another one. */
+G4_FN static void rank(const struct listing *job, uint32_t lane, uint32_t width)
+{
+	const uint32_t count = job->listed->count;
+
+	for (uint32_t first = lane; first < count; first += RANKED * width) {
+		uint64_t own[RANKED];
+		uint32_t lower[RANKED];
+
+		G4_UNROLLED
+		for (uint32_t i = 0; i < RANKED; i++) {
+			own[i] = first + i * width < count ? job->keys[first + i * width] : 0;
+			lower[i] = 0;
+		}
+		for (uint32_t k = 0; k < count; k++) {
+			const uint64_t key = job->keys[k];
+			G4_UNROLLED
+			for (uint32_t i = 0; i < RANKED; i++)
+				lower[i] += key < own[i];
+		}
+		G4_UNROLLED
+		for (uint32_t i = 0; i < RANKED; i++)
+			if (first + i * width < count)
+				put_item(job->listed, lower[i], own[i]);
 	}
 }
 
-G4_FN void g4_leaf_list(struct g4_wg *wg, const struct g4_leaf *leaf, uint64_t from, struct g4_dir_listed *listed)
+/* A lane alone moves fewer than it would compare. */
+G4_FN static void insert_each(struct listing *job)
 {
-	struct g4_dir_entry *entry = NULL;
+	struct g4_dir_listed *listed = job->listed;
+	uint64_t *const keys = job->keys;
 
-	g4_copy(wg, listed->page, leaf->page, G4_PAGE_BYTES);
-	G4_LEAF_FOR_EACH(leaf, unit, entry)
-	{
-		uint64_t position = g4_dir_position(entry->hash, entry->collision);
-		if (position < from || listed->count == G4_DIR_LEAF_ENTRIES)
-			continue;
-		const uint8_t *copy = (const uint8_t *)listed->page + unit * G4_DIR_UNIT_BYTES;
-		listed->items[listed->count].position = position;
-		listed->items[listed->count++].entry = (const struct g4_dir_entry *)(const void *)copy;
+	for (uint32_t i = 1; i < listed->count; i++) {
+		const uint64_t key = keys[i];
+		uint32_t k = i;
+		for (; k > 0 && keys[k - 1] > key; k--)
+			keys[k] = keys[k - 1];
+		keys[k] = key;
 	}
+	for (uint32_t k = 0; k < listed->count; k++)
+		put_item(listed, k, keys[k]);
+}
+
+/* Each lane has the entries of as many units as the others. */
+G4_REGION_BODY void g4_leaf_keys_region(struct g4_wg *wg, void *args)
+{
+	struct listing *job = (struct listing *)args;
+	const uint32_t width = g4_wg_width(wg), lane = g4_wg_lane(wg);
+	const uint32_t each = (G4_DIR_UNITS + width - 1) / width;
+	const uint32_t first = (uint32_t)g4_min64(lane * each, G4_DIR_UNITS);
+	const uint32_t end = (uint32_t)g4_min64(first + each, G4_DIR_UNITS);
+
+	g4_converge(wg);
+	if (width == 1) {
+		job->listed->count = collect(job, first, end, job->keys, G4_DIR_LEAF_ENTRIES);
+		insert_each(job);
+		return;
+	}
+	const uint32_t mine = collect(job, first, end, NULL, G4_DIR_LEAF_ENTRIES);
+	const uint32_t before = (uint32_t)g4_min64(g4_scan_exclusive(wg, mine), G4_DIR_LEAF_ENTRIES);
+	const uint32_t all = (uint32_t)g4_min64(g4_reduce_sum(wg, mine), G4_DIR_LEAF_ENTRIES);
+	collect(job, first, end, &job->keys[before], G4_DIR_LEAF_ENTRIES - before);
+	if (lane == 0)
+		job->listed->count = all;
+	g4_sync(wg);
+	rank(job, lane, width);
+	g4_sync(wg);
+}
+
+G4_FN void g4_leaf_copy(struct g4_wg *wg, const struct g4_leaf *leaf, struct g4_dir_listed *listed)
+{
+	g4_copy(wg, listed->page, leaf->page, G4_PAGE_BYTES);
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		listed->starts[w] = leaf->starts[w];
+}
+
+G4_FN void g4_leaf_list(struct g4_wg *wg, uint64_t from, struct g4_dir_listed *listed)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct listing *job = (struct listing *)g4_scratch_take(wg, sizeof(*job));
+
+	job->listed = listed;
+	job->from = from;
+	g4_region(wg, G4_REGION_LEAF_KEYS, g4_leaf_keys_region, job);
+	g4_scratch_release(wg, mark);
 }

@@ -48,6 +48,8 @@ G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit);
 /* The unit of a name; 0: it is not there. *collides: but another one with its hash. */
 G4_FN uint32_t g4_leaf_find(const struct g4_leaf *leaf, uint32_t hash, const char *name, uint32_t bytes,
 			    bool *collides);
+/* Whether it is at a unit. */
+G4_FN bool g4_leaf_has(const struct g4_leaf *leaf, uint32_t unit, uint32_t hash, const char *name, uint32_t bytes);
 /*
  * Units that names may have before a leaf is full, and entries of an index page: as many as there are. Tests of structural changes are
  * built with G4_DIR_TINY, where some dozens of names have each of them happen; such a directory is valid for everybody.
@@ -95,8 +97,11 @@ G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint64_t c
 G4_FN bool g4_leaf_unite(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_leaf *right);
 
 struct g4_dir_listed;
-/* Leader. Its entries from a position on, into a copy of the page; listed->count is 0 before. Then, by position. */
-G4_FN void g4_leaf_list(struct g4_wg *wg, const struct g4_leaf *leaf, uint64_t from, struct g4_dir_listed *listed);
-G4_FN void g4_leaf_sort(struct g4_dir_listed *listed);
+/* Leader. The first half of a listing, with the leaf locked: what the other half needs. */
+G4_FN void g4_leaf_copy(struct g4_wg *wg, const struct g4_leaf *leaf, struct g4_dir_listed *listed);
+/* Leader. Of a copy: its entries from a position on, by position. */
+G4_FN void g4_leaf_list(struct g4_wg *wg, uint64_t from, struct g4_dir_listed *listed);
+/* The region of that. Collective. */
+G4_FN void g4_leaf_keys_region(struct g4_wg *wg, void *args);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CLEAR: removes what is below a directory, a bounded number of names at a time. Each name goes as UNLINK or RMDIR would let it go,
- * in a transaction and with locks and permissions of its own: a crash, an error or a caller that stops leaves a smaller tree, and
- * several workgroups may clear one tree together. Nothing is locked between two names, so whatever others do meanwhile is
- * done before or after each of them; what they move out of the tree while a caller is in it may still be cleared.
+ * in a transaction and with permissions of its own: a crash, an error or a caller that stops leaves a smaller tree, and
+ * several workgroups may clear one tree together. Whatever others do meanwhile is done before or after each name; what they move out of the
+ * tree while a caller is in it may still be cleared. Nothing is locked between two names but by a helper, which has their directory shared for the names
+ * of a leaf that are no directories, until somebody wants it alone: so it need not look them up that it has just listed.
  *
  * Workgroups that have nothing else to do share one command: a directory with many names is cut into ranges of positions, and who takes one
  * walks what is below its names as the owner would (docs/design/directories.md, *Trees*). The owner holds nothing while it waits.
@@ -21,6 +22,8 @@
 #include "fs/clear.h"
 #include "data/split.h"
 #include "fs/commands.h"
+#include "fs/delete.h"
+#include "fs/makers.h"
 #include "fs/names.h"
 #include "fs/node.h"
 #include "fs/remove.h"
@@ -44,7 +47,10 @@ struct clearing {
 	bool kept;	      /* helps: names went from `here`, which is not the top, and its pages stayed; */
 	uint64_t way_kept;    /* bit k: from way[k] */
 	uint32_t names;	      /* of the directory that was listed */
-	uint64_t start;	      /* where a directory is begun with, and around */
+	uint32_t held;	      /* helps: that, in core, read-locked since it was listed; G4_NO_INODE: it is not */
+	uint64_t start;	      /* where a directory is begun with, and around: */
+	uint64_t at;	      /* names of `here` before that are gone, */
+	bool around;	      /* and those from `start` on */
 	uint64_t from, until; /* helps: positions of the top that are left */
 	uint64_t below;	      /* helps: of the top's name that the walk is below */
 	uint32_t unions;      /* helps: how often it may unite pages yet */
@@ -89,6 +95,22 @@ G4_FN static int copy_first(struct g4_wg *wg, const struct g4_dir *dir, struct c
 	return rc;
 }
 
+/* The directory at hand is another one, or may have names again that the walk has come past. */
+G4_FN static void begin_round(struct clearing *c)
+{
+	c->at = c->start;
+	c->around = false;
+}
+
+/* What was listed is gone, and who helps begins behind it: leaves that have no names any more stay until it leaves the directory. */
+G4_FN static void pass_listed(struct clearing *c)
+{
+	if (c->helps && at_top(c))
+		c->from = c->listed.next;
+	else if (c->helps)
+		c->at = c->listed.next;
+}
+
 /* From the caller's place in the order of hashes on, and around; of what is shared, the piece. Read-locked. */
 G4_FN static int copy_leaf(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct clearing *c)
 {
@@ -96,8 +118,33 @@ G4_FN static int copy_leaf(struct g4_wg *wg, struct g4_fs *fs, const struct g4_i
 
 	if (c->helps && at_top(c))
 		return copy_first(wg, &dir, c, c->from, c->until);
-	const int rc = copy_first(wg, &dir, c, c->start, UINT64_MAX);
-	return rc < 0 || c->listed.count > 0 ? rc : copy_first(wg, &dir, c, 0, UINT64_MAX);
+	if (!c->around) {
+		const int rc = copy_first(wg, &dir, c, c->at, UINT64_MAX);
+		if (rc < 0 || c->listed.count > 0)
+			return rc;
+		c->around = true;
+		c->at = 0;
+	}
+	return copy_first(wg, &dir, c, c->at, c->start);
+}
+
+/* The same; at the end of a round once more where there are names yet, which others are about to remove or have made. */
+G4_FN static int copy_names(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct clearing *c)
+{
+	const bool begun = c->helps && (c->around || c->at != c->start);
+	int rc;
+
+	if (!c->helps)
+		begin_round(c);
+	/* one that has none by now is removed, whatever its pages say */
+	if (!at_top(c) && g4_load32_rlx(&inode->disk.entries) == 0)
+		return 0;
+	rc = copy_leaf(wg, fs, inode, c);
+	if (rc == 0 && begun && !at_top(c) && c->listed.count == 0 && g4_load32_rlx(&inode->disk.entries) > 0) {
+		begin_round(c);
+		rc = copy_leaf(wg, fs, inode, c);
+	}
+	return rc;
 }
 
 /*
@@ -107,6 +154,7 @@ G4_FN static int copy_leaf(struct g4_wg *wg, struct g4_fs *fs, const struct g4_i
 G4_FN G4_COLD static int list_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct clearing *c)
 {
 	g4_write_lock(&inode->lock);
+	begin_round(c);
 	const int rc = copy_leaf(wg, fs, inode, c);
 	c->names = inode->disk.entries;
 	g4_write_unlock(&inode->lock);
@@ -126,8 +174,14 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 	g4_read_lock(&inode->lock);
 	rc = g4_check_dir(wg, fs, inode, c->part->cmd.cred, G4_ACCESS_READ | G4_ACCESS_EXEC);
 	if (rc == 0)
-		rc = copy_leaf(wg, fs, inode, c);
+		rc = copy_names(wg, fs, inode, c);
 	c->names = g4_load32_rlx(&inode->disk.entries);
+	/* who may not change it is told so by the removal of a name */
+	if (rc == 0 && c->helps && c->listed.count > 0 &&
+	    g4_check_dir(wg, fs, inode, c->part->cmd.cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC) == 0) {
+		c->held = index;
+		return 0;
+	}
 	g4_read_unlock(&inode->lock);
 	const bool all = !c->helps || !at_top(c); /* of the directory: not a piece */
 	if (rc == 0 && all && c->listed.count == 0 && c->names > 0)
@@ -192,6 +246,7 @@ G4_FN static void begin_at_top(struct clearing *c)
 {
 	c->here = c->top;
 	c->depth = 0;
+	begin_round(c);
 }
 
 /* Who has a piece leaves a name of the top as it is: it is the owner's. */
@@ -247,6 +302,37 @@ G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c,
 	c->kept = false;
 	c->way[c->depth++] = c->here;
 	c->here = below;
+	begin_round(c);
+	return rc;
+}
+
+G4_FN static void let_go(struct g4_fs *fs, struct clearing *c)
+{
+	if (c->held == G4_NO_INODE)
+		return;
+	g4_read_unlock(&g4_icache_at(fs, c->held)->lock);
+	g4_icache_put(fs, c->held);
+	c->held = G4_NO_INODE;
+}
+
+/* G4_ALONE: it is no name that can go so, or somebody waits; the directory is let go of, and the name is removed like any other. */
+G4_FN static int remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint32_t k)
+{
+	struct g4_inode_core *dir = g4_icache_at(fs, c->held);
+	uint32_t unused = G4_NO_INODE, version;
+	int rc = G4_ALONE;
+
+	g4_zero16(&c->one, sizeof(c->one));
+	c->one.cred = c->part->cmd.cred;
+	if (c->listed.items[k].entry->file_type != 4 && g4_read_begin(&dir->lock, &version))
+		rc = g4_remove_listed(wg, fs, dir, &c->listed, k, &c->one, &unused);
+	if (rc != 0 || unused != G4_NO_INODE)
+		let_go(fs, c);
+	if (unused != G4_NO_INODE) {
+		rc = g4_inode_delete(wg, fs, unused);
+		g4_icache_put(fs, unused);
+	}
+	c->kept = c->kept || (rc == 0 && !at_top(c));
 	return rc;
 }
 
@@ -267,11 +353,14 @@ G4_FN static int remove_one(struct g4_wg *wg, struct g4_fs *fs, struct clearing 
 }
 
 /* 0: go on; 1: the walk is in another directory, or one listing on. */
-G4_FN static int clear_entry(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, const struct g4_dir_item *item)
+G4_FN static int clear_entry(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint32_t k)
 {
+	const struct g4_dir_item *item = &c->listed.items[k];
 	const struct g4_dir_entry *entry = item->entry;
-	int rc = remove_one(wg, fs, c, entry, entry->file_type == 4 ? G4_CMD_RMDIR : G4_CMD_UNLINK);
+	int rc = c->held == G4_NO_INODE ? G4_ALONE : remove_listed(wg, fs, c, k);
 
+	if (rc == G4_ALONE)
+		rc = remove_one(wg, fs, c, entry, entry->file_type == 4 ? G4_CMD_RMDIR : G4_CMD_UNLINK);
 	if (rc == -G4_E_NOTDIR || rc == -G4_E_ISDIR) /* the name is another one's by now */
 		rc = remove_one(wg, fs, c, entry, rc == -G4_E_ISDIR ? G4_CMD_RMDIR : G4_CMD_UNLINK);
 	switch (-rc) {
@@ -316,12 +405,16 @@ G4_FN static bool take_name(struct g4_clear_part *part)
 /* Names of one leaf. */
 G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
+	uint32_t k = 0;
 	int rc = 0;
 
-	for (uint32_t k = 0; k < c->listed.count && rc == 0 && may_try(c) && take_name(c->part); k++) {
+	while (k < c->listed.count && rc == 0 && may_try(c) && take_name(c->part)) {
 		count_try(c);
-		rc = clear_entry(wg, fs, c, &c->listed.items[k]);
+		rc = clear_entry(wg, fs, c, k++);
 	}
+	let_go(fs, c);
+	if (k == c->listed.count && rc == 0)
+		pass_listed(c);
 	return rc < 0 ? rc : 0;
 }
 
@@ -434,6 +527,7 @@ G4_FN static int up(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 		c->here = c->way[--c->depth];
 		c->kept = c->way_kept >> c->depth & 1;
 		c->way_kept &= ~(UINT64_C(1) << c->depth);
+		begin_round(c);
 	} else {
 		begin_at_top(c);
 	}
@@ -479,6 +573,7 @@ G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_par
 	c->unions = G4_CLEAR_UNIONS;
 	c->kept = false;
 	c->way_kept = 0;
+	c->held = G4_NO_INODE;
 	begin_at_top(c);
 	while (rc == 0 && g4_load64_rlx(&part->taken) < part->most && may_try(c)) {
 		rc = list(wg, fs, c);
@@ -526,6 +621,7 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	c->in_vain = 0;
 	c->kept = false;
 	c->way_kept = 0;
+	c->held = G4_NO_INODE;
 	begin_at_top(c);
 	rc = clear(wg, fs, c);
 	cmd->value = g4_load64_rlx(&c->own.removed);

@@ -5,6 +5,7 @@
 #include "alloc/release.h"
 #include "data/hints.h"
 #include "data/sums_region.h"
+#include "dir/leaf.h"
 #include "fs/execute.h"
 #include "fs/listed.h"
 #include "hash/crc32c.h"
@@ -47,6 +48,9 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 		break;
 	case G4_REGION_COMMIT:
 		g4_commit_region(wg, region->args);
+		break;
+	case G4_REGION_LEAF_KEYS:
+		g4_leaf_keys_region(wg, region->args);
 		break;
 	case G4_REGION_LISTED:
 		g4_listed_region(wg, region->args);

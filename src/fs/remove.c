@@ -189,6 +189,64 @@ G4_FN int g4_remove_keeping_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 	return remove_name(wg, fs, cmd, true);
 }
 
+/* Whether a slot of a listing leads to a locked inode; makes it good where other names of the leaf have come or gone since. */
+G4_FN static bool listed_leads_to(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *dir,
+				  const struct g4_dir_entry *entry, struct g4_dir_slot *slot,
+				  const struct g4_inode_core *inode)
+{
+	const struct g4_dir pages = g4_dir_shared(fs, dir);
+
+	if (inode->dead)
+		return false;
+	if (g4_dir_slot_holds(slot))
+		return true;
+	g4_dir_hold(slot);
+	const int rc = g4_dir_look_again(wg, &pages, (const char *)(entry + 1), entry->name_bytes, slot);
+	g4_dir_let_go(slot);
+	return rc == 0 && slot->inode == inode->ino;
+}
+
+G4_FN static bool is_plain(const char *name, uint32_t bytes)
+{
+	return g4_check_name(name, bytes) == 0 && !g4_is_dot(name, bytes) && !g4_is_dotdot(name, bytes);
+}
+
+/*
+ * That the name leads to its inode is known as a lookup knows it, once the inode is locked: no other name of the leaf has changed since the listing but by
+ * this function, which goes on counting, or the leaf says so.
+ */
+G4_FN int g4_remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, struct g4_dir_listed *listed,
+			   uint32_t k, struct g4_cmd *cmd, uint32_t *unused)
+{
+	const struct g4_dir_entry *entry = listed->items[k].entry;
+	struct g4_dir_slot slot;
+	bool is_unused = false;
+	uint32_t index;
+	int rc = G4_ALONE;
+
+	*unused = G4_NO_INODE;
+	cmd->op = G4_CMD_UNLINK;
+	cmd->name = (const char *)(entry + 1);
+	cmd->name_bytes = entry->name_bytes;
+	if (!is_plain(cmd->name, cmd->name_bytes) || g4_icache_get(wg, fs, entry->inode, &index) < 0)
+		return G4_ALONE;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	g4_dir_listed_slot(listed, k, &slot);
+	if (!g4_is_dir(g4_inode_core_type(inode))) { /* a directory has another place in the order of locks */
+		g4_icache_lock(fs, inode);
+		if (listed_leads_to(wg, fs, dir, entry, &slot, inode))
+			rc = remove_locked(wg, fs, dir, G4_LOCKED_SHARED, index, &slot, cmd, true, &is_unused);
+		g4_write_unlock(&inode->lock);
+	}
+	if (rc == 0 && slot.leaf_lock == listed->leaf_lock && slot.changes == listed->changes)
+		listed->changes++;
+	if (rc == 0 && is_unused)
+		*unused = index;
+	else
+		g4_icache_put(fs, index);
+	return g4_check(fs, rc);
+}
+
 G4_FN G4_COLD int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t *from,
 				 uint64_t until)
 {

@@ -81,7 +81,8 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
 	X(RELEASE, "alloc/release.h")                                                                                  \
 	X(LISTING, "alloc/listing.h")                                                                                  \
 	X(HINTS, "data/hints.h")                                                                                       \
-	X(LISTED, "fs/listed.h")
+	X(LISTED, "fs/listed.h")                                                                                       \
+	X(LEAF_KEYS, "dir/leaf.h")
 enum g4_user_region {
 	G4_REGION_BEFORE_ENGINE = G4_REGION_USER,
 #define G4_USER_REGION_NUMBER(name, header) G4_REGION_##name,

@@ -205,6 +205,138 @@ static void a_leaf_is_cut_where_half_of_it_is_below(void **state)
 	}
 }
 
+/* ---- listing */
+
+/* By definition: from a position on, the lowest first, of equal ones (an image may have some) the one that comes first in the page. */
+static void expect_listed(const struct g4_dir_listed *listed, uint64_t from)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t wanted = 0, last_unit = 0;
+	uint64_t last = 0;
+
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	wanted += g4_dir_position(entry->hash, entry->collision) >= from;
+	assert_int_equal(listed->count, wanted);
+	for (uint32_t k = 0; k < listed->count; k++) {
+		const struct g4_dir_entry *of = listed->items[k].entry;
+		const uint32_t unit =
+			(uint32_t)((const uint8_t *)of - (const uint8_t *)listed->page) / G4_DIR_UNIT_BYTES;
+		assert_true(leaf.starts[unit / 64] >> unit % 64 & 1);
+		assert_int_equal(listed->items[k].position, g4_dir_position(of->hash, of->collision));
+		assert_true(listed->items[k].position >= from);
+		assert_true(listed->items[k].position > last ||
+			    (listed->items[k].position == last && unit > last_unit));
+		last = listed->items[k].position;
+		last_unit = unit;
+	}
+}
+
+static void random_leaf(uint64_t *random)
+{
+	const uint64_t span = UINT64_C(1) << rig_random(random) % 33;
+	const uint32_t most = 1 + (uint32_t)(rig_random(random) % 40);
+
+	memset(frames, 0, G4_PAGE_BYTES);
+	g4_leaf_init(&leaf, &cache, 0);
+	for (uint32_t n = (uint32_t)(rig_random(random) % 140); n > 0; n--) {
+		const uint32_t bytes = 1 + (uint32_t)(rig_random(random) % most);
+		if (g4_leaf_room(&leaf) < g4_leaf_units_for(bytes))
+			break;
+		assert_true(insert((uint32_t)(rig_random(random) % span), bytes));
+	}
+	for (uint32_t n = (uint32_t)(rig_random(random) % 20); n > 0; n--) {
+		const uint32_t unit = g4_leaf_next(&leaf, (uint32_t)(rig_random(random) % G4_DIR_UNITS));
+		if (unit < G4_DIR_UNITS)
+			g4_leaf_remove(&leaf, unit);
+	}
+}
+
+static void a_listing_is_in_the_order_of_positions(void **state)
+{
+	struct g4_dir_listed *listed = g4_scratch_take(wg, sizeof(*listed));
+	uint64_t random = 7;
+
+	(void)state;
+	for (uint32_t round = 0; round < 300; round++) {
+		random_leaf(&random);
+		const uint64_t from = round % 3 == 0 ? 0 : (rig_random(&random) & UINT32_MAX) << 16;
+		g4_leaf_copy(wg, &leaf, listed);
+		g4_leaf_list(wg, from, listed);
+		expect_listed(listed, from);
+	}
+	g4_scratch_release(wg, 0);
+}
+
+/* What each lane does by itself, for widths that this build does not have. */
+static void lanes_put_each_entry_into_its_place(void **state)
+{
+	static const uint32_t widths[] = {1, 2, 4, 32, 64};
+	static struct g4_dir_listed listed;
+	static struct listing job = {.listed = &listed};
+	uint64_t random = 11;
+
+	(void)state;
+	for (uint32_t round = 0; round < 300; round++) {
+		random_leaf(&random);
+		job.from = round % 3 == 0 ? 0 : (rig_random(&random) & 0xffff) << 16;
+		g4_leaf_copy(wg, &leaf, &listed);
+		for (uint32_t w = 0; w < sizeof(widths) / sizeof(widths[0]); w++) {
+			const uint32_t width = widths[w], each = G4_DIR_UNITS / width;
+			listed.count = 0;
+			for (uint32_t lane = 0; lane < width; lane++) {
+				const uint32_t first = lane * each, room = G4_DIR_LEAF_ENTRIES - listed.count;
+				const uint32_t mine = collect(&job, first, first + each, NULL, G4_DIR_LEAF_ENTRIES);
+				assert_int_equal(collect(&job, first, first + each, &job.keys[listed.count], room),
+						 mine);
+				listed.count += mine;
+			}
+			memset(listed.items, 0, sizeof(listed.items));
+			for (uint32_t lane = 0; lane < width; lane++)
+				rank(&job, lane, width);
+			expect_listed(&listed, job.from);
+			insert_each(&job);
+			expect_listed(&listed, job.from);
+		}
+	}
+}
+
+/* An image may say that more entries begin than a leaf has room for: names of no bytes. */
+static void more_entries_than_there_can_be_are_not_listed(void **state)
+{
+	struct g4_dir_listed *listed = g4_scratch_take(wg, sizeof(*listed));
+
+	(void)state;
+	for (uint32_t unit = G4_DIR_HEADER_UNITS; unit < G4_DIR_UNITS; unit++) {
+		g4_leaf_entry(&leaf, unit)->hash = G4_DIR_UNITS - unit;
+		set_bits(leaf.page->used, unit, 1);
+		set_bits(leaf.starts, unit, 1);
+	}
+	g4_leaf_copy(wg, &leaf, listed);
+	g4_leaf_list(wg, 0, listed);
+	assert_int_equal(listed->count, G4_DIR_LEAF_ENTRIES);
+	for (uint32_t k = 1; k < listed->count; k++)
+		assert_true(listed->items[k].position > listed->items[k - 1].position);
+	g4_scratch_release(wg, 0);
+}
+
+/* A name is looked for where it was. */
+static void a_name_is_at_its_unit(void **state)
+{
+	static const char name[G4_NAME_MAX + 1] = "xxxxxxxxxx";
+
+	(void)state;
+	assert_true(insert(5, 10) && insert(6, 10) && insert(5, 9));
+	const uint32_t first = g4_leaf_next(&leaf, 0), second = g4_leaf_next(&leaf, first + 1);
+	assert_true(g4_leaf_has(&leaf, first, 5, name, 10));
+	assert_false(g4_leaf_has(&leaf, first, 5, name, 9));
+	assert_false(g4_leaf_has(&leaf, first, 6, name, 10));
+	assert_false(g4_leaf_has(&leaf, first, 5, "xxxxxxxxxy", 10));
+	assert_false(g4_leaf_has(&leaf, second, 5, name, 10));
+	assert_false(g4_leaf_has(&leaf, first + 1, 5, name, 10));
+	g4_leaf_remove(&leaf, first);
+	assert_false(g4_leaf_has(&leaf, first, 5, name, 10));
+}
+
 #define leaf_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* ---- entries that come from another leaf, whose owner is another one */
@@ -306,6 +438,10 @@ int main(void)
 		leaf_test(an_entry_grows_while_leaves_are_united),
 		leaf_test(an_entry_grows_while_a_leaf_is_split),
 		leaf_test(an_entry_shrinks_while_leaves_are_united),
+		leaf_test(a_listing_is_in_the_order_of_positions),
+		leaf_test(lanes_put_each_entry_into_its_place),
+		leaf_test(more_entries_than_there_can_be_are_not_listed),
+		leaf_test(a_name_is_at_its_unit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
