@@ -268,6 +268,47 @@ static void leaves_are_split(const char *name)
 	by_other(name, make_many);
 }
 
+/* Another file elsewhere gets its number, and may not be removed. */
+static uint32_t made_elsewhere;
+static int number_of_it(const char *name)
+{
+	struct g4_attr attr, fixed = {.flags = G4_INODE_IMMUTABLE};
+	struct rig first = rig; /* whose slabs have the number */
+	char new_name[32];
+	uint64_t ino = 0;
+	int rc = op_lookup(&others, top, name, &attr);
+
+	if (rc == 0)
+		rc = op_unlink(&first, top, name);
+	for (made_elsewhere = 0; made_elsewhere < 1000 && rc == 0 && ino != attr.ino; made_elsewhere++) {
+		snprintf(new_name, sizeof(new_name), "elsewhere %u", made_elsewhere);
+		rc = op_mknod(&first, ROOT, new_name, G4_S_IFREG | 0644, &ino);
+	}
+	if (rc == 0)
+		rc = ino == attr.ino ? op_setattr(&first, ino, G4_SET_FLAGS, &fixed) : -G4_E_NOENT;
+	return rc;
+}
+
+static void its_number_is_taken(const char *name)
+{
+	by_other(name, number_of_it);
+}
+
+static void remove_elsewhere(void)
+{
+	struct g4_attr attr = {.flags = 0};
+	char name[32];
+
+	for (uint32_t k = 0; k < made_elsewhere; k++) {
+		snprintf(name, sizeof(name), "elsewhere %u", k);
+		assert_int_equal(op_lookup(&rig, ROOT, name, &attr), 0);
+		attr.flags = 0;
+		assert_int_equal(op_setattr(&rig, attr.ino, G4_SET_FLAGS, &attr), 0);
+		assert_int_equal(op_unlink(&rig, ROOT, name), 0);
+	}
+	made_elsewhere = 0;
+}
+
 static int nothing(const char *name)
 {
 	(void)name;
@@ -293,6 +334,7 @@ static void what_others_do_is_before_or_after(void **state)
 		{is_moved, FILES, FILES},
 		{has_a_name_elsewhere, FILES, FILES},
 		{makes_room_for_another, FILES, FILES},
+		{its_number_is_taken, FILES - 1, FILES - 1},
 		{leaves_are_split, FILES + 400, FILES + 400},
 	};
 	static struct g4_clear_part part;
@@ -316,6 +358,7 @@ static void what_others_do_is_before_or_after(void **state)
 			assert_int_equal(attr.nlink, 1);
 			assert_int_equal(op_unlink(&rig, ROOT, "kept"), 0);
 		}
+		remove_elsewhere();
 		assert_int_equal(rig_locked_leaves(&rig), 0);
 	}
 	g4_wg_destroy(others.wg);

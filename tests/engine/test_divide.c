@@ -108,7 +108,8 @@ static int hooked_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 #define g4_leaf_split hooked_split
 #define g4_read_lock_at_gate hooked_read_lock
 #define g4_write_lock hooked_write_lock
-#include "dir/dir.c" /* NOLINT(bugprone-suspicious-include) */
+#include "dir/dir.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "dir/locks.c" /* NOLINT(bugprone-suspicious-include) */
 
 /* ------------------------------------------------------------------ names */
 
