@@ -57,7 +57,7 @@ endfunction()
 # g4_engine_units(OUT folder source...): units of what the engine is made of, but for what g4_objects_of() takes out of it and
 # what tests put something else in the place of: they include it, or define what it does.
 function(g4_engine_units out folder)
-	set(alone "/src/(base|hash|simt|parity|gpu)/|/src/(ring/(execute|ring|session_host|serve_host)|cache/cache(_host)?|dev/(open_host|nvme/(flight|waiting_host))|dir/(dir|leaf|shrink)|inode/icache)\\.c$")
+	set(alone "/src/(base|hash|simt|parity|gpu)/|/src/(ring/(execute|ring|session_host|serve_host)|cache/cache(_host)?|dev/(open_host|nvme/(flight|waiting_host))|dir/(dir|leaf|locks|shrink)|fs/clear|inode/icache)\\.c$")
 	set(each ${ARGN})
 	list(FILTER each INCLUDE REGEX "${alone}")
 	list(FILTER ARGN EXCLUDE REGEX "${alone}")

@@ -43,19 +43,21 @@ struct clearing {
 	struct at_dir top, here;
 	struct at_dir way[G4_CLEAR_WAY]; /* what is above `here`, the nearest last */
 	uint32_t depth;
-	bool helps;	      /* has a piece of `part` */
-	bool kept;	      /* helps: names went from `here`, which is not the top, and its pages stayed; */
-	uint64_t way_kept;    /* bit k: from way[k] */
-	uint32_t names;	      /* of the directory that was listed */
-	uint32_t held;	      /* helps: that, in core, read-locked since it was listed; G4_NO_INODE: it is not */
-	uint64_t start;	      /* where a directory is begun with, and around: */
-	uint64_t at;	      /* names of `here` before that are gone, */
-	bool around;	      /* and those from `start` on */
-	uint64_t from, until; /* helps: positions of the top that are left */
-	uint64_t below;	      /* helps: of the top's name that the walk is below */
-	uint32_t unions;      /* helps: how often it may unite pages yet */
-	uint64_t left;	      /* tries of this workgroup's */
-	uint64_t in_vain;     /* the directory that was shared last and of which no name went */
+	bool helps;	   /* has a piece of `part` */
+	bool kept;	   /* helps: names went from `here`, which is not the top, and its pages stayed; */
+	uint64_t way_kept; /* bit k: from way[k] */
+	uint32_t names;	   /* of the directory that was listed */
+	uint32_t held;	   /* helps: that, in core, read-locked since it was listed; G4_NO_INODE: it is not */
+	uint32_t unused[G4_CLEAR_UNUSED]; /* inodes with contents that have lost their names since, in core; */
+	uint32_t unused_count;		  /* deleted when it is unlocked */
+	uint64_t start;			  /* where a directory is begun with, and around: */
+	uint64_t at;			  /* names of `here` before that are gone, */
+	bool around;			  /* and those from `start` on */
+	uint64_t from, until;		  /* helps: positions of the top that are left */
+	uint64_t below;			  /* helps: of the top's name that the walk is below */
+	uint32_t unions;		  /* helps: how often it may unite pages yet */
+	uint64_t left;			  /* tries of this workgroup's */
+	uint64_t in_vain;		  /* the directory that was shared last and of which no name went */
 };
 G4_STATIC_ASSERT(offsetof(struct clearing, one) % 16 == 0 && offsetof(struct clearing, listed.page) % 16 == 0,
 		 "zeroed and copied by 16 bytes");
@@ -306,34 +308,42 @@ G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c,
 	return rc;
 }
 
-G4_FN static void let_go(struct g4_fs *fs, struct clearing *c)
+/* Of the directory that is held, if one is; what lost its name there is deleted. 0, or what failed of that first. */
+G4_FN static int let_go(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
+	int rc = 0;
+
 	if (c->held == G4_NO_INODE)
-		return;
+		return 0;
 	g4_read_unlock(&g4_icache_at(fs, c->held)->lock);
 	g4_icache_put(fs, c->held);
 	c->held = G4_NO_INODE;
+	while (c->unused_count > 0) {
+		const uint32_t index = c->unused[--c->unused_count];
+		const int failed = g4_inode_delete(wg, fs, index);
+		g4_icache_put(fs, index);
+		rc = rc < 0 ? rc : failed;
+	}
+	return rc;
 }
 
-/* G4_ALONE: it is no name that can go so, or somebody waits; the directory is let go of, and the name is removed like any other. */
+/* G4_ALONE: it is no name that can go so; the directory is let go of, and the name is removed like any other. */
 G4_FN static int remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, uint32_t k)
 {
 	struct g4_inode_core *dir = g4_icache_at(fs, c->held);
-	uint32_t unused = G4_NO_INODE, version;
-	int rc = G4_ALONE;
+	uint32_t unused = G4_NO_INODE;
+	int rc = G4_ALONE, deleted = 0;
 
 	g4_zero16(&c->one, sizeof(c->one));
 	c->one.cred = c->part->cmd.cred;
-	if (c->listed.items[k].entry->file_type != 4 && g4_read_begin(&dir->lock, &version))
+	if (c->listed.items[k].entry->file_type != 4)
 		rc = g4_remove_listed(wg, fs, dir, &c->listed, k, &c->one, &unused);
-	if (rc != 0 || unused != G4_NO_INODE)
-		let_go(fs, c);
-	if (unused != G4_NO_INODE) {
-		rc = g4_inode_delete(wg, fs, unused);
-		g4_icache_put(fs, unused);
-	}
+	if (unused != G4_NO_INODE)
+		c->unused[c->unused_count++] = unused;
 	c->kept = c->kept || (rc == 0 && !at_top(c));
-	return rc;
+	if (rc != 0)
+		deleted = let_go(wg, fs, c);
+	return rc < 0 || deleted == 0 ? rc : deleted;
 }
 
 G4_FN static int remove_one(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c, const struct g4_dir_entry *entry,
@@ -402,20 +412,29 @@ G4_FN static bool take_name(struct g4_clear_part *part)
 	return false;
 }
 
-/* Names of one leaf. */
+G4_FN static bool is_waited_for(struct g4_fs *fs, const struct clearing *c)
+{
+	uint32_t version;
+
+	return c->held != G4_NO_INODE && !g4_read_begin(&g4_icache_at(fs, c->held)->lock, &version);
+}
+
+/* Names of one leaf; not all of them where somebody waits, or files with contents are to be deleted: the others are listed again. */
 G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
 	uint32_t k = 0;
 	int rc = 0;
 
-	while (k < c->listed.count && rc == 0 && may_try(c) && take_name(c->part)) {
+	while (k < c->listed.count && rc == 0 && may_try(c)) {
+		if (c->unused_count == G4_CLEAR_UNUSED || (k > 0 && is_waited_for(fs, c)) || !take_name(c->part))
+			break;
 		count_try(c);
 		rc = clear_entry(wg, fs, c, k++);
 	}
-	let_go(fs, c);
+	const int deleted = let_go(wg, fs, c);
 	if (k == c->listed.count && rc == 0)
 		pass_listed(c);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : deleted;
 }
 
 G4_FN uint64_t g4_clear_span(uint64_t names, uint64_t start, uint64_t first, uint64_t leaf_end, uint32_t leaf_names)
@@ -574,6 +593,7 @@ G4_FN int g4_clear_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_clear_par
 	c->kept = false;
 	c->way_kept = 0;
 	c->held = G4_NO_INODE;
+	c->unused_count = 0;
 	begin_at_top(c);
 	while (rc == 0 && g4_load64_rlx(&part->taken) < part->most && may_try(c)) {
 		rc = list(wg, fs, c);
@@ -622,6 +642,7 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	c->kept = false;
 	c->way_kept = 0;
 	c->held = G4_NO_INODE;
+	c->unused_count = 0;
 	begin_at_top(c);
 	rc = clear(wg, fs, c);
 	cmd->value = g4_load64_rlx(&c->own.removed);

@@ -30,6 +30,8 @@
  * directory is not
  */
 #define G4_CLEAR_UNIONS 128u
+/* By who has a part, inodes that have lost their names and are not deleted yet: in core, so that hundreds may have some of the least table. */
+#define G4_CLEAR_UNUSED 4u
 #define G4_CLEAR_TELLING 16u /* names of a leaf that say how near to each other names are */
 
 /* A directory that workgroups clear together, in memory that all of them reach. */
