@@ -53,6 +53,7 @@ struct clearing {
 	uint64_t start;			  /* where a directory is begun with, and around: */
 	uint64_t at;			  /* names of `here` before that are gone, */
 	bool around;			  /* and those from `start` on */
+	bool again;			  /* has come around, and names were left that others are at */
 	uint64_t from, until;		  /* helps: positions of the top that are left */
 	uint64_t below;			  /* helps: of the top's name that the walk is below */
 	uint32_t unions;		  /* helps: how often it may unite pages yet */
@@ -101,7 +102,7 @@ G4_FN static int copy_first(struct g4_wg *wg, const struct g4_dir *dir, struct c
 G4_FN static void begin_round(struct clearing *c)
 {
 	c->at = c->start;
-	c->around = false;
+	c->around = c->again = false;
 }
 
 /* What was listed is gone, and who helps begins behind it: leaves that have no names any more stay until it leaves the directory. */
@@ -144,6 +145,7 @@ G4_FN static int copy_names(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	rc = copy_leaf(wg, fs, inode, c);
 	if (rc == 0 && begun && !at_top(c) && c->listed.count == 0 && g4_load32_rlx(&inode->disk.entries) > 0) {
 		begin_round(c);
+		c->again = true;
 		rc = copy_leaf(wg, fs, inode, c);
 	}
 	return rc;
@@ -341,7 +343,7 @@ G4_FN static int remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct cleari
 	if (unused != G4_NO_INODE)
 		c->unused[c->unused_count++] = unused;
 	c->kept = c->kept || (rc == 0 && !at_top(c));
-	if (rc != 0)
+	if (rc != 0 && rc != -G4_E_NOENT)
 		deleted = let_go(wg, fs, c);
 	return rc < 0 || deleted == 0 ? rc : deleted;
 }
@@ -422,6 +424,8 @@ G4_FN static bool is_waited_for(struct g4_fs *fs, const struct clearing *c)
 /* Names of one leaf; not all of them where somebody waits, or files with contents are to be deleted: the others are listed again. */
 G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
+	/* what is left is at hand of somebody who goes from the first to the last: who comes to help begins elsewhere, each at another place */
+	const uint32_t first = c->again ? g4_wg_index(wg) * 29 % c->listed.count : 0;
 	uint32_t k = 0;
 	int rc = 0;
 
@@ -429,7 +433,7 @@ G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearin
 		if (c->unused_count == G4_CLEAR_UNUSED || (k > 0 && is_waited_for(fs, c)) || !take_name(c->part))
 			break;
 		count_try(c);
-		rc = clear_entry(wg, fs, c, k++);
+		rc = clear_entry(wg, fs, c, (first + k++) % c->listed.count);
 	}
 	const int deleted = let_go(wg, fs, c);
 	if (k == c->listed.count && rc == 0)

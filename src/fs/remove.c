@@ -189,21 +189,18 @@ G4_FN int g4_remove_keeping_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_
 	return remove_name(wg, fs, cmd, true);
 }
 
-/* Whether a slot of a listing leads to a locked inode; makes it good where other names of the leaf have come or gone since. */
-G4_FN static bool listed_leads_to(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *dir,
-				  const struct g4_dir_entry *entry, struct g4_dir_slot *slot,
-				  const struct g4_inode_core *inode)
+/* Makes a slot of a listing good where other names of the leaf have come or gone since. -G4_E_NOENT: this one has; G4_ALONE: it is not known here. */
+G4_FN static int look_at_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *dir,
+				const struct g4_dir_entry *entry, struct g4_dir_slot *slot)
 {
 	const struct g4_dir pages = g4_dir_shared(fs, dir);
 
-	if (inode->dead)
-		return false;
 	if (g4_dir_slot_holds(slot))
-		return true;
+		return 0;
 	g4_dir_hold(slot);
 	const int rc = g4_dir_look_again(wg, &pages, (const char *)(entry + 1), entry->name_bytes, slot);
 	g4_dir_let_go(slot);
-	return rc == 0 && slot->inode == inode->ino;
+	return rc == 0 || rc == -G4_E_NOENT ? rc : G4_ALONE;
 }
 
 G4_FN static bool is_plain(const char *name, uint32_t bytes)
@@ -222,19 +219,28 @@ G4_FN int g4_remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 	struct g4_dir_slot slot;
 	bool is_unused = false;
 	uint32_t index;
-	int rc = G4_ALONE;
+	int rc;
 
 	*unused = G4_NO_INODE;
 	cmd->op = G4_CMD_UNLINK;
 	cmd->name = (const char *)(entry + 1);
 	cmd->name_bytes = entry->name_bytes;
-	if (!is_plain(cmd->name, cmd->name_bytes) || g4_icache_get(wg, fs, entry->inode, &index) < 0)
+	if (!is_plain(cmd->name, cmd->name_bytes))
+		return G4_ALONE;
+	g4_dir_listed_slot(listed, k, &slot);
+	rc = look_at_listed(wg, fs, dir, entry, &slot); /* before the inode is gone for, which may be another one */
+	if (rc != 0)
+		return rc;
+	if (g4_icache_get(wg, fs, slot.inode, &index) < 0)
 		return G4_ALONE;
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	g4_dir_listed_slot(listed, k, &slot);
+	rc = G4_ALONE;
 	if (!g4_is_dir(g4_inode_core_type(inode))) { /* a directory has another place in the order of locks */
 		g4_icache_lock(fs, inode);
-		if (listed_leads_to(wg, fs, dir, entry, &slot, inode))
+		rc = look_at_listed(wg, fs, dir, entry, &slot);
+		if (rc == 0 && (inode->dead || slot.inode != inode->ino))
+			rc = G4_ALONE;
+		if (rc == 0)
 			rc = remove_locked(wg, fs, dir, G4_LOCKED_SHARED, index, &slot, cmd, true, &is_unused);
 		g4_write_unlock(&inode->lock);
 	}

@@ -24,7 +24,7 @@ G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 G4_FN int g4_remove_keeping_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 /*
  * The same of name k of a listing, as UNLINK, with the directory locked, shared, since it was listed, and its permissions asked for (WRITE and EXEC):
- * without a lookup. *unused: G4_NO_INODE, or the inode that the caller deletes when it has unlocked the directory; referenced.
+ * without a lookup. -G4_E_NOENT: the name is gone since. *unused: G4_NO_INODE, or the inode that the caller deletes when it has unlocked the directory; referenced.
  * G4_ALONE (makers.h): nothing was changed, for it is no such name any more, or was none: a removal of its own says what it is.
  */
 G4_FN int g4_remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, struct g4_dir_listed *listed,
