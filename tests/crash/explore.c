@@ -74,7 +74,8 @@ static void examine(struct lab *lab, struct g4_fs *fs, struct outcome *outcome)
 	rc = lab_unmount(lab, fs, true);
 	if (rc < 0)
 		condemn(outcome, "it does not unmount: %s", g4_strerror(rc));
-	run_fsck(lab, outcome, true, space.blocks_free);
+	if (lab->rotten == 0) /* what nobody has read is rotten still */
+		run_fsck(lab, outcome, true, space.blocks_free);
 }
 
 /* The sketched state is in memory, where it begins at `mark`, and recovers; every so often fsck judges it first. */
@@ -237,6 +238,8 @@ static void violation(struct session *s, const struct outcome *outcome, const ch
 		printf(" --inner %lu", (unsigned long)s->number);
 	if (lost != 0)
 		printf("\n  without disks %x (bits)", lost);
+	if (s->lab->rotten != 0)
+		printf("\n  disks %x (bits) are rotten", s->lab->rotten);
 	printf("\n  crash %s request %u of %u", s->flying ? "in" : "before", s->now, s->trace->count);
 	printf("%s\n", s->outer ? ", in the recovery of a crash" : "");
 	for (uint32_t k = 0; k < s->pending_count; k++)
@@ -353,7 +356,7 @@ static void state_anew(struct session *s, uint64_t sum)
 	}
 	table_add(&lab->states, sum, index);
 	judge(s, index);
-	if (!s->outer && !lab->outcome[index].bad && (dice >> 8) % 64 == 0) {
+	if (!s->outer && lab->rotten == 0 && !lab->outcome[index].bad && (dice >> 8) % 64 == 0) {
 		mark = memory_mark(&lab->memory);
 		sketch_apply(&lab->sketch);
 		second_crash(s, mark, index);
@@ -373,6 +376,7 @@ static void state_of_present(struct session *s)
 	lab->counts->by_class[s->w->class_]++;
 	lab->counts->by_set[s->w->set].states++;
 	lab->counts->by_set[s->w->set].lost += lab->memory.present != lab_all_disks(lab);
+	lab->counts->by_set[s->w->set].rotten += lab->rotten != 0;
 	if (lab->sketched != s) /* a second crash has sketched others */
 		sketch(s);
 	sketch_sums(&lab->sketch, &all, &home);
@@ -436,6 +440,51 @@ static bool takes_refusal(const struct session *s, uint32_t lost)
 	       (uint32_t)__builtin_popcount(lost) == kind->spare + 1 && mix(s->seed ^ lost, s->number) % 256 == 0;
 }
 
+/* About half of the pages of these disks have a byte that is another, but what says that they are disks of the set. */
+static void rot(struct session *s, uint32_t disks)
+{
+	struct lab *lab = s->lab;
+	const uint64_t pages = lab->set.disk_bytes / G4_PAGE_BYTES;
+
+	for (uint32_t left = disks; left != 0; left &= left - 1)
+		for (uint64_t page = G4_CHUNK_UNIT / G4_PAGE_BYTES; page < pages - 1; page++) {
+			const uint64_t dice = mix(s->seed + (uint32_t)__builtin_ctz(left), s->number * pages + page);
+			if (dice & 1)
+				sketch_rot(&lab->sketch,
+					   (uint32_t)__builtin_ctz(left) * lab->set.disk_bytes + page * G4_PAGE_BYTES +
+						   (dice >> 8) % G4_PAGE_BYTES,
+					   (uint8_t)(1u << (dice >> 4) % 8));
+		}
+	lab->rotten = disks;
+}
+
+/*
+ * Of some states: as many disks as may be lost rot, or some do and others are lost. Not of rows with parity: in those that a crash has cut
+ * short, and what lies within 128 KiB of them, parity is made of what is there (docs/design/redundancy.md, "No write hole").
+ */
+static void state_with_rot(struct session *s)
+{
+	struct lab *lab = s->lab;
+	uint64_t dice = mix(s->seed ^ UINT64_C(0x5107), s->number);
+	uint32_t bad = 0, lost = 0;
+
+	if (lab->rot == 0 || s->outer || set_kinds[lab->kind].plan.parity > 0 || set_kinds[lab->kind].levels ||
+	    lab->set.may_leave_out || set_kinds[lab->kind].spare == 0 || dice % lab->rot != 0 ||
+	    rig_setting("G4_TEST_CHECKSUM", 1) == 0)
+		return;
+	while ((uint32_t)__builtin_popcount(bad) < set_kinds[lab->kind].spare)
+		bad |= 1u << rig_random(&dice) % set_kinds[lab->kind].disks;
+	for (uint32_t left = bad & (bad - 1); left != 0; left &= left - 1) /* one of them rots in any case */
+		if (rig_random(&dice) % 4 == 0)
+			lost |= left & -left;
+	lab_present(lab, lab_all_disks(lab) & ~lost);
+	sketch(s);
+	rot(s, bad & ~lost);
+	state_of_present(s);
+	lab->rotten = 0;
+	lab->sketched = NULL;
+}
+
 /* The state that the session's fates describe, with any disks lost that may be. Everything but its place in the counts is undone. */
 static void state(struct session *s)
 {
@@ -457,6 +506,7 @@ static void state(struct session *s)
 			else
 				refuse(s);
 		}
+		state_with_rot(s);
 		lab_present(s->lab, s->present);
 	}
 	s->number++;

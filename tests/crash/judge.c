@@ -232,7 +232,13 @@ static bool file_possible(struct question *q, const struct tree *now, const stru
 	}
 	for (uint32_t k = 0; k < node->page_count; k++)
 		if (!page_possible(q, k, node_page(now, node, k))) {
-			*why = "a page of a file holds what it never held, or what a sync or a later operation ruled out";
+			static _Thread_local char text[192];
+			snprintf(text, sizeof(text),
+				 "a page of a file holds what it never held, or what a sync or a later operation ruled "
+				 "out: page %lu of %s, %03lx",
+				 (unsigned long)page_index(k), node->path,
+				 (unsigned long)(node_page(now, node, k) & 0xfff));
+			*why = text;
 			return false;
 		}
 	return true;

@@ -63,8 +63,8 @@ struct counts {
 		compared; /* distinct states that were not mounted; of the mounts, those of a known recovery */
 	uint64_t by_class[DEVICE_CLASSES];
 	struct set_counts {
-		uint64_t states, distinct, lost, refused, violations;
-	} by_set[SET_KINDS]; /* with disks lost; refused, with more lost than there may be */
+		uint64_t states, distinct, lost, rotten, refused, violations;
+	} by_set[SET_KINDS]; /* with disks lost, with rotten ones; refused, with more lost than there may be */
 };
 
 struct lab {
@@ -97,6 +97,8 @@ struct lab {
 	uint32_t tears;			 /* places where a write under way is cut off */
 	uint32_t moments;		 /* of a record of a set about so many, and those at windows; 0: all */
 	bool (*is_late)(void);		 /* no further moment is looked at; NULL: never */
+	uint32_t rot;			 /* of so many crash states one has disks that rot; 0: none */
+	uint32_t rotten;		 /* disks of the state, bits */
 	uint32_t losses;		 /* combinations of lost disks at a state; 0: all */
 	uint64_t only_state, only_inner; /* UINT64_MAX: all */
 	const char *trace_path;		 /* where records that do not repeat are kept, "": nowhere */

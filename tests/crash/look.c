@@ -48,12 +48,18 @@ static int see_run(struct rig *rig, uint64_t ino, struct tree *tree, const struc
 		   uint32_t *seen)
 {
 	uint32_t run = 1;
-	uint64_t got;
+	uint64_t got = 0, more = 1;
+	int rc = 0;
 
 	while (k + run < node->page_count && page_index(k + run) == page_index(k) + run &&
 	       run < READ_BYTES / G4_PAGE_BYTES)
 		run++;
-	int rc = op_read(rig, ino, 0, page_index(k) * G4_PAGE_BYTES, buffer, run * G4_PAGE_BYTES, &got);
+	/* in front of a page that can not be read it ends early, and what is asked for from there on is an error */
+	for (; rc == 0 && more > 0 && got < run * G4_PAGE_BYTES; got += more) {
+		more = 0;
+		rc = op_read(rig, ino, 0, page_index(k) * G4_PAGE_BYTES + got, buffer + got, run * G4_PAGE_BYTES - got,
+			     &more);
+	}
 	if (rc < 0)
 		return rc;
 	memset(buffer + got, 0, run * G4_PAGE_BYTES - got);

@@ -265,6 +265,7 @@ static void set_up(struct lab *lab, const struct options *o, struct counts *coun
 	lab->samples = o->thorough ? 8 : 4;
 	lab->tears = o->thorough ? 32 : 6;
 	lab->losses = o->losses;
+	lab->rot = o->thorough ? 8 : 32;
 	lab->moments = o->moments ? o->moments : o->thorough ? 0 : 24;
 	end_s = o->seconds > 0 ? o->start_s + o->seconds : 0;
 	lab->is_late = o->seconds > 0 ? is_late : NULL;
@@ -504,11 +505,12 @@ static void print_counts(const struct counts *c, double seconds)
 		printf("  %-8s %lu states\n", class_names[k], (unsigned long)c->by_class[k]);
 	for (uint32_t k = 1; k < SET_KINDS; k++)
 		if (c->by_set[k].states > 0)
-			printf("  %-8s %lu crash-and-fault states, %lu of them distinct, %lu with disks lost; "
-			       "%lu with too many, %lu violations\n",
+			printf("  %-8s %lu crash-and-fault states, %lu of them distinct, %lu with disks lost, "
+			       "%lu with rotten ones; %lu with too many lost, %lu violations\n",
 			       set_kinds[k].name, (unsigned long)c->by_set[k].states,
 			       (unsigned long)c->by_set[k].distinct, (unsigned long)c->by_set[k].lost,
-			       (unsigned long)c->by_set[k].refused, (unsigned long)c->by_set[k].violations);
+			       (unsigned long)c->by_set[k].rotten, (unsigned long)c->by_set[k].refused,
+			       (unsigned long)c->by_set[k].violations);
 	printf("  %lu distinct states mounted, %lu recover as one that was mounted does; %lu of these mounted to compare\n",
 	       (unsigned long)(c->distinct - c->recalled), (unsigned long)c->recalled, (unsigned long)c->compared);
 	printf("  %lu requests recorded, %lu made while the one before was under way\n", (unsigned long)c->requests,

@@ -90,6 +90,14 @@ void sketch_part(struct sketch *k, uint64_t offset, const uint8_t *bytes, uint64
 	p->summed = false;
 }
 
+void sketch_rot(struct sketch *k, uint64_t offset, uint8_t mask)
+{
+	const struct sketch_page *p = find_or_add(k, (uint32_t)(offset / G4_PAGE_BYTES));
+	const uint8_t byte = p->bytes[offset % G4_PAGE_BYTES] ^ mask;
+
+	sketch_part(k, offset, &byte, 1);
+}
+
 static uint64_t sum_of(struct sketch_page *p)
 {
 	if (!p->summed) {

@@ -33,6 +33,8 @@ void sketch_clear(struct sketch *k);
 void sketch_whole(struct sketch *k, uint32_t page, const uint8_t *bytes, uint64_t sum);
 /* Bytes of one page are these. */
 void sketch_part(struct sketch *k, uint64_t offset, const uint8_t *bytes, uint64_t count);
+/* A byte of a page is another. */
+void sketch_rot(struct sketch *k, uint64_t offset, uint8_t mask);
 /* A page's part of the sums. */
 uint64_t sketch_sum(struct sketch *k, uint32_t page);
 void sketch_sums(struct sketch *k, uint64_t *all, uint64_t *home);
