@@ -29,11 +29,12 @@ struct g4_nvme_slot {
 	struct g4_nvme_command command; /* aligned to 16 B, as all of it should be to 128 */
 	struct g4_io *io;		/* of requests.c */
 	uint64_t state;			/* of its command, below */
-	uint32_t late;			/* 1 + the identifier of a command that was late once: it is to be aborted */
+	/* of the state of a command that was late once, and is to be aborted, its identifier and the time that it was given */
+	uint64_t late;
 	uint32_t turn;
 	uint32_t tries;
 	uint32_t space; /* which of the caches is its namespace's */
-	uint8_t padding[32];
+	uint8_t padding[28];
 };
 
 /*

@@ -195,14 +195,63 @@ static void who_is_late_gets_time_once(void **state)
 	assert_int_equal(g4_nvme_flight_late(&flight, UINT64_MAX, 0), 0);
 }
 
+/* Identifiers come again, and who has one that was late once is not late for the second time. */
+static void who_has_the_identifier_of_one_that_was_late_gets_time_too(void **state)
+{
+	uint32_t late = 0, again;
+	uint64_t now;
+
+	(void)state;
+	do {
+		now = g4_monotonic_ns();
+		send(2, G4_NVME_READ);
+		again = next_command()->id + 1;
+		if (late == 0) {
+			late = again;
+			assert_true(g4_nvme_flight_give_time(&flight, late, now + 2 * MINUTE_NS));
+		} else if (again == late) {
+			assert_int_equal(g4_nvme_flight_late(&flight, now + 2 * MINUTE_NS, MINUTE_NS), late);
+			assert_true(g4_nvme_flight_give_time(&flight, late, now + 2 * MINUTE_NS));
+			assert_false(g4_nvme_flight_give_time(&flight, late, now + 3 * MINUTE_NS));
+			return;
+		}
+		complete(again - 1);
+	} while (true);
+}
+
+/* An aborted command is tried again at once, perhaps at the time that it was given. */
+static void one_that_is_tried_again_gets_time_anew(void **state)
+{
+	uint32_t late;
+	bool ended;
+
+	(void)state;
+	send(1, G4_NVME_READ);
+	late = next_command()->id + 1;
+	assert_true(g4_nvme_flight_give_time(&flight, late, g4_monotonic_ns()));
+	answer(late - 1, G4_NVME_ABORTED);
+	assert_true(take(G4_NVME_ABORTED, &ended));
+	assert_false(ended);
+	late = next_command()->id + 1;
+	const uint64_t later = g4_monotonic_ns() + 2 * MINUTE_NS;
+	assert_int_equal(g4_nvme_flight_late(&flight, later, MINUTE_NS), late);
+	assert_true(g4_nvme_flight_give_time(&flight, late, later));
+	assert_false(g4_nvme_flight_give_time(&flight, late, later + 2 * MINUTE_NS));
+}
+
 #define flight_test(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		flight_test(what_was_under_way_is_sent_again_once), flight_test(what_comes_meanwhile_waits),
-		flight_test(an_old_command_is_not_forgotten),	    flight_test(all_fail_when_it_is_dead),
-		flight_test(a_pause_tells_what_may_be_lost),	    flight_test(who_is_late_gets_time_once),
+		flight_test(what_was_under_way_is_sent_again_once),
+		flight_test(what_comes_meanwhile_waits),
+		flight_test(an_old_command_is_not_forgotten),
+		flight_test(all_fail_when_it_is_dead),
+		flight_test(a_pause_tells_what_may_be_lost),
+		flight_test(who_is_late_gets_time_once),
+		flight_test(who_has_the_identifier_of_one_that_was_late_gets_time_too),
+		flight_test(one_that_is_tried_again_gets_time_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

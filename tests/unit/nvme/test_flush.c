@@ -218,9 +218,11 @@ static void a_flush_of_lanes_with_nothing_to_lose_is_sent_again(void **state)
 	assert_false(talk.said & G4_NVME_SAID_LOST);
 }
 
+/* All that happened to the slot's command was long ago. */
 static void let_time_pass(uint32_t number)
 {
 	lanes.flight.slots[number].state &= ~G4_NVME_SINCE_MASK;
+	lanes.flight.slots[number].late &= ~G4_NVME_SINCE_MASK;
 }
 
 /* The host has not begun with the first one yet; then it has, and with a second time, a reset is wished for. */
