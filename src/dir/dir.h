@@ -102,6 +102,12 @@ G4_FN void g4_dir_let_go(struct g4_dir_slot *slot);
 G4_FN void g4_dir_let_go_fenced(struct g4_dir_slot *slot);
 /* Locks the leaf of a lookup again that was let go, as it was. */
 G4_FN void g4_dir_hold(struct g4_dir_slot *slot);
+/*
+ * The same for g4_dir_look_again() by who has not referenced the leaf: it is, before it is locked, since nobody waits for the device with a leaf
+ * locked. To be let go of so. After an error it is not locked.
+ */
+G4_FN int g4_dir_hold_page(struct g4_wg *wg, const struct g4_dir *dir, struct g4_dir_slot *slot, uint32_t *line);
+G4_FN void g4_dir_let_go_page(const struct g4_dir *dir, struct g4_dir_slot *slot, uint32_t line);
 /* In a leaf that is locked: whether nothing in it has changed since the lookup. */
 G4_FN G4_INLINE bool g4_dir_slot_holds(const struct g4_dir_slot *slot)
 {

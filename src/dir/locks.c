@@ -20,6 +20,23 @@ G4_FN void g4_dir_hold(struct g4_dir_slot *slot)
 		g4_read_lock_at_gate(&slot->leaf_lock->lock);
 }
 
+G4_FN int g4_dir_hold_page(struct g4_wg *wg, const struct g4_dir *dir, struct g4_dir_slot *slot, uint32_t *line)
+{
+	const int rc = g4_meta_get_near(wg, dir->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, line);
+
+	if (rc < 0)
+		return rc;
+	slot->line = *line;
+	g4_dir_hold(slot);
+	return 0;
+}
+
+G4_FN void g4_dir_let_go_page(const struct g4_dir *dir, struct g4_dir_slot *slot, uint32_t line)
+{
+	g4_dir_let_go(slot);
+	g4_cache_put(dir->cache, line);
+}
+
 G4_FN void g4_dir_lock_leaf(struct g4_leaf_lock *leaf_lock)
 {
 	g4_write_lock(&leaf_lock->lock);

@@ -194,12 +194,14 @@ G4_FN static int look_at_listed(struct g4_wg *wg, struct g4_fs *fs, const struct
 				const struct g4_dir_entry *entry, struct g4_dir_slot *slot)
 {
 	const struct g4_dir pages = g4_dir_shared(fs, dir);
+	uint32_t line;
 
 	if (g4_dir_slot_holds(slot))
 		return 0;
-	g4_dir_hold(slot);
+	if (g4_dir_hold_page(wg, &pages, slot, &line) < 0)
+		return G4_ALONE;
 	const int rc = g4_dir_look_again(wg, &pages, (const char *)(entry + 1), entry->name_bytes, slot);
-	g4_dir_let_go(slot);
+	g4_dir_let_go_page(&pages, slot, line);
 	return rc == 0 || rc == -G4_E_NOENT ? rc : G4_ALONE;
 }
 

@@ -13,6 +13,7 @@
 
 static uint32_t reads, by_listing, by_lookup;
 static uint32_t gone_then;		  /* by listing, before the last read */
+static struct g4_address leaf_then;	  /* of the name that is about to go */
 static void (*between)(const char *name); /* before the next name that goes without a lookup */
 
 static int hooked_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_listed *listed)
@@ -33,6 +34,7 @@ static int hooked_remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 		memcpy(name, entry + 1, entry->name_bytes);
 		name[entry->name_bytes] = 0;
 		between = NULL;
+		leaf_then = listed->leaf;
 		first(name);
 	}
 	const int rc = g4_remove_listed(wg, fs, dir, listed, k, cmd, unused);
@@ -61,15 +63,29 @@ static struct g4_fs *fs;
 static struct g4_wg *wg;
 static uint64_t top;
 
-static int setup(void **state)
+static void begin(const struct g4_fault *fault)
 {
-	(void)state;
-	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
+	rig_begin(&rig, 64 * G4_MIB, 0, fault);
 	fs = rig.fs;
 	wg = rig.wg;
 	reads = by_listing = by_lookup = 0;
 	between = NULL;
 	assert_int_equal(op_mkdir(&rig, ROOT, "top", 0755, &top), 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	begin(NULL);
+	return 0;
+}
+
+static int setup_watched(void **state)
+{
+	const struct g4_fault none = {0};
+
+	(void)state;
+	begin(&none);
 	return 0;
 }
 
@@ -411,6 +427,58 @@ static void what_others_do_is_before_or_after(void **state)
 	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
 }
 
+/* ---- the leaf is not in the cache any more */
+
+static uint32_t device_reads, locked;
+
+/* In the middle of a request. */
+static void watch(void *unused, const struct g4_io *io)
+{
+	(void)unused;
+	if (io->op != G4_IO_READ)
+		return;
+	device_reads++;
+	locked += rig_locked_leaves(&rig);
+}
+
+static int make_beside(const char *name)
+{
+	(void)name;
+	const int rc = op_mknod(&others, top, "beside", G4_S_IFREG | 0644, NULL);
+
+	return rc < 0 ? rc : g4_commit(others.wg, fs, g4_load64_acq(&fs->journal.running), true);
+}
+
+static void its_leaf_changes_and_leaves_the_cache(const char *name)
+{
+	by_other(name, make_beside);
+	g4_cache_drop(&fs->cache, 0, g4_address_page(leaf_then));
+	g4_dev_fault_watch(rig.fault, watch, NULL);
+}
+
+/* Makers wait for the leaf inside of their transactions. */
+static void a_leaf_is_read_without_its_lock(void **state)
+{
+	static struct g4_clear_part part;
+
+	(void)state;
+	others = beside();
+	make_files(top, 20);
+	begin_part(&part, 1);
+	device_reads = locked = 0;
+	between = its_leaf_changes_and_leaves_the_cache;
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	assert_true(device_reads > 0);
+	assert_int_equal(locked, 0);
+	for (uint32_t k = 0; k < 2 && part.removed < 21; k++)
+		assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	assert_int_equal(part.removed, 21);
+	assert_in_range(by_listing, 20, 21);
+	g4_wg_destroy(others.wg);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
 /* ---- somebody wants it alone */
 
 static pthread_t waiter;
@@ -518,6 +586,7 @@ int main(void)
 		listed_test(leaves_below_are_listed_once),
 		listed_test(what_comes_behind_the_walk_goes_too),
 		listed_test(what_others_do_is_before_or_after),
+		cmocka_unit_test_setup_teardown(a_leaf_is_read_without_its_lock, setup_watched, teardown),
 		listed_test(who_wants_the_directory_gets_it),
 		listed_test(contents_go_with_the_directory_unlocked),
 		listed_test(who_may_not_remove_is_told_so),
