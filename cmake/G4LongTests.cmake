@@ -1,5 +1,5 @@
 # What `make check` leaves out has the label "long"; `make check-long` runs it.
-#   without a sanitizer      the crash explorer on all of its workloads, and on fifteen times as many of sets of disks; `make check` tries half of the former; sets of disks behind an I/O
+#   without a sanitizer      the crash explorer on all of its workloads, and on forty times as many of sets of disks; `make check` tries half of the former; sets of disks behind an I/O
 #                            agent that crash, have copies, are rebuilt, and of others there all but a share of the cases
 #                            (disks_every()): the same code is below the agent and above it
 #                            Sets of disks that rot, go, come and are replaced while two workers write, at random (fuse.torture_sets)

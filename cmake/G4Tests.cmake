@@ -347,7 +347,7 @@ add_test(NAME crash.explorer.tiny_levels COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FI
 set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES ENVIRONMENT "${test_environment}")
 # The same on sets of disks, with any of them lost that may be.
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
-add_test(NAME crash.explorer.sets COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 4 --sample 40 --keep .
+add_test(NAME crash.explorer.sets COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 4 --sample 16 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
 add_test(NAME crash.explorer.sets_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 3 --sample 600 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
