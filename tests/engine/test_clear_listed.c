@@ -16,6 +16,24 @@ static uint32_t gone_then;		  /* by listing, before the last read */
 static struct g4_address leaf_then;	  /* of the name that is about to go */
 static void (*between)(const char *name); /* before the next name that goes without a lookup */
 
+static void (*at_lock)(const char *name); /* when its inode is about to be locked */
+static char name_then[G4_NAME_MAX + 1];
+
+static void hooked_icache_lock(struct g4_fs *of, struct g4_inode_core *inode)
+{
+	void (*const first)(const char *name) = at_lock;
+
+	if (first) {
+		at_lock = NULL;
+		first(name_then);
+	}
+	g4_icache_lock(of, inode);
+}
+
+#define g4_icache_lock hooked_icache_lock
+#include "fs/remove.c" /* NOLINT(bugprone-suspicious-include) */
+#undef g4_icache_lock
+
 static int hooked_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_listed *listed)
 {
 	gone_then = by_listing;
@@ -30,12 +48,11 @@ static int hooked_remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 
 	if (first) {
 		const struct g4_dir_entry *entry = listed->items[k].entry;
-		char name[G4_NAME_MAX + 1];
-		memcpy(name, entry + 1, entry->name_bytes);
-		name[entry->name_bytes] = 0;
+		memcpy(name_then, entry + 1, entry->name_bytes);
+		name_then[entry->name_bytes] = 0;
 		between = NULL;
 		leaf_then = listed->leaf;
-		first(name);
+		first(name_then);
 	}
 	const int rc = g4_remove_listed(wg, fs, dir, listed, k, cmd, unused);
 	by_listing += rc == 0;
@@ -69,7 +86,7 @@ static void begin(const struct g4_fault *fault)
 	fs = rig.fs;
 	wg = rig.wg;
 	reads = by_listing = by_lookup = 0;
-	between = NULL;
+	between = at_lock = NULL;
 	assert_int_equal(op_mkdir(&rig, ROOT, "top", 0755, &top), 0);
 }
 
@@ -312,6 +329,58 @@ static void its_number_is_taken(const char *name)
 	by_other(name, number_of_it);
 }
 
+/* A new file gets its number and its name. */
+static int name_and_number_of_it(const char *name)
+{
+	struct g4_attr attr;
+	struct rig first = rig; /* whose slabs have the number */
+	char new_name[32] = "";
+	uint64_t ino = 0;
+	int rc = op_lookup(&others, top, name, &attr);
+
+	if (rc == 0)
+		rc = op_unlink(&first, top, name);
+	for (made_elsewhere = 0; made_elsewhere < 1000 && rc == 0 && ino != attr.ino; made_elsewhere++) {
+		snprintf(new_name, sizeof(new_name), "elsewhere %u", made_elsewhere);
+		rc = op_mknod(&first, ROOT, new_name, G4_S_IFREG | 0644, &ino);
+	}
+	made_elsewhere--;
+	if (rc == 0)
+		rc = op_unlink(&first, ROOT, new_name);
+	if (rc == 0)
+		rc = op_mknod(&first, top, name, G4_S_IFREG | 0644, &ino);
+	return rc == 0 && ino != attr.ino ? -G4_E_NOENT : rc;
+}
+
+static void becomes_another_of_its_number(const char *name)
+{
+	by_other(name, name_and_number_of_it);
+}
+
+static void goes_late(const char *name)
+{
+	(void)name;
+	at_lock = goes;
+}
+
+static void becomes_another_late(const char *name)
+{
+	(void)name;
+	at_lock = becomes_another_file;
+}
+
+static void becomes_a_directory_late(const char *name)
+{
+	(void)name;
+	at_lock = becomes_a_directory;
+}
+
+static void becomes_another_of_its_number_late(const char *name)
+{
+	(void)name;
+	at_lock = becomes_another_of_its_number;
+}
+
 static void remove_elsewhere(void)
 {
 	struct g4_attr attr = {.flags = 0};
@@ -394,6 +463,10 @@ static void what_others_do_is_before_or_after(void **state)
 		{has_a_name_elsewhere, FILES, 0},
 		{makes_room_for_another, FILES, 0},
 		{its_number_is_taken, FILES - 1, 0},
+		{goes_late, FILES - 1, 0},
+		{becomes_another_late, FILES, 1},
+		{becomes_a_directory_late, FILES, 1},
+		{becomes_another_of_its_number_late, FILES, 1},
 		{leaves_are_split, FILES + 400, -1},
 	};
 	static struct g4_clear_part part;
@@ -410,6 +483,7 @@ static void what_others_do_is_before_or_after(void **state)
 			assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
 		}
 		assert_null(between);
+		assert_null(at_lock);
 		assert_int_equal(part.removed, cases[c].removed);
 		if (cases[c].looked_up >= 0)
 			assert_int_equal(by_lookup > 0, cases[c].looked_up);
