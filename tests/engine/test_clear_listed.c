@@ -14,6 +14,7 @@
 static uint32_t reads, by_listing, by_lookup;
 static uint32_t gone_then;		  /* by listing, before the last read */
 static struct g4_address leaf_then;	  /* of the name that is about to go */
+static struct g4_dir_entry *entry_then;	  /* that, in the listing */
 static void (*between)(const char *name); /* before the next name that goes without a lookup */
 
 static void (*at_lock)(const char *name); /* when its inode is about to be locked */
@@ -52,6 +53,8 @@ static int hooked_remove_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_in
 		name_then[entry->name_bytes] = 0;
 		between = NULL;
 		leaf_then = listed->leaf;
+		entry_then = (struct g4_dir_entry *)(void *)((uint8_t *)listed->page +
+							     ((const uint8_t *)entry - (const uint8_t *)listed->page));
 		first(name_then);
 	}
 	const int rc = g4_remove_listed(wg, fs, dir, listed, k, cmd, unused);
@@ -501,6 +504,28 @@ static void what_others_do_is_before_or_after(void **state)
 	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
 }
 
+/* ---- an image says that a name, which is a file's, leads to the directory that has it and is locked */
+
+static void leads_back(const char *name)
+{
+	(void)name;
+	entry_then->inode = top;
+}
+
+static void a_directory_is_not_locked_twice(void **state)
+{
+	static struct g4_clear_part part;
+
+	(void)state;
+	make_files(top, 10);
+	begin_part(&part, 1);
+	between = leads_back;
+	assert_int_equal(g4_clear_piece(wg, fs, &part, 0), 0);
+	assert_int_equal(part.removed, 10); /* the leaf itself says better */
+	assert_in_range(by_lookup, 1, 10);
+	assert_int_equal(op_rmdir(&rig, ROOT, "top"), 0);
+}
+
 /* ---- the leaf is not in the cache any more */
 
 static uint32_t device_reads, locked;
@@ -660,6 +685,7 @@ int main(void)
 		listed_test(leaves_below_are_listed_once),
 		listed_test(what_comes_behind_the_walk_goes_too),
 		listed_test(what_others_do_is_before_or_after),
+		listed_test(a_directory_is_not_locked_twice),
 		cmocka_unit_test_setup_teardown(a_leaf_is_read_without_its_lock, setup_watched, teardown),
 		listed_test(who_wants_the_directory_gets_it),
 		listed_test(contents_go_with_the_directory_unlocked),
