@@ -31,7 +31,7 @@ check-nvme: ## the NVMe driver through VFIO, in virtual machines (docs/nvme.md; 
 	scripts/install-deps.sh check nvme
 	cmake --preset release
 	cmake --build --preset release --target gpu4fs_tool test_engine_sync test_engine_txn test_engine_shift test_engine_model \
-		crash_explorer
+		crash_explorer faults test_unit_nvme_huge
 	tests/nvme/guest.sh $(NVME_ARGS) build/release
 
 crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="--slice 1/8", for example)
