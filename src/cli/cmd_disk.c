@@ -653,5 +653,7 @@ int g4_cli_disk(int argc, char **argv)
 		return g4_cli_usage("disk", "--spare is for 'add'");
 	if (optind < argc && g4_probe_mount_source(argv[optind], true, source, sizeof(source)))
 		return act_on_mount(argv[optind], word, argv + optind + 1, argc - optind - 1, &options);
+	if (optind < argc && g4_cli_no_mount("disk", argv[optind]))
+		return G4_EXIT_FAILURE;
 	return act_on_devices(word, (const char *const *)argv + optind, argc - optind, &options);
 }

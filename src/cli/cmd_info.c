@@ -386,6 +386,8 @@ int g4_cli_info(int argc, char **argv)
 	if (g4_probe_mount_source(name, true, device, sizeof(device))) {
 		directory = name;
 		name = g4_cli_mount_disks(directory, device, false);
+	} else if (g4_cli_no_mount("info", name)) {
+		return G4_EXIT_FAILURE;
 	}
 	g4_fuse_wait_for_last_mount(name);
 	if (g4_image_open(&image, name, message, sizeof(message)) < 0) {

@@ -10,6 +10,7 @@
 
 #include "base/units_host.h"
 #include "cli/cli.h"
+#include "cli/health.h"
 #include "client/explain.h"
 #include "dev/dev_host.h"
 #include "fs/probe_host.h"
@@ -118,5 +119,7 @@ int g4_cli_resize(int argc, char **argv)
 		return g4_cli_usage("resize", "'%s' is no size", argv[optind + 1]);
 	if (g4_probe_mount_source(name, true, device, sizeof(device)))
 		return resize_mount(name, device, bytes);
+	if (g4_cli_no_mount("resize", name))
+		return G4_EXIT_FAILURE;
 	return resize_device(name, bytes);
 }

@@ -446,8 +446,9 @@ int g4_cli_scrub(int argc, char **argv)
 		return g4_cli_usage("scrub", "--add-sums is for 'start': one that is there keeps what it was told");
 	if (options.only != NULL && strcmp(what, "start") != 0)
 		return g4_cli_usage("scrub", "--only is for 'start': one that is there keeps what it was told");
-	const bool good = g4_probe_mount_source(name, true, source, sizeof(source)) ?
-				  act_on_mount(name, what, &options) :
-				  act_on_device(name, what, &options);
+	const bool mounted = g4_probe_mount_source(name, true, source, sizeof(source));
+	if (!mounted && g4_cli_no_mount("scrub", name))
+		return G4_EXIT_FAILURE;
+	const bool good = mounted ? act_on_mount(name, what, &options) : act_on_device(name, what, &options);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }

@@ -253,6 +253,8 @@ int g4_cli_status(int argc, char **argv)
 	if (g4_probe_mount_source(name, true, device, sizeof(device))) {
 		directory = name;
 		name = g4_cli_mount_disks(directory, device, true);
+	} else if (g4_cli_no_mount("status", name)) {
+		return G4_EXIT_FAILURE;
 	} else {
 		g4_fuse_wait_for_last_mount(name); /* umount(8) does not */
 	}

@@ -111,6 +111,8 @@ int g4_cli_tune(int argc, char **argv)
 					    "of a file system that is mounted --dedup-quota alone can be changed");
 		return tune_mount(argv[optind], quota);
 	}
+	if (g4_cli_no_mount("tune", argv[optind]))
+		return G4_EXIT_FAILURE;
 	const char *device = g4_cli_disks(argv + optind, argc - optind);
 	g4_fuse_wait_for_last_mount(device); /* umount(8) does not */
 	if (g4_probe_in_use(device, message, sizeof(message))) {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -21,6 +22,16 @@ static int ask(const char *directory, struct g4_ioc_job *job)
 	if (fd >= 0)
 		close(fd);
 	return rc;
+}
+
+bool g4_cli_no_mount(const char *command, const char *path)
+{
+	struct stat found;
+	const bool directory = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+
+	if (directory)
+		g4_cli_error(command, "%s: no gpu4fs file system is mounted there", path);
+	return directory;
 }
 
 bool g4_cli_mount_health(const char *directory, struct g4_health *out)

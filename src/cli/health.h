@@ -5,6 +5,8 @@
 
 #include "fs/command.h"
 
+/* Of a path that is no mount: whether it is a directory, and no device. Then it said that nothing is mounted there. */
+bool g4_cli_no_mount(const char *command, const char *path);
 /* False: nothing is mounted at `directory` (which may be NULL), its server does not answer, or it is not this user's to ask. */
 bool g4_cli_mount_health(const char *directory, struct g4_health *out);
 /* DEDUP there: an order of enum g4_dedup_order, of a group or of bytes. 0; a negative errno; or what the command came to, its code in *status. */

@@ -9,6 +9,12 @@ for command in mkfs info dump attr; do
 	exits 2 "$command with an unknown option" "$gpu4fs" "$command" --frobnicate x
 	one_sentence "... in one sentence"
 done
+for command in "info" "status" "resize" "scrub status" "tune -L label" "disk pause"; do
+	# shellcheck disable=SC2086 # words of a command
+	exits 1 "$command of a directory without a mount" "$gpu4fs" $command "$work"
+	says "... is told so" "no gpu4fs file system is mounted there"
+	one_sentence "... in one sentence"
+done
 exits 1 "mount without a device" "$gpu4fs" mount
 exits 1 "mount with an unknown option" "$gpu4fs" mount -o frobnicate disk.img /mnt
 says "... names it" frobnicate
