@@ -203,9 +203,15 @@ static bool print_status(const struct target *target, const struct scrub_options
 	if (options->json) {
 		g4_report_count(&report, "damaged_pages_met", health->damaged_pages);
 		g4_report_count(&report, "damaged_pages_not_listed", health->findings_lost);
+		g4_report_count(&report, "mended_pages_since_mount", health->mended_since_mount);
 		g4_report_list(&report, "findings");
-	} else if (health->damaged_pages > 0) {
-		printf("%" PRIu64 " damaged pages were met since the file system was made\n", health->damaged_pages);
+	} else {
+		if (health->mended_since_mount > 0)
+			printf("%" PRIu64 " pages of data and metadata were mended since it was mounted\n",
+			       health->mended_since_mount);
+		if (health->damaged_pages > 0)
+			printf("%" PRIu64 " damaged pages were met since the file system was made\n",
+			       health->damaged_pages);
 	}
 	for (uint32_t i = 0; i < G4_FINDINGS; i++)
 		if (health->findings[i].code != 0)
@@ -221,6 +227,12 @@ static bool print_status(const struct target *target, const struct scrub_options
 
 /* ------------------------------------------------------------------ doing */
 
+static bool refused(const char *path, const char *message)
+{
+	g4_cli_error("scrub", "--only /%s: %s", path, message);
+	return false;
+}
+
 /* The inode behind a path of the file system. False: there is none, which was said. */
 static bool find_inode(const struct target *target, const char *path, uint64_t *ino)
 {
@@ -233,7 +245,7 @@ static bool find_inode(const struct target *target, const char *path, uint64_t *
 	if (target->engine == NULL) {
 		rc = fstatat(target->fd, path[0] != 0 ? path : ".", &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 		if (rc != 0 || fstat(target->fd, &root) < 0)
-			return failed(target, strerror(rc != 0 ? rc : errno));
+			return refused(path, strerror(rc != 0 ? rc : errno));
 		*ino = st.st_ino;
 		return st.st_dev == root.st_dev || failed(target, "another file system is mounted there");
 	}
@@ -243,7 +255,7 @@ static bool find_inode(const struct target *target, const char *path, uint64_t *
 		cmd.op = G4_CMD_GETATTR;
 	rc = g4_engine_execute(target->engine, &cmd);
 	*ino = attr.ino;
-	return rc == 0 || failed(target, g4_strerror(rc));
+	return rc == 0 || refused(path, g4_strerror(rc));
 }
 
 static bool start(const struct target *target, const struct scrub_options *options)

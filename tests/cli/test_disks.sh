@@ -281,6 +281,16 @@ state() { # state EXPRESSION DEVICE...: of status, bound to d
 exits 0 "a set that is whole" "$gpu4fs" status s r
 equals "... is told" "whole 2 ['active', 'active']" "$(state "d['state'], d['copies'], [x['state'] for x in d['disks']]" s,r)"
 equals "... with what was mended" True "$(state "d['disks'][1]['mended_pages'] >= 0 and d['disks'][1]['device'] == 's'" s r)"
+exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 --size 32M mend-1 mend-2
+head -c 4M /dev/zero | tr '\0' x >mend.data
+exits 0 "... of a file" "$gpu4fs" import --image mend-1,mend-2 mend.data /
+dd if=/dev/zero of=mend-2 bs=1M seek=2 count=28 conv=notrunc status=none
+exits 0 "... of which one is gone in part are mended" "$gpu4fs" scrub start --json mend-1,mend-2
+equals "... which is told" True "$(json_value 'd["mended_pages_since_mount"] >= 1000 and d["scrub"]["damaged_pages"] == 0')"
+dd if=/dev/zero of=mend-2 bs=1M seek=2 count=28 conv=notrunc status=none
+exits 0 "... once more" "$gpu4fs" scrub start mend-1,mend-2
+says "... in words" "pages of data and metadata were mended"
+rm mend-1 mend-2 mend.data
 equals "... and what could not be" "[0, 0]" "$(state "[x['damaged_pages_met'] for x in d['disks']]" s r)"
 equals "... which info tells, too" "[0, 0]" \
 	"$("$gpu4fs" info --json s r | python3 -c "import json, sys; print([x['damaged_pages_met'] for x in json.load(sys.stdin)['disks']])")"

@@ -61,7 +61,7 @@ exits 2 "no algorithm" "$gpu4fs" tune --checksum md5 sums.img
 exits 2 "only one that starts adds sums" "$gpu4fs" scrub resume --add-sums sums.img
 exits 2 "... or is of one file" "$gpu4fs" scrub resume --only / sums.img
 exits 1 "... that is there" "$gpu4fs" scrub start --only /none sums.img
-says "... which is said" "no such file"
+says "... which is said" "/none: no such file"
 exits 0 "the root is a directory" "$gpu4fs" scrub start --only / sums.img
 poke a.img 4096 "$(printf '00%.0s' $(seq 128))"
 exits 0 "the second superblock says the same" "$gpu4fs" info a.img
