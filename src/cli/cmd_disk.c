@@ -640,6 +640,8 @@ int g4_cli_disk(int argc, char **argv)
 		}
 	}
 	const char *word = optind < argc ? argv[optind++] : "";
+	if (word[0] == 0)
+		return g4_cli_usage("disk", "say what to do, such as rebuild, replace, add or remove, then where");
 	if (!is_order(word))
 		return g4_cli_usage(
 			"disk",

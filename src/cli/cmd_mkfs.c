@@ -247,6 +247,11 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 	options->devices = argv + optind;
 	options->device_count = count;
 	options->device = argv[optind];
+	/* as of tune: a file of that name would become a disk of a set; ./on is one that is meant */
+	for (uint32_t d = 0; d < count && options->format.dedup; d++)
+		if (strcmp(options->devices[d], "on") == 0 || strcmp(options->devices[d], "off") == 0)
+			return g4_cli_usage("mkfs", "--dedup takes no value, and '%s' would be a device",
+					    options->devices[d]);
 	if (count > G4_MAX_DISKS)
 		return g4_cli_usage("mkfs", "a file system has at most %u devices", G4_MAX_DISKS);
 	if (count == 1 && options->set_said)
@@ -427,6 +432,13 @@ int g4_cli_mkfs(int argc, char **argv)
 
 	if (status != 0)
 		return status;
+	for (uint32_t d = 1; d < options.device_count; d++)
+		for (uint32_t other = 0; other < d; other++)
+			if (strcmp(options.devices[other], options.devices[d]) == 0 &&
+			    strncmp(options.devices[d], "mem:", 4) != 0) {
+				g4_cli_error("mkfs", "%s is named twice", options.devices[d]);
+				return G4_EXIT_FAILURE;
+			}
 	for (uint32_t d = 0; d < options.device_count && status == 0; d++) {
 		options.device = options.devices[d];
 		status = open_disk(&options, &disks[d]);

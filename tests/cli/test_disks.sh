@@ -314,6 +314,10 @@ one_sentence "... is told in one sentence"
 equals "nothing of that changed anything" "$(sha256sum single c d e)" "$("$gpu4fs" status c d e single >/dev/null; sha256sum single c d e)"
 
 exits 2 "no order" "$gpu4fs" disk mend p q
+exits 2 "nothing to do" "$gpu4fs" disk
+says "... is asked for" "say what to do"
+exits 1 "one disk of a set twice" "$gpu4fs" mkfs -f --raid 1 p p
+says "... is told" "named twice"
 exits 2 "no disk" "$gpu4fs" disk rebuild p
 exits 2 "an order for mounts" "$gpu4fs" disk offline p q
 exits 2 "an option for mounts" "$gpu4fs" disk rebuild --wait p q

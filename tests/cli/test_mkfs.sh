@@ -77,6 +77,9 @@ done
 exits 0 "--dedup" "$gpu4fs" mkfs -q -f --dedup --size 32M sums.img
 exits 0 "... is there" "$gpu4fs" info --json sums.img
 equals "... goes by BLAKE3" "blake3 on" "$(json_value 'd["data_checksums"] + " " + d["deduplication"]')"
+exits 2 "... which takes no value" "$gpu4fs" mkfs -q -f --dedup on sums.img 32M
+says "... that would be a device" "takes no value"
+equals "... nor makes one" "" "$(ls on 2>/dev/null)"
 exits 0 "... or by what it is told" "$gpu4fs" mkfs -q -f --dedup --checksum=xxh3 --size 32M sums.img
 exits 2 "... but not by nothing" "$gpu4fs" mkfs -q -f --dedup --checksum=none --size 32M sums.img
 exits 0 "--dedup-quota" "$gpu4fs" mkfs -q -f --dedup --dedup-quota 1M --size 32M sums.img
