@@ -42,7 +42,7 @@ static const struct policy {
 	/* none: what a value is that there is not; missing: why one can not be had */
 	const char *word, *name, *none, *missing;
 } policies[] = {
-	{"checksum", "gpu4fs.checksum", "there are no sums", NULL},
+	{"checksum", "gpu4fs.checksum", "blake3, xxh3, crc32c, none and default are, and not", NULL},
 	{"dedup", "gpu4fs.dedup", "on, off, domain and default are, and not", NULL},
 	{"raid", "gpu4fs.raid", "there is no level",
 	 "the file system has no chunks of that level; 'gpu4fs disk assign' makes room for some"},

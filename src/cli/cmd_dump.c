@@ -570,8 +570,10 @@ static int parse_words(int words, char **word, struct wanted *wanted)
 		return g4_cli_usage("dump", "one of --dir and --ddt will do");
 	if ((wanted->which != NULL || wanted->structure != NULL) && words != 1)
 		return g4_cli_usage("dump", "with --dir and --ddt a device is what can be given");
-	if (words < 1 || words > 3)
-		return g4_cli_usage("dump", "a device, a structure and which of them is what can be given");
+	if (words < 1)
+		return g4_cli_usage("dump", "no device was given");
+	if (words > 3)
+		return g4_cli_usage("dump", "behind the device only a structure and which of them can be given");
 	if (wanted->dot && ((wanted->which == NULL && wanted->structure == NULL) || wanted->json))
 		return g4_cli_usage("dump", "--dot goes with --dir or --ddt, and not with --json");
 	if (wanted->which != NULL)

@@ -391,6 +391,8 @@ int g4_cli_nvme(int argc, char **argv)
 		return optind < argc ? g4_cli_usage("nvme", "list takes no address") : list(&request);
 	if (strcmp(word, "format") == 0)
 		return refuse_format(optind < argc ? argv[optind] : "ADDRESS");
+	if (word[0] == 0)
+		return g4_cli_usage("nvme", "say what to do: list, or bind, unbind, id, log or test and an address");
 	const bool known = strcmp(word, "bind") == 0 || strcmp(word, "unbind") == 0 || strcmp(word, "id") == 0 ||
 			   strcmp(word, "log") == 0 || strcmp(word, "test") == 0;
 	if (!known)

@@ -139,7 +139,8 @@ int g4_fuse_umount(const char *dir, uint32_t flags)
 	struct g4_fuse_mount_entry entry;
 	bool lazy = (flags & G4_UMOUNT_LAZY) != 0, force = (flags & G4_UMOUNT_FORCE) != 0;
 	bool wait = !lazy && !force;
-	char *path = g4_fuse_mount_path(dir);
+	char *path = g4_fuse_mount_path(dir), use[512];
+	struct stat found;
 	int state_fd, status;
 
 	if (!path) {
@@ -147,7 +148,10 @@ int g4_fuse_umount(const char *dir, uint32_t flags)
 		return G4_MOUNT_EXIT_FAIL;
 	}
 	if (g4_fuse_find_mount(path, &entry) < 0) {
-		fprintf(stderr, "gpu4fs: nothing is mounted on %s\n", path);
+		if (stat(path, &found) == 0 && !S_ISDIR(found.st_mode) && g4_probe_in_use(path, use, sizeof(use)))
+			fprintf(stderr, "gpu4fs: %s is %s: a directory is needed\n", path, use);
+		else
+			fprintf(stderr, "gpu4fs: nothing is mounted on %s\n", path);
 		free(path);
 		return G4_MOUNT_EXIT_FAIL;
 	}

@@ -84,9 +84,14 @@ void g4_cli_print_help(const char *command, const char *help)
 
 int g4_cli_finish_output(const char *command, int status)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	const bool flushed = fflush(stdout) == 0;
+
+	if (flushed && !ferror(stdout))
 		return status;
-	g4_cli_error(command, "cannot write the output: %s", strerror(errno));
+	if (flushed) /* it failed before, and errno is of something else by now */
+		g4_cli_error(command, "cannot write all of the output");
+	else
+		g4_cli_error(command, "cannot write the output: %s", strerror(errno));
 	return status != G4_EXIT_OK ? status : G4_EXIT_FAILURE;
 }
 

@@ -469,7 +469,9 @@ static int listen_at(struct g4_server *server, char *message, size_t message_byt
 	if (bind(server->listener, (struct sockaddr *)&address, sizeof(address)) != 0) {
 		server->path[0] = 0; /* not ours to remove */
 		return fail(message, message_bytes, errno == EADDRINUSE ? -G4_E_BUSY : -G4_E_INVAL,
-			    errno == EADDRINUSE ? "another server listens there" : "cannot make the socket", path);
+			    errno == EADDRINUSE ? "another server listens there, or it is no socket" :
+						  "cannot make the socket",
+			    path);
 	}
 	if (chmod(path, server->options.mode ? server->options.mode : 0666) != 0 || listen(server->listener, 128) != 0)
 		return fail(message, message_bytes, -G4_E_IO, "cannot listen", path);

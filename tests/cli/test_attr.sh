@@ -28,6 +28,8 @@ says "... shows the default" 'checksum default'
 exits 0 "attr set --image checksum=" "$gpu4fs" attr set --image disk.img checksum=xxh3 /
 is_json "attr get --image --json" "$gpu4fs" attr get --json --image disk.img /
 equals "... shows it" "xxh3" "$(json_value 'd["files"][0]["checksum"]')"
+exits 1 "attr set of no checksum" "$gpu4fs" attr set --image disk.img checksum=md5 /
+says "... tells what there is" "crc32c, none and default are, and not 'md5'"
 exits 0 "the image has the feature now" "$gpu4fs" info disk.img
 says "... in its list" 'sums'
 exits 0 "attr set --image dedup=" "$gpu4fs" attr set --image disk.img dedup=on /

@@ -106,6 +106,8 @@ equals "... is in the tree" "1 $regions" \
 	"$(json_value 'd["damaged"], sum(p["kind"] == "counts" for p in d["tree"])' | tr -d "(),")"
 exits 1 "... and in the graph" "$gpu4fs" dump --dot --ddt a.img
 says "... in red" fillcolor=red
+exits 2 "no device" "$gpu4fs" dump
+says "... is told" "no device was given"
 exits 2 "--ddt beside --dir" "$gpu4fs" dump --ddt --dir / a.img
 exits 2 "--ddt beside a structure" "$gpu4fs" dump --ddt a.img inode 1
 one_sentence "... fails with one sentence"

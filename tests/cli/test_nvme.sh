@@ -44,4 +44,5 @@ says "... which is said" destructive
 exits 1 "no test of no drive" "$gpu4fs" nvme test --destructive ffff:ff:1f.7
 exits 2 "an unknown command" "$gpu4fs" nvme frobnicate
 exits 2 "no command" "$gpu4fs" nvme
+says "... is asked for" "say what to do"
 finish

@@ -56,6 +56,10 @@ done
 equals "the socket is gone" "" "$([[ -e serve.socket ]] && echo there)"
 exits 0 "the image is clean" "$gpu4fs" fsck -n serve.img
 
+touch file
+exits 1 "a file in the place of the socket" "$gpu4fs" serve --socket file mem:64M
+says "... is told" "or it is no socket"
+
 # Where there is no GPU, engine=cuda says so and engine=auto takes the CPU.
 if [[ ! -e /dev/nvidiactl ]]; then
 	exits 1 "engine=cuda without a GPU" "$gpu4fs" serve --socket s -o engine=cuda mem:64M

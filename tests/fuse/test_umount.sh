@@ -129,6 +129,7 @@ check "... and mounts" test -e "$mnt/busy"
 
 check "a mount is unmounted 20 times while somebody runs df" unmounts_beside_df "$gpu4fs" mount "$image" "$mnt"
 
+refuses "the image instead of the directory is refused" "is mounted on $mnt: a directory is needed" "$gpu4fs" umount "$image"
 exec 3>"$mnt/busy"
 refuses "a mount in use is refused" "in use" "$gpu4fs" umount "$mnt"
 check "... and stays" test -e "$mnt/busy"
