@@ -110,6 +110,8 @@ _gpu4fs() {
 		case $previous in
 		-L | --label | -J | --journal-size | -s | --size | --owner | --mode) ;;
 		-U | --uuid) [[ -r /proc/sys/kernel/random/uuid ]] && COMPREPLY=("$(</proc/sys/kernel/random/uuid)") ;;
+		--raid) _gpu4fs_words "$current" "none 0 1 5 6 triple quadruple" ;;
+		--checksum) _gpu4fs_words "$current" "none blake3 xxh3 crc32c" ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;

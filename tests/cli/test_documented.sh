@@ -145,6 +145,12 @@ for page in help/*; do
 			"$(python3 compare.py "$top" "$program" "$command" "$where" 2>&1)"
 	done
 done
+# values that bash completes: values OPTION of mkfs
+values() {
+	bash -c '. "$1/completions/gpu4fs.bash"; COMP_WORDS=(gpu4fs mkfs "$2" ""); COMP_CWORD=3; _gpu4fs; echo "${COMPREPLY[*]}"' - "$top" "$1"
+}
+equals "levels are completed" "none 0 1 5 6 triple quadruple" "$(values --raid 2>&1)"
+equals "... and checksums" "none blake3 xxh3 crc32c" "$(values --checksum 2>&1)"
 for command in mount serve; do
 	equals "what $command takes behind -o is told everywhere" "" \
 		"$(python3 compare.py "$top" gpu4fs "$command" words 2>&1)"
