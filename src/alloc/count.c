@@ -74,3 +74,16 @@ G4_FN uint64_t g4_alloc_count(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t
 	}
 	return at - page;
 }
+
+G4_FN int g4_alloc_look(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
+{
+	uint32_t map;
+	int rc = g4_layout_holds(&alloc->meta->layout, address) ? g4_alloc_in_use(wg, alloc, address) :
+								  -G4_E_CORRUPT_ALLOC;
+
+	if (rc >= 0)
+		rc = g4_alloc_get_map(wg, alloc, g4_address_page(address) / G4_GROUP_PAGES, &map);
+	if (rc == 0)
+		g4_cache_put(alloc->meta->cache, map);
+	return rc;
+}

@@ -12,6 +12,17 @@
 #include "alloc/share_lines.h"
 #include "alloc/share_make.h"
 
+/*
+ * Whether what is empty can go: what that changes can be read. Else it stays, and goes with what is released there next. Whoever takes an owner off has
+ * done so by now: an error would stop the journal, for a page.
+ */
+G4_FN static int can_go(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
+{
+	const int rc = g4_alloc_look(wg, alloc, address);
+
+	return rc == 0 ? 1 : g4_alloc_is_unreadable(rc) ? 0 : rc;
+}
+
 /* Frees the page of the group if it leads to nothing, and counts nothing. */
 G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_shares_lines *c)
 {
@@ -27,6 +38,9 @@ G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 				return 0;
 	}
 	const struct g4_address address = g4_address_from(g4_shares_map(alloc, c)->shares);
+	const int rc = can_go(wg, alloc, address);
+	if (rc <= 0)
+		return rc;
 	g4_txn_dirty(txn, c->map);
 	g4_store64_rlx(&g4_shares_map(alloc, c)->shares, 0); /* g4_share_any() has no lock */
 	g4_shares_put(alloc, &c->shares);
@@ -38,7 +52,10 @@ G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 {
 	struct g4_shares_page *shares = g4_shares_of(alloc, c);
 	const struct g4_address address = g4_address_from(shares->owners[c->region]);
+	const int rc = can_go(wg, alloc, address);
 
+	if (rc <= 0)
+		return rc;
 	g4_txn_dirty(txn, c->shares);
 	shares->owners[c->region] = 0;
 	g4_shares_put(alloc, &c->owners);
@@ -51,6 +68,9 @@ G4_FN static int drop_buffered(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 	if (c->buffered == G4_NO_LINE || g4_shares_buffered(alloc, c)->count != 0)
 		return 0;
 	const struct g4_address address = g4_address_from(g4_shares_of(alloc, c)->buffered);
+	const int rc = can_go(wg, alloc, address);
+	if (rc <= 0)
+		return rc;
 	g4_txn_dirty(txn, c->shares);
 	g4_shares_of(alloc, c)->buffered = 0;
 	g4_shares_put(alloc, &c->buffered);
@@ -145,7 +165,11 @@ G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g
 {
 	g4_le64 *place = &g4_shares_of(alloc, c)->listings[c->region][quarter];
 	const struct g4_address address = g4_address_from(*place);
+	const int rc = can_go(wg, alloc, address);
 
+	if (rc <= 0)
+		return rc;
+	g4_txn_dirty(txn, c->shares);
 	*place = 0;
 	g4_quota_freed(alloc, c->group);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
@@ -171,10 +195,8 @@ G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct 
 
 	for (uint32_t quarter = first / G4_LISTING_PAGES; quarter <= last && rc == 0; quarter++)
 		if (g4_shares_of(alloc, c)->listings[c->region][quarter] != 0 &&
-		    !g4_listed_any(g4_shares_of(alloc, c), c->region, quarter)) {
-			g4_txn_dirty(txn, c->shares);
+		    !g4_listed_any(g4_shares_of(alloc, c), c->region, quarter))
 			rc = free_listing(wg, alloc, txn, c, quarter);
-		}
 	return rc;
 }
 

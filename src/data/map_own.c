@@ -313,7 +313,7 @@ G4_FN static uint64_t pages_of(const struct copy *c, g4_ptr ptr, uint32_t slots)
 	return (ptr & G4_PTR_INDIRECT) ? 1 : slots * g4_map_span(c->level - 1);
 }
 
-/* What a slot, or several in a row, lead to has an owner more: so many of them, from the first on. Nothing has changed after an error. */
+/* What a slot, or several in a row, lead to has an owner more: so many of them, from the first on. After an error none has; an empty page of shares may stay (FORMAT.md). */
 G4_FN static int acquire(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uint32_t slot, uint32_t slots)
 {
 	const g4_ptr ptr = g4_map_slots(fs, c->from)[slot];

@@ -102,7 +102,10 @@ G4_FN static int have_same_sums(struct g4_wg *wg, struct g4_fs *fs, const struct
 	return rc < 0 ? rc : same;
 }
 
-/* Whether all that hangs there has other owners, as it has where counts are right: 1, 0, or an error. */
+/*
+ * Whether all that hangs there has other owners, as it has where counts are right: 1, 0, or an error. A page that hangs there twice is asked for once: it
+ * hangs twice at the source's page as well, so counts that are right have enough.
+ */
 G4_FN static int have_several(struct g4_wg *wg, struct g4_fs *fs, uint32_t line)
 {
 	const g4_le64 *slots = g4_map_slots(fs, line);
@@ -118,56 +121,17 @@ G4_FN static int have_several(struct g4_wg *wg, struct g4_fs *fs, uint32_t line)
 	return rc;
 }
 
-/* The map of a page that may go. */
-G4_FN static int look_at_map(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address)
-{
-	uint32_t map;
-	int rc = g4_layout_holds(&fs->meta.layout, address) ? g4_alloc_in_use(wg, &fs->alloc, address) :
-							      -G4_E_CORRUPT_ALLOC;
-
-	if (rc >= 0)
-		rc = g4_alloc_get_map(wg, &fs->alloc, g4_address_page(address) / G4_GROUP_PAGES, &map);
-	if (rc == 0)
-		g4_cache_put(&fs->cache, map);
-	return rc;
-}
-
-/* The same of what counts owners in these regions: it goes with the last ones, wherever it lies. */
-G4_FN static int look_at_counts(struct g4_wg *wg, struct g4_fs *fs, const struct g4_map_places *places)
-{
-	const uint32_t each = 1 + G4_LISTING_QUARTERS;
-	int rc = 0;
-
-	for (uint32_t k = 0; k < places->region_count && rc == 0; k++) {
-		const uint64_t group = places->regions[k] / G4_GROUP_REGIONS;
-		const uint32_t first = 1 + each * (uint32_t)(places->regions[k] % G4_GROUP_REGIONS);
-		/* the region's, that of shares, that of buffered owners */
-		for (uint32_t n = 0; n < each + 2 && rc == 0; n++) {
-			const uint32_t place = n < each ? first + n : n == each ? 0 : G4_SHARE_PLACES - 1;
-			struct g4_address address;
-			uint32_t type;
-			rc = g4_share_place(wg, &fs->alloc, group, place, &address, &type);
-			rc = rc == 0 ? look_at_map(wg, fs, address) : rc == -G4_E_NOENT ? 0 : rc;
-		}
-	}
-	return rc;
-}
-
-/* The same of the target's page and its pages of sums, and of what counts owners of it, or of what hangs there. */
-G4_FN static int look_at_maps(struct g4_wg *wg, struct g4_fs *fs, const struct twins *t, struct g4_map_places *places)
+/* What freeing the target's page and its pages of sums needs. */
+G4_FN static int look_at_maps(struct g4_wg *wg, struct g4_fs *fs, const struct twins *t)
 {
 	const struct g4_address self = g4_ptr_address(*t->target.slot);
-	int rc = look_at_map(wg, fs, self);
+	int rc = t->shared ? 0 : g4_alloc_look(wg, &fs->alloc, self);
 
-	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++) {
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0 && !t->shared; quarter++) {
 		const struct g4_address sums = g4_sums_place(g4_meta_places(&fs->cache, t->target_line), self, quarter);
-		rc = g4_address_is_none(sums) ? 0 : look_at_map(wg, fs, sums);
+		rc = g4_address_is_none(sums) ? 0 : g4_alloc_look(wg, &fs->alloc, sums);
 	}
-	if (t->shared) {
-		places->region_count = 0;
-		g4_map_add_pages(places, self, 1);
-	}
-	return rc < 0 ? rc : look_at_counts(wg, fs, places);
+	return rc;
 }
 
 /* 1: they can be one, by a transaction with *credits; 0; or an error. What that will read is read. */
@@ -196,7 +160,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct twins *t, uint3
 		const int looked = rc > 0 ? g4_look_at_copy(wg, fs, t->to, &t->target) : 0;
 		rc = looked < 0 ? looked : rc;
 	}
-	const int maps = rc > 0 ? look_at_maps(wg, fs, t, &places) : 0;
+	const int maps = rc > 0 ? look_at_maps(wg, fs, t) : 0;
 	rc = maps < 0 ? maps : rc;
 	put(fs, t);
 	return rc;

@@ -36,8 +36,6 @@ static void load_region(struct g4_fsck *fsck, uint64_t region, struct g4_address
 
 	if (status == 0)
 		status = g4_owners_page_validate(&page, region);
-	if (status == 0 && page.shared == 0)
-		status = -G4_E_CORRUPT_ALLOC;
 	if (status < 0) {
 		damaged(fsck, region, 1, "the counts of owners", status);
 		return;
