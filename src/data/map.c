@@ -347,6 +347,13 @@ G4_FN static uint64_t found_row(const struct target *target, uint64_t from, stru
 	return row;
 }
 
+/* Takes back what got an owner more before rc was met. Where it can not, counts are wrong, and the journal ends, which want of space would not do. */
+G4_FN static int unshare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			 uint64_t pages, int rc)
+{
+	return g4_extent_release(wg, fs, txn, address, pages) < 0 ? -G4_E_IO : rc;
+}
+
 /* Replaces a run of level-0 slots of the indirect page in `line`, or of the inode. *done: slots changed before the credits ran out. */
 G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   uint32_t line, g4_le64 *slots, uint64_t count, const struct target *target, uint64_t from,
@@ -404,7 +411,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			rc = g4_sums_prepare(wg, fs, txn, inode, line, first + (uint32_t)k);
 		if (rc < 0) {
 			if (moves && target->shared)
-				(void)g4_extent_release(wg, fs, txn, to, old.pages); /* rc tells more */
+				rc = unshare(wg, fs, txn, to, old.pages, rc);
 			break;
 		}
 		if (moves) {
@@ -517,13 +524,11 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		const bool has_entry = sums || target->row;
 		g4_path_dirty(txn, path);
 		rc = g4_path_write_entry(wg, fs, txn, inode, path, has_entry ? &entry : NULL);
-		if (rc < 0 && has_entry)
-			(void)g4_sums_free_large(wg, fs, txn, inode, &entry);
+		if (rc < 0 && has_entry && g4_sums_free_large(wg, fs, txn, inode, &entry) < 0)
+			rc = -G4_E_IO;
 	}
 	if (rc < 0) {
-		if (moves && target->shared)
-			(void)g4_extent_release(wg, fs, txn, address, G4_INDIRECT_SLOTS); /* rc tells more */
-		return rc;
+		return moves && target->shared ? unshare(wg, fs, txn, address, G4_INDIRECT_SLOTS, rc) : rc;
 	}
 	rc = g4_sums_free_large(wg, fs, txn, inode, &before);
 	if (rc == 0 && moves && old)

@@ -335,7 +335,7 @@ G4_FN static int acquire(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, uin
 	rc = g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(row)) ?
 		     g4_extent_share(wg, fs, &c->txn, g4_sum_entry_place(row), 1) :
 		     -G4_E_CORRUPT_MAP;
-	if (rc < 0) /* rc tells more */
+	if (rc < 0)
 		c->half = g4_extent_release(wg, fs, &c->txn, address, G4_INDIRECT_SLOTS) < 0;
 	return rc < 0 ? rc : 1;
 }
@@ -544,7 +544,8 @@ G4_FN static int copy_node(struct g4_wg *wg, struct g4_fs *fs, struct copy *c, s
 	} else {
 		const int back = take_back(wg, fs, c);
 		c->undone = rc < 0 && back == 0 && !c->half;
-		rc = rc < 0 ? rc : back;
+		/* also behind want of space, which ends no journal: counts are wrong */
+		rc = back < 0 || c->half ? -G4_E_IO : rc;
 	}
 	put_lines(fs, c, made);
 	return rc < 0 ? rc : 0;
