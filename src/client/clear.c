@@ -23,6 +23,11 @@ struct clearing {
 	uint32_t depth;
 	uint64_t from; /* where in directories to begin */
 	uint64_t most, done, tries;
+	/*
+	 * Directories that were not empty, and had no name when they were listed, since a name went: others have taken these meanwhile. Or they are damaged,
+	 * count names and have none, and would be met for ever, however many names the caller allows.
+	 */
+	uint32_t empty;
 };
 
 static void leave_here(struct clearing *c)
@@ -62,6 +67,7 @@ static int clear_name(struct clearing *c, const char *name, bool directory)
 		rc = rc == -EISDIR ? gpu4fs_rmdir(c->fs, c->here, name) : gpu4fs_unlink(c->fs, c->here, name);
 	c->tries--;
 	c->done += rc == 0;
+	c->empty = rc == 0 ? 0 : c->empty;
 	return rc == -ENOTEMPTY ? go_down(c, name) : rc == -ENOENT ? 0 : rc;
 }
 
@@ -70,16 +76,20 @@ static int clear_here(struct clearing *c)
 {
 	struct gpu4fs_dirent entry;
 	gpu4fs_dir *stream;
+	bool any = false;
 	int rc = gpu4fs_opendir_file(c->here, 0, &stream);
 
 	if (rc < 0)
 		return rc;
 	for (int round = c->from == 0; round < 2 && rc == 0; round++) {
 		gpu4fs_seekdir(stream, round == 0 ? c->from : 0);
-		while (rc == 0 && c->done < c->most && c->tries > 0 && (rc = gpu4fs_readdir(stream, &entry)) > 0)
+		while (rc == 0 && c->done < c->most && c->tries > 0 && (rc = gpu4fs_readdir(stream, &entry)) > 0) {
+			any = true;
 			rc = clear_name(c, entry.name, entry.type == DT_DIR);
+		}
 	}
 	gpu4fs_closedir(stream);
+	c->empty += rc == 0 && !any;
 	return rc;
 }
 
@@ -95,7 +105,7 @@ static int64_t clear_by_names(gpu4fs *fs, gpu4fs_file *top, uint64_t most, uint3
 
 	while (rc == 0 && c.done < most) {
 		const bool at_top = c.here == top;
-		if (c.tries == 0)
+		if (c.tries == 0 || c.empty > MORE_TRIES)
 			rc = -ENOTEMPTY;
 		else
 			rc = clear_here(&c);
