@@ -345,12 +345,14 @@ G4_FN static bool being_filled(const struct g4_alloc *alloc, uint32_t kind, stru
 	return found;
 }
 
-/* An empty slab becomes a free page. Its stripe lock is held. */
+/* An empty slab becomes a free page, if what that changes can be read. Its stripe lock is held. */
 G4_FN static int drop_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address page,
 			   struct g4_slab_header *slab)
 {
-	int rc;
+	int rc = g4_alloc_look(wg, alloc, page);
 
+	if (g4_alloc_is_unreadable(rc))
+		return 0;
 	slab->used = 0; /* nobody may take a slot of it any more */
 	set_past(alloc, page, true);
 	rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);

@@ -132,7 +132,10 @@ G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_addr
 
 G4_FN int g4_extent_has_several(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t *pages)
 {
-	return may_share(fs) ? g4_share_several(wg, &fs->alloc, address, pages) : 0;
+	if (may_share(fs))
+		return g4_share_several(wg, &fs->alloc, address, pages);
+	const int rc = g4_alloc_look(wg, &fs->alloc, address);
+	return g4_alloc_is_unreadable(rc) ? rc : 0; /* whoever frees it is told what else is wrong */
 }
 
 G4_FN int g4_node_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,

@@ -63,7 +63,10 @@ G4_FN G4_INLINE bool g4_extent_shares_rows(const struct g4_fs *fs)
 }
 /* Whether an extent of several regions may have other owners, or get them: it can not be released as one then. 0, 1, or an error. */
 G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages);
-/* The same exactly: whether the first of *pages pages of one region has several owners, and how many of them are the same in that. */
+/*
+ * The same exactly: whether the first of *pages pages of one region has several owners, and how many of them are the same in that. Behind it all that
+ * releasing them reads has been read.
+ */
 G4_FN int g4_extent_has_several(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t *pages);
 /* As many of the pages as can be shared or released at a time: those of the region that the first lies in. */
 G4_FN G4_INLINE uint64_t g4_extent_part(struct g4_address address, uint64_t pages)

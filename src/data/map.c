@@ -348,10 +348,10 @@ G4_FN static uint64_t found_row(const struct target *target, uint64_t from, stru
 }
 
 /* Takes back what got an owner more before rc was met. Where it can not, counts are wrong, and the journal ends, which want of space would not do. */
-G4_FN static int unshare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
-			 uint64_t pages, int rc)
+G4_FN static int unshare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address to, uint64_t n,
+			 int rc)
 {
-	return g4_extent_release(wg, fs, txn, address, pages) < 0 ? -G4_E_IO : rc;
+	return g4_extent_release(wg, fs, txn, to, n) < 0 ? -G4_E_IO : rc;
 }
 
 /* Replaces a run of level-0 slots of the indirect page in `line`, or of the inode. *done: slots changed before the credits ran out. */
@@ -409,11 +409,10 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 					   sums ? &sums[k] : NULL);
 		else if (target->prepares)
 			rc = g4_sums_prepare(wg, fs, txn, inode, line, first + (uint32_t)k);
-		if (rc < 0) {
-			if (moves && target->shared)
-				rc = unshare(wg, fs, txn, to, old.pages, rc);
+		if (rc < 0 && moves && target->shared)
+			rc = unshare(wg, fs, txn, to, old.pages, rc);
+		if (rc < 0)
 			break;
-		}
 		if (moves) {
 			if (old.kind != G4_HOLE)
 				rc = g4_extent_release(wg, fs, txn, old.address, old.pages);
@@ -449,7 +448,9 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	if (g4_address_is_none(first) || !g4_address_starts_region(first) ||
 	    !g4_address_is(g4_ptr_address(slots[511]), g4_address_after_pages(first, 511)))
 		return 0;
-	if (g4_count_row(slots, G4_INDIRECT_SLOTS, g4_map_data_ptr(first, 0, true), G4_PAGE_BYTES) < G4_INDIRECT_SLOTS)
+	if (g4_count_row(slots, G4_INDIRECT_SLOTS, g4_map_data_ptr(first, 0, true), G4_PAGE_BYTES) <
+		    G4_INDIRECT_SLOTS ||
+	    g4_alloc_is_unreadable(g4_path_look_at_node(wg, fs, path->lines[1])))
 		return 0;
 	/* the page's, the slot above it, and what stands beside that */
 	if (!g4_extent_credits(fs, txn, 3, 1, false, 0, 0))
@@ -507,7 +508,7 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			    ((old || target->row) && g4_extent_shares_rows(fs) ? G4_SHARE_LEAVE_CREDITS : 0)))
 		return rc;
 	rc = g4_path_read_entry(wg, fs, inode, path, &before);
-	if (rc == 0 && moves && old)
+	if (rc == 0 && old)
 		rc = g4_look_at_large(wg, fs, old, &before);
 	if (rc == 0 && moves && target->shared && !target->found)
 		rc = target->whole ? g4_extent_share_whole(wg, fs, txn, address) :
@@ -798,8 +799,9 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 			*next = page + span - inside;
 		} else if (inside == 0 && end - page >= span && !several &&
 			   may_go_whole(wg, fs, inode, &path, &sums, &rc)) {
-			if (rc == 0 && path.level == 1)
-				rc = g4_look_at_large(wg, fs, ptr, &sums);
+			if (rc == 0)
+				rc = path.level == 1 ? g4_look_at_large(wg, fs, ptr, &sums) :
+						       g4_look_at_run(wg, fs, g4_ptr_address(ptr), span);
 			/* the page; its sums; the slot, and what stands beside it: one of 1 GiB has no sums */
 			if (rc == 0 && g4_map_need_credits(txn, G4_MAP_CREDITS) &&
 			    g4_extent_credits(fs, txn, path.level == 1 ? 4 : 1, span, false, path.level == 1 ? span : 0,

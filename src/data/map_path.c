@@ -256,12 +256,28 @@ G4_FN static bool node_is_empty(const g4_le64 *slots)
 	return true;
 }
 
+G4_FN int g4_path_look_at_node(struct g4_wg *wg, struct g4_fs *fs, uint32_t line)
+{
+	const struct g4_address self = g4_page_address(fs->cache.lines[line].index);
+	int rc = g4_alloc_look(wg, &fs->alloc, self);
+
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++) {
+		const struct g4_address sums = g4_sums_place(g4_meta_places(&fs->cache, line), self, quarter);
+		if (!g4_address_is_none(sums) && g4_layout_holds(&fs->meta.layout, sums))
+			rc = g4_alloc_look(wg, &fs->alloc, sums);
+	}
+	return rc;
+}
+
 G4_FN int g4_path_prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			struct g4_path *path, uint64_t page)
 {
 	for (uint32_t level = path->level + 1; level <= inode->disk.map_height; level++) {
 		g4_le64 *slot;
 		if (path->lines[level] == G4_NO_LINE || !node_is_empty(g4_map_slots(fs, path->lines[level])))
+			return 0;
+		/* it stays, empty, and goes with what is cleared there next: something was changed by now, so an error would stop the journal */
+		if (g4_alloc_is_unreadable(g4_path_look_at_node(wg, fs, path->lines[level])))
 			return 0;
 		if (level == inode->disk.map_height) {
 			slot = &inode->disk.map[page >> (9 * level)];

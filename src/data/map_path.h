@@ -83,7 +83,10 @@ G4_FN int g4_path_add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 /* Goes on to the slot of `page` at `level`, making and splitting what is in the way. -G4_E_NOSPC: and no page is left at which nothing hangs. */
 G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       struct g4_path *path, uint64_t page, uint32_t level);
-/* Frees indirect pages above the slot that became empty, from that of its level + 1 up: the path ends at the slot that led to the highest. */
+/* What freeing the indirect page in a line and its pages of sums needs is read: 0, or an error. */
+G4_FN int g4_path_look_at_node(struct g4_wg *wg, struct g4_fs *fs, uint32_t line);
+/* Frees indirect pages above the slot that became empty, from that of its level + 1 up: the path ends at the slot that led to the highest. One of which
+ * the allocation map can not be read stays, as do those above it. */
 G4_FN int g4_path_prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			struct g4_path *path, uint64_t page);
 

@@ -121,19 +121,6 @@ G4_FN static int have_several(struct g4_wg *wg, struct g4_fs *fs, uint32_t line)
 	return rc;
 }
 
-/* What freeing the target's page and its pages of sums needs. */
-G4_FN static int look_at_maps(struct g4_wg *wg, struct g4_fs *fs, const struct twins *t)
-{
-	const struct g4_address self = g4_ptr_address(*t->target.slot);
-	int rc = t->shared ? 0 : g4_alloc_look(wg, &fs->alloc, self);
-
-	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0 && !t->shared; quarter++) {
-		const struct g4_address sums = g4_sums_place(g4_meta_places(&fs->cache, t->target_line), self, quarter);
-		rc = g4_address_is_none(sums) ? 0 : g4_alloc_look(wg, &fs->alloc, sums);
-	}
-	return rc;
-}
-
 /* 1: they can be one, by a transaction with *credits; 0; or an error. What that will read is read. */
 G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct twins *t, uint32_t *credits)
 {
@@ -160,7 +147,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, struct twins *t, uint3
 		const int looked = rc > 0 ? g4_look_at_copy(wg, fs, t->to, &t->target) : 0;
 		rc = looked < 0 ? looked : rc;
 	}
-	const int maps = rc > 0 ? look_at_maps(wg, fs, t) : 0;
+	const int maps = rc > 0 && !t->shared ? g4_path_look_at_node(wg, fs, t->target_line) : 0;
 	rc = maps < 0 ? maps : rc;
 	put(fs, t);
 	return rc;

@@ -216,6 +216,8 @@ G4_FN static int free_file_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_i
 		if (rc < 0)
 			return rc;
 	}
+	for (uint32_t k = 0; k < g4_inode_slots(&inode->disk) && left == 0; k++) /* an indirect page that can not go */
+		left = inode->disk.map[k] ? -G4_E_IO : 0;
 	return left;
 }
 

@@ -12,8 +12,7 @@ G4_FN int g4_look_at_large(struct g4_wg *wg, struct g4_fs *fs, g4_ptr ptr, const
 	uint64_t one = 1;
 	int rc = g4_extent_has_several(wg, fs, g4_ptr_address(ptr), &one);
 
-	if (rc >= 0 && g4_sum_entry_algorithm(entry) == G4_CHECKSUM_LARGE && g4_extent_shares_rows(fs) &&
-	    g4_layout_holds(&fs->meta.layout, row))
+	if (rc >= 0 && g4_sum_entry_algorithm(entry) == G4_CHECKSUM_LARGE && g4_layout_holds(&fs->meta.layout, row))
 		rc = g4_extent_has_several(wg, fs, row, &one);
 	return rc < 0 ? rc : 0;
 }

@@ -89,10 +89,21 @@ G4_FN static bool find_way(struct g4_wg *wg, const struct g4_dir *dir, uint64_t 
 	return false;
 }
 
+/* Whether what changes when a page goes can be read: else it stays. */
+G4_FN static bool can_go(struct g4_wg *wg, const struct g4_dir *dir, struct g4_address address)
+{
+	return !g4_alloc_is_unreadable(g4_alloc_look(wg, dir->alloc, address));
+}
+
+G4_FN static struct g4_address page_in(const struct g4_dir *dir, uint32_t line)
+{
+	return g4_page_address(g4_dir_cache(dir)->lines[line].index);
+}
+
 G4_FN static int free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line)
 {
 	dir->pages--;
-	return g4_alloc_free_metadata(wg, dir->alloc, txn, g4_page_address(g4_dir_cache(dir)->lines[line].index));
+	return g4_alloc_free_metadata(wg, dir->alloc, txn, page_in(dir, line));
 }
 
 /*
@@ -147,7 +158,8 @@ G4_FN static int unite_leaves(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 	g4_leaf_open_alone(&left, g4_dir_cache(dir), pair[0]);
 	g4_leaf_open_alone(&right, g4_dir_cache(dir), pair[1]);
 	const uint32_t used_left = G4_LEAF_FILL - g4_leaf_room(&left), used_right = G4_LEAF_FILL - g4_leaf_room(&right);
-	if (!fit_one(used_left, used_right))
+	const uint32_t goes = pair[used_left == 0 ? 0 : 1];
+	if (!fit_one(used_left, used_right) || !can_go(wg, dir, page_in(dir, goes)))
 		return 0;
 	g4_txn_dirty(txn, parent_line);
 	if (used_left > 0 && used_right > 0) {
@@ -158,7 +170,7 @@ G4_FN static int unite_leaves(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 		parent->entries[k].page = parent->entries[k + 1].page;
 	}
 	drop_entries(parent, k + 1, 1);
-	const int rc = free_page(wg, dir, txn, pair[used_left == 0 ? 0 : 1]);
+	const int rc = free_page(wg, dir, txn, goes);
 	return rc < 0 ? rc : 1;
 }
 
@@ -171,6 +183,8 @@ G4_FN static int unite_indexes(struct g4_wg *wg, struct g4_dir *dir, struct g4_t
 	const uint32_t has_left = g4_dir_index_count(left), has_right = g4_dir_index_count(right),
 		       all = has_left + has_right, half = all / 2;
 
+	if (all <= G4_DIR_INDEX_FILL / 2 && !can_go(wg, dir, page_in(dir, pair[1])))
+		return 0;
 	g4_txn_dirty(txn, parent_line);
 	g4_txn_dirty(txn, pair[0]);
 	g4_txn_dirty(txn, pair[1]);
@@ -273,9 +287,12 @@ G4_FN static int drop_run(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *t
 	most = (uint32_t)g4_min64(g4_min64(most, children - 1), dir->pages - way->count - 1);
 	if (most == 0)
 		return 0;
+	if (!can_go(wg, dir, g4_address_from(parent->entries[first].page)))
+		return 0;
 	while (run < most && first + run < children && g4_dir_bound_of(&parent->entries[first + run]) < until &&
 	       parent->entries[first + run].page != parent->entries[first + run - 1].page &&
-	       used_below(wg, dir, parent, first + run) == 0)
+	       used_below(wg, dir, parent, first + run) == 0 &&
+	       can_go(wg, dir, g4_address_from(parent->entries[first + run].page)))
 		run++;
 	/* the page before them takes their hashes, or, of the first of the index page, the one behind them */
 	const uint32_t stays = first == 0 ? run : first - 1;
@@ -297,7 +314,7 @@ G4_FN static int lower_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 {
 	const struct g4_dir_index *root = index_at(dir, line);
 
-	if (root->count > 1)
+	if (root->count > 1 || !can_go(wg, dir, page_in(dir, line)))
 		return 0;
 	dir->root = g4_ptr_make(g4_address_from(root->entries[0].page), G4_TAG_4K, G4_PTR_VALID);
 	return free_page(wg, dir, txn, line);
@@ -393,6 +410,8 @@ G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 			g4_cache_put(g4_dir_cache(dir), parent);
 		parent = line;
 	}
+	if (rc == 0)
+		rc = g4_alloc_look(wg, dir->alloc, address);
 	if (rc == 0 && parent != G4_NO_LINE) {
 		struct g4_dir_index *above = index_at(dir, parent);
 		g4_txn_dirty(txn, parent);

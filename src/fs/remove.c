@@ -269,7 +269,8 @@ G4_FN G4_COLD int g4_unite_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_i
 	if (rc < 0)
 		return rc;
 	struct g4_dir dir = g4_dir_of(fs, inode);
-	while (rc >= 0 && looks > 0 && places > 0 && united < most && *from < until) {
+	while (rc >= 0 && looks > 0 && places > 0 && united < most && *from < until &&
+	       (united == 0 || !g4_txn_is_crowded(&txn))) {
 		rc = g4_dir_shrink_some(wg, &dir, &txn, from, until, most - united, &looks);
 		united += rc > 0 ? (uint32_t)rc : 0;
 		places -= rc > 0;

@@ -196,17 +196,22 @@ G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	return rc;
 }
 
-/* Before anything changes: reads what cutting the record out will. */
-G4_FN static int look_at_value(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
-			       const struct g4_xattr_record *record)
+/* Before anything changes: reads what cutting the record out will, and freeing its page where it is the last one. */
+G4_FN static int look_at_record(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+				const struct place *at)
 {
+	struct g4_xattr_page *page = page_of(fs, at->line);
+	const struct g4_xattr_record *record = record_at(page, at->offset);
 	g4_ptr ptr = record->flags & G4_XATTR_EXTERNAL ? external_of(record) : 0;
-	int rc = 0;
+	int rc = page->bytes > record->record_bytes ?
+			 0 :
+			 g4_alloc_look(wg, &fs->alloc, g4_page_address(fs->cache.lines[at->line].index));
 
 	for (uint32_t n = 0; ptr && n < G4_XATTR_MAX_PAGES && rc == 0; n++) {
 		uint32_t line;
 		rc = get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR_VALUE, &line);
 		if (rc == 0) {
+			rc = g4_alloc_look(wg, &fs->alloc, g4_ptr_address(ptr));
 			ptr = page_of(fs, line)->next;
 			g4_cache_put(&fs->cache, line);
 		}
@@ -221,7 +226,7 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	struct g4_xattr_page *page = page_of(fs, place->line);
 	struct g4_xattr_record *record = record_at(page, place->offset);
 	uint32_t bytes = record->record_bytes, behind = page->bytes - place->offset - bytes, line;
-	int rc = look_at_value(wg, fs, inode, record);
+	int rc = look_at_record(wg, fs, inode, place);
 
 	if (rc == 0 && (record->flags & G4_XATTR_EXTERNAL))
 		rc = free_chain(wg, fs, txn, inode, external_of(record), G4_BLOCK_XATTR_VALUE);
@@ -340,7 +345,7 @@ G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	if (found < 0 && (flags & G4_XATTR_REPLACE))
 		rc = -G4_E_NODATA;
 	if (rc == 0 && found == 0)
-		rc = look_at_value(wg, fs, inode, record_at(page_of(fs, place.line), place.offset));
+		rc = look_at_record(wg, fs, inode, &place);
 	if (rc == 0 && bytes > G4_XATTR_INLINE_MAX)
 		rc = write_chain(wg, fs, txn, inode, (const uint8_t *)value, bytes, &chain);
 	if (rc == 0) {

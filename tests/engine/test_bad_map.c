@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device does not give the allocation map of a group: what is done to files, names and attributes that lie there is refused, or done but for what would
+ * be freed, and nobody else's writes end. When it can be read again all of the space comes back.
+ */
+#include "rig.h"
+
+#include "fs/fs.h"
+#include "simt/simt_host.h"
+
+#define IMAGE_BYTES (128 * G4_MIB)
+#define GROUP 1u /* of which the map is bad */
+#define NAMES 300u
+#define BYTES (40 * (uint64_t)G4_PAGE_BYTES)
+#define FAR (600 * (uint64_t)G4_PAGE_BYTES)
+
+static struct rig rig;
+static uint8_t *data, *found;
+static uint64_t other, dir, file, empty_pages;
+
+static void mount_fs(void)
+{
+	const struct g4_fault none = {0};
+
+	rig.fs = rig_mount_fs(&rig, rig.wg, &none);
+}
+
+static void unmount_clean(void)
+{
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(rig.fs->alloc.reserved, 0);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+}
+
+static int begin(uint32_t algorithm)
+{
+	rig_open_as(&rig, algorithm, 0, IMAGE_BYTES, 8 * G4_MIB);
+	rig.wg = g4_wg_create(0);
+	data = rig_memory(2 * G4_MIB, 3);
+	found = rig_memory(2 * G4_MIB, 0);
+	mount_fs();
+	other = rig_make_file(&rig, "other", 0, data, BYTES);
+	assert_int_equal(op_sync(&rig), 0);
+	unmount_clean(); /* slabs that are being filled are free space then */
+	mount_fs();
+	empty_pages = rig_free_pages(&rig);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return begin(G4_CHECKSUM_NONE);
+}
+
+static int setup_sums(void **state)
+{
+	(void)state;
+	return begin(G4_CHECKSUM_BLAKE3);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (rig.fs)
+		rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig_close(&rig);
+	g4_wg_destroy(rig.wg);
+	free(data);
+	free(found);
+	return 0;
+}
+
+/* What comes from here on of these classes of pages lies in that group. */
+static void go_on_there(uint32_t classes)
+{
+	for (uint32_t n = 0; n < G4_ALLOC_SHARDS; n++)
+		for (uint32_t class = 0; class < 3; class ++)
+			rig.fs->alloc.shards[n].region[class] = (classes >> class & 1) ? GROUP * G4_GROUP_REGIONS : 0;
+}
+
+static const char *name_of(uint32_t k)
+{
+	static char name[128];
+
+	snprintf(name, sizeof(name), "%0100u", k);
+	return name;
+}
+
+/* Inodes lie elsewhere: whoever asks for one there is told that before all else. */
+static void make(uint32_t classes)
+{
+	uint64_t linked;
+
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "linked", G4_S_IFREG | 0600, &linked), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "file", G4_S_IFREG | 0600, &file), 0);
+	go_on_there(classes);
+	for (uint32_t k = 0; k < NAMES; k++)
+		assert_int_equal(op_link(&rig, linked, dir, name_of(k)), 0);
+	assert_int_equal(op_write(&rig, file, 0, 0, data, BYTES, NULL), 0);
+	assert_int_equal(op_write(&rig, file, 0, FAR, data, BYTES, NULL), 0);
+	assert_int_equal(op_setxattr(&rig, file, "user.large", data, 20000, 0), 0);
+	assert_int_equal(op_setxattr(&rig, file, "user.small", data, 20, 0), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	if (classes & 1)
+		assert_int_equal(rig_place(&rig, file, 0) / G4_GROUP_BYTES, GROUP);
+}
+
+static int remove_names(uint32_t from)
+{
+	int rc = 0;
+
+	for (uint32_t k = from; k < NAMES && rc == 0; k++)
+		rc = op_unlink(&rig, dir, name_of(k));
+	return rc;
+}
+
+static int over(void)
+{
+	uint64_t ino;
+	const int rc = op_mknod(&rig, G4_NODE_ROOT, "new", G4_S_IFREG | 0600, &ino);
+
+	return rc < 0 ? rc : op_rename(&rig, G4_NODE_ROOT, "new", G4_NODE_ROOT, "file", 0);
+}
+
+enum deed {
+	OVERWRITE,
+	PUNCH,
+	CUT,
+	CUT_ALL,
+	UNLINK,
+	OVER,
+	NAMES_GO,
+	ALL_GO,
+	XATTR,
+	XATTR_GOES,
+	LARGE_GOES,
+	COLLAPSE,
+	INSERT,
+	APPEND,
+	LARGE,
+	ZERO,
+	DEEDS
+};
+
+static int do_deed(enum deed deed)
+{
+	uint64_t removed;
+	int rc;
+
+	switch (deed) {
+	case OVERWRITE:
+		rc = op_write(&rig, file, 0, 4 * G4_PAGE_BYTES, data + 7, G4_PAGE_BYTES, NULL);
+		return rc < 0 ? rc : op_fsync(&rig, file);
+	case PUNCH:
+		return op_fallocate(&rig, file, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0, 8 * G4_PAGE_BYTES);
+	case CUT:
+		return op_truncate(&rig, file, FAR + 7);
+	case CUT_ALL:
+		return op_truncate(&rig, file, 0);
+	case UNLINK:
+		return op_unlink(&rig, G4_NODE_ROOT, "file");
+	case OVER:
+		return over();
+	case NAMES_GO:
+		return remove_names(20);
+	case ALL_GO:
+		rc = op_clear(&rig, dir, 10 * NAMES, 0, &removed);
+		return rc < 0 ? rc : op_rmdir(&rig, G4_NODE_ROOT, "dir");
+	case XATTR:
+		return op_setxattr(&rig, file, "user.large", data + 1, 18000, 0);
+	case XATTR_GOES:
+		rc = op_removexattr(&rig, file, "user.large");
+		return rc < 0 ? rc : op_removexattr(&rig, file, "user.small");
+	case LARGE_GOES:
+		return op_setxattr(&rig, file, "user.large", data + 1, 10, 0);
+	case COLLAPSE:
+		return op_fallocate(&rig, file, G4_FALLOC_COLLAPSE_RANGE, G4_PAGE_BYTES, 3 * G4_PAGE_BYTES);
+	case INSERT:
+		return op_fallocate(&rig, file, G4_FALLOC_INSERT_RANGE, G4_PAGE_BYTES, 3 * G4_PAGE_BYTES);
+	case APPEND:
+		rc = op_write(&rig, file, 0, FAR + BYTES, data + 7, BYTES, NULL);
+		return rc < 0 ? rc : op_fsync(&rig, file);
+	case LARGE:
+		rc = op_write(&rig, file, 0, 0, data, 2 * G4_MIB, NULL);
+		return rc < 0 ? rc : op_fsync(&rig, file);
+	default:
+		return op_fallocate(&rig, file, G4_FALLOC_ZERO_RANGE, 0, 8 * G4_PAGE_BYTES);
+	}
+}
+
+/* The group of the device from which the map does not come: nothing of it is cached. */
+static void mount_with_bad_map(void)
+{
+	const uint64_t bad = g4_address_stored(g4_layout_map_page(&rig.fs->meta.layout, GROUP));
+
+	unmount_clean();
+	mount_fs();
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = bad, .bad_bytes = 1});
+}
+
+static void remove_all(void)
+{
+	uint64_t removed;
+	int rc;
+
+	for (uint32_t k = 0; k < 3; k++) {
+		rc = op_unlink(&rig, G4_NODE_ROOT, k == 0 ? "file" : k == 1 ? "new" : "linked");
+		assert_true(rc == 0 || rc == -G4_E_NOENT);
+	}
+	rc = op_clear(&rig, dir, 10 * NAMES, 0, &removed);
+	assert_true(rc == 0 || rc == -G4_E_STALE);
+	rc = op_rmdir(&rig, G4_NODE_ROOT, "dir");
+	assert_true(rc == 0 || rc == -G4_E_NOENT);
+	assert_int_equal(op_sync(&rig), 0);
+}
+
+/* Data, pages of metadata, or both lie there. */
+static void what_lies_there_ends_nobody_else(void **state)
+{
+	const uint32_t classes[] = {1, 6, 7};
+
+	(void)state;
+	for (uint32_t k = 0; k < sizeof(classes) / sizeof(classes[0]); k++)
+		for (enum deed deed = OVERWRITE; deed < DEEDS; deed++) {
+			make(classes[k]);
+			mount_with_bad_map();
+			const int rc = do_deed(deed);
+			if (rc != 0 && rc != -G4_E_IO)
+				fail_msg("deed %u, classes %u: %s", deed, classes[k], g4_strerror(rc));
+			if (rig.fs->journal.aborted)
+				fail_msg("deed %u, classes %u: the journal has stopped", deed, classes[k]);
+			assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+			assert_int_equal(op_fsync(&rig, other), 0);
+			const int synced = op_sync(&rig); /* what could not be written is tried again */
+			assert_true(synced == 0 || (synced == -G4_E_IO && deed == OVERWRITE));
+			assert_int_equal(rig.fs->journal.aborted, 0);
+			g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+			if (rc < 0)
+				assert_int_equal(do_deed(deed), 0);
+			assert_int_equal(op_sync(&rig), 0);
+			unmount_clean();
+			rig_expect_clean(&rig, RIG_ANY_FREE, "with what could not be freed");
+			mount_fs();
+			rig_expect_contents(&rig, other, 0, found, data, BYTES);
+			remove_all();
+			unmount_clean();
+			rig_expect_clean(&rig, empty_pages, "at the end");
+			mount_fs();
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_lies_there_ends_nobody_else, setup, teardown),
+		{"what_lies_there_ends_nobody_else with sums", what_lies_there_ends_nobody_else, setup_sums, teardown,
+		 NULL},
+	};
+
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
+	return cmocka_run_group_tests_name("bad_map", tests, NULL, NULL);
+}
