@@ -122,10 +122,13 @@ static void try_active(struct g4_set_status *status, char *message, size_t bytes
 	g4_dev_close(dev);
 }
 
-/* Whether one of the two disks knows the other one. */
+/* Whether two disks know one in common: each other, or, where one took the other's place, one that was with both. */
 static bool is_related(const struct g4_superblock *a, const struct g4_superblock *b)
 {
-	return g4_set_knows(a, b) || g4_set_knows(b, a);
+	for (uint32_t d = 0; d < a->disk_count; d++)
+		if (g4_set_number_of(b, a->disk_uuids[d]) != G4_MAX_DISKS)
+			return true;
+	return false;
 }
 
 /* The superblock that speaks for the set of the first disk of one that was named; NULL: none is. */

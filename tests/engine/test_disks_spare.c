@@ -52,6 +52,43 @@ static void a_spare_takes_the_place_of_a_disk_that_fails(void **state)
 		}
 }
 
+/*
+ * Whoever asks about the disk that a spare took the place of, and about that one, hears which of them the set has now, in whatever order
+ * they are named, and though the disks that knew both are lost.
+ */
+static void who_is_the_sets_is_told_of_the_new_one_and_the_old(void **state)
+{
+	static struct g4_set_status status;
+
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct faulty f;
+		struct disks d;
+		format(&d, &levels[l], 1);
+		mount_faulty(&d, &f, NULL);
+		fail_disk(&d, &f, 0);
+		look(&d);
+		finish(&d);
+		disks_unmount_fs(&d, f.set, true);
+		/* as many of the others as may be lost */
+		for (uint32_t turn = 0; turn < 2; turn++) {
+			const char *names[MOST_DISKS];
+			uint32_t count = 0;
+			names[count++] = d.names[turn ? levels[l].disks : 0];
+			names[count++] = d.names[turn ? 0 : levels[l].disks];
+			for (uint32_t n = 1 + tolerated(&levels[l]); n < levels[l].disks; n++)
+				names[count++] = d.names[n];
+			assert_int_equal(g4_set_examine(names, count, &status, d.message, sizeof(d.message)), 0);
+			if (!status.usable)
+				fail_msg("level %u: %s", l, d.message);
+			assert_string_equal(status.disks[0].name, d.names[levels[l].disks]);
+			assert_int_equal(status.other_count, 1);
+			assert_string_equal(status.others[0].name, d.names[0]);
+		}
+		disks_free(&d);
+	}
+}
+
 static void a_spare_takes_the_place_of_a_disk_that_is_missing(void **state)
 {
 	(void)state;
@@ -528,6 +565,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_spare_takes_the_place_of_a_disk_that_fails),
+		cmocka_unit_test(who_is_the_sets_is_told_of_the_new_one_and_the_old),
 		cmocka_unit_test(a_spare_takes_the_place_of_a_disk_that_is_missing),
 		cmocka_unit_test(one_that_fails_is_followed_by_the_next),
 		cmocka_unit_test(not_of_a_disk_that_an_order_took_out),
