@@ -145,6 +145,19 @@ static bool was_left_whole(const struct g4_superblock *lead, const struct g4_sup
 }
 
 /*
+ * Whether the one that speaks was rebuilt and is one as the others since one generation, which a disk that was there does not know yet, for a
+ * crash came between: the others are told first, but after another crash a mount may tell them in any order. Nothing is written before all know
+ * it, and whoever goes on without a disk that is being rebuilt has a generation of his own.
+ */
+static bool is_unaware(const struct g4_superblock *lead, const struct g4_superblock *one)
+{
+	const uint32_t disk = lead->disk_index;
+
+	return one->set_generation + 1 == lead->set_generation && g4_set_is_target(one, disk) &&
+	       memcmp(one->disk_uuids[disk], lead->disk_uuids[disk], G4_UUID_BYTES) == 0;
+}
+
+/*
  * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with
  * both: the one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its
  * UUID: a disk that took the place of another has its number, and nothing of what was written with that.
@@ -155,7 +168,7 @@ bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superbloc
 	if (misses_something(one) && one->set_generation > lead->set_generation)
 		return true;
 	if (lead->disk_since[one->disk_index] == 0)
-		return one->disk_since[lead->disk_index] != 0;
+		return one->disk_since[lead->disk_index] != 0 && !is_unaware(lead, one);
 	if (was_left_whole(lead, one))
 		return false;
 	for (uint32_t d = 0; d < lead->disk_count; d++)

@@ -314,6 +314,52 @@ static void a_new_disk_waits_for_one_that_is_being_rebuilt(void **state)
 	disks_free(&d);
 }
 
+/*
+ * Two power cuts, the first while a disk that was rebuilt becomes one as the others, the second while a mount tells those that do not know
+ * it yet; and then one is lost that knew it. What is left is that disk, and one that says it is being rebuilt: both have everything.
+ */
+static void one_that_was_just_admitted_and_one_that_does_not_know_it_are_one_set(void **state)
+{
+	(void)state;
+	for (uint32_t rows = 0; rows < 2; rows++) {
+		const uint32_t count = rows ? 4 : 3;
+		uint8_t labels[MOST_DISKS][2][G4_PAGE_BYTES];
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, count, NULL);
+		if (rows)
+			disks_format_rows(&d, 2, G4_CHECKSUM_NONE);
+		else
+			disks_format_copies(&d, G4_RAID_1, 3, G4_CHECKSUM_NONE);
+		disks_mount_fs(&d, (1u << count) - 1, &dev);
+		begin(&d, G4_DISK_OFFLINE, 0);
+		assert_int_equal(disks_put(&d, 1, 1), 0);
+		begin(&d, G4_DISK_REBUILD, 0);
+		for (uint32_t n = 2; n < count; n++)
+			for (uint32_t copy = 0; copy < 2; copy++)
+				rig_copy(labels[n][copy], d.memory[n] + g4_set_label_address(d.bytes[n], copy),
+					 G4_PAGE_BYTES);
+		finish(&d);
+		disks_unmount_fs(&d, dev, true);
+		for (uint32_t n = 2; n < count; n++)
+			for (uint32_t copy = 0; copy < 2; copy++)
+				rig_copy(d.memory[n] + g4_set_label_address(d.bytes[n], copy), labels[n][copy],
+					 G4_PAGE_BYTES);
+		if (disks_try_open(&d, ((1u << count) - 1) & ~2u, true, 0, &dev) < 0)
+			fail_msg("%u disks: %s", count, d.message);
+		disks_begin_fs(&d, dev, 0);
+		assert_int_equal(state_of(dev, 0), G4_DISK_ACTIVE);
+		assert_int_equal(disks_has(&d, 1, 1), 1);
+		assert_int_equal(disks_put(&d, 1, 2), 0);
+		disks_unmount_fs(&d, dev, true);
+		disks_expect_clean(&d, ((1u << count) - 1) & ~2u);
+		disks_mount_fs(&d, rows ? 5u : 4u, &dev); /* nor is the disk needed */
+		assert_int_equal(disks_has(&d, 1, 2), 1);
+		disks_unmount_fs(&d, dev, true);
+		disks_free(&d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -328,6 +374,7 @@ int main(void)
 		cmocka_unit_test(a_pause_is_one_whatever_the_disks_say),
 		cmocka_unit_test(the_name_of_a_replaced_disk_stays),
 		cmocka_unit_test(a_new_disk_waits_for_one_that_is_being_rebuilt),
+		cmocka_unit_test(one_that_was_just_admitted_and_one_that_does_not_know_it_are_one_set),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
