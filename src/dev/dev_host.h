@@ -109,6 +109,8 @@ void g4_dev_fault_record(struct g4_dev *dev, bool on);
  */
 typedef void (*g4_fault_watcher)(void *context, const struct g4_io *io);
 void g4_dev_fault_watch(struct g4_dev *dev, g4_fault_watcher watcher, void *context);
+/* The same, by another one, before the submitter sees that a request is complete: with a delay that is later. Its context is the other's. */
+void g4_dev_fault_watch_done(struct g4_dev *dev, g4_fault_watcher watcher);
 /* How many requests are recorded so far. */
 uint64_t g4_dev_fault_recorded(const struct g4_dev *dev);
 /* The index-th of them in order, NULL behind the last; valid until the record is forgotten or the device closed. */

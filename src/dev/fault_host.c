@@ -31,7 +31,7 @@ struct fault {
 	struct g4_fault set; /* counters in it run down */
 	struct g4_fault_log log;
 	struct record record;
-	g4_fault_watcher watcher;
+	g4_fault_watcher watcher, done_watcher;
 	void *watcher_context;
 	uint64_t reads;
 	uint64_t writes;
@@ -97,10 +97,14 @@ static int record_add(struct record *record, const struct g4_io *io, uint64_t by
 }
 
 /* Under the lock: from now on the submitter sees that it is complete. */
-static void record_done(struct record *record, const struct g4_io *io)
+static void record_done(struct fault *fault, const struct g4_io *io)
 {
+	struct record *record = &fault->record;
+
 	if (io->queue > 0 && io->queue <= record->count)
 		record->ops[io->queue - 1]->done_at = record->count;
+	if (fault->done_watcher)
+		fault->done_watcher(fault->watcher_context, io);
 }
 
 /* ---- executing, under the lock ---- */
@@ -208,7 +212,7 @@ static void submit_one(struct fault *fault, struct g4_io *io)
 	io->result = execute(fault, io);
 	io->queue = fault->record.count > before ? (uint32_t)fault->record.count : 0;
 	if (!delay)
-		record_done(&fault->record, io);
+		record_done(fault, io);
 	pthread_mutex_unlock(&fault->lock);
 	io->cookie = delay ? g4_monotonic_ns() + delay : 0; /* when it completes */
 	if (!delay)
@@ -228,7 +232,7 @@ static void complete(struct g4_dev *dev, struct g4_io *io)
 {
 	struct fault *fault = dev->host;
 	pthread_mutex_lock(&fault->lock);
-	record_done(&fault->record, io);
+	record_done(fault, io);
 	pthread_mutex_unlock(&fault->lock);
 	g4_store32_rel(&io->done, 1);
 }
@@ -355,6 +359,13 @@ void g4_dev_fault_watch(struct g4_dev *dev, g4_fault_watcher watcher, void *cont
 	struct fault *fault = lock(dev);
 	fault->watcher = watcher;
 	fault->watcher_context = context;
+	unlock(fault);
+}
+
+void g4_dev_fault_watch_done(struct g4_dev *dev, g4_fault_watcher watcher)
+{
+	struct fault *fault = lock(dev);
+	fault->done_watcher = watcher;
 	unlock(fault);
 }
 

@@ -547,6 +547,53 @@ static void a_watcher_sees_requests_before_they_are_executed(void **state)
 	assert_int_equal(seen.requests, 2);
 }
 
+struct under_way {
+	uint64_t now, most;
+};
+
+static void begins(void *context, const struct g4_io *io)
+{
+	struct under_way *under_way = context;
+	(void)io;
+	under_way->now++;
+	under_way->most = g4_max64(under_way->most, under_way->now);
+}
+
+static void ends(void *context, const struct g4_io *io)
+{
+	struct under_way *under_way = context;
+	assert_int_equal(g4_load32_acq(&io->done), 0);
+	under_way->now--;
+}
+
+/* What overlaps on several devices is known by who watches all of them. */
+static void a_watcher_sees_requests_before_they_are_complete(void **state)
+{
+	struct fixture *f = *state;
+	struct under_way under_way = {0};
+	const struct g4_fault slow = {.delay_ns = 1000, .fail_write_at = 2};
+	struct g4_iov iov = {.base = f->buffer, .bytes = 4096};
+	struct g4_io ios[3] = {{.op = G4_IO_WRITE, .iov = &iov, .iov_count = 1},
+			       {.op = G4_IO_WRITE, .offset_bytes = 4096, .iov = &iov, .iov_count = 1},
+			       {.op = G4_IO_FLUSH}};
+
+	g4_dev_fault_watch(f->dev, begins, &under_way);
+	g4_dev_fault_watch_done(f->dev, ends);
+	assert_int_equal(put(f, 3, 1, 0), 0); /* without a delay it is complete at once */
+	assert_int_equal(under_way.now, 0);
+	assert_int_equal(under_way.most, 1);
+	g4_dev_fault_set(f->dev, &slow);
+	submit_all(f->wg, f->dev, ios, 3);
+	assert_int_equal(under_way.now, 3);
+	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[1]), -G4_E_IO);
+	assert_int_equal(under_way.now, 2);
+	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[0]), 0);
+	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[2]), 0);
+	assert_int_equal(under_way.now, 0);
+	g4_dev_fault_watch_done(f->dev, NULL);
+	g4_dev_fault_watch(f->dev, NULL, NULL);
+}
+
 static void the_record_replays_to_the_same_device(void **state)
 {
 	struct fixture *f = *state;
@@ -640,6 +687,7 @@ int main(void)
 		OVER(the_record_tells_which_requests_overlapped),
 		OVER(it_is_open_until_its_last_owner_closes_it),
 		OVER(a_watcher_sees_requests_before_they_are_executed),
+		OVER(a_watcher_sees_requests_before_they_are_complete),
 		OVER(the_record_replays_to_the_same_device),
 		OVER(threads_may_share_it),
 	};
