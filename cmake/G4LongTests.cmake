@@ -42,7 +42,7 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.(all|sets_more)" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
+set(long_tests "crash\\.explorer\\.(all|sets_more|sets_remote)" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
 	"preload\\.(databases|fsx|ltp|pjdfstest|work)")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
 	list(APPEND long_tests "engine\\.(disks_add|disks_rot|disks_versions|lost_ahead|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
@@ -58,7 +58,7 @@ if(G4_SANITIZE MATCHES address)
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
-	list(APPEND long_tests "crash\\.explorer\\.sets" "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|(leave|rebalance)_rows|rows_(back|orders|pieces))")
+	list(APPEND long_tests "crash\\.explorer\\.(sets|sets_orders)" "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_(add|copies|mend|parity|remove|rot|versions)|(leave|rebalance)_rows|rows_(back|orders|pieces))")
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
 			# what is not of the engine alone stays, and what lanes leave out

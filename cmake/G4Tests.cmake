@@ -345,13 +345,20 @@ add_test(NAME crash.explorer.tiny COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:cras
 add_test(NAME crash.explorer.tiny_levels COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer_tiny> --match wide/tiny- --sample 40 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/tiny")
 set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES ENVIRONMENT "${test_environment}")
-# The same on sets of disks, with any of them lost that may be.
+# The same on sets of disks, with any of them lost that may be; with disks that come and go; behind an I/O agent.
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
-add_test(NAME crash.explorer.sets COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 4 --sample 16 --keep .
+add_test(NAME crash.explorer.sets COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 4 --sample 10 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+add_test(NAME crash.explorer.sets_orders COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 2 --after 400
+	--match small+nonen/ --match small+raid0n/ --match small+raid1n/ --match small+raid1x3n/ --match small+raid5n/disk-add
+	--match small+raid5n/mount/disk-add --match small+raid5n/disk-rebalance --match small+raid6n/disk-exchange
+	--match small+raid6n/mount/disk-exchange --sample 6 --seed 3 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
 add_test(NAME crash.explorer.sets_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 3 --sample 600 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
-set_tests_properties(crash.explorer.sets crash.explorer.sets_more PROPERTIES ENVIRONMENT "${test_environment}")
+add_test(NAME crash.explorer.sets_remote COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine remote --losses 2 --moments 12 --sample 40 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+set_tests_properties(crash.explorer.sets crash.explorer.sets_orders crash.explorer.sets_more crash.explorer.sets_remote PROPERTIES ENVIRONMENT "${test_environment}")
 # The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
@@ -375,7 +382,7 @@ endforeach()
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
 set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote crash.explorer.nvme
-	crash.explorer.lanes crash.explorer.tier crash.explorer.sets crash.explorer.sets_more)
+	crash.explorer.lanes crash.explorer.tier crash.explorer.sets crash.explorer.sets_orders crash.explorer.sets_more crash.explorer.sets_remote)
 if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
 	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .

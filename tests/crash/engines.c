@@ -22,6 +22,7 @@
 #define UNDER_WAY_NS 5000u /* long enough for an engine to post the next request */
 #define REMOTE_SLOTS 16u
 #define REMOTE_CHUNK_BYTES (16 * G4_KIB)
+#define REMOTE_SET_CHUNK_BYTES (32 * G4_KIB) /* a set's own table fits (space/direct.h) */
 #define CUDA_CACHE_BYTES (64 * G4_MIB)
 #define CUDA_SMS 16u /* three threads at most have work for them */
 
@@ -55,19 +56,24 @@ bool engine_takes(enum engine engine, const struct workload *w)
 	const enum device_class class_ = w->class_;
 
 	if (w->set > 0) /* the others' requests come from one device */
-		return engine == ENGINE_CPU;
+		return engine == ENGINE_CPU || engine == ENGINE_REMOTE;
 	return (engine != ENGINE_NVME && engine != ENGINE_LANES) || class_ == DISK512 || class_ == DISK4K;
 }
 
-static int mount_remote(struct lab *lab, struct mounted *m, char *message, size_t room)
+static int mount_remote(struct lab *lab, const struct g4_fault *settings, struct mounted *m, char *message, size_t room)
 {
-	const struct g4_agent_options queue = {.slots = REMOTE_SLOTS, .chunk_bytes = REMOTE_CHUNK_BYTES};
-	const struct g4_fs_options options = lab_fs_options();
-	int rc = g4_dev_remote_open(lab->fault, &queue, &m->remote);
+	const struct g4_agent_options queue = {.slots = REMOTE_SLOTS,
+					       .chunk_bytes = lab->kind ? REMOTE_SET_CHUNK_BYTES : REMOTE_CHUNK_BYTES};
+	const struct g4_fs_options options = lab_mount_options(lab);
 
+	if (lab->kind != 0 && !(lab->set.device = set_mount_device(lab, settings, message, room)))
+		return -G4_E_IO;
+	int rc = g4_dev_remote_open(lab->kind ? lab->set.device : lab->fault, &queue, &m->remote);
+	lab->set.is_agents = lab->kind != 0 && rc == 0;
 	if (rc < 0)
 		return rc;
-	g4_dev_fault_share(lab->fault);
+	if (lab->kind == 0)
+		g4_dev_fault_share(lab->fault);
 	rc = g4_fs_mount(lab->wg[0], m->remote, &options, &m->fs, message, room);
 	if (rc < 0)
 		g4_dev_close(m->remote);
@@ -102,7 +108,7 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 	if (lab->engine == ENGINE_CUDA)
 		rc = mount_cuda(lab, m, message, room);
 	else if (lab->engine == ENGINE_REMOTE)
-		rc = mount_remote(lab, m, message, room);
+		rc = mount_remote(lab, &settings, m, message, room);
 	else
 		rc = (m->fs = lab_mount(lab, write_through, message, room)) ? 0 : -G4_E_IO;
 	return rc == 0;

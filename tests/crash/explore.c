@@ -38,7 +38,7 @@ static void condemn(struct outcome *outcome, const char *format, ...)
 }
 
 /* What fsck finds on the image as it lies there; its journal counts as replayed. */
-static void run_fsck(struct lab *lab, struct outcome *outcome, bool recovered, uint64_t free_pages)
+void run_fsck(struct lab *lab, struct outcome *outcome, bool recovered, uint64_t free_pages)
 {
 	char *text = NULL;
 	struct rig disks = {0};
@@ -51,8 +51,8 @@ static void run_fsck(struct lab *lab, struct outcome *outcome, bool recovered, u
 	if (verdict.problems > 0 || (recovered && verdict.orphans > 0))
 		condemn(outcome, "fsck %s recovery: %lu problems, %lu orphans\n%s", recovered ? "after" : "before",
 			(unsigned long)verdict.problems, (unsigned long)verdict.orphans, text);
-	else if (recovered && verdict.free_pages != free_pages &&
-		 !(lab->set.leaving && free_pages < verdict.free_pages)) /* what a removal has taken is not free */
+	else if (recovered && free_pages != ANY_SPACE && verdict.free_pages != free_pages &&
+		 !(lab->set.gives_up && free_pages < verdict.free_pages)) /* what a removal has taken is not free */
 		condemn(outcome, "statfs counts %lu free pages, the surviving tree leaves %lu",
 			(unsigned long)free_pages, (unsigned long)verdict.free_pages);
 	free(text);
@@ -102,8 +102,10 @@ static uint32_t assess(struct lab *lab, uint32_t mark, bool fsck_first)
 			lab_unmount(lab, fs, false);
 		return index;
 	}
-	recall_end(lab->recall);
+	const uint64_t view = set_view(lab);
+	recall_end(lab->recall, view);
 	memory_sums(&lab->memory, mark, &all, &home);
+	home ^= view;
 	lab->counts->compared += is_told;
 	uint32_t *known = table_find(&lab->outcomes, home);
 	if (known && (!is_told || told == home)) {
@@ -113,7 +115,8 @@ static uint32_t assess(struct lab *lab, uint32_t mark, bool fsck_first)
 	outcome = new_outcome(lab, &index);
 	examine(lab, fs, outcome);
 	if (set_is_short(lab))
-		condemn(outcome, "disks are left out that were not lost");
+		condemn(outcome, "disks are left out that were not lost: %x (bits) of %x are used, %x may be left out",
+			lab->set.used, lab->memory.present, lab->set.absent);
 	if (is_told && told != home)
 		condemn(outcome, "two recoveries that read the same did not leave the same");
 	lab->counts->trees++;
@@ -131,12 +134,6 @@ static uint32_t *recall(struct lab *lab)
 }
 
 /* ------------------------------------------------------------------ sketching a state */
-
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-	a += b;
-	return rig_random(&a);
-}
 
 static bool unit_survives(const struct fate *fate, uint64_t unit, uint32_t unit_bytes)
 {
@@ -224,7 +221,7 @@ static void print_fate(const struct session *s, uint32_t request, const struct f
 		printf("%s %lu\n", words[fate->kind], (unsigned long)fate->argument);
 }
 
-static void violation(struct session *s, const struct outcome *outcome, const char *why)
+void violation(struct session *s, const struct outcome *outcome, const char *why)
 {
 	struct session *outer = s->outer ? s->outer : s;
 
@@ -362,6 +359,13 @@ static void state_anew(struct session *s, uint64_t sum)
 		second_crash(s, mark, index);
 		lab_present(lab, present);
 	}
+	if (sets_lives_on(s, index)) {
+		mark = memory_mark(&lab->memory);
+		if (lab->sketched != s) /* a second crash has sketched others */
+			sketch(s);
+		sketch_apply(&lab->sketch);
+		sets_live_on(s, index);
+	}
 	memory_back(&lab->memory, mark);
 }
 
@@ -418,7 +422,7 @@ static void refuse(struct session *s)
 /* The disks that are there without these. 0: these can not be lost, or were before. */
 static uint32_t disks_left(const struct session *s, uint32_t lost)
 {
-	const uint32_t there = s->present & ~lost, gone = (lab_all_disks(s->lab) & ~there) | s->out;
+	const uint32_t there = s->present & ~lost, gone = ((lab_all_disks(s->lab) & ~there) | s->out) & ~s->nobody;
 
 	return (lost & ~s->present) == 0 && (uint32_t)__builtin_popcount(gone) <= set_kinds[s->lab->kind].spare ?
 		       there :
@@ -437,7 +441,8 @@ static bool takes_refusal(const struct session *s, uint32_t lost)
 	const uint32_t all = lab_all_disks(s->lab);
 
 	return !s->outer && !s->lab->set.may_leave_out && lost != all &&
-	       (uint32_t)__builtin_popcount(lost) == kind->spare + 1 && mix(s->seed ^ lost, s->number) % 256 == 0;
+	       (uint32_t)__builtin_popcount(lost) == kind->spare + 1 && kind->idle == 0 &&
+	       mix(s->seed ^ lost, s->number) % 256 == 0;
 }
 
 /* About half of the pages of these disks have a byte that is another, but what says that they are disks of the set. */
@@ -492,7 +497,7 @@ static void state(struct session *s)
 	uint32_t combinations = 0;
 
 	if (wanted(s)) {
-		s->lab->set.leaving = s->gone;
+		s->lab->set.absent = s->out | s->gone;
 		sketch(s);
 		for (uint32_t lost = 1; lost <= all; lost++)
 			combinations += disks_left(s, lost) != 0;
@@ -522,7 +527,7 @@ static uint32_t disk_of(const struct session *s, uint32_t pending)
 /* Each disk alone has all that was written to it, or nothing: as when the others' caches were not yet written back. */
 static void apart(struct session *s)
 {
-	for (uint32_t n = 0; n < 2 * set_kinds[s->lab->kind].disks && set_kinds[s->lab->kind].disks > 1; n++) {
+	for (uint32_t n = 0; n < 2 * set_disks(&set_kinds[s->lab->kind]) && s->w->set > 0; n++) {
 		uint32_t loose = 0;
 		for (uint32_t k = 0; k < s->pending_count; k++) {
 			s->fates[k].kind = (disk_of(s, k) == n / 2) == (n % 2 == 0) ? KEEP : DROP;
@@ -639,24 +644,6 @@ static void tears(struct session *s, uint64_t units)
 
 /* ------------------------------------------------------------------ walking through a record */
 
-/* Disks that an order has put aside until jobs have ended, and those that are to leave. */
-static void set_orders(struct session *s)
-{
-	const struct party *party = &s->w->parties[0];
-
-	s->out = s->gone = 0;
-	for (uint32_t k = 0; k < party->count && party->begun[k] <= s->now; k++) {
-		const struct part *part = &party->parts[k];
-		const bool ended = k < party->done && party->ended[k] <= s->now;
-		if (part->verb == ORDER && part->bytes == G4_DISK_OFFLINE)
-			s->out |= 1u << part->offset;
-		else if (part->verb == ORDER && part->bytes == G4_DISK_REMOVE)
-			s->gone |= 1u << part->offset;
-		else if (part->verb == SERVE && part->bytes == 0 && ended && party->codes[k] == 0)
-			s->out = 0;
-	}
-}
-
 static void set_windows(struct session *s)
 {
 	struct window window;
@@ -665,8 +652,9 @@ static void set_windows(struct session *s)
 	if (s->outer) {
 		s->out = s->outer->out;
 		s->gone = s->outer->gone;
+		s->nobody = s->outer->nobody;
 	} else if (s->lab->set.may_leave_out) {
-		set_orders(s);
+		sets_orders(s);
 	}
 	for (uint32_t p = 0; p < s->w->party_count; p++) {
 		if (s->outer)
@@ -712,7 +700,7 @@ static void settle_durable(struct session *s)
 	const struct request *requests = s->trace->requests;
 	uint32_t mark = memory_mark(&s->lab->memory), count = 0;
 
-	for (uint32_t disk = 0; disk < set_kinds[s->lab->kind].disks; disk++)
+	for (uint32_t disk = 0; disk < set_disks(&set_kinds[s->lab->kind]); disk++)
 		for (uint32_t k = s->now; k > s->flushed[disk]; k--)
 			if (requests[k - 1].flush && requests[k - 1].disk == disk && requests[k - 1].done_at <= s->now)
 				s->flushed[disk] = k - 1;

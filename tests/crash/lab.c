@@ -15,6 +15,14 @@ struct g4_fs_options lab_fs_options(void)
 		.cache_bytes = least, .tier_bytes = rig_setting("G4_TEST_TIER", 0) ? least : 0, .flags = G4_FS_NOATIME};
 }
 
+struct g4_fs_options lab_mount_options(const struct lab *lab)
+{
+	struct g4_fs_options options = lab_fs_options();
+
+	options.may_grow = set_kinds[lab->kind].idle > 0;
+	return options;
+}
+
 const char *const class_names[DEVICE_CLASSES] = {"disk512", "disk4k", "dax", "mem"};
 
 uint32_t class_unit_bytes(enum device_class class_)
@@ -73,7 +81,7 @@ static void open_memory(struct lab *lab)
 	if (lab->kind == 0)
 		memory_open(&lab->memory, lab->rig.image, DEVICE_BYTES, 1);
 	else
-		memory_open(&lab->memory, lab->set.span, lab->set.disk_bytes, set_kinds[lab->kind].disks);
+		memory_open(&lab->memory, lab->set.span, lab->set.disk_bytes, set_disks(&set_kinds[lab->kind]));
 	sketch_open(&lab->sketch, &lab->memory);
 	lab_present(lab, lab_all_disks(lab));
 	if (lab->kind == 0)
@@ -255,13 +263,13 @@ void lab_settle_drive(struct lab *lab)
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room)
 {
 	const struct g4_fault settings = {.write_through = write_through};
-	const struct g4_fs_options options = lab_fs_options();
+	const struct g4_fs_options options = lab_mount_options(lab);
 	struct g4_fs *fs;
 
 	lab_settle_drive(lab);
 	g4_dev_fault_set(lab->fault, &settings);
 	message[0] = 0;
-	if (lab->kind != 0 && !(lab->set.device = set_mount_device(lab, write_through, message, room)))
+	if (lab->kind != 0 && !(lab->set.device = set_mount_device(lab, &settings, message, room)))
 		return NULL;
 	if (g4_fs_mount(lab->wg[0], lab_device(lab), &options, &fs, message, room) == 0)
 		return fs;

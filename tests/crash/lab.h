@@ -64,6 +64,9 @@ struct counts {
 	uint64_t by_class[DEVICE_CLASSES];
 	struct set_counts {
 		uint64_t states, distinct, lost, rotten, refused, violations;
+		uint64_t lived_on, then_lost,
+			remade; /* states that went on; looks at what came of it with others lost; disks made again */
+		uint64_t worn, pages_lost; /* looks with more rotten than can be mended; pages that were errors then */
 	} by_set[SET_KINDS]; /* with disks lost, with rotten ones; refused, with more lost than there may be */
 };
 
@@ -99,6 +102,7 @@ struct lab {
 	bool (*is_late)(void);		 /* no further moment is looked at; NULL: never */
 	uint32_t rot;			 /* of so many crash states one has disks that rot; 0: none */
 	uint32_t rotten;		 /* disks of the state, bits */
+	uint32_t after;			 /* of so many distinct states of sets one lives on; 0: none */
 	uint32_t losses;		 /* combinations of lost disks at a state; 0: all */
 	uint64_t only_state, only_inner; /* UINT64_MAX: all */
 	const char *trace_path;		 /* where records that do not repeat are kept, "": nowhere */
@@ -116,7 +120,7 @@ void lab_settle_drive(struct lab *lab);
 void lab_present(struct lab *lab, uint32_t disks);
 static inline uint32_t lab_all_disks(const struct lab *lab)
 {
-	return (1u << set_kinds[lab->kind].disks) - 1;
+	return (1u << set_disks(&set_kinds[lab->kind])) - 1;
 }
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room);
 /* And what was mounted by it is no more. */
@@ -128,6 +132,8 @@ void lab_record(struct lab *lab, bool on);
 uint32_t lab_recorded(struct lab *lab);
 struct g4_fs_options;
 struct g4_fs_options lab_fs_options(void);
+/* The same of what is on the device now. */
+struct g4_fs_options lab_mount_options(const struct lab *lab);
 
 /* ---- engines.c ---- */
 struct mounted {

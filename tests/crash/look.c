@@ -2,6 +2,8 @@
 /* Walking a mounted file system. Of long files the first pages are read, and those where sparse files go on. */
 #include "look.h"
 
+#include <errno.h>
+
 #include "fs/fs.h"
 #include "memory.h"
 
@@ -43,10 +45,19 @@ static bool all_zero(const uint8_t *page)
 
 static _Thread_local uint8_t *buffer; /* page-aligned */
 
+/* By its number alone nobody tells an inode whose page has rotted from one that is gone: ESTALE. */
+static bool may_go_on(const struct tree *tree, int rc)
+{
+	const int code = rc < 0 ? g4_errno(rc) : 0;
+
+	return tree->tolerant && (code == EIO || code == EUCLEAN || code == ESTALE);
+}
+
 /* Pages from the k-th on, as many as lie in a row in the file, at most one read. */
 static int see_run(struct rig *rig, uint64_t ino, struct tree *tree, const struct node *node, uint32_t k,
 		   uint32_t *seen)
 {
+	bool lost[READ_BYTES / G4_PAGE_BYTES] = {false};
 	uint32_t run = 1;
 	uint64_t got = 0, more = 1;
 	int rc = 0;
@@ -59,13 +70,21 @@ static int see_run(struct rig *rig, uint64_t ino, struct tree *tree, const struc
 		more = 0;
 		rc = op_read(rig, ino, 0, page_index(k) * G4_PAGE_BYTES + got, buffer + got, run * G4_PAGE_BYTES - got,
 			     &more);
+		if (!may_go_on(tree, rc))
+			continue;
+		lost[got / G4_PAGE_BYTES] = true;
+		more = G4_PAGE_BYTES - got % G4_PAGE_BYTES;
+		rc = 0;
 	}
 	if (rc < 0)
 		return rc;
-	memset(buffer + got, 0, run * G4_PAGE_BYTES - got);
+	if (got < run * G4_PAGE_BYTES)
+		memset(buffer + got, 0, run * G4_PAGE_BYTES - got);
 	for (uint32_t i = 0; i < run; i++) {
 		const uint8_t *page = buffer + (uint64_t)i * G4_PAGE_BYTES;
-		tree->pages[node->first_page + k + i] = all_zero(page) ? 0 : hash_bytes(page, G4_PAGE_BYTES, 1) | 1;
+		tree->pages[node->first_page + k + i] = lost[i]	       ? LOST_PAGE :
+							all_zero(page) ? 0 :
+									 hash_bytes(page, G4_PAGE_BYTES, 1) | 1;
 	}
 	*seen = run;
 	return 0;
@@ -119,9 +138,9 @@ static int see_node(struct rig *rig, struct tree *tree, uint64_t ino, uint32_t p
 	int rc = op_getattr(rig, ino, &attr);
 
 	memset(node, 0, sizeof(*node));
+	snprintf(node->path, sizeof(node->path), "%s", path);
 	if (rc < 0)
 		return rc;
-	snprintf(node->path, sizeof(node->path), "%s", path);
 	node->id = attr.uid;
 	node->parent_id = parent_id;
 	node->mode = attr.mode;
@@ -150,11 +169,18 @@ static int see_entry(struct rig *rig, struct tree *tree, uint32_t dir_id, const 
 	    (int)sizeof(full))
 		return -G4_E_NAMETOOLONG;
 	int rc = see_node(rig, tree, head->ino, dir_id, full, &node);
-	if (rc < 0)
+	node.damaged = may_go_on(tree, rc);
+	if (rc < 0 && !node.damaged)
 		return rc;
 	tree->nodes = (struct node *)grow(tree->nodes, tree->count + 1, &tree->room, sizeof(struct node));
-	tree->nodes[tree->count++] = node;
-	return g4_is_dir(node.mode) ? see_directory(rig, tree, head->ino, node.id, full) : 0;
+	const uint32_t at = tree->count++;
+	tree->nodes[at] = node;
+	rc = g4_is_dir(node.mode) ? see_directory(rig, tree, head->ino, node.id, full) : 0;
+	if (may_go_on(tree, rc)) {
+		tree->nodes[at].damaged = true;
+		rc = 0;
+	}
+	return rc;
 }
 
 static int see_directory(struct rig *rig, struct tree *tree, uint64_t dir, uint32_t dir_id, const char *path)
@@ -199,11 +225,16 @@ int look(struct rig *rig, struct tree *tree, const char **what)
 	tree->count = tree->page_total = 0;
 	int rc = see_node(rig, tree, G4_NODE_ROOT, 0, "", &root);
 	*what = "the root directory";
-	if (rc < 0)
+	root.damaged = may_go_on(tree, rc);
+	if (rc < 0 && !root.damaged)
 		return rc;
 	tree->nodes = (struct node *)grow(tree->nodes, 1, &tree->room, sizeof(struct node));
 	tree->nodes[tree->count++] = root;
 	rc = see_directory(rig, tree, G4_NODE_ROOT, root.id, "");
+	if (may_go_on(tree, rc)) {
+		tree->nodes[0].damaged = true;
+		rc = 0;
+	}
 	*what = rc < 0 ? "some name or what it leads to" : NULL;
 	qsort(tree->nodes, tree->count, sizeof(struct node), by_path);
 	return rc;

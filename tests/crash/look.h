@@ -21,6 +21,7 @@ struct node {			   /* a name and what it leads to */
 	uint64_t stamp;	     /* a hash of the times of change, flags and generation; compared by tests/faults alone */
 	uint32_t first_page; /* into tree.pages */
 	uint32_t page_count;
+	bool damaged; /* an error came in the place of some of this, and of names below a directory; of a tolerant look */
 };
 
 struct tree {
@@ -28,7 +29,9 @@ struct tree {
 	uint32_t count, room;
 	uint64_t *pages; /* a hash each, 0 for zeros; bytes behind the end count as zeros */
 	uint32_t page_total, page_room;
+	bool tolerant; /* set by who looks: what is damaged is noted, and the look goes on */
 };
+#define LOST_PAGE UINT64_C(2) /* no page's hash: it could not be read */
 
 /* Looks at everything. What was there before in `tree` is gone. 0, or a negative code and what failed in *what. */
 int look(struct rig *rig, struct tree *tree, const char **what);

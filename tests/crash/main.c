@@ -33,7 +33,7 @@ struct options {
 	uint32_t match_count;
 	uint64_t state, inner;
 	bool list, sets;
-	uint32_t losses, moments;
+	uint32_t losses, moments, after;
 	const char *drive; /* instead of memory; NULL: none */
 	bool each;	   /* a line for each workload: what it cost */
 	const char *keep;
@@ -266,6 +266,7 @@ static void set_up(struct lab *lab, const struct options *o, struct counts *coun
 	lab->tears = o->thorough ? 32 : 6;
 	lab->losses = o->losses;
 	lab->rot = o->thorough ? 8 : 32;
+	lab->after = o->after;
 	lab->moments = o->moments ? o->moments : o->thorough ? 0 : 24;
 	end_s = o->seconds > 0 ? o->start_s + o->seconds : 0;
 	lab->is_late = o->seconds > 0 ? is_late : NULL;
@@ -369,6 +370,7 @@ static const char usage[] =
 	"             [--per-pair N] [--mixes N] [--match TEXT]... [--keep FOLDER] [--each] [--list]\n"
 	"             [--sets: workloads of sets of disks] [--losses N: of lost disks so many combinations at each state]\n"
 	"             [--moments N: of a record on a set so many]\n"
+	"             [--after N: of so many distinct states of a set one lives on, an eighth of that where disks come and go; 0: none]\n"
 	"             [--drive DEVICE, of which the first 8 MiB are overwritten]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
 	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
@@ -385,21 +387,34 @@ static enum engine find_engine(const char *name)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"engine", required_argument, NULL, 'e'},   {"sample", required_argument, NULL, 'a'},
-		{"seconds", required_argument, NULL, 't'},  {"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},	    {"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},    {"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},    {"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},	    {"each", no_argument, NULL, 'E'},
-		{"workload", required_argument, NULL, 'w'}, {"state", required_argument, NULL, 'n'},
-		{"inner", required_argument, NULL, 'I'},    {"record", required_argument, NULL, 'r'},
-		{"match", required_argument, NULL, 'M'},    {"drive", required_argument, NULL, 'd'},
-		{"sets", no_argument, NULL, 'S'},	    {"losses", required_argument, NULL, 'o'},
-		{"moments", required_argument, NULL, 'O'},  {NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},
+		{"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'},
+		{"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},
+		{"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},
+		{"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},
+		{"each", no_argument, NULL, 'E'},
+		{"workload", required_argument, NULL, 'w'},
+		{"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},
+		{"record", required_argument, NULL, 'r'},
+		{"match", required_argument, NULL, 'M'},
+		{"drive", required_argument, NULL, 'd'},
+		{"sets", no_argument, NULL, 'S'},
+		{"losses", required_argument, NULL, 'o'},
+		{"moments", required_argument, NULL, 'O'},
+		{"after", required_argument, NULL, 'A'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
-	*o = (struct options){.seed = 1, .slices = 1, .state = UINT64_MAX, .inner = UINT64_MAX, .keep = ""};
+	*o = (struct options){
+		.seed = 1, .slices = 1, .state = UINT64_MAX, .inner = UINT64_MAX, .keep = "", .after = 128};
 	o->start_s = now_s();
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {
@@ -443,6 +458,9 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		case 'O':
 			o->moments = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'A':
+			o->after = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'o':
 			o->losses = (uint32_t)strtoul(optarg, NULL, 0);
@@ -503,7 +521,7 @@ static void print_counts(const struct counts *c, double seconds)
 	       (unsigned long)c->violations);
 	for (uint32_t k = 0; k < DEVICE_CLASSES; k++)
 		printf("  %-8s %lu states\n", class_names[k], (unsigned long)c->by_class[k]);
-	for (uint32_t k = 1; k < SET_KINDS; k++)
+	for (uint32_t k = 1; k < SET_KINDS; k++) {
 		if (c->by_set[k].states > 0)
 			printf("  %-8s %lu crash-and-fault states, %lu of them distinct, %lu with disks lost, "
 			       "%lu with rotten ones; %lu with too many lost, %lu violations\n",
@@ -511,6 +529,12 @@ static void print_counts(const struct counts *c, double seconds)
 			       (unsigned long)c->by_set[k].distinct, (unsigned long)c->by_set[k].lost,
 			       (unsigned long)c->by_set[k].rotten, (unsigned long)c->by_set[k].refused,
 			       (unsigned long)c->by_set[k].violations);
+		if (c->by_set[k].lived_on > 0)
+			printf("           %lu lived on, %lu disks made again, %lu looks with others lost then, %lu with more rotten than can be made good, %lu pages were errors\n",
+			       (unsigned long)c->by_set[k].lived_on, (unsigned long)c->by_set[k].remade,
+			       (unsigned long)c->by_set[k].then_lost, (unsigned long)c->by_set[k].worn,
+			       (unsigned long)c->by_set[k].pages_lost);
+	}
 	printf("  %lu distinct states mounted, %lu recover as one that was mounted does; %lu of these mounted to compare\n",
 	       (unsigned long)(c->distinct - c->recalled), (unsigned long)c->recalled, (unsigned long)c->compared);
 	printf("  %lu requests recorded, %lu made while the one before was under way\n", (unsigned long)c->requests,

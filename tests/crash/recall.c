@@ -135,7 +135,7 @@ bool recall_home(struct recall *r, uint64_t *home)
 	if (!result)
 		return false;
 	sketch_sums(r->sketch, &all, home);
-	*home ^= sum_in(r, &r->writes[result->writes]) ^ result->sum;
+	*home ^= sum_in(r, &r->writes[result->writes]) ^ result->sum ^ result->view;
 	return true;
 }
 
@@ -184,7 +184,7 @@ static uint64_t left_behind(struct recall *r)
 	return sum;
 }
 
-void recall_end(struct recall *r)
+void recall_end(struct recall *r, uint64_t view)
 {
 	uint64_t sum = left_behind(r);
 
@@ -203,6 +203,6 @@ void recall_end(struct recall *r)
 		r->results = (struct recall_result *)need(
 			realloc(r->results, r->result_room * sizeof(struct recall_result)));
 	}
-	r->results[r->result_count] = (struct recall_result){.writes = writes, .sum = sum};
+	r->results[r->result_count] = (struct recall_result){.writes = writes, .sum = sum, .view = view};
 	table_add(&r->found, key, r->result_count++);
 }

@@ -33,6 +33,7 @@ struct recall {
 	struct recall_result {
 		uint32_t writes; /* a set */
 		uint64_t sum;	 /* of what is there then */
+		uint64_t view;	 /* the caller's: of where it lies */
 	} * results;
 	uint32_t result_count, result_room;
 	/* of the recovery that runs */
@@ -46,10 +47,10 @@ void recall_close(struct recall *r);
 void recall_forget(struct recall *r);
 /* The sum of home pages that a recovery of the sketched state leaves. False: only it can tell. */
 bool recall_home(struct recall *r, uint64_t *home);
-/* The recovery of the sketched state, which is in memory, begins; what it asks the device for; it is done. */
+/* The recovery of the sketched state, which is in memory, begins; what it asks the device for; it is done. view: a part of the sum of home pages. */
 void recall_begin(struct recall *r);
 void recall_request(struct recall *r, bool write, uint64_t offset, uint64_t bytes);
-void recall_end(struct recall *r);
+void recall_end(struct recall *r, uint64_t view);
 /* It did not come to its end. */
 void recall_drop(struct recall *r);
 

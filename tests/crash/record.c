@@ -84,7 +84,7 @@ static void power_off_and_on(struct lab *lab)
 
 /* ------------------------------------------------------------------ running */
 
-static void mount_failed(const struct workload *w, const char *message)
+static void can_not(const struct workload *w, const char *message)
 {
 	printf("%s: %s\n", w->name, message);
 	exit(2);
@@ -108,7 +108,7 @@ static bool rehearse(struct lab *lab, struct workload *w, struct party *party)
 	clock_restart();
 	struct g4_fs *fs = lab_mount(lab, true, message, sizeof(message));
 	if (!fs)
-		mount_failed(w, message);
+		can_not(w, message);
 	actor_start(&actor, fs, lab->wg[0]);
 	if (!w->mount)
 		preamble(lab, w, &actor, 0);
@@ -122,6 +122,9 @@ static bool rehearse(struct lab *lab, struct workload *w, struct party *party)
 			break;
 		party->codes[k] = part_run(&actor, &party->parts[k]);
 		worked += party->codes[k] == 0;
+		if (part_is_of_disks(&party->parts[k]) &&
+		    party->codes[k] < 0) /* the list has it of sets that can do it */
+			can_not(w, g4_strerror(party->codes[k]));
 	}
 	lab_unmount(lab, fs, false);
 	memory_back(&lab->memory, mark);
@@ -202,7 +205,7 @@ static bool record(struct lab *lab, struct workload *w, struct trace *trace)
 	clock_restart();
 	lab_record(lab, true);
 	if (!engine_mount(lab, w->class_ == MEM, &mounted, message, sizeof(message)))
-		mount_failed(w, message);
+		can_not(w, message);
 	if (!w->mount) {
 		engine_actor(&mounted, lab->wg[0], &actor);
 		preamble(lab, w, &actor, lab->due_commits);
@@ -239,9 +242,13 @@ bool explore(struct lab *lab, struct workload *w)
 	bool something = w->mount;
 
 	lab->workload_serial++;
-	lab->set.may_leave_out = false;
-	for (uint32_t k = 0; k < w->parties[0].count; k++)
-		lab->set.may_leave_out |= w->parties[0].parts[k].verb == ORDER;
+	lab->set.may_leave_out = lab->set.gives_up = false;
+	lab->set.absent = 0;
+	for (uint32_t k = 0; k < w->parties[0].count; k++) {
+		const struct part *part = &w->parties[0].parts[k];
+		lab->set.may_leave_out |= part->verb == ORDER;
+		lab->set.gives_up |= part->verb == ORDER && part->bytes == G4_DISK_REMOVE;
+	}
 	memory_mark(&lab->memory);
 	for (uint32_t p = 0; p < w->party_count; p++)
 		something |= rehearse(lab, w, &w->parties[p]);

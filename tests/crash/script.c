@@ -43,7 +43,7 @@ void actor_start(struct actor *actor, struct g4_fs *fs, struct g4_wg *wg)
 
 /* ------------------------------------------------------------------ running a part */
 
-static int resolve(struct actor *actor, const char *path, uint64_t *node)
+int part_resolve(struct actor *actor, const char *path, uint64_t *node)
 {
 	char part[PATH_MAX_PART];
 
@@ -70,7 +70,7 @@ static int resolve_parent(struct actor *actor, const char *path, uint64_t *dir, 
 
 	*name = slash ? slash + 1 : path;
 	snprintf(above, sizeof(above), "%.*s", slash ? (int)(slash - path) : 0, path);
-	return resolve(actor, above, dir);
+	return part_resolve(actor, above, dir);
 }
 
 static int run_write(struct actor *actor, const struct part *part, uint64_t node, uint64_t handle)
@@ -114,15 +114,20 @@ static int run_prune(struct actor *actor, const struct part *part)
 /* ---- disks ---- */
 
 static char (*disk_names)[64];
+static uint32_t idle_disk;
+static void (*disk_fail)(uint32_t disk);
 
-void part_name_disks(char (*names)[64])
+void part_name_disks(char (*names)[64], uint32_t idle, void (*fail)(uint32_t disk))
 {
 	disk_names = names;
+	idle_disk = idle;
+	disk_fail = fail;
 }
 
 static int run_order(struct actor *actor, const struct part *part)
 {
-	const char *name = disk_names ? disk_names[part->offset] : "";
+	const uint64_t disk = part->offset == IDLE_DISK ? idle_disk : part->offset;
+	const char *name = disk_names && part->bytes != G4_DISK_REBALANCE ? disk_names[disk] : "";
 	char message[512];
 	struct g4_cmd cmd = {.op = G4_CMD_DISK,
 			     .mask = (uint32_t)part->bytes,
@@ -141,6 +146,7 @@ static int run_serve(struct actor *actor, const struct part *part)
 	bool runs = true;
 	int rc = 0;
 
+	g4_jobs_look(actor->rig.fs); /* as who commits in the background */
 	for (uint64_t k = 0; runs && (part->bytes == 0 || k < part->bytes); k++) {
 		(void)g4_jobs_serve(actor->rig.wg, actor->rig.fs, true);
 		runs = false;
@@ -194,7 +200,7 @@ static int run_mkdir_all(struct actor *actor, const struct part *part)
 static int run_clear(struct actor *actor, const struct part *part)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .length = part->bytes, .cred = &actor->cred};
-	const int rc = resolve(actor, part->path, &cmd.node);
+	const int rc = part_resolve(actor, part->path, &cmd.node);
 
 	/* somebody would help, but nobody comes: pages stay while names go, and are united behind that */
 	if (actor->rig.fs)
@@ -247,7 +253,7 @@ static int run_name(struct actor *actor, const struct part *part)
 	if (rc < 0)
 		return rc;
 	if (part->verb == LINK) {
-		rc = resolve(actor, part->path, &node);
+		rc = part_resolve(actor, part->path, &node);
 		return rc == 0 ? op_link(rig, node, dir2, name2) : rc;
 	}
 	return op_rename(rig, dir, name, dir2, name2,
@@ -278,7 +284,7 @@ static int run_copy(struct actor *actor, const struct part *part, uint64_t node)
 	struct rig *rig = &actor->rig;
 	const bool same = part->verb != COPY;
 	uint64_t source, from = 0, to = 0, done = 0;
-	int rc = resolve(actor, part->verb == DIG ? part->path : part->path2, &source);
+	int rc = part_resolve(actor, part->verb == DIG ? part->path : part->path2, &source);
 
 	if (rc == 0)
 		rc = op_open(rig, source, G4_OPEN_READ, &from);
@@ -387,9 +393,13 @@ int part_run(struct actor *actor, const struct part *part)
 		return op_job_start(&actor->rig, G4_JOB_SCRUB, 0, 0);
 	if (part->verb == SERVE)
 		return run_serve(actor, part);
+	if (part->verb == FAIL) {
+		disk_fail((uint32_t)part->offset);
+		return 0;
+	}
 	if (part->verb <= EXCHANGE)
 		return run_name(actor, part);
-	int rc = part->verb == CUT_OPEN ? 0 : resolve(actor, part->path, &node);
+	int rc = part->verb == CUT_OPEN ? 0 : part_resolve(actor, part->path, &node);
 	return rc == 0 ? run_node(actor, part, node) : rc;
 }
 
@@ -406,11 +416,11 @@ bool part_is_of_disks(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create", "device", "mkdir",	"mkdir-all", "symlink",	 "link",      "unlink",	  "rmdir",
-		"clear",  "rename", "whiteout", "exchange",  "write",	 "truncate",  "allocate", "punch",
-		"zero",	  "insert", "collapse", "set",	     "remove",	 "chmod",     "chown",	  "times",
-		"copy",	  "dedupe", "dig",	"open",	     "cut-open", "tmpfile",   "prune",	  "prune-older",
-		"order",  "scrub",  "serve",	"restripe",  "fsync",	 "fdatasync", "syncfs",
+		"create", "device", "mkdir",	"mkdir-all", "symlink",	 "link",     "unlink",	  "rmdir",
+		"clear",  "rename", "whiteout", "exchange",  "write",	 "truncate", "allocate",  "punch",
+		"zero",	  "insert", "collapse", "set",	     "remove",	 "chmod",    "chown",	  "times",
+		"copy",	  "dedupe", "dig",	"open",	     "cut-open", "tmpfile",  "prune",	  "prune-older",
+		"order",  "scrub",  "serve",	"fail",	     "restripe", "fsync",    "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -1116,6 +1126,60 @@ const struct operation operations[] = {
 	  {.verb = RESTRIPE, .path = "holes", .path2 = "1"},
 	  {.verb = SYNCFS},
 	  {.verb = RESTRIPE, .path = "big", .path2 = "5"}}},
+	/* the same with a disk that is none of the set at first */
+	{"disk-renew", /* in the place of one that is still there, and is named with the others */
+	 "b",
+	 "",
+	 {{.verb = ORDER, .offset = 0, .bytes = G4_DISK_OFFLINE},
+	  {.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 300},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = ORDER, .offset = IDLE_DISK, .bytes = G4_DISK_REPLACE},
+	  {.verb = SERVE, .bytes = 2},
+	  {.verb = WRITE, .path = "big", .bytes = 128 * G4_KIB, .id = 301},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SERVE}}},
+	{"disk-spare",
+	 "b",
+	 "",
+	 {{.verb = ORDER, .offset = IDLE_DISK, .bytes = G4_DISK_ADD_SPARE},
+	  {.verb = FAIL, .offset = 0},
+	  {.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 302},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = SERVE, .bytes = 2},
+	  {.verb = WRITE, .path = "big", .bytes = 128 * G4_KIB, .id = 303},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SERVE}}},
+	{"disk-add",
+	 "b",
+	 "",
+	 {{.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 304},
+	  {.verb = ORDER, .offset = IDLE_DISK, .bytes = G4_DISK_ADD},
+	  {.verb = CREATE, .path = "n", .id = 188},
+	  {.verb = WRITE, .path = "n", .bytes = 64 * G4_KIB, .id = 305},
+	  {.verb = SYNCFS},
+	  {.verb = WRITE, .path = "big", .offset = 20000, .bytes = 9000, .id = 306}}},
+	{"disk-rebalance",
+	 "big",
+	 "",
+	 {{.verb = ORDER, .offset = IDLE_DISK, .bytes = G4_DISK_ADD},
+	  {.verb = ORDER, .bytes = G4_DISK_REBALANCE},
+	  {.verb = SERVE, .bytes = 2},
+	  {.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 307},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = SERVE, .bytes = 2},
+	  {.verb = WRITE, .path = "big", .bytes = 128 * G4_KIB, .id = 308},
+	  {.verb = SERVE}}},
+	{"disk-exchange", /* all that lies on one goes to the new one */
+	 "b",
+	 "",
+	 {{.verb = ORDER, .offset = IDLE_DISK, .bytes = G4_DISK_ADD},
+	  {.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 309},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = ORDER, .offset = 0, .bytes = G4_DISK_REMOVE},
+	  {.verb = SERVE, .bytes = 2},
+	  {.verb = WRITE, .path = "big", .bytes = 128 * G4_KIB, .id = 310},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SERVE}}},
 };
 const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
 
@@ -1226,7 +1290,7 @@ static void populate_directory(struct actor *actor, const char *path, uint32_t i
 
 	snprintf(part.path, sizeof(part.path), "%s", path);
 	do_part(actor, part);
-	must(resolve(actor, path, &dir), path);
+	must(part_resolve(actor, path, &dir), path);
 	memset(name, 'x', sizeof(name));
 	name[40] = 0;
 	for (uint32_t k = 0; k < names; k++) {
@@ -1261,7 +1325,7 @@ static void populate_sparse(struct actor *actor, const char *path, uint32_t id, 
 	char name[41];
 
 	populate_directory(actor, path, id, names);
-	must(resolve(actor, path, &dir), path);
+	must(part_resolve(actor, path, &dir), path);
 	actor->cred.uid = id + 1 + names;
 	must(op_mknod(&actor->rig, dir, Y, G4_S_IFREG | 0644, NULL), Y);
 	memset(name, 'x', sizeof(name));
@@ -1287,7 +1351,7 @@ static void populate_full_leaf(struct actor *actor, const char *path, uint32_t i
 	char name[41];
 
 	populate_directory(actor, path, id, names);
-	must(resolve(actor, path, &dir), path);
+	must(part_resolve(actor, path, &dir), path);
 	memset(name, 'z', sizeof(name));
 	name[40] = 0;
 	for (uint32_t k = 0; leaf_units(actor, dir, "n", &of_n) < G4_LEAF_FILL; k++) {
@@ -1320,7 +1384,7 @@ static void populate_equal(struct actor *actor, const char *path, uint32_t id)
 
 	snprintf(part.path, sizeof(part.path), "%s", path);
 	do_part(actor, part);
-	must(resolve(actor, path, &dir), path);
+	must(part_resolve(actor, path, &dir), path);
 	for (uint32_t k = 0; k < LEAF_NAMES; k++) {
 		snprintf(name, sizeof(name), "=m%038u", k);
 		actor->cred.uid = id + 1 + k;
@@ -1338,7 +1402,7 @@ static void populate_full_index(struct actor *actor, const char *path, uint32_t 
 
 	snprintf(part.path, sizeof(part.path), "%s", path);
 	do_part(actor, part);
-	must(resolve(actor, path, &dir), path);
+	must(part_resolve(actor, path, &dir), path);
 	for (uint32_t k = 0; k < 1000; k++) {
 		const bool full = pages_of(actor, dir) == G4_DIR_INDEX_FILL; /* with the index page itself */
 		memset(name, 'x', sizeof(name));
@@ -1365,7 +1429,7 @@ static uint64_t populate_two_levels(struct actor *actor, const char *path, uint6
 	populate_full_index(actor, path, 2000); /* the same names lie the same way in each */
 	snprintf(part.path, sizeof(part.path), "%s/n", path);
 	do_part(actor, part);
-	must(resolve(actor, path, &dir), path);
+	must(part_resolve(actor, path, &dir), path);
 	must(pages_of(actor, dir) >= 3 + G4_DIR_INDEX_FILL ? 0 : -G4_E_INVAL, "two levels");
 	part = (struct part){.verb = CLEAR, .bytes = removed};
 	snprintf(part.path, sizeof(part.path), "%s", path);

@@ -44,6 +44,7 @@ enum verb {
 	ORDER,	     /* `bytes` (enum g4_disk_order) to the disk `offset` of a set */
 	SCRUB,	     /* a job begins that reads everything */
 	SERVE,	     /* so many steps of jobs; 0: until none runs */
+	FAIL,	     /* the disk `offset` fails its next write, and is dropped with that */
 	RESTRIPE,    /* a file's policy is the level path2, and what it has is moved there */
 	FSYNC,
 	FDATASYNC,
@@ -73,8 +74,11 @@ struct actor {
 /* Commands go to rig.fs through rig.wg. */
 void actor_start(struct actor *actor, struct g4_fs *fs, struct g4_wg *wg);
 int part_run(struct actor *actor, const struct part *part);
-/* What the disks are called that parts are about; stays the caller's. */
-void part_name_disks(char (*names)[64]);
+#define IDLE_DISK 1000u /* `offset` of what is about disks: the first one that is none of the set at first */
+/* What the disks are called that parts are about, which of them is IDLE_DISK, and what makes one fail; stays the caller's. */
+void part_name_disks(char (*names)[64], uint32_t idle, void (*fail)(uint32_t disk));
+/* The node that a path leads to. */
+int part_resolve(struct actor *actor, const char *path, uint64_t *node);
 /* How many of `count` parts are one command, which *whole is. */
 uint32_t part_whole(const struct part *parts, uint32_t count, struct part *whole);
 bool part_is_sync(const struct part *part);

@@ -12,6 +12,7 @@
 #define SET_DISK_BYTES (10 * G4_MIB)
 #define LEVELS_DISK_BYTES (26 * G4_MIB)
 #define STRIPE_BYTES (16 * G4_KIB)
+#define ROWS_DISK_BYTES (34 * G4_MIB) /* rows are moved in regions of 8 MiB of each disk */
 #define PARITY_PLAN(n)                                                                                                 \
 	{                                                                                                              \
 		.raid = G4_RAID_PARITY, .parity = (n), .stripe_bytes = STRIPE_BYTES, .journal_bytes = JOURNAL_BYTES    \
@@ -32,6 +33,12 @@ const struct set_kind set_kinds[SET_KINDS] = {
 	 .disks = 3,
 	 .spare = 1,
 	 .levels = true},
+	{.name = "nonen", .plan = {.raid = G4_RAID_NONE}, .disks = 2, .idle = 1},
+	{.name = "raid0n", .plan = {.raid = G4_RAID_0, .stripe_bytes = STRIPE_BYTES}, .disks = 2, .idle = 1},
+	{.name = "raid1n", .plan = {.raid = G4_RAID_1, .copies = 2}, .disks = 2, .spare = 1, .idle = 1},
+	{.name = "raid1x3n", .plan = {.raid = G4_RAID_1, .copies = 3}, .disks = 3, .spare = 2, .idle = 1},
+	{.name = "raid5n", .plan = PARITY_PLAN(1), .disks = 3, .spare = 1, .idle = 1, .disk_bytes = ROWS_DISK_BYTES},
+	{.name = "raid6n", .plan = PARITY_PLAN(2), .disks = 4, .spare = 2, .idle = 1, .disk_bytes = ROWS_DISK_BYTES},
 };
 
 static void must(int rc, const char *message)
@@ -42,10 +49,24 @@ static void must(int rc, const char *message)
 	exit(2);
 }
 
+/* Orders about a disk that is none of the set at first. */
+static bool needs_idle(const struct operation *operation)
+{
+	for (uint32_t k = 0; k < OPERATION_PARTS; k++)
+		if (operation->parts[k].verb == ORDER && operation->parts[k].offset == IDLE_DISK)
+			return true;
+	return false;
+}
+
 bool set_can(const struct set_kind *kind, const struct operation *operation, enum tree_kind tree)
 {
+	if (needs_idle(operation) != (kind->idle > 0))
+		return false;
 	if (!operation_is_of_disks(operation))
 		return operation_is_for(operation, tree);
+	if (strcmp(operation->name, "disk-add") == 0 || strcmp(operation->name, "disk-rebalance") == 0 ||
+	    strcmp(operation->name, "disk-exchange") == 0)
+		return true;
 	if (strcmp(operation->name, "disk-restripe") == 0)
 		return kind->levels;
 	if (strcmp(operation->name, "disk-remove") == 0)
@@ -56,6 +77,18 @@ bool set_can(const struct set_kind *kind, const struct operation *operation, enu
 static uint32_t all_disks(const struct set_lab *s)
 {
 	return (1u << s->disks.count) - 1;
+}
+
+/* The disk that an order is about fails its next write. */
+static struct set_lab *watching;
+static struct g4_fault watched_settings;
+
+static void fail_disk(uint32_t disk)
+{
+	struct g4_fault settings = watched_settings;
+
+	settings.fail_write_at = 1;
+	g4_dev_fault_set(watching->faults[disk], &settings);
 }
 
 /* ------------------------------------------------------------------ making one */
@@ -112,7 +145,7 @@ static void fill_tree(struct lab *lab, const struct set_kind *kind, enum tree_ki
 	actor_start(&actor, fs, lab->wg[0]);
 	if (kind->levels)
 		must(op_setxattr(&actor.rig, G4_NODE_ROOT, "gpu4fs.raid", "5", 1, 0), "gpu4fs.raid");
-	if (kind->plan.parity)
+	if (kind->plan.parity || kind->idle) /* of what is moved something has to be there */
 		fill_front(&actor.rig);
 	tree_populate(&actor, tree);
 	must(g4_fs_unmount(lab->wg[0], fs, true), "unmount");
@@ -125,17 +158,19 @@ void set_make(struct lab *lab, const struct set_kind *kind, enum tree_kind tree)
 	uint64_t bytes[MOST_DISKS];
 
 	clock_restart_as(4711); /* a disk that takes another's place must have a UUID of its own */
-	s->disk_bytes = kind->levels ? LEVELS_DISK_BYTES : SET_DISK_BYTES;
-	for (uint32_t n = 0; n < kind->disks; n++) {
+	s->disk_bytes = kind->levels ? LEVELS_DISK_BYTES : kind->disk_bytes ? kind->disk_bytes : SET_DISK_BYTES;
+	for (uint32_t n = 0; n < set_disks(kind); n++) {
 		bytes[n] = s->disk_bytes;
 		s->watches[n] = (struct set_watch){lab, n};
 	}
-	disks_make(&s->disks, kind->disks, bytes);
-	part_name_disks(s->disks.names);
+	disks_make(&s->disks, set_disks(kind), bytes);
+	s->disks.count = kind->disks;
+	part_name_disks(s->disks.names, kind->disks, fail_disk);
 	disks_format_plan(&s->disks, &kind->plan, (uint32_t)rig_setting("G4_TEST_CHECKSUM", G4_CHECKSUM_BLAKE3));
 	if (kind->levels)
 		assign_levels(s);
 	fill_tree(lab, kind, tree);
+	s->disks.count = set_disks(kind);
 	map_span(s);
 }
 
@@ -179,20 +214,23 @@ void set_leave_out(struct lab *lab)
 	static struct g4_chunk chunks[G4_CHUNKS_MAX];
 	struct g4_chunk_map map = {.chunks = chunks};
 	struct set_lab *s = &lab->set;
+	const struct set_kind *kind = &set_kinds[lab->kind];
 	uint64_t first[MEMORY_DISKS];
 	struct g4_superblock sb;
 	struct g4_layout layout;
 	struct g4_dev *set;
 	bool backup;
 
-	must(disks_try_open(&s->disks, all_disks(s), false, G4_DEV_READ_ONLY, &set), s->disks.message);
+	must(disks_try_open(&s->disks, (1u << kind->disks) - 1, false, G4_DEV_READ_ONLY, &set), s->disks.message);
 	must(g4_superblock_read(lab->wg[0], set, &sb, &backup), "superblock");
 	g4_layout_of(&sb, &layout);
 	while (g4_set_chunk(set, map.count, &chunks[map.count]))
 		map.count++;
 	g4_dev_close(set);
-	leave_out(lab, &map, 0, layout.groups_address);
-	leave_out(lab, &map, layout.backup_address, g4_chunk_end(chunks, map.count));
+	if (kind->idle == 0) { /* else other things may come to lie there */
+		leave_out(lab, &map, 0, layout.groups_address);
+		leave_out(lab, &map, layout.backup_address, g4_chunk_end(chunks, map.count));
+	}
 	for (uint32_t n = 0; n < s->disks.count; n++)
 		first[n] = s->disk_bytes;
 	for (uint32_t c = 0; c < map.count; c++)
@@ -201,7 +239,7 @@ void set_leave_out(struct lab *lab)
 			*at = g4_min64(*at, g4_place_address(chunks[c].places[p]));
 		}
 	for (uint32_t n = 0; n < s->disks.count; n++) {
-		memory_leave_out(&lab->memory, n * s->disk_bytes, first[n]);
+		memory_leave_out(&lab->memory, n * s->disk_bytes, n < kind->disks ? first[n] : first[0]);
 		memory_leave_out(&lab->memory, (n + 1) * s->disk_bytes - G4_PAGE_BYTES, G4_PAGE_BYTES);
 	}
 }
@@ -222,7 +260,8 @@ static void note(struct set_lab *s, const struct g4_io *io, uint32_t disk, uint6
 		abort(); /* the engine makes none; one that does needs states without and with it */
 	*request = (struct request){.flush = io->op == G4_IO_FLUSH,
 				    .fua = io->flags & G4_IO_FUA,
-				    .done_at = s->count, /* nothing is under way when the next one comes */
+				    .done_at = UINT32_MAX,
+				    .io = io,
 				    .disk = disk,
 				    .offset = offset,
 				    .bytes = bytes,
@@ -253,6 +292,20 @@ static void watch(void *context, const struct g4_io *io)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static void watch_done(void *context, const struct g4_io *io)
+{
+	struct set_lab *s = &((const struct set_watch *)context)->lab->set;
+
+	pthread_mutex_lock(&s->lock);
+	for (uint32_t k = s->recording ? s->count : 0; k > 0; k--)
+		if (s->requests[k - 1].io == io) {
+			s->requests[k - 1].done_at = s->count;
+			s->requests[k - 1].io = NULL;
+			break;
+		}
+	pthread_mutex_unlock(&s->lock);
+}
+
 void set_record(struct lab *lab, bool on)
 {
 	if (on)
@@ -271,9 +324,6 @@ uint32_t set_recorded(struct lab *lab)
 /* ------------------------------------------------------------------ opening its disks */
 
 /* What is opened by the name of a disk while this set is mounted, by the set or by an order to it, has a fault device around it. */
-static struct set_lab *watching;
-static bool watched_write_through;
-
 int __real_g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
 		       size_t message_bytes);
 int __wrap_g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
@@ -282,7 +332,6 @@ int __wrap_g4_dev_open(const char *name, const struct g4_dev_open_options *optio
 int __wrap_g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
 		       size_t message_bytes)
 {
-	const struct g4_fault settings = {.write_through = watched_write_through};
 	int rc = __real_g4_dev_open(name, options, out, message, message_bytes);
 
 	for (uint32_t n = 0; rc == 0 && watching && n < watching->disks.count; n++) {
@@ -290,8 +339,10 @@ int __wrap_g4_dev_open(const char *name, const struct g4_dev_open_options *optio
 			continue;
 		if (g4_dev_fault_open(*out, out) < 0)
 			abort();
-		g4_dev_fault_set(*out, &settings);
+		g4_dev_fault_set(*out, &watched_settings);
 		g4_dev_fault_watch(*out, watch, &watching->watches[n]);
+		g4_dev_fault_watch_done(*out, watch_done);
+		watching->faults[n] = *out;
 		break;
 	}
 	return rc;
@@ -334,13 +385,14 @@ static bool leave_out_others(struct set_lab *s)
 	return s->used != 0 && s->used != before;
 }
 
-struct g4_dev *set_mount_device(struct lab *lab, bool write_through, char *message, size_t room)
+struct g4_dev *set_mount_device(struct lab *lab, const struct g4_fault *settings, char *message, size_t room)
 {
 	struct set_lab *s = &lab->set;
 	struct g4_dev *set;
 
 	watching = s;
-	watched_write_through = write_through;
+	watched_settings = *settings;
+	memset(s->faults, 0, sizeof(s->faults));
 	s->used = lab->memory.present;
 	int rc = open_used(s, &set, message, room);
 	if (rc < 0 && s->may_leave_out && leave_out_others(s))
@@ -353,20 +405,60 @@ struct g4_dev *set_mount_device(struct lab *lab, bool write_through, char *messa
 
 void set_unmount_device(struct lab *lab)
 {
-	g4_dev_close(lab->set.device);
+	if (!lab->set.is_agents)
+		g4_dev_close(lab->set.device);
 	lab->set.device = NULL;
+	lab->set.is_agents = false;
 	watching = NULL;
 }
 
 bool set_is_short(const struct lab *lab)
 {
-	const uint32_t missing = all_disks(&lab->set) & ~lab->set.used & ~lab->set.leaving;
-
-	return lab->kind != 0 && (missing & lab->memory.present) != 0 &&
-	       (uint32_t)__builtin_popcount(missing) > set_kinds[lab->kind].spare;
+	return (lab->memory.present & ~lab->set.used & ~lab->set.absent) != 0;
 }
 
 const char *set_name(struct lab *lab)
 {
 	return disks_name_of(&lab->set.disks, lab->set.used);
+}
+
+uint64_t set_view(const struct lab *lab)
+{
+	const struct set_lab *s = &lab->set;
+	struct g4_disk_info info;
+	struct g4_chunk chunk;
+	uint64_t sum = 0;
+
+	for (uint32_t n = 0; s->device && g4_set_chunk(s->device, n, &chunk); n++)
+		sum = hash_bytes(&chunk, sizeof(chunk), sum + 1);
+	for (uint32_t n = 0; s->device && g4_set_disk(s->device, n, &info); n++)
+		sum = hash_bytes(info.uuid, sizeof(info.uuid), sum + info.state + info.position);
+	return sum;
+}
+
+static uint32_t find_slot(const struct set_lab *s, const char *name)
+{
+	uint32_t n = 0;
+
+	while (name && n < s->disks.count && strcmp(name, s->disks.names[n]) != 0)
+		n++;
+	return name && n < s->disks.count ? 1u << n : 0;
+}
+
+void set_find_members(const struct lab *lab, struct set_members *m)
+{
+	const struct set_lab *s = &lab->set;
+	struct g4_disk_info info;
+
+	*m = (struct set_members){0};
+	for (uint32_t n = 0; g4_set_disk(s->device, n, &info); n++) {
+		if (info.state == G4_DISK_ACTIVE)
+			m->active |= find_slot(s, info.name);
+		else if (info.state == G4_DISK_REBUILDING)
+			m->rebuilt |= find_slot(s, info.name);
+		else
+			m->missing++;
+	}
+	for (uint32_t n = 0; g4_set_spare(s->device, n, &info); n++)
+		m->spares |= find_slot(s, info.name);
 }

@@ -20,9 +20,11 @@ struct set_kind {
 	const char *name;
 	struct g4_set_plan plan;
 	uint32_t disks, spare; /* so many may be lost */
+	uint32_t idle;	       /* disks behind these that are none of the set at first, for orders about them */
+	uint64_t disk_bytes;   /* 0: as most are */
 	bool levels;	       /* half of it is for files of RAID 5, and these are all */
 };
-#define SET_KINDS 10u
+#define SET_KINDS 16u
 extern const struct set_kind set_kinds[SET_KINDS];
 
 struct request {
@@ -31,19 +33,28 @@ struct request {
 	uint32_t disk;
 	uint64_t offset, bytes; /* in the explorer's memory */
 	const uint8_t *data;
+	const struct g4_io *io; /* while it is recorded, until it is complete */
 };
 
+/* Disks that are there, whether the set's or not. */
+static inline uint32_t set_disks(const struct set_kind *kind)
+{
+	return kind->disks + kind->idle;
+}
 /* Whether sets of this kind can do it. */
 bool set_can(const struct set_kind *kind, const struct operation *operation, enum tree_kind tree);
 
 struct set_lab {
 	struct disks disks;
 	uint64_t disk_bytes;
-	uint8_t *span;	       /* all of them; NULL: there are none */
-	struct g4_dev *device; /* of the set that is mounted */
-	uint32_t used;	       /* its disks */
-	bool may_leave_out;    /* disks that are none of the set now are left out where it is mounted */
-	uint32_t leaving;      /* those that may be none because they were to leave */
+	uint8_t *span;			     /* all of them; NULL: there are none */
+	struct g4_dev *device;		     /* of the set that is mounted */
+	bool is_agents;			     /* which closes it */
+	uint32_t used;			     /* its disks */
+	bool may_leave_out;		     /* disks that are none of the set now are left out where it is mounted */
+	uint32_t absent;		     /* those that may be none of it now, or may have missed something */
+	bool gives_up;			     /* a disk leaves: what is free there is gone */
+	struct g4_dev *faults[MEMORY_DISKS]; /* around those of the set that is mounted; NULL: it was not opened */
 	struct set_watch {
 		struct lab *lab;
 		uint32_t disk;
@@ -58,11 +69,18 @@ struct set_lab {
 /* Disks of this kind with the tree on them, in memory from lab->set.span on. */
 void set_make(struct lab *lab, const struct set_kind *kind, enum tree_kind tree);
 void set_free(struct lab *lab);
-/* The set of the disks that are present (lab->memory.present), each behind a fault device, or NULL and a sentence. */
-struct g4_dev *set_mount_device(struct lab *lab, bool write_through, char *message, size_t room);
+/* The set of the disks that are present (lab->memory.present), each behind a fault device with these settings, or NULL and a sentence. */
+struct g4_dev *set_mount_device(struct lab *lab, const struct g4_fault *settings, char *message, size_t room);
 void set_unmount_device(struct lab *lab);
-/* Whether more of its disks are not used than it can do without. */
+/* Whether disks were left out that are the set's, and have missed nothing. */
 bool set_is_short(const struct lab *lab);
+/* A sum of where the set that is mounted has what; 0: there is none. */
+uint64_t set_view(const struct lab *lab);
+struct set_members { /* bits, by where disks lie in memory; those that the set lacks have no such place */
+	uint32_t active, rebuilt, spares;
+	uint32_t missing; /* so many */
+};
+void set_find_members(const struct lab *lab, struct set_members *m);
 /* For the checker the name of those that were mounted last. */
 const char *set_name(struct lab *lab);
 /* What the pages of memory are that a recovery does not leave its result in. */
