@@ -20,8 +20,8 @@ G4_FN static struct g4_lock *load_lock(struct g4_alloc *alloc, uint64_t group)
 	return &alloc->load_locks[group % 16];
 }
 
-/* Whether the map page of a group was ever written. Others may be changing the counts, which lie in the same word. */
-G4_FN static int is_initialised(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group)
+/* Others may be changing the counts, which lie in the same word. */
+G4_FN int g4_alloc_has_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group)
 {
 	struct g4_cache *cache = alloc->meta->cache;
 	uint32_t line;
@@ -65,7 +65,7 @@ G4_FN static int make_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t gro
  */
 G4_FN static int get_map_locked(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
 {
-	int rc = is_initialised(wg, alloc, group);
+	int rc = g4_alloc_has_map(wg, alloc, group);
 
 	if (rc < 0)
 		return rc;
@@ -74,7 +74,7 @@ G4_FN static int get_map_locked(struct g4_wg *wg, struct g4_alloc *alloc, uint64
 
 G4_FN int g4_alloc_get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
 {
-	int rc = is_initialised(wg, alloc, group);
+	int rc = g4_alloc_has_map(wg, alloc, group);
 
 	if (rc < 0)
 		return rc;

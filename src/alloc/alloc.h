@@ -189,6 +189,8 @@ G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struc
 /* In a transaction: the map says of pages that lie in one group that they are used, or free. The memory view stays. */
 G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t page, uint64_t pages,
 			   bool used);
+/* Whether the map page of a group was ever written: 1 or 0, or a code. It is dirty, or home, where it is 1. Leader, thread-safe. */
+G4_FN int g4_alloc_has_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group);
 /* In a transaction: the descriptors of groups that lie in one page of them. */
 G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
 			    uint64_t groups, uint64_t word);

@@ -109,14 +109,11 @@ G4_FN static bool look_at_fixed(struct g4_scrub_step *step)
 				g4_scrub_look(step, 0, places[k], types[k]);
 	}
 	while (*at < groups && step->pages < G4_SCRUB_PAGES) {
-		const struct g4_groups_page *page = (const struct g4_groups_page *)(const void *)step->buffer;
 		const uint64_t first = g4_layout_groups_first(*at);
-		uint64_t written[G4_GROUPS_PER_PAGE / 64 + 1] = {0};
-		if (g4_scrub_look(step, 0, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS) == 0)
-			for (uint32_t k = 0; k < G4_GROUPS_PER_PAGE; k++)
-				written[k / 64] |= (uint64_t)(page->groups[k].flags & G4_GROUP_INITIALISED) << k % 64;
+		g4_scrub_look(step, 0, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS);
+		/* by the cache: what the device has may be old, or damaged and going to be written */
 		for (; *at < g4_min64(groups, first + G4_GROUPS_PER_PAGE); ++*at)
-			if (written[(*at - first) / 64] >> (*at - first) % 64 & 1) {
+			if (g4_alloc_has_map(step->wg, &step->fs->alloc, *at) > 0) {
 				g4_scrub_look(step, 0, g4_layout_map_page(layout, *at), G4_BLOCK_ALLOC);
 				look_at_owners(step, *at);
 			}

@@ -279,6 +279,41 @@ static void fixed_pages_are_looked_at(void **state)
 	assert_int_equal(scrub()->errors, 0);
 }
 
+/* Where a page of this kind is at home. */
+static uint64_t find_block(uint32_t type)
+{
+	for (uint64_t at = 0; at < DEVICE_BYTES; at += G4_PAGE_BYTES) {
+		const struct g4_block_header *header = (const struct g4_block_header *)(const void *)(rig.image + at);
+		if (header->magic == G4_BLOCK_MAGIC && header->type == type && header->address == at)
+			return at;
+	}
+	fail_msg("no page of type %u", type);
+	return 0;
+}
+
+/*
+ * Descriptors of groups that are damaged on the device, and are going to be written there, are no finding; and what they lead to is looked at
+ * all the same: maps and counts of owners.
+ */
+static void maps_and_counts_are_looked_at_beside_descriptors_on_their_way(void **state)
+{
+	uint64_t ino;
+
+	(void)state;
+	populate();
+	const uint64_t groups = rig.fs->meta.layout.groups_address, owners = find_block(G4_BLOCK_OWNERS);
+	make(G4_NODE_ROOT, "newer", 9000, &ino);
+	assert_int_equal(op_sync(&rig), 0);
+	rig.image[groups + 3000] ^= 1;
+	assert_int_equal(scrub()->errors, 0);
+	rig.image[owners + 3000] ^= 1;
+	assert_int_equal(scrub()->errors, 1);
+	assert_int_equal(health.findings[0].address, owners);
+	rig.image[owners + 3000] ^= 1;
+	again(true);
+	assert_int_equal(scrub()->errors, 0);
+}
+
 static uint64_t place(uint64_t ino, uint64_t page)
 {
 	struct g4_map_extent extent;
@@ -720,6 +755,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_whole_image_has_no_findings),
 		TEST(fixed_pages_are_looked_at),
+		TEST(maps_and_counts_are_looked_at_beside_descriptors_on_their_way),
 		TEST(a_file_is_named_with_the_range),
 		TEST(what_has_no_name_is_read),
 		TEST(it_goes_on_behind_a_crash),
