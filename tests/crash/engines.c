@@ -51,12 +51,25 @@ struct g4_dev *engine_driver(struct lab *lab)
 	return lanes;
 }
 
+/*
+ * Behind an agent a file system does not grow over a disk that is added (docs/design/redundancy.md, Adding disks): what is used of one that
+ * goes finds no room, but for copies and rows, which can lie on the new one as they are.
+ */
+static bool fits_without_growth(const struct workload *w)
+{
+	for (uint32_t p = 0; p < w->party_count; p++)
+		for (uint32_t k = 0; k < w->parties[p].count; k++)
+			if (w->parties[p].parts[k].verb == ORDER && w->parties[p].parts[k].bytes == G4_DISK_REMOVE)
+				return set_kinds[w->set].spare > 0;
+	return true;
+}
+
 bool engine_takes(enum engine engine, const struct workload *w)
 {
 	const enum device_class class_ = w->class_;
 
 	if (w->set > 0) /* the others' requests come from one device */
-		return engine == ENGINE_CPU || engine == ENGINE_REMOTE;
+		return engine == ENGINE_CPU || (engine == ENGINE_REMOTE && fits_without_growth(w));
 	return (engine != ENGINE_NVME && engine != ENGINE_LANES) || class_ == DISK512 || class_ == DISK4K;
 }
 

@@ -44,6 +44,7 @@ struct workload {
 	bool mount;   /* the mount before it is part of it */
 	struct party parties[MAX_PARTIES];
 	uint32_t party_count;
+	uint32_t orders; /* the party that gives some to disks; party_count: none does */
 	uint64_t seed;
 	char name[96];
 };
@@ -164,6 +165,7 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file);
  *	CLASS/TREE/mount/OPERATION/SYNC/END		the record begins with the mount
  *	CLASS/TREE/OPERATION/SYNC/OPERATION/SYNC/END	"-" for no operation, no sync
  *	CLASS/TREE/mix/THREADS/PARTS/SEED/END
+ *	CLASS/TREE/mix-OPERATION/THREADS/PARTS/SEED/END	beside what an operation on disks orders
  * A tree of a set of disks is TREE+SET.
  * A sync is fsync, fdatasync, syncfs, fsyncdir (of the parent) or other (of another inode); an end is crash or unmount.
  */

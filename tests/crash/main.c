@@ -156,6 +156,19 @@ static void add_mixes(struct work *work, const struct options *o, enum tree_kind
 	work->groups++;
 }
 
+/* Several threads write beside what an operation orders. */
+static void add_mixed_orders(struct work *work, const struct options *o, const char *operation)
+{
+	char name[96];
+
+	for (uint32_t n = 0; n < o->mixes; n++) {
+		snprintf(name, sizeof(name), "%s/%s/mix-%s/%u/14/%lu/%s", class_names[n % DEVICE_CLASSES],
+			 tree_name(work, SMALL), operation, 1 + n / 2 % 3, (unsigned long)(o->seed * 1000 + n),
+			 n / DEVICE_CLASSES % 2 ? "unmount" : "crash");
+		add(work, name);
+	}
+}
+
 static void free_work(struct work *work)
 {
 	for (uint32_t k = 0; k < work->count; k++)
@@ -212,6 +225,8 @@ static void list_sets(struct work *work, const struct options *o)
 				add_mounted(work, o, trees[t], operation->name);
 				if (o->thorough)
 					add_pairs(work, o, trees[t], operation->name, 1);
+				if (operation_is_of_disks(operation) && t == 0)
+					add_mixed_orders(work, o, operation->name);
 				if (k < 3 && t == 0)
 					add_mixes(work, o, SMALL, 1 + k);
 				work->groups++;

@@ -157,7 +157,10 @@ static void *run_party(void *argument)
 			party->begun[k] = lab_recorded(r->lab);
 			party->begun_at[k] = g4_add64(r->clock, 1);
 		}
-		r->differs = part_run(&actor, &whole) != party->codes[end - 1];
+		const int rc = part_run(&actor, &whole);
+		r->differs = rc != party->codes[end - 1];
+		if (r->differs)
+			printf("part %u of a party answers %d instead of %d\n", end - 1, rc, party->codes[end - 1]);
 		for (uint32_t k = first; k < end; k++) {
 			party->ended_at[k] = g4_add64(r->clock, 1);
 			party->ended[k] = lab_recorded(r->lab);
@@ -236,19 +239,29 @@ static void walk_through(struct lab *lab, struct workload *w, const struct trace
 	walk(&session);
 }
 
+static void find_orders(struct lab *lab, struct workload *w)
+{
+	lab->set.may_leave_out = lab->set.gives_up = false;
+	lab->set.absent = 0;
+	w->orders = w->party_count;
+	for (uint32_t p = 0; p < w->party_count; p++)
+		for (uint32_t k = 0; k < w->parties[p].count; k++) {
+			const struct part *part = &w->parties[p].parts[k];
+			if (part->verb != ORDER)
+				continue;
+			w->orders = p;
+			lab->set.may_leave_out = true;
+			lab->set.gives_up |= part->bytes == G4_DISK_REMOVE;
+		}
+}
+
 bool explore(struct lab *lab, struct workload *w)
 {
 	struct trace trace = {0};
 	bool something = w->mount;
 
 	lab->workload_serial++;
-	lab->set.may_leave_out = lab->set.gives_up = false;
-	lab->set.absent = 0;
-	for (uint32_t k = 0; k < w->parties[0].count; k++) {
-		const struct part *part = &w->parties[0].parts[k];
-		lab->set.may_leave_out |= part->verb == ORDER;
-		lab->set.gives_up |= part->verb == ORDER && part->bytes == G4_DISK_REMOVE;
-	}
+	find_orders(lab, w);
 	memory_mark(&lab->memory);
 	for (uint32_t p = 0; p < w->party_count; p++)
 		something |= rehearse(lab, w, &w->parties[p]);
@@ -260,7 +273,8 @@ bool explore(struct lab *lab, struct workload *w)
 			lab->counts->workloads++;
 		} else {
 			printf("VIOLATION: %s answers otherwise than when it was rehearsed\n", w->name);
-			party_print(&w->parties[0]);
+			for (uint32_t p = 0; p < w->party_count; p++)
+				party_print(&w->parties[p]);
 			lab->counts->violations++;
 		}
 	}
@@ -327,6 +341,7 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file)
 
 	memory_mark(&lab->memory);
 	lab->workload_serial++;
+	find_orders(lab, w);
 	for (uint32_t p = 0; p < w->party_count && good; p++) {
 		struct party *party = &w->parties[p];
 		rehearse(lab, w, party);

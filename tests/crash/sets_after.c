@@ -222,13 +222,34 @@ static bool make_whole(struct life *l)
 	return fails(l, "what a set lacks is not made in %u steps", MOST_STEPS);
 }
 
+/* What has rotted of copies is made good by a scrub, which finds nothing that is not. */
+static bool scrub(struct life *l)
+{
+	int rc = op_job_start(&l->actor.rig, G4_JOB_SCRUB, 0, 0);
+	uint32_t left = MOST_STEPS;
+
+	if (rc < 0)
+		return fails(l, "a scrub does not begin: %s", g4_strerror(rc));
+	while (step(l))
+		if (--left == 0)
+			return fails(l, "a scrub does not end in %u steps", MOST_STEPS);
+	for (uint32_t i = 0; i < G4_JOBS; i++) {
+		const struct g4_job_record *job = &l->fs->jobs.records[i];
+		if (job->kind == G4_JOB_SCRUB && (job->state != G4_JOB_DONE || job->errors > 0))
+			return fails(l, "a scrub ends in state %u with %lu errors", (uint32_t)job->state,
+				     (unsigned long)job->errors);
+	}
+	return true;
+}
+
 static bool go_on(struct life *l)
 {
 	struct set_members before, after;
 
 	set_find_members(l->lab, &before);
 	if (!see(l, &l->now) || !is_as_before(l, l->first, &l->now, false, "mounted again") || !write_some(l, 0) ||
-	    !make_whole(l) || !see(l, &l->then) || !is_as_before(l, l->first, &l->then, true, "with all disks again"))
+	    !make_whole(l) || (l->lab->rotten != 0 && !scrub(l)) || !see(l, &l->then) ||
+	    !is_as_before(l, l->first, &l->then, true, "with all disks again"))
 		return false;
 	set_find_members(l->lab, &after);
 	l->fresh = after.active & ~before.active;
@@ -327,9 +348,9 @@ bool sets_lives_on(const struct session *s, uint32_t index)
 	const struct set_kind *kind = &set_kinds[lab->kind];
 	uint32_t every = lab->after;
 
-	if (lab->set.may_leave_out && every > 8) /* disks come and go */
+	if ((lab->set.may_leave_out || lab->rotten != 0) && every > 8) /* disks come and go, and few states rot */
 		every /= 8;
-	return every > 0 && lab->kind != 0 && !s->outer && lab->rotten == 0 && !lab->outcome[index].bad &&
+	return every > 0 && lab->kind != 0 && !s->outer && !lab->outcome[index].bad &&
 	       (kind->spare > 0 || kind->idle > 0) &&
 	       mix(s->seed ^ UINT64_C(0xaf7e), s->number * 256 + lab->memory.present) % every == 0;
 }

@@ -58,7 +58,7 @@ static void follow(struct session *s, struct orders *o, const struct part *part,
 
 void sets_orders(struct session *s)
 {
-	const struct party *party = &s->w->parties[0];
+	const struct party *party = &s->w->parties[s->w->orders];
 	struct orders o = {0};
 
 	s->out = 0;

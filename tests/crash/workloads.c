@@ -149,6 +149,36 @@ static uint32_t find_word(const char *word, const char *const *words, uint32_t c
 	return k;
 }
 
+static bool parse_mix(struct workload *w, char **field)
+{
+	const uint32_t threads = (uint32_t)strtoul(field[3], NULL, 10), parts = (uint32_t)strtoul(field[4], NULL, 10);
+
+	if (threads == 0 || threads > MAX_PARTIES || parts == 0 || parts > MAX_PARTS)
+		return false;
+	make_mix(w, threads, parts, strtoull(field[5], NULL, 10));
+	return true;
+}
+
+/* And one party more: what the operation orders, without its files. It has no names. */
+static bool add_orders(struct workload *w, const char *name)
+{
+	const struct operation *operation = operation_find(name);
+	struct party *party = &w->parties[w->party_count];
+
+	if (!operation || w->party_count == MAX_PARTIES)
+		return false;
+	party->tag = '0';
+	for (uint32_t k = 0; k < OPERATION_PARTS; k++) {
+		const struct part *part = &operation->parts[k];
+		if (part->verb == FAIL) /* whoever writes next would decide when that is */
+			return false;
+		if (part->verb == ORDER || part->verb == SCRUB || part->verb == SERVE)
+			party->parts[party->count++] = *part;
+	}
+	w->party_count++;
+	return party->count > 0;
+}
+
 static bool parse_fields(struct workload *w, char **field, uint32_t count)
 {
 	char *set = strchr(field[1], '+');
@@ -170,13 +200,10 @@ static bool parse_fields(struct workload *w, char **field, uint32_t count)
 				      add_operation(&w->parties[0], field[3], field[4]));
 	if (count != 7)
 		return false;
-	if (strcmp(field[2], "mix") == 0) {
-		uint32_t threads = (uint32_t)strtoul(field[3], NULL, 10), parts = (uint32_t)strtoul(field[4], NULL, 10);
-		if (threads == 0 || threads > MAX_PARTIES || parts == 0 || parts > MAX_PARTS)
-			return false;
-		make_mix(w, threads, parts, strtoull(field[5], NULL, 10));
-		return true;
-	}
+	if (strcmp(field[2], "mix") == 0)
+		return parse_mix(w, field);
+	if (strncmp(field[2], "mix-", 4) == 0)
+		return parse_mix(w, field) && add_orders(w, field[2] + 4);
 	return add_operation(&w->parties[0], field[2], field[3]) && add_operation(&w->parties[0], field[4], field[5]);
 }
 
