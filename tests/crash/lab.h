@@ -66,7 +66,8 @@ struct counts {
 	struct set_counts {
 		uint64_t states, distinct, lost, rotten, refused, violations;
 		uint64_t lived_on, then_lost,
-			remade; /* states that went on; looks at what came of it with others lost; disks made again */
+			remade;	 /* states that went on; looks at what came of it with others lost; disks made again */
+		uint64_t mended; /* with some rotten, scrubbed, and others lost then */
 		uint64_t worn, pages_lost; /* looks with more rotten than can be mended; pages that were errors then */
 	} by_set[SET_KINDS]; /* with disks lost, with rotten ones; refused, with more lost than there may be */
 };

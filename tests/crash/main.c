@@ -545,10 +545,10 @@ static void print_counts(const struct counts *c, double seconds)
 			       (unsigned long)c->by_set[k].rotten, (unsigned long)c->by_set[k].refused,
 			       (unsigned long)c->by_set[k].violations);
 		if (c->by_set[k].lived_on > 0)
-			printf("           %lu lived on, %lu disks made again, %lu looks with others lost then, %lu with more rotten than can be made good, %lu pages were errors\n",
+			printf("           %lu lived on, %lu disks made again, %lu looks with others lost then, %lu with some rotten, %lu with more rotten than can be made good, %lu pages were errors\n",
 			       (unsigned long)c->by_set[k].lived_on, (unsigned long)c->by_set[k].remade,
-			       (unsigned long)c->by_set[k].then_lost, (unsigned long)c->by_set[k].worn,
-			       (unsigned long)c->by_set[k].pages_lost);
+			       (unsigned long)c->by_set[k].then_lost, (unsigned long)c->by_set[k].mended,
+			       (unsigned long)c->by_set[k].worn, (unsigned long)c->by_set[k].pages_lost);
 	}
 	printf("  %lu distinct states mounted, %lu recover as one that was mounted does; %lu of these mounted to compare\n",
 	       (unsigned long)(c->distinct - c->recalled), (unsigned long)c->recalled, (unsigned long)c->compared);

@@ -222,24 +222,12 @@ static bool make_whole(struct life *l)
 	return fails(l, "what a set lacks is not made in %u steps", MOST_STEPS);
 }
 
-/* What has rotted of copies is made good by a scrub, which finds nothing that is not. */
+/* What has rotted of copies is made good, and nothing is found that is not. */
 static bool scrub(struct life *l)
 {
-	int rc = op_job_start(&l->actor.rig, G4_JOB_SCRUB, 0, 0);
-	uint32_t left = MOST_STEPS;
+	char why[128];
 
-	if (rc < 0)
-		return fails(l, "a scrub does not begin: %s", g4_strerror(rc));
-	while (step(l))
-		if (--left == 0)
-			return fails(l, "a scrub does not end in %u steps", MOST_STEPS);
-	for (uint32_t i = 0; i < G4_JOBS; i++) {
-		const struct g4_job_record *job = &l->fs->jobs.records[i];
-		if (job->kind == G4_JOB_SCRUB && (job->state != G4_JOB_DONE || job->errors > 0))
-			return fails(l, "a scrub ends in state %u with %lu errors", (uint32_t)job->state,
-				     (unsigned long)job->errors);
-	}
-	return true;
+	return sets_scrub(l->lab, l->fs, &l->actor, why, sizeof(why)) || fails(l, "%s", why);
 }
 
 static bool go_on(struct life *l)
@@ -335,9 +323,15 @@ static bool wears_out(struct life *l)
 {
 	const int n = snprintf(l->text, sizeof(l->text), "afterwards, ");
 
-	return rig_setting("G4_TEST_CHECKSUM", 1) == 0 || /* nobody could tell */
-	       sets_wear_out(l->lab, l->active, &l->then, rig_random(&l->random), l->text + n,
-			     sizeof(l->text) - (size_t)n);
+	char *text = l->text + n;
+	const size_t room = sizeof(l->text) - (size_t)n;
+
+	if (rig_setting("G4_TEST_CHECKSUM", 1) == 0) /* nobody could tell */
+		return true;
+	if (set_kinds[l->lab->kind].spare > 0 &&
+	    !sets_mend(l->lab, l->active, choose_others(l, l->active), &l->then, rig_random(&l->random), text, room))
+		return false;
+	return sets_wear_out(l->lab, l->active, &l->then, rig_random(&l->random), text, room);
 }
 
 /* ------------------------------------------------------------------ one state */

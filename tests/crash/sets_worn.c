@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Pages of files rot, one in a row of those with parity, all copies but one: all is read as it was, and a scrub makes them good, so that as many
+ * disks as may be can be lost behind it.
+ *
  * More rots than can be made good. Of contents: some pages of files, in all their copies, or with as many parities of their rows as there are;
  * or some disks are lost, and of what is left so much rots. Those pages are errors then, and nothing else is: all other pages, names and
  * attributes are as they were, and what is written over a lost page is there. Of metadata: a page that is no file's, in all copies. What
@@ -9,6 +12,7 @@
 #include "sets_worn.h"
 
 #include "fs/fs.h"
+#include "fs/jobs.h"
 #include "fs/mount_host.h"
 
 #define MOST_PAGES 8192u
@@ -16,6 +20,7 @@
 #define MOST_LOST 64u
 #define VICTIMS 3u
 #define TRIES 40u
+#define MOST_STEPS 20000u
 
 struct page_of { /* of a file, as far as it is looked at */
 	uint32_t node, k;
@@ -34,8 +39,9 @@ struct wear {
 	struct g4_chunk chunks[MOST_CHUNKS];
 	uint32_t chunk_count;
 	uint32_t slots[G4_MAX_DISKS]; /* of a disk's number */
-	uint64_t gone[MOST_LOST];     /* addresses of pages that can not be made */
+	uint64_t gone[MOST_LOST];     /* addresses of pages that can not be made; or of rows of which one has rotted */
 	uint32_t gone_count;
+	const char *what; /* happens */
 	struct tree found;
 	char *text;
 	size_t room;
@@ -45,8 +51,7 @@ static bool fails(struct wear *w, const char *format, ...) __attribute__((format
 static bool fails(struct wear *w, const char *format, ...)
 {
 	va_list arguments;
-	const int n = snprintf(w->text, w->room,
-			       "with more rotten than can be made good%s: ", w->lost ? ", and disks lost" : "");
+	const int n = snprintf(w->text, w->room, "%s%s: ", w->what, w->lost ? ", and disks lost" : "");
 
 	va_start(arguments, format);
 	vsnprintf(w->text + n, w->room - (size_t)n, format, arguments);
@@ -306,6 +311,121 @@ static bool write_over(struct wear *w)
 							   (unsigned long)page_index(page->k), file->path);
 }
 
+/* ------------------------------------------------------------------ what can be made good */
+
+bool sets_scrub(struct lab *lab, struct g4_fs *fs, struct actor *actor, char *text, size_t room)
+{
+	const struct g4_jobs *jobs = &fs->jobs;
+	int rc = op_job_start(&actor->rig, G4_JOB_SCRUB, 0, 0);
+	bool runs = rc == 0;
+
+	for (uint32_t k = 0; runs && k < MOST_STEPS; k++) {
+		(void)g4_jobs_serve(lab->wg[0], fs, true);
+		runs = false;
+		for (uint32_t i = 0; i < G4_JOBS; i++)
+			runs |= jobs->records[i].kind != G4_JOB_NONE && jobs->records[i].state == G4_JOB_RUNNING;
+	}
+	const struct g4_job_record *job = &jobs->records[0];
+	for (uint32_t i = 1; i < G4_JOBS; i++)
+		if (jobs->records[i].number > job->number)
+			job = &jobs->records[i];
+	if (rc < 0 || runs)
+		snprintf(text, room, rc < 0 ? "a scrub does not begin" : "a scrub does not end");
+	else if (job->state != G4_JOB_DONE || job->errors > 0)
+		snprintf(text, room, "a scrub ends in state %u with %lu errors", (uint32_t)job->state,
+			 (unsigned long)job->errors);
+	else
+		return true;
+	return false;
+}
+
+/* The row of a page, by the address that its first column has; of copies the page. */
+static uint64_t row_of(const struct g4_chunk *chunk, uint64_t address)
+{
+	const uint64_t in_chunk = address - chunk->address;
+
+	if (!chunk->parity)
+		return address;
+	return address - in_chunk % g4_chunk_stripe_data(chunk) + in_chunk % chunk->stripe_bytes;
+}
+
+/*
+ * Whether all pages of a row are known. One that is allocated and was never written is told to no scrub, which can not say then what has rotted
+ * beside it (docs/roadmap.md).
+ */
+static bool is_known_row(const struct wear *w, const struct g4_chunk *chunk, uint64_t first)
+{
+	for (uint32_t c = 0; c < g4_chunk_data_columns(chunk); c++)
+		if (!page_at(w, first + (uint64_t)c * chunk->stripe_bytes))
+			return false;
+	return true;
+}
+
+/* All copies but one; or one column of the row. */
+static void wear_some(struct wear *w)
+{
+	const struct g4_chunk_map map = {.chunks = w->chunks, .count = w->chunk_count};
+	struct g4_piece piece;
+
+	for (uint32_t n = 0; n < TRIES && w->page_count > 0; n++) {
+		const uint64_t address = w->pages[rig_random(&w->random) % w->page_count].address;
+		const struct g4_chunk *chunk = chunk_of(w, address);
+		const uint32_t before = w->gone_count;
+		if (!chunk || (chunk->parity && !is_known_row(w, chunk, row_of(chunk, address))))
+			continue;
+		note_gone(w, row_of(chunk, address));
+		if (w->gone_count == before) /* that one has lost what it may */
+			continue;
+		if (chunk->parity) {
+			const uint64_t in_chunk = address - chunk->address;
+			const uint64_t stripe = in_chunk / g4_chunk_stripe_data(chunk);
+			const uint32_t column = rig_random(&w->random) % chunk->columns;
+			rot(w, g4_chunk_place(chunk, stripe, column),
+			    stripe * chunk->stripe_bytes + in_chunk % chunk->stripe_bytes);
+			continue;
+		}
+		g4_chunk_translate(&map, address, G4_PAGE_BYTES, &piece);
+		const uint32_t whole = rig_random(&w->random) % piece.copies;
+		for (uint32_t c = 0; c < piece.copies; c++)
+			if (c != whole)
+				rot(w, piece.offsets[c] | piece.disks[c], 0);
+	}
+}
+
+static bool is_all_there(struct wear *w, const char *when)
+{
+	const char *what;
+
+	w->what = when;
+	w->gone_count = 0;
+	w->found.tolerant = false;
+	const int rc = look(&w->actor.rig, &w->found, &what);
+	return rc < 0 ? fails(w, "%s: %s", what, g4_strerror(rc)) : judge_contents(w);
+}
+
+static bool mends(struct wear *w, uint32_t later)
+{
+	struct outcome outcome = {0};
+	char why[128];
+
+	if (!mount(w, w->active) || !is_all_there(w, "with some rotten"))
+		return false;
+	if (!sets_scrub(w->lab, w->fs, &w->actor, why, sizeof(why)))
+		return fails(w, "%s", why);
+	if (!is_all_there(w, "with some rotten, scrubbed"))
+		return false;
+	unmount(w, true);
+	w->lab->set.used = w->active;
+	run_fsck(w->lab, &outcome, true, ANY_SPACE);
+	if (outcome.bad) {
+		fails(w, "%s", outcome.text);
+		free(outcome.text);
+		return false;
+	}
+	w->lost = later;
+	return mount(w, w->active & ~later) && is_all_there(w, "with some rotten, scrubbed");
+}
+
 /* ------------------------------------------------------------------ metadata */
 
 /* A page in use, by its address, that is no file's and no part of the journal or of what lies before the groups. */
@@ -404,22 +524,59 @@ static bool try_metadata(struct wear *w)
 	return good;
 }
 
+static struct wear *new_wear(struct lab *lab, uint32_t active, const struct tree *is, uint64_t random, char *text,
+			     size_t room)
+{
+	struct wear *w = (struct wear *)calloc(1, sizeof(*w));
+	struct page_of *pages = (struct page_of *)malloc(MOST_PAGES * sizeof(*pages));
+
+	if (!w || !pages)
+		abort();
+	w->lab = lab;
+	w->is = is;
+	w->active = active;
+	w->random = random;
+	w->pages = pages;
+	w->text = text;
+	w->room = room;
+	return w;
+}
+
+static void free_wear(struct wear *w)
+{
+	tree_free(&w->found);
+	free(w->pages);
+	free(w);
+}
+
+bool sets_mend(struct lab *lab, uint32_t active, uint32_t later, const struct tree *is, uint64_t random, char *text,
+	       size_t room)
+{
+	const uint32_t mark = memory_mark(&lab->memory);
+	struct wear *w = new_wear(lab, active, is, random, text, room);
+
+	w->what = "with some rotten";
+	bool good = mount(w, active) && find_places(w);
+	unmount(w, false);
+	if (good) {
+		lab->counts->by_set[lab->kind].mended++;
+		wear_some(w);
+		good = mends(w, later);
+		unmount(w, false);
+	}
+	memory_back(&lab->memory, mark);
+	free_wear(w);
+	return good;
+}
+
 bool sets_wear_out(struct lab *lab, uint32_t active, const struct tree *is, uint64_t random, char *text, size_t room)
 {
 	const uint32_t mark = memory_mark(&lab->memory);
-	struct wear *w = (struct wear *)calloc(1, sizeof(*w));
+	struct wear *w = new_wear(lab, active, is, random, text, room);
+	const bool metadata = rig_random(&w->random) % 4 == 0;
 	bool good, found = false;
 
-	if (!w || !(w->pages = (struct page_of *)malloc(MOST_PAGES * sizeof(*w->pages))))
-		abort();
-	*w = (struct wear){.lab = lab,
-			   .is = is,
-			   .active = active,
-			   .random = random,
-			   .pages = w->pages,
-			   .text = text,
-			   .room = room};
-	const bool metadata = rig_random(&w->random) % 4 == 0;
+	w->what = "with more rotten than can be made good";
 	good = mount(w, active) && find_places(w);
 	if (good && metadata)
 		found = wear_metadata(w);
@@ -429,8 +586,6 @@ bool sets_wear_out(struct lab *lab, uint32_t active, const struct tree *is, uint
 		good = metadata ? try_metadata(w) : try_contents(w);
 	}
 	memory_back(&lab->memory, mark);
-	tree_free(&w->found);
-	free(w->pages);
-	free(w);
+	free_wear(w);
 	return good;
 }
