@@ -151,15 +151,8 @@ G4_FN void g4_alloc_unhide(struct g4_alloc *alloc, uint64_t page, uint64_t pages
 /* The first regions in a row from *region on where pages were given back since this was last asked: so many, 0: none. */
 G4_FN uint64_t g4_alloc_take_freed(struct g4_alloc *alloc, uint64_t *region);
 
-/*
- * From a page's number on, of at most so many: how many in a row nobody has claimed, or has (`used`), for as long as that is
- * true of all that one word of the view has of them. What lies behind the last region is free, what can not be read is used.
- */
-G4_FN uint64_t g4_alloc_count(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t most, bool used);
 /* 1 when the page is claimed or in use, 0 when it is free. */
 G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
-/* What freeing a page there will read is read: 0, or an error. No transaction. */
-G4_FN int g4_alloc_look(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
 /*
  * Whether a page was free since the mount, or a slab, and is no slab now. What lies there may look like one, for that of an earlier mount was
  * never written over, or a user has written contents that look so: it would be asked for by the number of an inode that is gone.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of a range of pages nobody has, for who copies all of it (alloc.h, "memory view"). Nothing is claimed: it is true when it is asked. */
-#include "alloc/alloc.h"
+#include "alloc/count.h"
 
 /*
  * g4_alloc_count() of pages of one region, up to `end`, whose words are fetched side by side: of a rebuild a GPU asks for

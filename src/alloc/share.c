@@ -6,6 +6,7 @@
 #include "alloc/share.h"
 
 #include "alloc/buffered.h"
+#include "alloc/count.h"
 #include "alloc/listing.h"
 #include "alloc/quota.h"
 #include "alloc/share_count.h"

@@ -5,6 +5,7 @@
  * a shard is filling it. A page's stripe lock guards its header; lock order: shard, then stripe.
  */
 #include "alloc/alloc.h"
+#include "alloc/count.h"
 
 #define SLAB_FULL 0xffffu
 /* Small blocks are two slots each, the first an even one: slot 1 stands beside the header and is never free. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ownership of space. Crash at any line: the pointer and its space change in one transaction. */
 #include "data/extent.h"
+#include "alloc/count.h"
 #include "inode/txn.h"
 
 #define EXTEND_CREDITS 32u /* that are asked for at a time */

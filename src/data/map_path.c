@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walking down a file map to change it. Crash at any line: whatever changes does so in the caller's transaction. */
 #include "data/map_path.h"
+#include "alloc/count.h"
 
 #include "data/extent.h"
 #include "data/sums.h"

@@ -3,6 +3,7 @@
  * The stage of the write pipeline in which data gets its address: contiguous space that nothing points to yet, near what the
  * file had last, space that was allocated for these pages and never written, or that of pages with the same contents.
  */
+#include "alloc/count.h"
 #include "alloc/row.h"
 #include "data/batch.h"
 #include "data/dirty.h"

@@ -20,6 +20,7 @@
  * behind a position meets all that is behind it, once.
  */
 #include "dir/shrink.h"
+#include "alloc/count.h"
 
 #include "dir/leaf.h"
 #include "dir/tree.h"

@@ -13,6 +13,7 @@
  * transaction that frees it is durable. The look comes after the set has begun to notice who writes there.
  */
 #include "fs/rebalance.h"
+#include "alloc/count.h"
 
 #include "alloc/retire.h"
 

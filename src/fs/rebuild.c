@@ -4,6 +4,7 @@
  * the set noted its position last, and no record of the job is needed to go on from there (jobs.c).
  */
 #include "fs/rebuild.h"
+#include "alloc/count.h"
 
 #include "data/split.h"
 #include "task/job.h"

@@ -4,6 +4,7 @@
  * before the file system, and shorter after it: it is never too short for what a superblock says.
  */
 #include "fs/resize_host.h"
+#include "alloc/count.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "fs/scrub_rows.h"
 
 #include "alloc/alloc.h"
+#include "alloc/count.h"
 #include "data/sums.h"
 
 #define ROWS_BYTES (G4_SCRUB_PAGES * G4_PAGE_BYTES)

@@ -4,6 +4,7 @@
  * change rewrites one record inside one transaction, so a crash leaves the old value or the new one.
  */
 #include "fs/xattr.h"
+#include "alloc/count.h"
 
 #include "data/extent.h"
 #include "inode/inode.h"

@@ -296,7 +296,7 @@ static bool write_over(struct wear *w)
 
 	if (!page || at + G4_PAGE_BYTES > file->size || strlen(file->path) >= sizeof(part.path))
 		return true;
-	snprintf(part.path, sizeof(part.path), "%s", file->path);
+	memcpy(part.path, file->path, strlen(file->path) + 1);
 	int rc = part_run(&w->actor, &part);
 	if (rc == 0)
 		rc = op_sync(&w->actor.rig);

@@ -6,6 +6,7 @@
 #include "disks.h"
 
 #include "alloc/alloc.h"
+#include "alloc/count.h"
 #include "dev/dev_ops_host.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"

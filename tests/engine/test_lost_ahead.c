@@ -11,6 +11,7 @@
 #include "lost.h"
 
 #include "alloc/alloc.h"
+#include "alloc/count.h"
 #include "dev/dev_ops_host.h"
 #include "fs/help.h"
 

@@ -3,6 +3,7 @@
  * Of a disk that is rebuilt only what is in use is made again: how much is read and written for it, and that what was left out is as
  * good as what was not, for whoever writes there meanwhile or later.
  */
+#include "alloc/count.h"
 #include "rebuilding.h"
 
 #include "fs/rebuild_host.h"

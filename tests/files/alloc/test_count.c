@@ -3,6 +3,7 @@
 #include "files/files.h"
 
 #include "alloc/alloc.h"
+#include "alloc/count.h"
 
 static void a_claimed_page_makes_its_word_used(void **state)
 {
