@@ -291,6 +291,22 @@ static void what_lanes_left_unflushed_is_the_hosts_to_lose(void **state)
 	g4_dev_close(host_side);
 }
 
+/* A flush of theirs says as little as the host's, before they have heard anything of the controller. */
+static void lanes_know_what_was_lost_before_they_came(void **state)
+{
+	(void)state;
+	medium = open_fault();
+	open_drive();
+	fill(buffer, 4096, 0, 1);
+	assert_int_equal(g4_dev_write(wg, host_side, 0, buffer, 4096, 0), 0);
+	fail_now();
+	struct g4_nvme_keeper *keeper = open_tried();
+	assert_int_equal(g4_dev_flush(wg, &seen), -G4_E_IO);
+	assert_int_equal(g4_dev_flush(wg, host_side), -G4_E_IO);
+	g4_nvme_keeper_close(keeper);
+	g4_dev_close(host_side);
+}
+
 /* ---- drives that lanes can not have ---- */
 
 static void refused(struct g4_dev *inner, const char *words)
@@ -496,6 +512,7 @@ int main(void)
 		drive_test(lanes_that_do_not_reach_the_drive_are_abandoned),
 		drive_test(queues_are_for_one_set_of_lanes),
 		drive_test(what_lanes_left_unflushed_is_the_hosts_to_lose),
+		drive_test(lanes_know_what_was_lost_before_they_came),
 		drive_test(memory_that_can_not_be_mapped_is_told),
 		drive_test(drives_without_an_iommu_are_not_lanes),
 		drive_test(one_that_lanes_have_is_kept_until_they_leave),
