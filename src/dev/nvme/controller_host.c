@@ -104,17 +104,13 @@ static bool disable(const struct g4_nvme *nvme)
 
 /* ---- admin commands: one at a time ---- */
 
-/* Its status, and what it answers; -1: no answer in time. */
-static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
+/* The status of the command with this identifier, and what it answers; -1: no answer in time. */
+static int32_t await_answer(struct g4_nvme *nvme, uint32_t id, uint32_t *result)
 {
 	struct g4_patience patience = g4_patience(nvme->admin_timeout_ns, g4_monotonic_ns());
-	const uint32_t id = ++nvme->admin_id & 0x7fff;
 	uint32_t looks = 0;
 	uint64_t end;
 
-	command->id = (g4_le16)id;
-	g4_nvme_pair_submit(&nvme->admin, command, NULL, 0, NULL);
-	g4_nvme_rung(nvme);
 	for (;;) {
 		const uint32_t csts = read32(nvme, G4_NVME_CSTS);
 
@@ -122,6 +118,8 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 			return -1;
 		if (g4_nvme_pair_next(&nvme->admin, &end, result)) {
 			g4_nvme_pair_consumed(&nvme->admin);
+			if (g4_nvme_completion_id(end) + 1 == nvme->unanswered)
+				nvme->unanswered = 0;
 			if (g4_nvme_completion_id(end) == id)
 				return (int32_t)g4_nvme_completion_status(end);
 		} else {
@@ -132,17 +130,39 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 	}
 }
 
-static int must(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result, const char *what,
-		struct g4_dev_message message)
+static uint32_t next_id(struct g4_nvme *nvme)
 {
-	const int32_t status = admin(nvme, command, result);
+	do
+		nvme->admin_id = (nvme->admin_id + 1) & 0x7fff;
+	while (nvme->admin_id + 1 == nvme->unanswered);
+	return nvme->admin_id;
+}
 
+/* Its status, and what it answers; -1: no answer in time. */
+static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
+{
+	const uint32_t id = next_id(nvme);
+
+	command->id = (g4_le16)id;
+	g4_nvme_pair_submit(&nvme->admin, command, NULL, 0, NULL);
+	g4_nvme_rung(nvme);
+	return await_answer(nvme, id, result);
+}
+
+static int judge(const struct g4_nvme *nvme, int32_t status, const char *what, struct g4_dev_message message)
+{
 	if (status < 0)
 		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not answer (%s)", nvme->name, what);
 	if (status != 0)
 		return g4_dev_fail(message, -G4_E_IO, "%s: the controller refuses: %s (status %03x)", nvme->name, what,
 				   (unsigned)status & G4_NVME_STATUS_MASK);
 	return 0;
+}
+
+static int must(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result, const char *what,
+		struct g4_dev_message message)
+{
+	return judge(nvme, admin(nvme, command, result), what, message);
 }
 
 void *g4_nvme_lanes_registers(const struct g4_nvme *nvme, uint64_t *bytes)
@@ -202,6 +222,7 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 	memset(nvme->memory, 0, 2 * G4_PAGE_BYTES);
 	g4_nvme_pair_init(&nvme->admin, nvme->memory, nvme->memory + G4_PAGE_BYTES, doorbell(nvme, 0, 0),
 			  doorbell(nvme, 0, 1), ADMIN_ENTRIES);
+	nvme->unanswered = 0; /* nor is it answered any more */
 	write32(nvme, G4_NVME_AQA, (ADMIN_ENTRIES - 1) << 16 | (ADMIN_ENTRIES - 1));
 	write64(nvme, G4_NVME_ASQ, address_of(nvme, nvme->memory));
 	write64(nvme, G4_NVME_ACQ, address_of(nvme, nvme->memory + G4_PAGE_BYTES));
@@ -215,7 +236,10 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 			   g4_nvme_csts(nvme));
 }
 
-/* What is checked is a copy: the controller may write to the memory that it was given at any time. */
+/*
+ * What is checked is a copy: the controller may write to the memory that it was given at any time. The page is its own until it has answered, or is
+ * reset: another question waits for that, for the answer to the one before might come into its own. So there is never more than one without an answer.
+ */
 static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
 	       struct g4_dev_message message)
 {
@@ -225,9 +249,16 @@ static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dw
 		.opcode = (uint8_t)opcode, .nsid = nsid, .prp1 = address_of(nvme, from), .dword10 = dword10};
 	uint32_t result;
 
+	if (nvme->unanswered && await_answer(nvme, nvme->unanswered - 1, NULL) < 0)
+		return g4_dev_fail(message, -G4_E_IO,
+				   "%s: %s: the controller has not answered a question before, and is asked no other one",
+				   nvme->name, what);
 	for (uint32_t i = 0; i < words; i++)
 		g4_store64_rlx_sys(&from[i], 0);
-	const int rc = must(nvme, &command, &result, what, message);
+	const int32_t status = admin(nvme, &command, &result);
+	if (status < 0)
+		nvme->unanswered = nvme->admin_id + 1;
+	const int rc = judge(nvme, status, what, message);
 	for (uint32_t i = 0; rc == 0 && i < words; i++) {
 		const uint64_t word = g4_load64_rlx_sys(&from[i]);
 		memcpy((uint8_t *)to + i * sizeof(word), &word, sizeof(word));

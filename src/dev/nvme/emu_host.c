@@ -661,6 +661,7 @@ static uint32_t work(struct g4_emu *emu, uint64_t now)
 
 	pthread_mutex_lock(&emu->lock);
 	const uint64_t seed = emu->faults.shuffle;
+	const bool holds_admin = emu->faults.holds_admin;
 	pthread_mutex_unlock(&emu->lock);
 	if (seed) {
 		emu->random = emu->random ? emu->random : seed;
@@ -668,7 +669,7 @@ static uint32_t work(struct g4_emu *emu, uint64_t now)
 	}
 	for (uint32_t i = 0; i < count && !emu->dead; i++) {
 		const struct held *held = &emu->held[i];
-		if (held->due_ns > now || !execute(emu, held))
+		if (held->due_ns > now || (holds_admin && held->queue == 0) || !execute(emu, held))
 			emu->held[left++] = *held;
 	}
 	emu->held_count = left;

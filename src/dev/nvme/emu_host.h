@@ -54,6 +54,7 @@ struct g4_emu_faults {
 	uint64_t latency_ns; /* from the doorbell to the completion, at least */
 	uint64_t shuffle;    /* seed, not 0: commands are executed in any order */
 	bool repeat;	     /* a counter that has run out begins anew */
+	bool holds_admin;    /* admin commands are taken, and executed when this is so no more */
 	void (*at_reset)(void *context); /* called by its thread; a medium that is a fault device may lose power then */
 	void *context;
 	uint32_t aborts; /* enum g4_emu_aborts */

@@ -751,6 +751,44 @@ static void nothing_but_questions_is_asked(void **state)
 	g4_dev_close(dev);
 }
 
+static int ask_namespace(struct g4_nvme *nvme, uint8_t *page)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+
+	memset(page, 0xa5, G4_PAGE_BYTES);
+	return g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 1, G4_NVME_CNS_NAMESPACE, page, "identify", sentence);
+}
+
+/* Its page and its identifier are the controller's until it answers, or is reset: the answer would come into that of the next question. */
+static void a_question_without_an_answer_is_not_forgotten(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+	struct g4_nvme *nvme = dev->host;
+	const uint64_t patience = nvme->admin_timeout_ns;
+	uint8_t expected[G4_PAGE_BYTES], page[G4_PAGE_BYTES];
+
+	(void)state;
+	assert_int_equal(ask_namespace(nvme, expected), 0);
+	for (uint32_t round = 0; round < 2; round++) {
+		set((struct g4_emu_faults){.holds_admin = true});
+		nvme->admin_timeout_ns = 20000000;
+		assert_int_equal(ask_namespace(nvme, page), -G4_E_IO);
+		assert_non_null(strstr(message, "does not answer (identify)"));
+		const uint32_t sent = nvme->admin.tickets;
+		assert_int_equal(ask_namespace(nvme, page), -G4_E_IO);
+		assert_non_null(strstr(message, "has not answered a question before"));
+		assert_int_equal(nvme->admin.tickets, sent);
+		nvme->admin_timeout_ns = patience;
+		set((struct g4_emu_faults){.fatal_at = round});
+		if (round > 0) /* a reset forgets it */
+			write_and_read(dev, 0, 0, 4096, 0);
+		assert_int_equal(ask_namespace(nvme, page), 0);
+		assert_memory_equal(page, expected, G4_PAGE_BYTES);
+	}
+	assert_int_equal(g4_nvme_device_counts(dev).resets, 1);
+	g4_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -793,6 +831,7 @@ int main(void)
 		cmocka_unit_test(a_namespace_that_is_not_there_is_refused),
 		cmocka_unit_test(questions_need_no_namespace),
 		cmocka_unit_test(nothing_but_questions_is_asked),
+		cmocka_unit_test(a_question_without_an_answer_is_not_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, begin_emulated, end_emulated);
