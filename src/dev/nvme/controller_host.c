@@ -455,6 +455,26 @@ static uint64_t all_bytes(const struct g4_nvme *nvme, uint32_t count)
 	return own_bytes(nvme, count) + (nvme->provider.reach ? G4_NVME_COPIES * G4_NVME_COPY_BYTES : 0);
 }
 
+void g4_nvme_leave_behind(struct g4_nvme *nvme, struct g4_nvme_left *left)
+{
+	pthread_mutex_lock(&nvme->admin_lock);
+	left->next = nvme->left_behind;
+	nvme->left_behind = left;
+	pthread_mutex_unlock(&nvme->admin_lock);
+}
+
+/* The controller is stopped. */
+static void give_back(struct g4_nvme *nvme)
+{
+	struct g4_nvme_left *left;
+
+	while ((left = nvme->left_behind)) {
+		nvme->left_behind = left->next;
+		g4_memory_unmap(left->memory, left->bytes);
+		free(left);
+	}
+}
+
 static void *obtain_memory(struct g4_nvme *nvme)
 {
 	uint64_t address;
@@ -613,8 +633,9 @@ int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_mess
 {
 	const uint32_t all = nvme->queue_count + nvme->lane_count;
 	uint32_t granted = all;
-	int rc = enable(nvme, message);
 
+	give_back(nvme);
+	int rc = enable(nvme, message);
 	if (rc < 0 || (rc = identify_again(nvme, message)) < 0)
 		return rc;
 	if ((rc = ask_for_queues(nvme, &granted, message)) < 0)
@@ -640,6 +661,7 @@ bool g4_nvme_abort(struct g4_nvme *nvme, uint32_t index, uint32_t id)
 static void destroy(struct g4_nvme *nvme)
 {
 	nvme->provider.close(nvme->provider.context);
+	give_back(nvme);
 	g4_nvme_waking_close(nvme);
 	if (!nvme->provider.obtain)
 		g4_memory_unmap(nvme->memory, nvme->memory_bytes);

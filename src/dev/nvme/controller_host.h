@@ -105,6 +105,13 @@ struct g4_nvme_finding {
 	bool leaves;	 /* nothing is: the system wants the controller back */
 };
 
+/* Memory of g4_memory_map() that commands may name for whose end nobody waits. */
+struct g4_nvme_left {
+	void *memory;
+	uint64_t bytes;
+	struct g4_nvme_left *next;
+};
+
 enum g4_nvme_state { G4_NVME_WORKS, G4_NVME_RECOVERS, G4_NVME_DEAD };
 
 struct g4_nvme {
@@ -130,6 +137,7 @@ struct g4_nvme {
 	uint32_t slots;
 	struct g4_nvme_space spaces[G4_NVME_SPACES_MOST]; /* those that were opened, with these caches; admin_lock */
 	uint32_t space_count;
+	struct g4_nvme_left *left_behind; /* until it is stopped; admin_lock */
 	bool read_only;
 	struct g4_nvme_cache caches[G4_NVME_SPACES_MOST]; /* of what goes through the host's queues */
 	struct g4_nvme_queue *lanes; /* those behind these, which the host does not use; NULL: there are none */
@@ -181,6 +189,8 @@ int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t d
  */
 int g4_nvme_open_space(struct g4_nvme *nvme, uint32_t nsid, struct g4_nvme_target *target, struct g4_dev_props *props,
 		       struct g4_dev_message message);
+/* Takes this, which is malloc(3)'s, and the memory over: they are given back when the controller was stopped. Thread-safe. */
+void g4_nvme_leave_behind(struct g4_nvme *nvme, struct g4_nvme_left *left);
 /* The doorbells of its queues for lanes, of which there are some, in whole pages. */
 void *g4_nvme_lanes_registers(const struct g4_nvme *nvme, uint64_t *bytes);
 /* Nothing is under way. Shuts the controller down. */

@@ -24,6 +24,7 @@ struct g4_nvme_keeper {
 	uint64_t chunk_bytes, timeout_ns;
 	uint8_t *staging;
 	uint64_t staging_bytes;
+	struct g4_nvme_left *left; /* in which the controller gets that memory when the keeper is closed */
 	uint32_t queues;
 	struct g4_nvme_talk *talks; /* behind the chunks, one a queue */
 	uint32_t told;		    /* what was said last; the thread's */
@@ -211,7 +212,8 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
 	pthread_condattr_destroy(&clock);
 	pthread_mutex_init(&keeper->lock, NULL);
 	choose_sizes(keeper, options);
-	int rc = map_memory(keeper, why);
+	keeper->left = malloc(sizeof(*keeper->left));
+	int rc = keeper->left ? map_memory(keeper, why) : -G4_E_NOMEM;
 	if (rc == 0)
 		keeper->runs = g4_thread_start(&keeper->thread, keep, keeper) == 0;
 	if (!keeper->runs) {
@@ -241,6 +243,18 @@ void g4_nvme_keeper_abandon(struct g4_nvme_keeper *keeper)
 	keeper->abandoned = true;
 }
 
+/* A GPU that has failed has ended in the middle of commands, and nobody but the controller knows of which. */
+static void give_memory_back(struct g4_nvme_keeper *keeper, bool used)
+{
+	if (!used) {
+		g4_memory_unmap(keeper->staging, keeper->staging_bytes);
+		free(keeper->left);
+		return;
+	}
+	*keeper->left = (struct g4_nvme_left){.memory = keeper->staging, .bytes = keeper->staging_bytes};
+	g4_nvme_leave_behind(keeper->nvme, keeper->left);
+}
+
 void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper)
 {
 	if (!keeper)
@@ -250,7 +264,7 @@ void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper)
 		stop(keeper);
 	if (!keeper->abandoned)
 		g4_nvme_leave_lanes(keeper->nvme, opened);
-	g4_memory_unmap(keeper->staging, keeper->staging_bytes);
+	give_memory_back(keeper, opened || keeper->abandoned);
 	pthread_cond_destroy(&keeper->wake);
 	pthread_mutex_destroy(&keeper->lock);
 	free(keeper);

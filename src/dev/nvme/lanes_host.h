@@ -33,7 +33,7 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
  * anew when it resets the controller.
  */
 void g4_nvme_keeper_abandon(struct g4_nvme_keeper *keeper);
-/* Lanes use it no more: nothing is under way, or they have given the controller up. NULL is ignored. */
+/* Lanes use it no more, whether commands of theirs are under way or not: its memory stays until the controller is stopped. NULL is ignored. */
 void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper);
 
 /*

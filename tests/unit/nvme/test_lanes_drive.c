@@ -175,6 +175,8 @@ static void pieces_are_what_lanes_use(void **state)
 static struct g4_nvme_lanes tried[QUEUES] __attribute__((aligned(128)));
 static struct g4_dev seen; /* by them */
 
+static void read_by_each(uint64_t seed);
+
 static struct g4_nvme_keeper *open_tried(void)
 {
 	const struct g4_dev_message none = {0};
@@ -224,6 +226,25 @@ static void lanes_that_do_not_reach_the_drive_are_abandoned(void **state)
 	ask();
 	await(&gone);
 	g4_nvme_keeper_close(keeper);
+	g4_dev_close(host_side);
+}
+
+/* A GPU may end in the middle of them. What the drive does then it does with memory that is still its own. */
+static void lanes_may_leave_commands_under_way(void **state)
+{
+	const struct g4_remote_request request = {.op = G4_IO_READ, .bytes = 65536};
+
+	(void)state;
+	open_drive();
+	set((struct g4_emu_faults){.latency_ns = 30000000});
+	struct g4_nvme_keeper *keeper = open_tried();
+	for (uint32_t i = 0; i < QUEUES; i++)
+		g4_nvme_lanes_post(&tried[i], 0, &request);
+	g4_nvme_keeper_close(keeper);
+	assert_int_equal(g4_dev_read(wg, host_side, 0, buffer, 65536), 0); /* behind them */
+	set((struct g4_emu_faults){.fatal_at = 1});
+	assert_int_equal(g4_dev_read(wg, host_side, 0, buffer, 65536), 0);
+	read_by_each(3); /* and those that come after a reset have memory of their own */
 	g4_dev_close(host_side);
 }
 
@@ -510,6 +531,7 @@ int main(void)
 		drive_test(pieces_are_what_lanes_use),
 		drive_test(lanes_that_reach_the_drive_read_what_the_host_reads),
 		drive_test(lanes_that_do_not_reach_the_drive_are_abandoned),
+		drive_test(lanes_may_leave_commands_under_way),
 		drive_test(queues_are_for_one_set_of_lanes),
 		drive_test(what_lanes_left_unflushed_is_the_hosts_to_lose),
 		drive_test(lanes_know_what_was_lost_before_they_came),
