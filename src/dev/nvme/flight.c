@@ -79,9 +79,16 @@ G4_FN static void send(struct g4_nvme_flight *flight, uint32_t number, uint32_t 
 	park(flight, number, state);
 }
 
+/* Who notes a command as late does so before it ends, and so before this. */
 G4_FN static uint32_t next_id(struct g4_nvme_slot *slot, uint32_t number)
 {
-	return number | (++slot->turn & TURN_MASK) << 8;
+	const uint64_t late = g4_load64_rlx(&slot->late);
+	uint32_t id;
+
+	do
+		id = number | (++slot->turn & TURN_MASK) << 8;
+	while (id + 1 == late);
+	return id;
 }
 
 /* From the caller's copy: on a GPU the slot's would have to be read again. */
@@ -185,26 +192,18 @@ G4_FN uint32_t g4_nvme_flight_late(const struct g4_nvme_flight *flight, uint64_t
 	return 0;
 }
 
-/* Identifiers come again after 128 commands of the slot, at the same time they do not. */
-G4_FN static uint64_t late_word(uint64_t state)
-{
-	return state & (G4_NVME_SINCE_MASK | G4_NVME_ID_MASK);
-}
-
-/* Where the command has ended meanwhile, nobody gets time. */
-G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns)
+G4_FN enum g4_nvme_lateness g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns)
 {
 	struct g4_nvme_slot *slot = &flight->slots[(late - 1) & 0xff];
 	const uint64_t state = g4_load64_rlx(&slot->state);
 	const uint64_t later = (now_ns & G4_NVME_SINCE_MASK) | (state & ~G4_NVME_SINCE_MASK);
 
 	if (!g4_nvme_is_under_way(state, late - 1))
-		return true;
-	if (g4_load64_rlx(&slot->late) == late_word(state))
-		return false;
-	g4_store64_rlx(&slot->late, late_word(later));
-	g4_cas64(&slot->state, state, later);
-	return true;
+		return G4_NVME_NOT_LATE;
+	if (g4_load64_rlx(&slot->late) == late)
+		return G4_NVME_LATE_AGAIN;
+	g4_store64_rlx(&slot->late, late);
+	return g4_cas64(&slot->state, state, later) ? G4_NVME_LATE : G4_NVME_NOT_LATE;
 }
 
 /*

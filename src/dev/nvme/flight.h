@@ -29,7 +29,10 @@ struct g4_nvme_slot {
 	struct g4_nvme_command command; /* aligned to 16 B, as all of it should be to 128 */
 	struct g4_io *io;		/* of requests.c */
 	uint64_t state;			/* of its command, below */
-	/* of the state of a command that was late once, and is to be aborted, its identifier and the time that it was given */
+	/*
+	 * 1 + the identifier of the last command that was late once, and is to be aborted. It is given to no other one meanwhile: a controller that
+	 * takes long to abort one would abort that.
+	 */
 	uint64_t late;
 	uint32_t turn;
 	uint32_t tries;
@@ -127,8 +130,13 @@ G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, 
 G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number);
 /* Thread-safe. A command that is under way since `ns` or longer: 1 + its identifier; 0: there is none. */
 G4_FN uint32_t g4_nvme_flight_late(const struct g4_nvme_flight *flight, uint64_t now_ns, uint64_t ns);
-/* Thread-safe. Notes that such a command is to be aborted, and gives it as much time again. False: it was noted before. */
-G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns);
+/* Thread-safe. Notes that such a command is to be aborted, and gives it as much time again. */
+enum g4_nvme_lateness {
+	G4_NVME_LATE,
+	G4_NVME_LATE_AGAIN, /* it was noted before */
+	G4_NVME_NOT_LATE    /* it has ended: there is nothing to be aborted */
+};
+G4_FN enum g4_nvme_lateness g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns);
 /*
  * The workgroup that keeps others from looking. From the return on nothing is sent, and what was under way is parked. Returns
  * of which namespaces, space s by bit s, the controller's reset would lose what was acknowledged.

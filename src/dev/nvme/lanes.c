@@ -226,7 +226,10 @@ G4_FN static void complain(struct g4_nvme_lanes *lanes)
 	const uint32_t late = g4_nvme_flight_late(&lanes->flight, now, lanes->timeout_ns);
 	if (late == 0)
 		return;
-	if (!g4_nvme_flight_give_time(&lanes->flight, late, now)) {
+	const enum g4_nvme_lateness lateness = g4_nvme_flight_give_time(&lanes->flight, late, now);
+	if (lateness == G4_NVME_NOT_LATE)
+		return;
+	if (lateness == G4_NVME_LATE_AGAIN) {
 		g4_store32_rel_sys(&lanes->talk->wish, lanes->reset + 1);
 		return;
 	}

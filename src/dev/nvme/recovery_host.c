@@ -158,24 +158,28 @@ static bool leave(struct g4_nvme *nvme)
 	return false;
 }
 
-/*
- * Whether this is the first time. Noted here, where nothing else is done meanwhile: a command that is noted is aborted. Lanes note
- * theirs.
- */
-static bool note_late(struct g4_nvme *nvme)
+/* Noted here, where nothing else is done meanwhile: a command that is noted is aborted. Lanes note theirs. */
+static enum g4_nvme_lateness note_late(struct g4_nvme *nvme)
 {
 	const struct g4_nvme_finding *finding = &nvme->finding;
 
-	return finding->queue >= nvme->queue_count ||
-	       g4_nvme_flight_give_time(&nvme->queues[finding->queue].flight, finding->late,
+	if (finding->queue >= nvme->queue_count)
+		return G4_NVME_LATE;
+	return g4_nvme_flight_give_time(&nvme->queues[finding->queue].flight, finding->late,
 					g4_max64(finding->now_ns, g4_monotonic_ns()));
 }
 
-/* False: there is nothing to abort, or no answer. The command that is aborted ends with a completion of its own. */
+/*
+ * False: that is not enough, or there is no answer. The command that is aborted ends with a completion of its own; one that has ended by itself
+ * is left in peace.
+ */
 static bool abort_late(struct g4_nvme *nvme)
 {
-	if (nvme->finding.late == 0 || !note_late(nvme))
+	if (nvme->finding.late == 0)
 		return false;
+	const enum g4_nvme_lateness lateness = note_late(nvme);
+	if (lateness != G4_NVME_LATE)
+		return lateness == G4_NVME_NOT_LATE;
 	g4_log(G4_LOG_WARN, "%s: a command is late, and is to be aborted", nvme->name);
 	g4_add64(&nvme->aborted, 1);
 	return g4_nvme_abort(nvme, nvme->finding.queue, nvme->finding.late - 1);

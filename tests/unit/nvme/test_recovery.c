@@ -173,6 +173,28 @@ static void what_two_have_found_is_mended_once(void **state)
 	g4_dev_close(dev);
 }
 
+/* It has ended before anything was done about it, and so nothing is. */
+static void what_has_ended_meanwhile_is_not_aborted(void **state)
+{
+	struct g4_iov iov = {.base = buffer, .bytes = 4096};
+	struct g4_io io = {.op = G4_IO_READ, .iov = &iov, .iov_count = 1};
+	struct g4_nvme_finding finding;
+
+	(void)state;
+	open_on(open_device("mem:16M"), (struct g4_nvme_options){0});
+	struct g4_nvme *nvme = dev->host;
+	read_in_vain(wg, &io);
+	assert_true(g4_nvme_find(nvme, g4_monotonic_ns() + LATER_NS, &finding));
+	assert_true(g4_nvme_abort(nvme, finding.queue, finding.late - 1)); /* its end, here */
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	assert_true(g4_nvme_mend(nvme, &finding));
+	wait_for_recovery();
+	assert_int_equal(counts().aborted, 0);
+	assert_int_equal(counts().resets, 0);
+	all_shapes(dev);
+	g4_dev_close(dev);
+}
+
 static void what_two_have_seen_fail_is_reset_once(void **state)
 {
 	struct g4_iov iov = {.base = buffer, .bytes = 4096};
@@ -483,6 +505,7 @@ static const struct CMUnitTest host_tests[] = {
 	cmocka_unit_test(a_late_command_is_aborted_and_tried_again),
 	cmocka_unit_test(all_late_commands_are_aborted),
 	cmocka_unit_test(what_two_have_found_is_mended_once),
+	cmocka_unit_test(what_has_ended_meanwhile_is_not_aborted),
 	cmocka_unit_test(what_two_have_seen_fail_is_reset_once),
 };
 static const struct CMUnitTest lanes_tests[] = {
