@@ -128,13 +128,22 @@ G4_FN bool g4_nvme_flight_claim(struct g4_nvme_flight *flight, uint32_t id)
 	return true;
 }
 
+/* It has failed, with nothing lost. A FLUSH that was aborted because it was late has not: the cache has what it had. */
+G4_FN static bool is_tried_again(const struct g4_nvme_slot *slot, uint32_t status)
+{
+	if ((status & G4_NVME_DNR) || slot->tries >= G4_NVME_TRIES)
+		return false;
+	return slot->command.opcode != G4_NVME_FLUSH || ((status & G4_NVME_STATUS_MASK) == G4_NVME_ABORTED &&
+							 g4_load64_rlx(&slot->late) == slot->command.id + UINT64_C(1));
+}
+
 G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status, int32_t *code)
 {
 	struct g4_nvme_slot *slot = &flight->slots[number];
+	const bool lost = is_lost(flight, number, &slot->command);
 
-	*code = is_lost(flight, number, &slot->command) ? -G4_E_IO : code_of(status);
-	if (*code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES &&
-	    slot->command.opcode != G4_NVME_FLUSH) {
+	*code = lost ? -G4_E_IO : code_of(status);
+	if (*code != 0 && !lost && is_tried_again(slot, status)) {
 		g4_store64_rlx(&flight->counts.retried, flight->counts.retried + 1);
 		slot->tries++;
 		send_again(flight, number);

@@ -118,8 +118,8 @@ G4_FN void g4_nvme_flight_begin(struct g4_nvme_flight *flight, uint32_t number, 
 G4_FN bool g4_nvme_flight_claim(struct g4_nvme_flight *flight, uint32_t id);
 /*
  * The poller; the slot's command has ended with this status. False: it was sent again. Otherwise *code is what it has come to, 0 or
- * negative. A FLUSH is not sent again: what a failed one lost stays lost, and one that succeeds after it says nothing about that. So
- * it fails, too, where the controller did it and something was lost before: it may have been sent after a reset that nobody knew of
+ * negative. A FLUSH is not sent again, unless it was aborted because it was late: what a failed one lost stays lost, and one that succeeds
+ * after it says nothing about that. So it fails, too, where the controller did it and something was lost before: it may have been sent after a reset that nobody knew of
  * when it was begun.
  */
 G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status, int32_t *code);

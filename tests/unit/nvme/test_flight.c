@@ -246,6 +246,46 @@ static void one_that_is_tried_again_gets_time_anew(void **state)
 	assert_int_equal(g4_nvme_flight_give_time(&flight, late, later + 2 * MINUTE_NS), G4_NVME_LATE_AGAIN);
 }
 
+/* What this side has had aborted has not failed; what the controller has ended by itself may have. */
+static void a_flush_that_was_to_be_aborted_is_sent_again(void **state)
+{
+	bool ended;
+
+	(void)state;
+	cache.is_volatile = 1;
+	send(0, G4_NVME_WRITE);
+	complete(next_command()->id);
+	send(0, G4_NVME_FLUSH);
+	const uint32_t late = next_command()->id + 1;
+	assert_int_equal(g4_nvme_flight_give_time(&flight, late, g4_monotonic_ns()), G4_NVME_LATE);
+	answer(late - 1, G4_NVME_ABORTED);
+	assert_true(take(G4_NVME_ABORTED, &ended));
+	assert_false(ended);
+	assert_int_equal(next_command()->opcode, G4_NVME_FLUSH);
+	assert_true(g4_nvme_flight_pause(&flight)); /* it has promised nothing yet */
+	restart();
+	assert_true(none_fails());
+	answer(next_command()->id, G4_NVME_ABORTED);
+	assert_true(take(G4_NVME_ABORTED, &ended) && ended);
+	assert_int_equal(flight.counts.failed, 1);
+	assert_true(g4_nvme_flight_pause(&flight));
+}
+
+static void a_flush_behind_a_loss_is_not_sent_again(void **state)
+{
+	bool ended;
+
+	(void)state;
+	cache.is_volatile = 1;
+	send(0, G4_NVME_FLUSH);
+	const uint32_t late = next_command()->id + 1;
+	assert_int_equal(g4_nvme_flight_give_time(&flight, late, g4_monotonic_ns()), G4_NVME_LATE);
+	cache.lost = G4_NVME_LOST;
+	answer(late - 1, G4_NVME_ABORTED);
+	assert_true(take(G4_NVME_ABORTED, &ended) && ended);
+	assert_int_equal(flight.counts.failed, 1);
+}
+
 #define flight_test(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
@@ -259,6 +299,8 @@ int main(void)
 		flight_test(who_is_late_gets_time_once),
 		flight_test(the_identifier_of_one_that_is_to_be_aborted_does_not_come_again),
 		flight_test(one_that_is_tried_again_gets_time_anew),
+		flight_test(a_flush_that_was_to_be_aborted_is_sent_again),
+		flight_test(a_flush_behind_a_loss_is_not_sent_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,6 +253,21 @@ static void what_is_aborted_in_time_needs_no_reset(void **state)
 	g4_dev_close(dev);
 }
 
+/* A drive may need long for what its cache holds. */
+static void a_late_flush_is_aborted_and_sent_again(void **state)
+{
+	struct g4_io io = {.op = G4_IO_FLUSH};
+
+	(void)state;
+	open_on(open_device("mem:16M"), (struct g4_nvme_options){0});
+	read_in_vain(wg, &io);
+	let_time_pass();
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	assert_int_equal(counts().aborted, 1);
+	assert_int_equal(counts().resets, 0);
+	g4_dev_close(dev);
+}
+
 static void a_controller_that_can_not_abort_is_reset(void **state)
 {
 	const struct g4_emu_faults faults[] = {{.mute_at = 1, .aborts = G4_EMU_ABORTS_NOT},
@@ -514,6 +529,7 @@ static const struct CMUnitTest lanes_tests[] = {
 };
 static const struct CMUnitTest tests_of_both[] = {
 	cmocka_unit_test(what_is_aborted_in_time_needs_no_reset),
+	cmocka_unit_test(a_late_flush_is_aborted_and_sent_again),
 	cmocka_unit_test(a_controller_that_can_not_abort_is_reset),
 	cmocka_unit_test(a_controller_that_has_failed_is_reset),
 	cmocka_unit_test(many_threads_go_on_over_resets),
