@@ -104,7 +104,7 @@ static bool disable(const struct g4_nvme *nvme)
 
 /* ---- admin commands: one at a time ---- */
 
-/* The status of the command with this identifier, and what it answers; -1: no answer in time. */
+/* The status of the command with this identifier, and what it answers; -1: no answer in time, or ever: it has failed, or is disabled. */
 static int32_t await_answer(struct g4_nvme *nvme, uint32_t id, uint32_t *result)
 {
 	struct g4_patience patience = g4_patience(nvme->admin_timeout_ns, g4_monotonic_ns());
@@ -114,7 +114,7 @@ static int32_t await_answer(struct g4_nvme *nvme, uint32_t id, uint32_t *result)
 	for (;;) {
 		const uint32_t csts = read32(nvme, G4_NVME_CSTS);
 
-		if (csts == G4_NVME_GONE || (csts & G4_NVME_CSTS_CFS))
+		if (csts == G4_NVME_GONE || (csts & G4_NVME_CSTS_CFS) || !(csts & G4_NVME_CSTS_RDY))
 			return -1;
 		if (g4_nvme_pair_next(&nvme->admin, &end, result)) {
 			g4_nvme_pair_consumed(&nvme->admin);
@@ -138,7 +138,6 @@ static uint32_t next_id(struct g4_nvme *nvme)
 	return nvme->admin_id;
 }
 
-/* Its status, and what it answers; -1: no answer in time. */
 static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
 {
 	const uint32_t id = next_id(nvme);

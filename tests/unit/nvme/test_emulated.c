@@ -547,6 +547,14 @@ static void expect_death(struct g4_emu_faults faults)
 	assert_int_equal(io[0].result < 0 || io[1].result < 0 || io[2].result < 0 || code < 0, 1);
 	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), -G4_E_IO);
 	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+	/* nor is it asked anything, with whatever patience */
+	struct g4_nvme *nvme = dev->host;
+	uint8_t page[G4_PAGE_BYTES];
+	nvme->admin_timeout_ns = UINT64_MAX / 2;
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, page, "identify",
+					     (struct g4_dev_message){0}),
+				 -G4_E_IO);
 	g4_dev_close(dev);
 }
 
