@@ -249,9 +249,10 @@ static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dw
 	uint32_t result;
 
 	if (nvme->unanswered && await_answer(nvme, nvme->unanswered - 1, NULL) < 0)
-		return g4_dev_fail(message, -G4_E_IO,
-				   "%s: %s: the controller has not answered a question before, and is asked no other one",
-				   nvme->name, what);
+		return g4_dev_fail(
+			message, -G4_E_IO,
+			"%s: %s: the controller has not answered a question before, and is asked no other one",
+			nvme->name, what);
 	for (uint32_t i = 0; i < words; i++)
 		g4_store64_rlx_sys(&from[i], 0);
 	const int32_t status = admin(nvme, &command, &result);

@@ -125,7 +125,8 @@ struct g4_nvme {
 	pthread_mutex_t admin_lock; /* of what follows, and of everything that takes several admin commands */
 	struct g4_nvme_pair admin;
 	uint32_t admin_id;
-	uint32_t unanswered; /* 1 + the identifier of a question whose answer may still come into the page of answers; 0: none */
+	/* 1 + the identifier of a question whose answer may still come into the page of answers; 0: there is none */
+	uint32_t unanswered;
 	/* data in memory that the controller does not have goes through these; NULL: there is no such memory */
 	uint8_t *copies;
 	pthread_mutex_t copy_locks[G4_NVME_COPIES];
