@@ -56,7 +56,8 @@ static int read_one(struct g4_wg *wg, struct g4_dev *disk, uint64_t address, str
 	return check_one(sb, address, g4_dev_read(wg, disk, address, sb, sizeof(*sb)));
 }
 
-int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out, bool *torn)
+int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out,
+		      struct g4_set_label_flaws *flaws)
 {
 	uint64_t end = g4_align_down(g4_dev_props(disk)->size_bytes, G4_PAGE_BYTES);
 	struct g4_superblock *second = NULL;
@@ -79,13 +80,16 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
 			second_rc = g4_dev_read(wg, disk, at, second, sizeof(*second));
 	}
 	rc = first_rc;
-	if (first_rc != -G4_E_SB_VERSION && end <= g4_dev_props(disk)->size_bytes &&
-	    check_one(second, at, second_rc) == 0 && (first_rc < 0 || g4_set_is_newer(second, out))) {
+	second_rc = check_one(second, at, second_rc);
+	if (flaws)
+		*flaws = (struct g4_set_label_flaws){.torn = first_rc < 0 || second_rc < 0,
+						     .uneven = first_rc == 0 && second_rc == 0 &&
+							       out->set_generation != second->set_generation};
+	if (first_rc != -G4_E_SB_VERSION && end <= g4_dev_props(disk)->size_bytes && second_rc == 0 &&
+	    (first_rc < 0 || g4_set_is_newer(second, out))) {
 		*out = *second;
 		rc = 0;
 	}
-	if (torn)
-		*torn = first_rc < 0 || check_one(second, at, second_rc) < 0;
 	free(second);
 	if (rc == 0 && (out->features_incompat & ~(G4_FEATURES_INCOMPAT | G4_FEATURE_INCOMPAT_SPARE)))
 		rc = -G4_E_SB_FEATURE;
@@ -270,8 +274,8 @@ static bool leave_out(struct g4_set *set, uint32_t disk, const char *why)
 static int drop_failed(struct g4_wg *wg, struct g4_set *set, uint64_t failed);
 
 /*
- * Lock held, before a generation that follows a crash: all disks have the newest one that there is. Else a second crash would leave some
- * two behind, of which was_left_whole() would not know what they missed.
+ * Lock held, before a generation that follows a crash: all disks have the newest one that there is, in both superblocks. Else a second crash
+ * would leave some two behind, also by tearing the one of the two that had it; of these was_left_whole() would not know what they missed.
  */
 static int level(struct g4_wg *wg, struct g4_set *set)
 {

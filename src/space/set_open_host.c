@@ -38,7 +38,7 @@ struct candidate {
 	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
 	struct g4_dev *dev;
 	const char *name;
-	bool torn; /* one of its superblocks is not whole */
+	struct g4_set_label_flaws flaws;
 };
 
 struct opening {
@@ -66,7 +66,7 @@ static int read_labels(struct opening *o)
 {
 	for (uint32_t n = 0; n < o->count; n++) {
 		struct candidate *one = &o->found[n];
-		const int rc = g4_set_read_label(o->wg, one->dev, &one->sb, &one->torn);
+		const int rc = g4_set_read_label(o->wg, one->dev, &one->sb, &one->flaws);
 		if (rc == -G4_E_SB_VERSION || rc == -G4_E_SB_FEATURE)
 			return g4_dev_fail(o->message, rc, "%s: %s", one->name, g4_strerror(rc));
 		if (rc < 0)
@@ -336,9 +336,10 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 		}
 		if (n == G4_MAX_DISKS)
 			continue;
-		set->uneven = set->uneven || o->found[n].sb.set_generation != set->super->set_generation;
+		set->uneven = set->uneven || o->found[n].flaws.uneven ||
+			      o->found[n].sb.set_generation != set->super->set_generation;
 		set->disks[d].dev = o->found[n].dev;
-		set->disks[d].torn = o->found[n].torn;
+		set->disks[d].torn = o->found[n].flaws.torn;
 		set->disks[d].name = strdup(o->found[n].name);
 		if (!set->disks[d].name)
 			return -G4_E_NOMEM;

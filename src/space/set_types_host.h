@@ -108,7 +108,7 @@ struct g4_set {
 	uint64_t fs_bytes;   /* atomic: of the file system, by its first superblock; the second is at its end */
 	bool has_super;	     /* it was read or written; not while the set is being made */
 	bool chunks_damaged; /* on a disk: all get them again with the next superblock */
-	bool uneven;	     /* some disks have an older generation than the newest: a crash left them so */
+	bool uneven;	     /* some superblocks have an older generation than the newest: a crash left them so */
 	uint32_t unrecorded; /* atomic: a disk is missing, and the others do not say so yet; or they are uneven */
 	uint32_t
 		stuck; /* atomic: a disk has failed that can not be done without, and what it had not flushed may be lost */
@@ -165,8 +165,13 @@ static inline uint64_t g4_set_bytes(const struct g4_set *set)
 /* ---- superblocks (set_label_host.c) ---- */
 /* Where the copies of the superblock are on a disk, of which so much is used. */
 uint64_t g4_set_label_address(uint64_t disk_bytes, bool second);
-/* Reads the newest superblock of a disk of a set or of a single one, into a page. -G4_E_SB_MAGIC: it has none. *torn, or NULL: one is not whole. */
-int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out, bool *torn);
+struct g4_set_label_flaws {
+	bool torn;   /* one of the two is not whole */
+	bool uneven; /* one has an older generation of the set than the other: a crash came between */
+};
+/* Reads the newest superblock of a disk of a set or of a single one, into a page. -G4_E_SB_MAGIC: it has none. flaws: or NULL. */
+int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out,
+		      struct g4_set_label_flaws *flaws);
 /*
  * One of the superblocks of the set, by its address in the set: at another than the first one's it is the second. `to` is a
  * page. What is written and is none goes to all disks as it is. Its size, in the first one, is where the second one is from
