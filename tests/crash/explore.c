@@ -255,7 +255,7 @@ void violation(struct session *s, const struct outcome *outcome, const char *why
 			tree_print(&party->states[k], "possible");
 	}
 	tree_print(&outcome->tree, "found");
-	trace_keep(s->lab, s->w, s->trace, s->outer != NULL);
+	trace_keep(s->lab, s->w, outer->trace);
 	fflush(stdout);
 }
 

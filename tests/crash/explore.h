@@ -80,6 +80,6 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 }
 
 /* Writes a record that would not repeat to a file, from which it can be explored again. */
-void trace_keep(struct lab *lab, const struct workload *w, const struct trace *trace, bool inner);
+void trace_keep(struct lab *lab, const struct workload *w, const struct trace *trace);
 
 #endif

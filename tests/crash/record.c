@@ -285,11 +285,11 @@ bool explore(struct lab *lab, struct workload *w)
 
 /* ------------------------------------------------------------------ records that are kept */
 
-void trace_keep(struct lab *lab, const struct workload *w, const struct trace *trace, bool inner)
+void trace_keep(struct lab *lab, const struct workload *w, const struct trace *trace)
 {
 	char path[256];
 
-	if ((w->party_count < 2 && lab->engine == ENGINE_CPU) || inner || !lab->trace_path[0])
+	if ((w->party_count < 2 && lab->engine == ENGINE_CPU) || !lab->trace_path[0])
 		return;
 	snprintf(path, sizeof(path), "%s/crash-%s-%016lx.record", lab->trace_path, engine_names[lab->engine],
 		 (unsigned long)w->seed);
