@@ -45,7 +45,7 @@ G4_FN static int leave(struct g4_fs *fs, struct g4_inode_core *inode)
 {
 	if (inode->left)
 		return 0;
-	inode->left = true;
+	g4_store8_rlx(&inode->left, 1);
 	if (g4_add32(&fs->left_inodes, 1) < fs->icache.count / 2)
 		return 0;
 	g4_fs_error(fs, -G4_E_IO);
@@ -88,7 +88,7 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 		g4_end(fs, &txn, rc);
 	}
 	if (rc == 0 && inode->left) {
-		inode->left = false;
+		g4_store8_rlx(&inode->left, 0);
 		g4_sub32(&fs->left_inodes, 1);
 	}
 	g4_write_unlock(&inode->lock);

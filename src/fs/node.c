@@ -7,11 +7,15 @@ G4_FN static int get_generation(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino
 {
 	int rc = g4_icache_get(wg, fs, ino, index);
 
-	if (rc == 0 && generation != 0 && g4_icache_at(fs, *index)->disk.generation != generation) {
+	if (rc < 0)
+		return rc;
+	const struct g4_inode_core *inode = g4_icache_at(fs, *index);
+	/* one that was removed, and of which not all could go, is in core, but nobody's: nothing leads there but its number */
+	if ((generation != 0 && inode->disk.generation != generation) || g4_load8_rlx(&inode->left)) {
 		g4_icache_put(fs, *index);
 		return -G4_E_STALE;
 	}
-	return rc;
+	return 0;
 }
 
 G4_FN int g4_icache_get_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *index)

@@ -32,7 +32,7 @@ struct g4_inode_core {
 	uint32_t opens;			   /* open handles */
 	bool held;			   /* removed, kept for FORGET */
 	bool unnamed;			   /* TMPFILE that may still get its first name */
-	bool left;			   /* removed, stays: not all of it can be read; in fs->left_inodes */
+	uint8_t left;			   /* removed, stays: not all of it can be read; in fs->left_inodes; atomic */
 	bool overtaken;			   /* its number was given to a new inode while it was loaded; bucket lock */
 	uint32_t orphan_prev, orphan_next; /* list in memory, guarded by orphan_lock */
 
