@@ -124,9 +124,13 @@ static void check_many(struct g4_fsck *fsck, const struct g4_fsck_where *directo
 		qsort(prints, count, sizeof(*prints), compare_prints);
 	for (uint64_t k = 1; k < count; k++) {
 		const struct g4_fsck_entry *entry = &fsck->entries[prints[k].entry];
-		if (prints[k].value == prints[k - 1].value &&
-		    names_are_equal(fsck, entry, &fsck->entries[prints[k - 1].entry]))
+		/* all of its print, of which users may have chosen some */
+		for (uint64_t other = k; other-- > 0 && prints[other].value == prints[k].value;) {
+			if (!names_are_equal(fsck, entry, &fsck->entries[prints[other].entry]))
+				continue;
 			tell_duplicate(fsck, entry, directory);
+			break;
+		}
 	}
 	free(prints);
 }
