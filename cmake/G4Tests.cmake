@@ -347,7 +347,7 @@ add_test(NAME crash.explorer.tiny_levels COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FI
 set_tests_properties(crash.explorer.tiny crash.explorer.tiny_levels PROPERTIES ENVIRONMENT "${test_environment}")
 # The same on sets of disks, with any of them lost that may be; with disks that come and go; behind an I/O agent.
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
-add_test(NAME crash.explorer.sets COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 4 --sample 10 --keep .
+add_test(NAME crash.explorer.sets COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 4 --after 256 --sample 10 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
 add_test(NAME crash.explorer.sets_orders COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 2 --moments 2 --after 400
 	--match small+nonen/ --match small+raid0n/ --match small+raid1n/ --match small+raid1x3n/ --match small+raid5n/disk-add
