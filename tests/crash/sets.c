@@ -414,7 +414,7 @@ void set_unmount_device(struct lab *lab)
 
 bool set_is_short(const struct lab *lab)
 {
-	return (lab->memory.present & ~lab->set.used & ~lab->set.absent) != 0;
+	return lab->set.span && (lab->memory.present & ~lab->set.used & ~lab->set.absent) != 0;
 }
 
 const char *set_name(struct lab *lab)
