@@ -146,7 +146,7 @@ foreach(source ${test_programs})
 		g4_test_variant(nvme G4_TEST_NVME=1)
 		set_tests_properties(${name}.nvme PROPERTIES LABELS nvme)
 	endif()
-	if(name MATCHES "^engine\\.(disks|disks_copies|disks_engine|disks_mend|disks_parity|disks_rot|disks_spare|disks_spare_faults|rebuild|rebuild_faults|rebuild_used|crash_disks)$")
+	if(name MATCHES "^engine\\.(disks|disks_copies|disks_cut|disks_engine|disks_mend|disks_parity|disks_rot|disks_spare|disks_spare_faults|rebuild|rebuild_faults|rebuild_used|crash_disks)$")
 		# The same behind an I/O agent, as a set of disks is with the CUDA engine.
 		g4_test_variant(remote G4_TEST_ENGINE=remote)
 		if(name MATCHES "^engine\\.disks(_mend|_parity)?$") # and with every case (disks_every())

@@ -44,6 +44,12 @@ G4_FN G4_INLINE bool g4_segment_is_stored(const struct g4_segment *segment)
 	return segment->kind < G4_SEGMENT_FOUND;
 }
 
+/* Of a request that stores it. */
+G4_FN G4_INLINE uint32_t g4_segment_io_flags(const struct g4_segment *segment)
+{
+	return segment->kind == G4_SEGMENT_IN_PLACE ? G4_IO_IN_USE : 0;
+}
+
 /*
  * What is known of a page's contents before it has a place: nothing, that they are zeros, twice the index (and 1) of the first
  * page in the lists that is like it, or the address of a page like it, which is larger.

@@ -73,6 +73,7 @@ G4_FN static uint32_t plan(const struct g4_fs *fs, const struct g4_batch *batch,
 			part->bytes = (uint64_t)n * G4_PAGE_BYTES;
 			g4_space_io_init(&flight->requests[flight->count++], G4_IO_WRITE,
 					 g4_address_after_pages(segment->address, first - segment->first), part, 1);
+			flight->requests[flight->count - 1].io.flags |= g4_segment_io_flags(segment);
 		}
 		first += n;
 	}

@@ -68,6 +68,7 @@ G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 		}
 		const struct g4_address address = g4_address_after_pages(segment->address, first - segment->first);
 		g4_space_io_init(&request, G4_IO_WRITE, address, parts, make_parts(fs, batch, first, pages, parts));
+		request.io.flags |= g4_segment_io_flags(segment);
 		rc = g4_space_transfer(wg, &fs->space, &request, 1);
 		if (rc == 0 && takes_sums(batch))
 			hash_stored(wg, fs, batch, first, pages, address);
@@ -125,6 +126,7 @@ G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch 
 			else
 				g4_space_io_init(&lists->requests[n++], G4_IO_WRITE, segment->address,
 						 &lists->iovs[parts], made);
+			lists->requests[n - 1].io.flags |= g4_segment_io_flags(segment);
 			parts += made;
 			end = g4_address_after_pages(segment->address, segment->pages);
 		}
@@ -134,12 +136,14 @@ G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch 
 
 /* ---- whole stripes with parity: what is granted is granted once, and written by many ---- */
 
-/* Pages of stored segments from the first one on, which lie in a row. *next: the segment behind them. */
-G4_FN static uint32_t row_from(const struct g4_batch *batch, uint32_t s, uint32_t *next)
+/* Pages of stored segments from the first one on, which lie in a row. *next: the segment behind them; *flags: of requests that store them. */
+G4_FN static uint32_t row_from(const struct g4_batch *batch, uint32_t s, uint32_t *next, uint32_t *flags)
 {
 	uint32_t pages = 0;
 
+	*flags = 0;
 	do {
+		*flags |= g4_segment_io_flags(&batch->segments[s]);
 		pages += batch->segments[s].pages;
 		s++;
 	} while (s < batch->segment_count && g4_segment_is_stored(&batch->segments[s]) &&
@@ -181,9 +185,9 @@ G4_FN static void store_granted(struct g4_wg *wg, struct g4_fs *fs, const struct
 	(void)g4_split_close(fs, job, &done); /* pieces can not fail */
 }
 
-/* Pages of the batch that lie in a row, by the set: at most two parts of it. */
+/* Pages of the batch that lie in a row, by the set: at most two parts of it. flags: of the requests. */
 G4_FN static int store_parts(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch,
-			     const struct g4_segment *parts, uint32_t count)
+			     const struct g4_segment *parts, uint32_t count, uint32_t flags)
 {
 	struct g4_batch_lists *lists = batch->lists;
 	uint32_t taken = 0, requests = 0;
@@ -194,6 +198,7 @@ G4_FN static int store_parts(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		const uint32_t made = make_parts(fs, batch, parts[p].first, parts[p].pages, &lists->iovs[taken]);
 		g4_space_io_init(&lists->requests[requests++], G4_IO_WRITE, parts[p].address, &lists->iovs[taken],
 				 made);
+		lists->requests[requests - 1].io.flags |= flags;
 		taken += made;
 	}
 	return requests > 0 ? g4_space_transfer(wg, &fs->space, lists->requests, requests) : 0;
@@ -211,17 +216,17 @@ G4_FN static bool store_rows(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch
 
 	*rc = 0;
 	stripes->batch = batch;
-	for (uint32_t s = 0, next; s < batch->segment_count && *rc == 0; s = next) {
+	for (uint32_t s = 0, next, flags; s < batch->segment_count && *rc == 0; s = next) {
 		const struct g4_segment *segment = &batch->segments[s];
 		struct g4_segment parts[2] = {*segment, *segment};
 		next = s + 1;
 		if (!g4_segment_is_stored(segment))
 			continue;
-		parts[0].pages = row_from(batch, s, &next);
+		parts[0].pages = row_from(batch, s, &next, &flags);
 		parts[1].pages = 0;
 		const uint64_t from = g4_address_stored(segment->address);
 		if (g4_space_take_stripes(wg, &fs->space, segment->address, (uint64_t)parts[0].pages * G4_PAGE_BYTES,
-					  G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, &stripes->grant)) {
+					  G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, flags != 0, &stripes->grant)) {
 			const uint32_t head = (uint32_t)((stripes->grant.address - from) / G4_PAGE_BYTES),
 				       whole = (uint32_t)(stripes->grant.bytes / G4_PAGE_BYTES);
 			stripes->first = segment->first + head;
@@ -235,7 +240,7 @@ G4_FN static bool store_rows(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch
 			break;
 		}
 		any = true;
-		*rc = store_parts(wg, fs, batch, parts, 2);
+		*rc = store_parts(wg, fs, batch, parts, 2, flags);
 	}
 	g4_scratch_release(wg, mark);
 	return any;

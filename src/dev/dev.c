@@ -50,7 +50,7 @@ G4_FN static int check_vector(const struct g4_dev *dev, const struct g4_io *io)
 
 G4_FN static int check_request(const struct g4_dev *dev, const struct g4_io *io)
 {
-	if ((io->flags & ~(G4_IO_FUA | G4_IO_CLASS_MASK | G4_IO_COPY_MASK)) ||
+	if ((io->flags & ~(G4_IO_FUA | G4_IO_CLASS_MASK | G4_IO_COPY_MASK | G4_IO_IN_USE)) ||
 	    (io->flags & G4_IO_COPY_MASK) > G4_IO_COPY(g4_max64(dev->props.copies, 1) + dev->props.remakes - 1))
 		return -G4_E_INVAL;
 	if (dev->props.read_only && (io->op == G4_IO_WRITE || io->op == G4_IO_DISCARD))

@@ -27,6 +27,11 @@ enum g4_io_op { G4_IO_READ, G4_IO_WRITE, G4_IO_FLUSH, G4_IO_DISCARD, G4_IO_CHECK
 /* What it is for: enum g4_io_class (slots.h). Where a device has to choose, it decides who comes first; 0: foreground. */
 #define G4_IO_CLASS(io_class) ((uint32_t)(io_class) << 1)
 #define G4_IO_CLASS_MASK UINT32_C(6)
+/*
+ * WRITE: some of these pages are somebody's already, as space that was reserved for a file. All others are nobody's before a transaction
+ * that comes later makes them somebody's, or images of the journal are of them: a device with parity relies on that (G4_ORDER_ROWS_CUT).
+ */
+#define G4_IO_IN_USE 8u
 
 struct g4_iov {
 	void *base;
@@ -154,8 +159,10 @@ G4_HD G4_INLINE uint64_t *g4_dev_held_word(uint32_t *words, uint64_t stripe)
 /*
  * Leader, without requests under way, and without another grant. May the caller write `bytes` of whole stripes with parity of such a set by itself, all columns of
  * them? -G4_E_BUSY: not of these, the device is to be asked; or another code. A grant lasts until its word is not 0: it is 0 when this returns 0, and the grant's
- * owner sets it, without having waited for the device. `number`: of a word, below G4_DEV_GRANTS, which no other grant has.
+ * owner sets it, without having waited for the device. `number`: of a word, below G4_DEV_GRANTS, which no other grant has; with G4_DEV_GRANT_IN_USE as a
+ * request with G4_IO_IN_USE.
  */
+#define G4_DEV_GRANT_IN_USE UINT32_C(0x80000000)
 G4_FN int g4_dev_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, uint64_t bytes, uint32_t number);
 G4_FN void g4_dev_end_grant(const struct g4_dev *dev, uint32_t number);
 /* Bytes `from` on of a request's memory as a request of their own, with `parts` for room: as many as the request has. */
@@ -246,7 +253,22 @@ enum g4_dev_order_op {
 	/* out: the address `bytes` of the page with number `done` of those, in ascending order, once no more are noted; -G4_E_NOENT: there is none */
 	G4_ORDER_ROWS_NEXT,
 	/* all: what that page holds, at address `bytes`: g4_space_page_print(), or one of the following */
-	G4_ORDER_ROWS_TELL
+	G4_ORDER_ROWS_TELL,
+	/* disk: enum g4_rows_cut. Of a set that was opened to be mounted, before anything is written: rows that a crash may have cut short */
+	G4_ORDER_ROWS_CUT
+};
+enum g4_rows_cut {
+	/*
+	 * of those that do not fit some are taken, and which pages have to be known is noted, `all` of them (ROWS_NEXT, ROWS_TELL); 0: there are no more
+	 * rows, and the set is as any other
+	 */
+	G4_ROWS_CUT_NEXT,
+	/*
+	 * what was told of them is all that is known: those of which each page is nobody's, or has what was told of it, were cut short, and fit from now on. Of any
+	 * other one a page has rotted: nothing of it is written
+	 */
+	G4_ROWS_CUT_TOLD,
+	G4_ROWS_CUT_UNKNOWN /* nothing will be told: what is left of them fits when this returns 0, whatever they have */
 };
 enum g4_rows_ask {
 	G4_ROWS_ASK_END,   /* nothing is noted any more */

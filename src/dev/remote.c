@@ -149,7 +149,7 @@ G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, 
 		skip -= io->iov[i++].bytes;
 	uint64_t here = io->iov[i].bytes - skip;
 	piece->op = io->op;
-	piece->flags = io->flags & (G4_IO_COPY_MASK | G4_IO_CLASS_MASK);
+	piece->flags = io->flags & (G4_IO_COPY_MASK | G4_IO_CLASS_MASK | G4_IO_IN_USE);
 	piece->within = io->cookie;
 	piece->area = G4_REMOTE_STAGING;
 	if (r->lanes)

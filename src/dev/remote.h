@@ -45,7 +45,7 @@
 
 struct g4_remote_request {
 	uint32_t op;	/* enum g4_io_op, or one of those below */
-	uint32_t flags; /* G4_IO_FUA, G4_IO_CLASS() */
+	uint32_t flags; /* G4_IO_FUA, G4_IO_CLASS(), G4_IO_IN_USE */
 	uint64_t offset_bytes;
 	uint64_t bytes; /* of one buffer, or to be discarded */
 	uint64_t at;	/* where in its area the buffer begins */

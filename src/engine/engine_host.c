@@ -778,7 +778,8 @@ int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mo
 		    struct g4_engine **out, char *message, size_t message_bytes)
 {
 	struct g4_set_options open = {.open.lane_queues = options->gpu_queues,
-				      .degraded = (options->flags & G4_MOUNT_DEGRADED) != 0};
+				      .degraded = (options->flags & G4_MOUNT_DEGRADED) != 0,
+				      .mounts = true};
 	struct g4_dev *dev;
 
 	open.open.flags =

@@ -139,7 +139,8 @@ static int mount_engine(struct serving *s)
 		options.flags |= G4_MOUNT_STRICTATIME;
 	const struct g4_set_options open = {.open.flags = G4_DEV_EXCLUSIVE | (o->read_only ? G4_DEV_READ_ONLY : 0),
 					    .open.lane_queues = o->gpu_queues,
-					    .degraded = o->degraded};
+					    .degraded = o->degraded,
+					    .mounts = true};
 	result = g4c_check_options(&options, message, sizeof(message));
 	for (uint32_t i = 0; i < o->device_count && result == 0; i++)
 		result = g4_take_drives(o->devices[i], &s->drives,

@@ -247,15 +247,19 @@ G4_FN void g4_journal_abort(struct g4_journal *j, int code);
  * Host (replay_host.c): replays what the journal of an unmounted image holds; flags: G4_REPLAY_*. Without WRITE it writes
  * nothing and tells in out->in_log (malloc'ed, NULL without any) which pages are to be read from the log. No record up to the
  * transaction that *sb says is home is replayed. Gives the next sequence and log position, and the number of records and
- * blocks replayed. -G4_E_JOURNAL_GAP: a record that was durable is damaged, and nothing was replayed.
+ * blocks replayed. With JUDGE, which is not WRITE, what counts is what a replay that writes would take, and out->data (malloc'ed, NULL without any) are the
+ * data pages that the newest record relies on, all of which have arrived in some version. -G4_E_JOURNAL_GAP: a record that was durable is damaged, and nothing was replayed.
  */
 #define G4_REPLAY_WRITE 1u
 #define G4_REPLAY_UP_TO_GAP 2u /* what is before the damaged one: fsck, which says what is lost */
+#define G4_REPLAY_JUDGE 4u
 struct g4_replay {
 	uint64_t next_sequence;
 	uint64_t head_page;
 	uint64_t records, blocks;
 	struct g4_in_log *in_log; /* `blocks` of them, by address */
+	struct g4_data_tag *data;
+	uint32_t data_count;
 };
 int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, uint32_t flags,
 		      struct g4_replay *out);

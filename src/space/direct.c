@@ -274,11 +274,11 @@ G4_FN static void write_stripes(const struct call *call, const struct g4_chunk *
 
 /* The number of a grant for whole stripes; G4_DEV_GRANTS: there is none. Counted in the gate. */
 G4_FN static uint32_t take_grant(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
-				 uint64_t bytes)
+				 uint64_t bytes, bool in_use)
 {
-	const uint32_t number = take_word(direct, g4_wg_index(wg));
+	const uint32_t number = take_word(direct, g4_wg_index(wg)), how = in_use ? G4_DEV_GRANT_IN_USE : 0;
 
-	if (number == G4_DEV_GRANTS || g4_dev_grant(wg, dev, address, bytes, number) == 0)
+	if (number == G4_DEV_GRANTS || g4_dev_grant(wg, dev, address, bytes, number | how) == 0)
 		return number;
 	g4_store32_rel(&direct->taken[number], 0);
 	return G4_DEV_GRANTS;
@@ -309,9 +309,9 @@ G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chu
 	const uint64_t address = call->io->offset_bytes + within;
 	const struct stripes is = stripes_of(chunk, address, bytes);
 	const uint64_t behind = is.head + is.whole;
-	const uint32_t number = is.whole == 0 ?
-					G4_DEV_GRANTS :
-					take_grant(call->wg, call->direct, call->dev, address + is.head, is.whole);
+	const uint32_t number = is.whole == 0 ? G4_DEV_GRANTS :
+						take_grant(call->wg, call->direct, call->dev, address + is.head,
+							   is.whole, (call->io->flags & G4_IO_IN_USE) != 0);
 
 	if (number == G4_DEV_GRANTS)
 		return through(call, (struct part){within, bytes}, (struct part){0, 0});
@@ -506,7 +506,7 @@ G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *
 #define PART_BYTES                                                                                                     \
 	(64 * G4_KIB) /* as large reads: more warps at a time, each of which waits for what it reads over PCIe */
 G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
-			       uint64_t bytes, uint64_t most, struct g4_direct_grant *grant)
+			       uint64_t bytes, uint64_t most, bool in_use, struct g4_direct_grant *grant)
 {
 	const struct g4_direct_table *table = &direct->table;
 	const struct g4_chunk_map map = {table->chunks, table->chunk_count};
@@ -522,17 +522,17 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 	grant->bytes = is.whole;
 	const uint64_t stripe = g4_chunk_stripe_data(chunk);
 	grant->part_bytes = g4_max64(PART_BYTES / stripe, 1) * stripe;
-	grant->number = is.whole == 0 ? G4_DEV_GRANTS : take_grant(wg, direct, dev, grant->address, is.whole);
+	grant->number = is.whole == 0 ? G4_DEV_GRANTS : take_grant(wg, direct, dev, grant->address, is.whole, in_use);
 	return grant->number < G4_DEV_GRANTS;
 }
 
 G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
-			  uint64_t bytes, uint64_t most, struct g4_direct_grant *grant)
+			  uint64_t bytes, uint64_t most, bool in_use, struct g4_direct_grant *grant)
 {
 	grant->counter = g4_wg_index(wg) % G4_DIRECT_COUNTERS;
 	if ((address | bytes) % G4_PAGE_BYTES != 0 || !g4_direct_is_open(direct) || !enter(direct, grant->counter))
 		return false;
-	if (take_rows_of(wg, direct, dev, address, bytes, most, grant))
+	if (take_rows_of(wg, direct, dev, address, bytes, most, in_use, grant))
 		return true;
 	g4_sub32(&direct->counters[grant->counter].inside, 1);
 	return false;
@@ -593,7 +593,7 @@ G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, struct g4_de
 	const uint32_t counter = g4_wg_index(wg) % G4_DIRECT_COUNTERS;
 
 	if (!g4_direct_is_open(direct) || (io->op != G4_IO_READ && io->op != G4_IO_WRITE) ||
-	    (io->flags & ~(G4_IO_FUA | G4_IO_CLASS_MASK)) != 0 || io->iov_count > G4_IO_MAX_IOV)
+	    (io->flags & ~(G4_IO_FUA | G4_IO_CLASS_MASK | G4_IO_IN_USE)) != 0 || io->iov_count > G4_IO_MAX_IOV)
 		return false;
 	const struct call call = {wg, direct, dev, io, g4_io_bytes(io)};
 	if ((io->offset_bytes | call.bytes) % G4_PAGE_BYTES != 0 || !enter(direct, counter))

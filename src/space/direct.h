@@ -77,10 +77,10 @@ struct g4_direct_grant {
 };
 /*
  * The first whole stripes of what the caller will write to an address, in parts of at most `most` bytes. False: there are none, a stripe is more, or they are not
- * granted now: the caller writes as ever. Leader, thread-safe, without requests under way and without another grant.
+ * granted now: the caller writes as ever. in_use: G4_IO_IN_USE. Leader, thread-safe, without requests under way and without another grant.
  */
 G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
-			  uint64_t bytes, uint64_t most, struct g4_direct_grant *grant);
+			  uint64_t bytes, uint64_t most, bool in_use, struct g4_direct_grant *grant);
 /* A write request of whole stripes of the grant. Leader, any workgroup; each stripe is written by one. */
 G4_FN void g4_direct_write(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io);
 /* All of it is written. */

@@ -8,7 +8,7 @@
  *   3. A page of data that is no metadata in its place, and is if parity makes it, is wrong. Nothing else looks like that. The same is true
  *      of a page of which whoever asks has told the print (G4_ORDER_ROWS_TELL). If all pages of data are metadata in their places, or have
  *      the print that was told, or are nobody's, parity is wrong.
- *   4. Of a row that a crash has cut short, parity is wrong. So it is of a row whose parity was never made; what of its data can not be
+ *   4. Of a row that a crash has cut short (set_cut_host.c asks whether it was, where somebody knows), parity is wrong. So it is of a row whose parity was never made; what of its data can not be
  *      read is then what the first parities make of it, and the others follow. Of any other row it is not known, and nothing of it is
  *      written: what parity has may be the last good version of a page, as of a file without a name, or of one that has rotted since it
  *      was read.
@@ -122,11 +122,11 @@ static struct g4_parity_asked *asked_of(const struct g4_set_parity *p, uint64_t 
 						  bsearch(&key, p->asked, p->asked_count, sizeof(key), ascending);
 }
 
-/* What was told of a column's page, for what has rotted. */
+/* What was told of a column's page. */
 static uint64_t told_of(const struct judged *j, uint32_t column)
 {
 	const struct g4_parity_asked *asked =
-		j->reason == ROTTED ? asked_of(j->set->parity, address_of(j, column)) : NULL;
+		j->reason == NEVER_MADE ? NULL : asked_of(j->set->parity, address_of(j, column));
 
 	return g4_set_is_super(j->set, address_of(j, column)) ? G4_PAGE_IS_FREE :
 	       asked					      ? asked->print :
@@ -204,7 +204,7 @@ static void ask_for(const struct judged *j)
 	struct g4_set_parity *p = j->set->parity;
 	const uint32_t count = g4_chunk_data_columns(j->row->chunk);
 
-	if (!p->asking || j->reason != ROTTED || p->asked_count + count > G4_PARITY_ASKED_MOST)
+	if (!p->asking || j->reason == NEVER_MADE || p->asked_count + count > G4_PARITY_ASKED_MOST)
 		return;
 	for (uint32_t c = 0; c < count; c++)
 		p->asked[p->asked_count++] = (struct g4_parity_asked){address_of(j, c), G4_PAGE_IS_UNKNOWN};
@@ -377,6 +377,128 @@ static int complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 	return rc == 0 && left ? 1 : rc;
 }
 
+/* ---- what a crash has cut short, by what is known of the data ---- */
+
+/* What can be read of rows fits together with what is made of all else, of any number of them. */
+static bool fit_as_made(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
+	uint8_t *memory[G4_ROW_COLUMNS] = {NULL};
+	bool same = true;
+
+	for (uint32_t c = 0; c < count; c++)
+		memory[c] = columns[c < k ? c : c + G4_ROW_COLUMNS];
+	const uint64_t lost = g4_row_transfer(wg, set, rows, G4_IO_READ, G4_IO_CLASS(G4_CLASS_BACKGROUND),
+					      g4_row_mask(count), memory);
+	if (lost && !g4_row_reconstruct(wg, rows->chunk, lost, memory, rows->bytes))
+		return false;
+	g4_row_encode(wg, rows->chunk, columns, rows->bytes);
+	for (uint32_t c = k; c < count && same; c++)
+		same = (lost >> c & 1) || memcmp(columns[c], memory[c], rows->bytes) == 0;
+	return same;
+}
+
+/* The version of a column that has the print that was told of it, in made[]. have[] is as it was read. */
+static bool find_told(const struct judged *j, uint32_t column)
+{
+	const struct g4_chunk *chunk = j->row->chunk;
+	uint8_t *columns[G4_ROW_COLUMNS];
+	bool found = false;
+	uint64_t lost;
+
+	for (uint32_t v = 0; !found && g4_row_lost_to(j->row, column, v, &lost); v++) {
+		lost |= j->unreadable;
+		for (uint32_t c = 0; c < chunk->columns; c++)
+			columns[c] = c == column ? j->made[c] : (lost >> c & 1) ? NULL : j->have[c];
+		found = g4_row_reconstruct(j->wg, chunk, lost, columns, G4_PAGE_BYTES) &&
+			is_right(j, column, j->made[column]);
+	}
+	return found;
+}
+
+/* What is known of a row that does not fit: its columns of which nothing was told, and those that are wrong by a print. */
+struct knowledge {
+	uint64_t unknown, printed, wrong;
+};
+
+static struct knowledge known_of(const struct judged *j)
+{
+	struct knowledge known = {0, 0, 0};
+
+	for (uint32_t c = 0; c < g4_chunk_data_columns(j->row->chunk); c++) {
+		const uint64_t told = told_of(j, c), bit = UINT64_C(1) << c;
+		known.unknown |= told == G4_PAGE_IS_UNKNOWN || told == G4_PAGE_HAS_NO_SUM ? bit : 0;
+		known.printed |= told > G4_PAGE_HAS_NO_SUM ? bit : 0;
+		known.wrong |= told > G4_PAGE_HAS_NO_SUM && !is_right(j, c, j->have[c]) ? bit : 0;
+	}
+	return known;
+}
+
+/*
+ * One row of pages that may have been cut short. It was, if nobody has a page of it but those that were told: then these are what was told of them, whatever else there
+ * is stays, and parity is of that. Of one that was not a page has rotted, and parity is right.
+ */
+static int settle_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint8_t *const *columns,
+		      bool in_use)
+{
+	struct judged j = {.wg = wg, .set = set, .row = row, .reason = CUT_SHORT};
+
+	if (!read_row(&j, columns)) {
+		g4_log(G4_LOG_WARN, "more of a row than it has parity can not be read");
+		return 0;
+	}
+	if (!wrong_parities(&j))
+		return 0;
+	const struct knowledge known = known_of(&j);
+	if (known.unknown && !in_use)
+		return 0;
+	if (known.unknown && !known.printed) {
+		const uint64_t missing = away(set, row);
+		return missing ? remake(wg, set, row, columns, missing) :
+				 check_row(wg, set, row, columns, true, CUT_SHORT);
+	}
+	for (uint32_t c = 0; known.wrong >> c != 0; c++)
+		if ((known.wrong >> c & 1) && !find_told(&j, c))
+			return 0;
+	take(&j, known.wrong);
+	const uint64_t fits = wrong_parities(&j);
+	take(&j, fits);
+	return g4_row_write(wg, set, row, 0, j.unreadable | known.wrong | fits, j.have);
+}
+
+int g4_rows_note_cut(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	uint8_t *const *columns = set->parity->columns;
+
+	for (uint64_t at = from, some; at < to; at += some) {
+		const uint64_t within = at % chunk->stripe_bytes;
+		some = g4_min64(to - at, chunk->stripe_bytes - within);
+		struct g4_row row = {chunk, at / chunk->stripe_bytes, within, some};
+		if (fit_as_made(wg, set, &row, columns))
+			continue;
+		row.bytes = G4_PAGE_BYTES;
+		for (; row.within < within + some; row.within += G4_PAGE_BYTES) {
+			struct judged j = {.wg = wg, .set = set, .row = &row, .reason = CUT_SHORT};
+			if (read_row(&j, columns) && wrong_parities(&j))
+				ask_for(&j);
+		}
+	}
+	return 0;
+}
+
+int g4_rows_settle_cut(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		       bool in_use)
+{
+	int rc = 0;
+
+	for (uint64_t at = from; at < to && rc >= 0; at += G4_PAGE_BYTES) {
+		const struct g4_row row = {chunk, at / chunk->stripe_bytes, at % chunk->stripe_bytes, G4_PAGE_BYTES};
+		if (set->parity->asked_count > 0)
+			rc = settle_row(wg, set, &row, set->parity->columns, in_use);
+	}
+	return rc < 0 ? rc : 0;
+}
+
 int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
 	return complete(wg, set, chunk, from, to, CUT_SHORT);
@@ -481,7 +603,7 @@ bool g4_rows_fit(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *ch
 
 /* ---- what others know of the data ---- */
 
-static int begin_asking(struct g4_set_parity *p, bool begins)
+int g4_rows_begin_asking(struct g4_set_parity *p, bool begins)
 {
 	p->asked_count = 0;
 	p->asks = begins;
@@ -528,7 +650,7 @@ int g4_rows_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *ord
 	if (order->op == G4_ORDER_ROWS_ASK && order->disk == G4_ROWS_ASK_ROOM)
 		order->all = p->asking ? G4_PARITY_ASKED_MOST - p->asked_count : 0;
 	else if (order->op == G4_ORDER_ROWS_ASK)
-		rc = begin_asking(p, order->disk == G4_ROWS_ASK_BEGIN);
+		rc = g4_rows_begin_asking(p, order->disk == G4_ROWS_ASK_BEGIN);
 	else if (order->op == G4_ORDER_ROWS_NEXT)
 		rc = tell_next(p, order->done, &order->bytes);
 	else if (asked)

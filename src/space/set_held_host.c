@@ -32,6 +32,7 @@ struct held_row { /* one page of each column */
 	uint64_t stripe;  /* the address where its stripe begins */
 	uint64_t given;	  /* columns of data; 0: the row is free */
 	bool logged;	  /* and on its way to its places */
+	bool in_use;	  /* some of them are somebody's (G4_IO_IN_USE) */
 	uint32_t next;	  /* in its bucket, or of the free ones */
 };
 
@@ -195,7 +196,8 @@ static void let_go(struct g4_set *set, struct held_row *row)
 	g4_sub32(&h->count, 1);
 }
 
-uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t given, uint8_t *const *columns)
+uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t given, uint8_t *const *columns,
+			 bool in_use)
 {
 	struct g4_set_held *h = set->parity->held;
 	uint64_t at = 0;
@@ -206,8 +208,10 @@ uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t
 		for (uint32_t c = 0; row && c < h->columns; c++)
 			if (given >> c & 1)
 				memcpy(page_of(h, row, c), columns[c] + at, G4_PAGE_BYTES);
-		if (row)
+		if (row) {
 			row->given |= given;
+			row->in_use = row->in_use || in_use;
+		}
 		pthread_mutex_unlock(&h->lock);
 		if (!row)
 			break;
@@ -215,15 +219,17 @@ uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t
 	return at;
 }
 
-uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns)
+uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns, bool *in_use)
 {
 	const uint64_t all = g4_row_mask(g4_chunk_data_columns(rows->chunk));
 	uint64_t at = 0;
 
+	*in_use = false;
 	for (; at < rows->bytes; at += G4_PAGE_BYTES) {
 		struct held_row *row = find(set, rows, rows->within + at);
 		if (!row || row->given != all)
 			break;
+		*in_use = *in_use || row->in_use;
 		for (uint32_t c = 0; all >> c & 1; c++)
 			memcpy(columns[c] + at, page_of(set->parity->held, row, c), G4_PAGE_BYTES);
 	}

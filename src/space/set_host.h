@@ -17,6 +17,8 @@ extern "C" {
 struct g4_set_options {
 	struct g4_dev_open_options open; /* of each disk */
 	bool degraded;			 /* write although a disk is missing, where the others have everything */
+	/* it is mounted next: whoever does that says what he knows of rows that a crash has cut short (G4_ORDER_ROWS_CUT) */
+	bool mounts;
 };
 
 /*

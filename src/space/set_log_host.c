@@ -8,7 +8,7 @@
  *     disks (the holders) before the first of them goes to its place: by FUA, or by the flush that somebody waits for. A crash in between leaves a mixture of both in place; the next
  *     open writes what the log has over it. What of the log is not whole was not begun in place.
  *   - Rows that are written as a whole need no page in the log: all that a wrong parity could spoil is what was being written. But they
- *     are marked in the log before, durably, and after a crash marked rows that do not fit together get a new parity: of a part that
+ *     are marked in the log before, durably, and after a crash marked rows that do not fit together get a new parity (set_cut_host.c says which): of a part that
  *     arrived, a commit may be found whole. No other row is touched, for what does not fit there has rotted. Only in front of a writer
  *     that goes on and on some more is marked, so that it need not wait each time.
  *     A flush of the set asks the disks that were written since their last one, and what went to its place from the log does not count for
@@ -232,6 +232,8 @@ int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
 
 	if (g4_load32_acq(&set->stuck))
 		return -G4_E_IO;
+	if (p->cut) /* it has the only marks of what is not completed: whoever writes has that done first */
+		return -G4_E_BUSY;
 	rc = p->settle ? p->settle(wg, set) : 0; /* what the log forgets has to be in place */
 	if (rc == 0)
 		rc = g4_set_grants_await(set); /* they are marked there */
@@ -403,8 +405,8 @@ static uint64_t units_of(uint64_t region, uint64_t from, uint64_t to)
 	return UINT64_MAX >> (63 - (last - first)) << first;
 }
 
-/* Units of a region are marked durably. */
-static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint64_t units)
+/* Units of a region are marked durably. in_use: some of the pages there are somebody's. */
+static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint64_t units, bool in_use)
 {
 	struct g4_set_parity *p = set->parity;
 	struct g4_parity_log *entry = (struct g4_parity_log *)(void *)p->entry;
@@ -415,6 +417,8 @@ static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint6
 	entry->count = 1;
 	entry->slots[0].place = region;
 	entry->slots[1].place = units;
+	entry->slots[2].place = G4_PARITY_MARK_TELLS;
+	entry->slots[3].place = in_use ? units : 0;
 	const int rc = append(wg, set, 0, G4_IO_FUA);
 	if (rc < 0)
 		return rc;
@@ -424,12 +428,19 @@ static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint6
 		*mark = (struct g4_parity_mark){.region = region};
 	}
 	mark->units |= units;
+	mark->in_use |= in_use ? units : 0;
 	return 0;
+}
+
+/* Of these units those that a mark does not have; NULL: there is none. */
+static uint64_t not_marked(const struct g4_parity_mark *mark, uint64_t units, bool in_use)
+{
+	return units & ~(mark ? in_use ? mark->in_use : mark->units : 0);
 }
 
 /* Rows of one region. `most`: how far more may be marked. */
 static int mark_region(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
-		       uint64_t most)
+		       uint64_t most, bool in_use)
 {
 	struct g4_set_parity *p = set->parity;
 	const uint64_t begin = g4_align_down(from, G4_PARITY_REGION_BYTES),
@@ -440,12 +451,13 @@ static int mark_region(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 	if ((!mark && p->mark_count == G4_PARITY_MARKS) || (p->holders && !holders_are_there(set)))
 		rc = g4_set_log_empty(wg, set);
 	mark = find_mark(p, region);
-	if (rc < 0 || (mark && (units_of(begin, from, to) & ~mark->units) == 0))
+	if (rc < 0 || not_marked(mark, units_of(begin, from, to), in_use) == 0)
 		return rc;
-	return add_mark(wg, set, region, units_of(begin, from, g4_min64(most, begin + G4_PARITY_REGION_BYTES)));
+	return add_mark(wg, set, region, units_of(begin, from, g4_min64(most, begin + G4_PARITY_REGION_BYTES)), in_use);
 }
 
-bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+			  bool in_use)
 {
 	bool marked = set->parity->holders && holders_are_there(set);
 
@@ -454,19 +466,20 @@ bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk
 			       some = g4_min64(to, begin + G4_PARITY_REGION_BYTES);
 		const struct g4_parity_mark *mark =
 			find_mark(set->parity, (uint64_t)(chunk - set->chunks) << 40 | begin / G4_PARITY_REGION_BYTES);
-		marked = mark && (units_of(begin, from, some) & ~mark->units) == 0;
+		marked = not_marked(mark, units_of(begin, from, some), in_use) == 0;
 		from = some;
 	}
 	return marked;
 }
 
 #define AHEAD_MOST (UINT64_C(1) << 20)
-int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		    bool in_use)
 {
 	struct g4_set_parity *p = set->parity;
 	int rc = has_rows(p, chunk, from, to) ? g4_set_log_empty(wg, set) : 0;
 
-	if (rc < 0 || g4_set_log_is_marked(set, chunk, from, to))
+	if (rc < 0 || g4_set_log_is_marked(set, chunk, from, to, in_use))
 		return rc;
 	/* a stripe in between may be in two requests, and be held until the second */
 	if (p->next_chunk == chunk && from <= p->next_from + chunk->stripe_bytes && p->next_from < to)
@@ -478,7 +491,7 @@ int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 	while (from < to && rc == 0) {
 		const uint64_t some =
 			g4_min64(to, g4_align_down(from, G4_PARITY_REGION_BYTES) + G4_PARITY_REGION_BYTES);
-		rc = mark_region(wg, set, chunk, from, some, g4_min64(to + p->ahead, chunk->place_bytes));
+		rc = mark_region(wg, set, chunk, from, some, g4_min64(to + p->ahead, chunk->place_bytes), in_use);
 		from = some;
 	}
 	return rc;
@@ -685,24 +698,38 @@ int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set)
 	return rc;
 }
 
-bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *at, const struct g4_chunk **chunk, uint64_t *region,
-			  uint64_t *units)
+/* What a mark of the log says; false: it is of nothing that is there. One of an older version does not tell what is in use. */
+static bool read_mark(const struct g4_set *set, const struct g4_parity_log *entry, struct g4_parity_mark *mark)
 {
-	const struct g4_set_parity *p = set->parity;
+	const uint64_t n = (uint64_t)entry->slots[0].place >> 40,
+		       region = entry->slots[0].place & ((UINT64_C(1) << 40) - 1);
 
-	while (*at < p->old_end) {
-		const struct g4_parity_log *entry = log_at(p->old, (*at)++);
-		*at += pages_of(entry);
-		if (entry->kind != G4_PARITY_LOG_MARK || entry->count != 1)
+	mark->region = entry->slots[0].place;
+	mark->units = entry->slots[1].place ? (uint64_t)entry->slots[1].place : UINT64_MAX;
+	mark->in_use = entry->slots[2].place == G4_PARITY_MARK_TELLS ? (uint64_t)entry->slots[3].place : mark->units;
+	return entry->kind == G4_PARITY_LOG_MARK && entry->count == 1 && n < set->map.count && set->chunks[n].parity &&
+	       region * G4_PARITY_REGION_BYTES < set->chunks[n].place_bytes;
+}
+
+void g4_set_log_load_marks(struct g4_set *set)
+{
+	struct g4_set_parity *p = set->parity;
+
+	p->mark_count = 0;
+	for (uint64_t page = 1; page < p->old_end; page += 1 + pages_of(log_at(p->old, page))) {
+		struct g4_parity_mark mark;
+		if (!read_mark(set, log_at(p->old, page), &mark))
 			continue;
-		const uint64_t place = entry->slots[0].place, n = place >> 40;
-		*region = place & ((UINT64_C(1) << 40) - 1);
-		*units = entry->slots[1].place ? (uint64_t)entry->slots[1].place : UINT64_MAX;
-		*chunk = &set->chunks[n];
-		if (n < set->map.count && (*chunk)->parity && *region * G4_PARITY_REGION_BYTES < (*chunk)->place_bytes)
-			return true;
+		struct g4_parity_mark *known = find_mark(p, mark.region);
+		if (!known && p->mark_count == G4_PARITY_MARKS) /* no writer has made so many */
+			break;
+		if (!known) {
+			known = &p->marks[p->mark_count++];
+			*known = (struct g4_parity_mark){.region = mark.region};
+		}
+		known->units |= mark.units;
+		known->in_use |= mark.in_use;
 	}
-	return false;
 }
 
 void g4_set_log_forget(struct g4_set *set)

@@ -371,7 +371,7 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 		set->unrecorded = 1;
 	rc = g4_set_parity_begin(set);
 	if (rc == 0 && set->parity)
-		rc = g4_set_parity_recover(o->wg, set);
+		rc = g4_set_parity_recover(o->wg, set, o->options->mounts);
 	if (rc < 0)
 		return g4_dev_fail(o->message, rc,
 				   "%s: what was being written when it was interrupted can not be completed: %s",

@@ -26,19 +26,25 @@
 
 /* ---- writing ---- */
 
+/* What disks are asked for of a request's flags. */
+static uint32_t disk_flags(uint32_t flags)
+{
+	return flags & (G4_IO_FUA | G4_IO_CLASS_MASK);
+}
+
 /* All data of rows, in p->columns. */
 static int write_whole(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t flags)
 {
 	const uint64_t from = rows->stripe * rows->chunk->stripe_bytes + rows->within;
 	uint8_t *now[G4_ROW_COLUMNS];
-	int rc = g4_set_log_mark(wg, set, rows->chunk, from, from + rows->bytes);
+	int rc = g4_set_log_mark(wg, set, rows->chunk, from, from + rows->bytes, (flags & G4_IO_IN_USE) != 0);
 
 	g4_row_offset_columns(now, set->parity->columns, rows->chunk->columns, rows->within);
 	g4_row_encode(wg, rows->chunk, now, rows->bytes);
 	if (rc == 0) /* no older page of these rows may still be on its way, nor what they replace be known already */
 		rc = g4_rows_settle_for(wg, set, rows);
 	if (rc == 0)
-		rc = g4_row_write(wg, set, rows, flags, g4_row_mask(rows->chunk->columns), now);
+		rc = g4_row_write(wg, set, rows, disk_flags(flags), g4_row_mask(rows->chunk->columns), now);
 	if (rc == 0) /* not before: a reader meanwhile may have what was held */
 		g4_set_held_drop(set, rows);
 	return rc;
@@ -51,11 +57,12 @@ static int write_held(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 	int rc = 0;
 
 	for (uint64_t at = 0, some; at < rows->bytes && rc == 0; at += some ? some : G4_PAGE_BYTES) {
+		bool in_use;
 		struct g4_row row = {rows->chunk, rows->stripe, rows->within + at, rows->bytes - at};
 		g4_row_offset_columns(now, set->parity->columns, row.chunk->columns, row.within);
-		some = row.bytes = g4_set_held_whole(set, &row, now);
+		some = row.bytes = g4_set_held_whole(set, &row, now, &in_use);
 		if (some)
-			rc = write_whole(wg, set, &row, flags);
+			rc = write_whole(wg, set, &row, flags | (in_use ? G4_IO_IN_USE : 0));
 	}
 	return rc;
 }
@@ -71,7 +78,8 @@ static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 	if (!set->has_super) { /* it is being made: no crash leaves a file system of it */
 		rc = g4_row_make_parity(wg, set, rows, given, now);
 		return rc < 0 ? rc :
-				g4_row_write(wg, set, rows, flags, given | (g4_row_mask(count) & ~g4_row_mask(k)), now);
+				g4_row_write(wg, set, rows, disk_flags(flags),
+					     given | (g4_row_mask(count) & ~g4_row_mask(k)), now);
 	}
 	if (given == g4_row_mask(k))
 		return write_whole(wg, set, rows, flags);
@@ -81,7 +89,7 @@ static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 		rc = g4_rows_settle_for(wg, set, &row);
 		if (rc < 0)
 			return rc;
-		some = g4_set_held_add(set, &row, given, now);
+		some = g4_set_held_add(set, &row, given, now, (flags & G4_IO_IN_USE) != 0);
 		if (some < row.bytes)
 			rc = g4_rows_drain(wg, set, false);
 	}
@@ -89,7 +97,8 @@ static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 }
 
 /* Before a part of a chunk's data is written: what of its rows are written as a whole is marked at once. */
-static int prepare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+static int prepare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		   uint32_t flags)
 {
 	const uint64_t stripe = g4_chunk_stripe_data(chunk), first = from / stripe, last = (to - 1) / stripe;
 	uint64_t whole = (from + stripe - 1) / stripe, end = to / stripe;
@@ -99,7 +108,8 @@ static int prepare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *
 		return 0;
 	rc = g4_rows_make(wg, set, chunk, first * chunk->stripe_bytes, (last + 1) * chunk->stripe_bytes);
 	if (rc == 0 && whole < end)
-		rc = g4_set_log_mark(wg, set, chunk, whole * chunk->stripe_bytes, end * chunk->stripe_bytes);
+		rc = g4_set_log_mark(wg, set, chunk, whole * chunk->stripe_bytes, end * chunk->stripe_bytes,
+				     (flags & G4_IO_IN_USE) != 0);
 	return rc;
 }
 
@@ -157,7 +167,7 @@ static int write_chunk(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 		       struct cursor *at, uint32_t flags)
 {
 	const uint64_t stripe_bytes = g4_chunk_stripe_data(chunk);
-	int rc = prepare(wg, set, chunk, from, to);
+	int rc = prepare(wg, set, chunk, from, to, flags);
 
 	for (uint64_t pos = from; pos < to && rc == 0;) {
 		const uint64_t stripe = pos / stripe_bytes, begin = stripe * stripe_bytes,
@@ -183,12 +193,15 @@ static int write_locked(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 {
 	const uint64_t end = address + bytes;
 	struct cursor at = {.iovs = iovs};
-	int rc = g4_set_parity_touch(set, address, bytes);
+	int rc = g4_rows_uncut(wg, set);
+
+	if (rc == 0)
+		rc = g4_set_parity_touch(set, address, bytes);
 	while (address < end && rc == 0) {
 		const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
 		const uint64_t to = g4_min64(end, chunk->address + chunk->bytes);
 		rc = write_chunk(wg, set, chunk, address - chunk->address, to - chunk->address, &at,
-				 flags & (G4_IO_FUA | G4_IO_CLASS_MASK));
+				 disk_flags(flags) | (flags & G4_IO_IN_USE));
 		address = to;
 	}
 	if (rc == 0 && (flags & G4_IO_FUA) && g4_set_held_any(set))
@@ -256,34 +269,6 @@ static int read_column(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 	return lost || g4_row_transfer(wg, set, row, G4_IO_READ, 0, wanted, columns) ? -G4_E_IO : 0;
 }
 
-/*
- * What a version of a page is made without (G4_ANY_PARITY: nothing): itself, and of the others as many columns as there are parities but one, so that
- * all that is left is needed. The first versions are by one parity alone. The others are where more columns have rotted, or the parities have them as
- * they were before: a page that rotted while it was nobody's and was written then, a disk that is missing besides. A sum says which version is right.
- * They are numbered as sets of numbers are, by the largest, then by the next (colexicographic), where parities come before data: so those of fewer columns are the
- * first ones of more. False: there is none of that number.
- */
-static bool lost_to(const struct g4_row *row, uint32_t column, uint32_t version, uint64_t *lost)
-{
-	const uint32_t k = g4_chunk_data_columns(row->chunk), parity = row->chunk->parity, others = k + parity - 1;
-
-	*lost = UINT64_C(1) << column;
-	if (version < parity) {
-		*lost |= g4_row_mask(parity) << k & ~(UINT64_C(1) << (k + version));
-		return true;
-	}
-	if (parity < 2 || version >= g4_row_choices(others, parity - 1))
-		return false;
-	for (uint32_t wanted = parity - 1, other = others; wanted > 0; wanted--) {
-		do
-			other--;
-		while (g4_row_choices(other, wanted) > version);
-		version -= g4_row_choices(other, wanted);
-		*lost |= UINT64_C(1) << (other < parity ? k + other : other - parity + (other - parity >= column));
-	}
-	return true;
-}
-
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only)
 {
@@ -299,7 +284,7 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 		pthread_rwlock_unlock(&set->parity->lock);
 		return -G4_E_AGAIN;
 	}
-	if (only == G4_ANY_PARITY || lost_to(&row, column, only, &lost)) {
+	if (only == G4_ANY_PARITY || g4_row_lost_to(&row, column, only, &lost)) {
 		memory = take_columns(row.chunk->columns, bytes, columns);
 		rc = memory ? read_column(wg, set, &row, column, lost, columns) : -G4_E_NOMEM;
 	}
@@ -331,7 +316,7 @@ static bool is_remade(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 
 	memcpy(memory, columns, row->chunk->columns * sizeof(memory[0]));
 	memory[column] = buffer;
-	for (uint32_t version = 0; lost_to(row, column, version, &lost); version++)
+	for (uint32_t version = 0; g4_row_lost_to(row, column, version, &lost); version++)
 		if (g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
 		    memcmp(buffer, columns[column], row->bytes) == 0)
 			return true;
@@ -371,7 +356,7 @@ static int mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t
 		return -G4_E_NOMEM;
 	move(&at, columns[column], bytes, false);
 	if (is_remade(wg, set, &row, column, columns, columns[row.chunk->columns]))
-		rc = lacks_data(set, &row) ? write_locked(wg, set, address, bytes, iovs, 0) :
+		rc = lacks_data(set, &row) ? write_locked(wg, set, address, bytes, iovs, G4_IO_IN_USE) :
 		     g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns) ? -G4_E_IO :
 												      0;
 	free(memory);
@@ -385,7 +370,8 @@ int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 
 	(void)parts;
 	g4_rows_lock(wg, set);
-	const int rc = mend(wg, set, address, bytes, iovs, &disk);
+	/* before rows that a crash has cut short are completed a version may be all that there is of a page */
+	const int rc = set->parity->cut ? -G4_E_NOENT : mend(wg, set, address, bytes, iovs, &disk);
 	pthread_rwlock_unlock(&set->parity->lock);
 	if (rc == 0)
 		g4_set_count_mended(set, disk, bytes / G4_PAGE_BYTES);
@@ -431,7 +417,9 @@ int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	if (bytes == 0 || !can_compare(set))
 		return 0;
 	g4_rows_lock(wg, set);
-	rc = g4_set_grants_await(set);
+	rc = g4_rows_uncut(wg, set);
+	if (rc == 0)
+		rc = g4_set_grants_await(set);
 	for (uint64_t at = address, end = address + bytes; at < end && rc >= 0;) {
 		const struct g4_chunk *chunk = g4_chunk_find(&set->map, at);
 		const uint64_t stripe = g4_chunk_stripe_data(chunk),
@@ -447,43 +435,25 @@ int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	return rc > 0 ? -G4_E_PARITY : rc;
 }
 
-/* Rows that were being written as a whole get a parity that fits. */
-static int complete_marked(struct g4_wg *wg, struct g4_set *set)
+int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set, bool mounts)
 {
-	const struct g4_chunk *chunk;
-	uint64_t at = 1, region, units;
-	int rc = 0;
+	struct g4_set_parity *p = set->parity;
 
-	while (rc == 0 && g4_set_log_next_mark(set, &at, &chunk, &region, &units))
-		for (uint32_t unit = 0; unit < 64 && rc == 0; unit++) {
-			const uint64_t from = region * G4_PARITY_REGION_BYTES + unit * G4_PARITY_UNIT_BYTES;
-			if (!(units >> unit & 1) || from >= chunk->place_bytes)
-				continue;
-			const int one = g4_rows_complete(wg, set, chunk, from,
-							 g4_min64(from + G4_PARITY_UNIT_BYTES, chunk->place_bytes));
-			rc = one < 0 ? one : 0;
-		}
-	return rc;
-}
-
-int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set)
-{
-	set->parity->tag = g4_superblock_tag(set->super);
+	p->tag = g4_superblock_tag(set->super);
 	int rc = g4_set_log_load(wg, set);
 
-	if (rc == 0 && set->parity->old_end == 1)
+	if (rc == 0 && p->old_end == 1)
 		g4_set_log_forget(set);
-	if (rc < 0 || set->parity->old_end == 1 || set->dev.props.read_only)
+	if (rc < 0 || p->old_end == 1 || set->dev.props.read_only)
 		return rc;
 	if (g4_load32_acq(&set->unrecorded))
 		rc = g4_set_record_missing(wg, set);
 	if (rc == 0)
 		rc = g4_set_log_replay(wg, set);
-	if (rc == 0)
-		rc = complete_marked(wg, set);
-	if (rc == 0)
-		rc = g4_set_log_empty(wg, set);
-	if (rc == 0)
-		g4_set_log_forget(set);
-	return rc;
+	if (rc < 0)
+		return rc;
+	g4_set_log_load_marks(set);
+	g4_set_log_forget(set);
+	p->cut = true;
+	return mounts && p->mark_count > 0 ? 0 : g4_rows_uncut(wg, set);
 }

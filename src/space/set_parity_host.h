@@ -33,6 +33,10 @@ static inline uint64_t g4_set_log_regions(const struct g4_chunk *chunk)
 struct g4_parity_mark {
 	uint64_t region; /* chunk << 40 | which of its regions */
 	uint64_t units;	 /* where rows are being written as a whole */
+	uint64_t in_use; /* and some of their pages are somebody's (G4_IO_IN_USE) */
+};
+struct g4_parity_unit { /* a place among marks */
+	uint32_t mark, unit;
 };
 #define G4_PARITY_LOG_MOST (UINT64_C(16) << 20)
 #define G4_PARITY_ASKED_MOST 16384u
@@ -55,6 +59,9 @@ struct g4_set_parity {
 	uint64_t holders;  /* disks that have the epoch's entries, a bit each; 0: not decided yet */
 	uint32_t mark_count, row_count;
 	struct g4_parity_mark marks[G4_PARITY_MARKS];
+	bool cut; /* marks[] are those of a crash: what they name is completed before anything is written (set_cut_host.c) */
+	struct g4_parity_unit cut_from,
+		cut_to; /* nothing of it is done from the first on, and between them is asked for what is known */
 	const struct g4_chunk *next_chunk; /* where the row behind those that were marked last begins, */
 	uint64_t next_from, ahead;	   /* and how far in front of a writer that goes on there is marked */
 	struct g4_row *rows;		   /* that the log has pages of */
@@ -96,8 +103,12 @@ void g4_set_parity_end(struct g4_set *set);
  */
 int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunks, uint32_t chunk_count);
 void g4_set_parity_extended(struct g4_set *set);
-/* Completes what a crash has interrupted, if the set can be written; else it is read through the log. */
-int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set);
+/* Completes what a crash has interrupted, if the set can be written; else it is read through the log. mounts: but for rows in p->marks, if p->cut is set then. */
+int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set, bool mounts);
+/* The lock of rows is held, or nobody else has the set yet: what was left by that is completed, without any knowledge. Of set_cut_host.c, as the next one. */
+int g4_rows_uncut(struct g4_wg *wg, struct g4_set *set);
+/* The order ROWS_CUT. */
+int g4_rows_order_cut(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order);
 /* The lock of rows is held: somebody begins to write there. -G4_E_IO: somebody else does, and does not end. */
 int g4_set_parity_touch(struct g4_set *set, uint64_t address, uint64_t bytes);
 /* Contents of chunks with parity, from start to end: of one chunk when the request looked, and of several where it was cut since. */
@@ -134,9 +145,8 @@ int g4_set_log_load(struct g4_wg *wg, struct g4_set *set);
 void g4_set_log_forget(struct g4_set *set);
 /* All its pages go to their places. */
 int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set);
-/* The next entry's marks, from page *at on, at first 1. False: there is none. */
-bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *at, const struct g4_chunk **chunk, uint64_t *region,
-			  uint64_t *units);
+/* What the log has found marked becomes p->marks. */
+void g4_set_log_load_marks(struct g4_set *set);
 /*
  * A flush of the disks that need one: all that requests have written is durable then, but for rows in place, which the log has. And one of
  * all disks: everything is.
@@ -162,11 +172,13 @@ int g4_set_log_settle(struct g4_wg *wg, struct g4_set *set);
 bool g4_set_log_has(const struct g4_set *set, const struct g4_row *rows);
 /*
  * Before rows are written as a whole: all those between two of a chunk's places. Of several regions some may have no mark then: the log was
- * emptied for one behind them.
+ * emptied for one behind them. in_use: some of their pages are somebody's (G4_IO_IN_USE).
  */
-int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		    bool in_use);
 /* Whether all of these places are marked, in an epoch that goes on. */
-bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+			  bool in_use);
 /* Which bit of the map is that of a region. */
 uint64_t g4_set_log_region(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t region);
 /* What was read from a disk becomes what the log has of it. */

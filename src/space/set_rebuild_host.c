@@ -780,6 +780,13 @@ static int order_take(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order 
 	return 0;
 }
 
+/* Orders that may come while rows that a crash has cut short are not completed. */
+static bool is_of_cut(uint32_t op)
+{
+	return op == G4_ORDER_ASK || op == G4_ORDER_NAME || op == G4_ORDER_ROWS_NEXT || op == G4_ORDER_ROWS_TELL ||
+	       op == G4_ORDER_ROWS_CUT;
+}
+
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const uint32_t target = g4_load32_acq(&set->target);
@@ -790,6 +797,12 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 		return order_chunk(set, order);
 	if (set->dev.props.read_only && order->op != G4_ORDER_ASK && order->op != G4_ORDER_NAME)
 		return -G4_E_DEV_READONLY;
+	if (set->parity && set->parity->cut && !is_of_cut(order->op)) { /* nobody else has the set yet */
+		struct g4_dev_order all = {.op = G4_ORDER_ROWS_CUT, .disk = G4_ROWS_CUT_UNKNOWN};
+		const int cut = g4_rows_order_cut(wg, set, &all);
+		if (cut < 0)
+			return cut;
+	}
 	if (order->op == G4_ORDER_ASSIGN)
 		return g4_set_assign(wg, set, order->disk, strtoull(order->name, NULL, 10),
 				     (struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
@@ -825,6 +838,8 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 	case G4_ORDER_ROWS_NEXT:
 	case G4_ORDER_ROWS_TELL:
 		return g4_rows_order(wg, set, order);
+	case G4_ORDER_ROWS_CUT:
+		return g4_rows_order_cut(wg, set, order);
 	case G4_ORDER_RELIEVE:
 		rc = order_relieve(wg, set, order);
 		break;

@@ -240,6 +240,27 @@ bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t
 	return compute(wg, &c);
 }
 
+bool g4_row_lost_to(const struct g4_row *row, uint32_t column, uint32_t version, uint64_t *lost)
+{
+	const uint32_t k = g4_chunk_data_columns(row->chunk), parity = row->chunk->parity, others = k + parity - 1;
+
+	*lost = UINT64_C(1) << column;
+	if (version < parity) {
+		*lost |= g4_row_mask(parity) << k & ~(UINT64_C(1) << (k + version));
+		return true;
+	}
+	if (parity < 2 || version >= g4_row_choices(others, parity - 1))
+		return false;
+	for (uint32_t wanted = parity - 1, other = others; wanted > 0; wanted--) {
+		do
+			other--;
+		while (g4_row_choices(other, wanted) > version);
+		version -= g4_row_choices(other, wanted);
+		*lost |= UINT64_C(1) << (other < parity ? k + other : other - parity + (other - parity >= column));
+	}
+	return true;
+}
+
 /* ---- disks ---- */
 
 /* Whoever makes this row for a disk that is being rebuilt (set_taken_host.c) has to do it again. */

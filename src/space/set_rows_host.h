@@ -60,6 +60,14 @@ void g4_row_change(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t chan
 /* The columns that are lost; one that is NULL is not wanted, or not to be used. False: too much is lost. */
 bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t lost, uint8_t *const *columns,
 			uint64_t bytes);
+/*
+ * What a version of a page is made without (G4_ANY_PARITY: nothing): itself, and of the others as many columns as there are parities but one, so that
+ * all that is left is needed. The first versions are by one parity alone. The others are where more columns have rotted, or the parities have them as
+ * they were before: a page that rotted while it was nobody's and was written then, a disk that is missing besides. A sum says which version is right.
+ * They are numbered as sets of numbers are, by the largest, then by the next (colexicographic), where parities come before data: so those of fewer columns are the
+ * first ones of more. False: there is none of that number.
+ */
+bool g4_row_lost_to(const struct g4_row *row, uint32_t column, uint32_t version, uint64_t *lost);
 /* The same request of columns, all at once. The columns that it could not be done of. */
 uint64_t g4_row_transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
 			 uint64_t columns, uint8_t *const *memory);
@@ -111,10 +119,11 @@ uint32_t g4_set_held_count(const struct g4_set *set);
 bool g4_set_held_has(const struct g4_set *set, const struct g4_row *rows, uint32_t column);
 /* What was read of a column becomes what is held of it. */
 void g4_set_held_patch(const struct g4_set *set, const struct g4_row *rows, uint32_t column, uint8_t *memory);
-/* Holds columns of rows; of so many bytes of them, for there may be no room for all. */
-uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t given, uint8_t *const *columns);
-/* Of so many bytes of rows, from the first on, all data is held, and is in `columns` now. */
-uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns);
+/* Holds columns of rows; of so many bytes of them, for there may be no room for all. in_use: G4_IO_IN_USE. */
+uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t given, uint8_t *const *columns,
+			 bool in_use);
+/* Of so many bytes of rows, from the first on, all data is held, and is in `columns` now. *in_use: some was held as that. */
+uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns, bool *in_use);
 /* Rows were written: nothing of them is held any more. */
 void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows);
 /* The row is in the log, or it is not after all. */
@@ -128,6 +137,15 @@ bool g4_set_held_next(const struct g4_set *set, uint32_t *at, struct g4_row *row
  * what could not be read; or a negative code.
  */
 int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+/*
+ * The same in two steps, for whoever knows the data: pages of data of those rows that do not fit are noted, as by ROWS_ASK, and by what was told of them since
+ * they are completed. in_use: some of their pages were somebody's when they were written.
+ */
+int g4_rows_note_cut(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+int g4_rows_settle_cut(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		       bool in_use);
+/* Somebody will tell, from now on (true), or will not. -G4_E_NOMEM: nobody can. */
+int g4_rows_begin_asking(struct g4_set_parity *p, bool begins);
 /* A set is being made: where discards are known to leave zeros all its rows fit from the beginning. */
 void g4_rows_clear(struct g4_wg *wg, struct g4_set *set);
 /*

@@ -246,6 +246,7 @@ G4_FN static enum effect effect_of(uint32_t op)
 	case G4_ORDER_ROWS_ASK:
 	case G4_ORDER_ROWS_NEXT:
 	case G4_ORDER_ROWS_TELL:
+	case G4_ORDER_ROWS_CUT:
 		return EFFECT_NONE;
 	case G4_ORDER_NEXT:
 	case G4_ORDER_TAKE:
@@ -398,12 +399,12 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
 /* ---- stripes of several workgroups ---- */
 
 G4_FN bool g4_space_take_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes,
-				 uint64_t most, struct g4_direct_grant *grant)
+				 uint64_t most, bool in_use, struct g4_direct_grant *grant)
 {
 	uint64_t offset;
 	struct g4_dev *disk = disk_of(space, address, &offset);
 
-	if (!g4_direct_take(wg, &space->direct, disk, offset, bytes, most, grant))
+	if (!g4_direct_take(wg, &space->direct, disk, offset, bytes, most, in_use, grant))
 		return false;
 	write_begin(space, g4_address_from(grant->address), grant->bytes);
 	return true;

@@ -143,10 +143,10 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
 /*
  * ---- whole stripes with parity that several workgroups write, where all disks are memory (direct.h) ----
  * Of `bytes` that the caller will write from an address on, in parts of at most `most` bytes. False: it writes as ever. It waits for nothing but those who write parts
- * until it ends. Leader, thread-safe, without requests under way and without another grant.
+ * until it ends. in_use: G4_IO_IN_USE. Leader, thread-safe, without requests under way and without another grant.
  */
 G4_FN bool g4_space_take_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes,
-				 uint64_t most, struct g4_direct_grant *grant);
+				 uint64_t most, bool in_use, struct g4_direct_grant *grant);
 /* Whole ones of these. Leader, any workgroup; each is written by one. */
 G4_FN void g4_space_write_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address,
 				  struct g4_iov *iov, uint32_t iov_count);

@@ -113,13 +113,26 @@ struct g4_dev *disks_open_one(const char *name)
 	return dev;
 }
 
-int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flags, struct g4_dev **dev)
+static int open_disks(struct disks *d, uint32_t which, const struct g4_set_options *options, struct g4_dev **dev)
 {
-	const struct g4_set_options options = {.open.flags = flags, .degraded = degraded};
 	const char *name = disks_name_of(d, which);
 
 	d->message[0] = 0;
-	return g4_set_open(&name, 1, &options, dev, d->message, sizeof(d->message));
+	return g4_set_open(&name, 1, options, dev, d->message, sizeof(d->message));
+}
+
+int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flags, struct g4_dev **dev)
+{
+	const struct g4_set_options options = {.open.flags = flags, .degraded = degraded};
+
+	return open_disks(d, which, &options, dev);
+}
+
+int disks_open_to_mount(struct disks *d, uint32_t which, bool degraded, struct g4_dev **dev)
+{
+	const struct g4_set_options options = {.degraded = degraded, .mounts = true};
+
+	return open_disks(d, which, &options, dev);
 }
 
 void disks_format_plan(struct disks *d, const struct g4_set_plan *plan, uint32_t checksum)
@@ -220,7 +233,7 @@ int disks_try_mount(struct disks *d, uint32_t which, bool degraded)
 {
 	const struct g4_mount_options options = mount_options();
 	struct g4_dev *dev;
-	int rc = disks_try_open(d, which, degraded, 0, &dev);
+	int rc = disks_open_to_mount(d, which, degraded, &dev);
 
 	memset(&d->rig, 0, sizeof(d->rig));
 	if (rc == 0)
@@ -359,7 +372,7 @@ void disks_begin_fs(struct disks *d, struct g4_dev *set, uint32_t flags)
 
 void disks_mount_fs(struct disks *d, uint32_t which, struct g4_dev **dev)
 {
-	if (disks_try_open(d, which, true, 0, dev) < 0)
+	if (disks_open_to_mount(d, which, true, dev) < 0)
 		fail_msg("%s", d->message);
 	disks_begin_fs(d, *dev, 0);
 }

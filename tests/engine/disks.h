@@ -41,6 +41,8 @@ void disks_free(struct disks *d);
 const char *disks_name_of(struct disks *d, uint32_t which);
 struct g4_dev *disks_open_one(const char *name);
 int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flags, struct g4_dev **dev);
+/* The same, as whoever mounts it next. */
+int disks_open_to_mount(struct disks *d, uint32_t which, bool degraded, struct g4_dev **dev);
 void disks_format(struct disks *d, enum g4_raid raid, uint32_t checksum);
 void disks_format_plan(struct disks *d, const struct g4_set_plan *plan, uint32_t checksum);
 /*

@@ -118,7 +118,7 @@ static int watched_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address,
 	expect_none_of_mine();
 	const int rc = own_ops->grant(wg, dev, address, bytes, number);
 	if (rc == 0) {
-		mine[mine_count++] = number;
+		mine[mine_count++] = number & ~G4_DEV_GRANT_IN_USE;
 		g4_add64(&grants, 1);
 		g4_add64(&granted_bytes, bytes);
 	}

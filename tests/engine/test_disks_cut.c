@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A crash cuts short rows with parity that were being written as a whole, and pages rot beside them: of files that were synced before, in the same units of the log's marks.
+ * A mount makes parity of the ones and reads the others.
+ */
+#include "disks.h"
+
+#define OLD_PAGES 24u
+#define NEW_BYTES (3 * G4_MIB / 2)
+#define LOG_AT G4_MIB
+#define LOG_BYTES G4_MIB
+#define CUT_DISKS 5u
+
+static const struct level {
+	uint32_t disks, parity;
+} levels[] = {{4, 1}, {5, 2}, {5, 3}};
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+struct cut {
+	struct disks d;
+	uint64_t old, fresh; /* inodes */
+	uint8_t *before[CUT_DISKS], *crashed[CUT_DISKS];
+	uint8_t *data;
+	struct {
+		uint32_t disk;
+		uint64_t at;
+	} places[OLD_PAGES];
+};
+
+static void copy_disks(const struct cut *t, uint8_t *const *to, bool back)
+{
+	for (uint32_t n = 0; n < t->d.count; n++)
+		rig_copy(back ? t->d.memory[n] : to[n], back ? to[n] : t->d.memory[n], DISK_BYTES);
+}
+
+static uint8_t *old_page(uint32_t page)
+{
+	static _Alignas(G4_PAGE_BYTES) uint8_t memory[G4_PAGE_BYTES];
+
+	rig_pattern(memory, 500 + page, G4_PAGE_BYTES);
+	return memory;
+}
+
+static void find_old(struct cut *t)
+{
+	for (uint32_t page = 0; page < OLD_PAGES; page++) {
+		const uint8_t *wanted = old_page(page);
+		for (uint32_t n = 0; n < t->d.count; n++)
+			for (uint64_t at = 2 * G4_MIB; at < DISK_BYTES; at += G4_PAGE_BYTES)
+				if (memcmp(t->d.memory[n] + at, wanted, G4_PAGE_BYTES) == 0) {
+					t->places[page].disk = n;
+					t->places[page].at = at;
+				}
+	}
+}
+
+static void begin(struct cut *t, const struct level *level)
+{
+	const uint64_t sizes[MOST_DISKS] = {DISK_BYTES, DISK_BYTES, DISK_BYTES, DISK_BYTES, DISK_BYTES};
+	uint64_t done;
+
+	memset(t, 0, sizeof(*t));
+	t->data = rig_memory(NEW_BYTES, 9);
+	disks_make(&t->d, level->disks, sizes);
+	disks_format_rows(&t->d, level->parity, G4_CHECKSUM_BLAKE3);
+	for (uint32_t n = 0; n < level->disks; n++) {
+		t->before[n] = (uint8_t *)malloc(DISK_BYTES);
+		t->crashed[n] = (uint8_t *)malloc(DISK_BYTES);
+	}
+	disks_mount(&t->d, (1u << level->disks) - 1);
+	assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "old", G4_S_IFREG | 0644, &t->old), 0);
+	for (uint32_t n = 0; n < OLD_PAGES; n++)
+		assert_int_equal(op_write(&t->d.rig, t->old, 0, n * G4_PAGE_BYTES, old_page(n), G4_PAGE_BYTES, &done),
+				 0);
+	assert_int_equal(op_sync(&t->d.rig), 0);
+	/* of the newest record recovery verifies the data */
+	assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "new", G4_S_IFREG | 0644, &t->fresh), 0);
+	assert_int_equal(op_sync(&t->d.rig), 0);
+}
+
+static void end(struct cut *t)
+{
+	for (uint32_t n = 0; n < t->d.count; n++) {
+		free(t->before[n]);
+		free(t->crashed[n]);
+	}
+	free(t->data);
+	disks_free(&t->d);
+}
+
+/* Whole rows are written, and the power fails: these disks have nothing of them, but what the log has of them they have. */
+static void write_and_crash(struct cut *t, uint32_t without)
+{
+	uint64_t done;
+
+	copy_disks(t, t->before, false);
+	find_old(t);
+	assert_int_equal(op_write(&t->d.rig, t->fresh, 0, 0, t->data, NEW_BYTES, &done), 0);
+	copy_disks(t, t->crashed, false);
+	disks_unmount(&t->d);
+	for (uint32_t n = 0; n < t->d.count; n++)
+		if (without >> n & 1) {
+			rig_copy(t->before[n] + LOG_AT, t->crashed[n] + LOG_AT, LOG_BYTES);
+			rig_copy(t->crashed[n], t->before[n], DISK_BYTES);
+		}
+}
+
+/* Of pages of the old file that lie on these disks. How many there were. */
+static uint32_t rot_old(struct cut *t, uint32_t disks)
+{
+	uint32_t rotten = 0;
+
+	for (uint32_t page = 0; page < OLD_PAGES; page++)
+		if (disks >> t->places[page].disk & 1) {
+			t->d.memory[t->places[page].disk][t->places[page].at + 100 + page] ^= 4;
+			rotten++;
+		}
+	return rotten;
+}
+
+static void expect_old(struct cut *t, uint32_t parity, uint32_t rotten, uint32_t missing)
+{
+	static _Alignas(G4_PAGE_BYTES) uint8_t found[G4_PAGE_BYTES];
+	uint64_t done;
+
+	for (uint32_t page = 0; page < OLD_PAGES; page++) {
+		const int rc = op_read(&t->d.rig, t->old, 0, page * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done);
+		if (rc < 0 || memcmp(found, old_page(page), G4_PAGE_BYTES) != 0)
+			fail_msg("%u parities, disks %x rotten, %x missing: page %u: %s", parity, rotten, missing, page,
+				 rc < 0 ? g4_strerror(rc) : "is another");
+	}
+}
+
+/* As many disks as may be lost have rotten pages, or some of them are missing, whichever. */
+static void what_rots_beside_rows_that_were_being_written_is_read(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		uint32_t rotten = 0, turn = 0;
+		struct cut t;
+		begin(&t, &levels[l]);
+		write_and_crash(&t, 2);
+		for (uint32_t bad = 1; bad <= all; bad++) {
+			if ((uint32_t)__builtin_popcount(bad) != levels[l].parity)
+				continue;
+			const uint32_t missing = turn++ % 2 ? bad & (bad - 1) : 0;
+			copy_disks(&t, t.crashed, true);
+			rotten += rot_old(&t, bad & ~missing);
+			disks_mount(&t.d, all & ~missing);
+			expect_old(&t, levels[l].parity, bad & ~missing, missing);
+			disks_unmount(&t.d);
+		}
+		assert_true(rotten > OLD_PAGES / 2);
+		end(&t);
+	}
+}
+
+/* A row that was left as it was, for one of its pages has rotted, keeps what parity has of it when others are written beside it. */
+static void what_rotted_beside_them_outlives_other_writes(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		uint64_t done;
+		struct cut t;
+		begin(&t, &levels[l]);
+		write_and_crash(&t, 1);
+		for (uint32_t bad = 1; bad <= all; bad <<= 1 + l) {
+			copy_disks(&t, t.crashed, true);
+			if (rot_old(&t, bad) == 0)
+				continue;
+			disks_mount(&t.d, all);
+			for (uint64_t at = 0; at < NEW_BYTES; at += 16 * G4_PAGE_BYTES)
+				assert_int_equal(op_write(&t.d.rig, t.fresh, 0, at, t.data + at, G4_PAGE_BYTES, &done),
+						 0);
+			assert_int_equal(op_sync(&t.d.rig), 0);
+			disks_unmount(&t.d);
+			disks_mount(&t.d, all);
+			expect_old(&t, levels[l].parity, bad, 0);
+			disks_unmount(&t.d);
+		}
+		disks_expect_clean(&t.d, all);
+		end(&t);
+	}
+}
+
+/*
+ * Space that was reserved is somebody's before it is written: rows that were being written there look as if a page of theirs had rotted. They get parity all the same, for
+ * what is written to them next is lost with its disk else.
+ */
+static void reserved_space_that_was_being_written_gets_parity(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		uint64_t done;
+		struct cut t;
+		begin(&t, &levels[l]);
+		assert_int_equal(op_fallocate(&t.d.rig, t.fresh, 0, 0, NEW_BYTES), 0);
+		assert_int_equal(op_sync(&t.d.rig), 0);
+		write_and_crash(&t, 1);
+		copy_disks(&t, t.crashed, true);
+		disks_mount(&t.d, all);
+		for (uint64_t at = 0; at < NEW_BYTES; at += 16 * G4_PAGE_BYTES)
+			assert_int_equal(op_write(&t.d.rig, t.fresh, 0, at, t.data + at, G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(op_sync(&t.d.rig), 0);
+		disks_unmount(&t.d);
+		copy_disks(&t, t.crashed, false);
+		for (uint32_t n = 0; n < levels[l].disks; n += 1 + l) {
+			uint8_t *found = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
+			copy_disks(&t, t.crashed, true);
+			disks_mount(&t.d, all & ~(1u << n));
+			for (uint64_t at = 0; at < NEW_BYTES; at += 16 * G4_PAGE_BYTES) {
+				assert_int_equal(op_read(&t.d.rig, t.fresh, 0, at, found, G4_PAGE_BYTES, &done), 0);
+				assert_memory_equal(found, t.data + at, G4_PAGE_BYTES);
+			}
+			disks_unmount(&t.d);
+			free(found);
+		}
+		end(&t);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_rots_beside_rows_that_were_being_written_is_read),
+		cmocka_unit_test(what_rotted_beside_them_outlives_other_writes),
+		cmocka_unit_test(reserved_space_that_was_being_written_gets_parity),
+	};
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
