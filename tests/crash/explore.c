@@ -463,19 +463,15 @@ static void rot(struct session *s, uint32_t disks)
 	lab->rotten = disks;
 }
 
-/*
- * Of some states: as many disks as may be lost rot, or some do and others are lost. Not of rows with parity: in those that a crash has cut
- * short, and what lies within 128 KiB of them, parity is made of what is there (docs/design/redundancy.md, "No write hole").
- */
+/* Of some states: as many disks as may be lost rot, or some do and others are lost. */
 static void state_with_rot(struct session *s)
 {
 	struct lab *lab = s->lab;
 	uint64_t dice = mix(s->seed ^ UINT64_C(0x5107), s->number);
 	uint32_t bad = 0, lost = 0;
 
-	if (lab->rot == 0 || s->outer || set_kinds[lab->kind].plan.parity > 0 || set_kinds[lab->kind].levels ||
-	    lab->set.may_leave_out || set_kinds[lab->kind].spare == 0 || dice % lab->rot != 0 ||
-	    rig_setting("G4_TEST_CHECKSUM", 1) == 0)
+	if (lab->rot == 0 || s->outer || lab->set.may_leave_out || set_kinds[lab->kind].spare == 0 ||
+	    dice % lab->rot != 0 || rig_setting("G4_TEST_CHECKSUM", 1) == 0)
 		return;
 	while ((uint32_t)__builtin_popcount(bad) < set_kinds[lab->kind].spare)
 		bad |= 1u << rig_random(&dice) % set_kinds[lab->kind].disks;

@@ -33,7 +33,7 @@ struct options {
 	uint32_t match_count;
 	uint64_t state, inner;
 	bool list, sets;
-	uint32_t losses, moments, after;
+	uint32_t losses, moments, after, rot;
 	const char *drive; /* instead of memory; NULL: none */
 	bool each;	   /* a line for each workload: what it cost */
 	const char *keep;
@@ -280,7 +280,7 @@ static void set_up(struct lab *lab, const struct options *o, struct counts *coun
 	lab->samples = o->thorough ? 8 : 4;
 	lab->tears = o->thorough ? 32 : 6;
 	lab->losses = o->losses;
-	lab->rot = o->thorough ? 8 : 32;
+	lab->rot = o->rot ? o->rot : o->thorough ? 8 : 32;
 	lab->after = o->after;
 	lab->moments = o->moments ? o->moments : o->thorough ? 0 : 24;
 	end_s = o->seconds > 0 ? o->start_s + o->seconds : 0;
@@ -384,6 +384,7 @@ static const char usage[] =
 	"usage: crash [--engine cpu|remote|cuda|nvme|lanes] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
 	"             [--per-pair N] [--mixes N] [--match TEXT]... [--keep FOLDER] [--each] [--list]\n"
 	"             [--sets: workloads of sets of disks] [--losses N: of lost disks so many combinations at each state]\n"
+	"             [--rot N: at one crash state in so many disks rot]\n"
 	"             [--moments N: of a record on a set so many]\n"
 	"             [--after N: of so many distinct states of a set one lives on, an eighth of that where disks come and go; 0: none]\n"
 	"             [--drive DEVICE, of which the first 8 MiB are overwritten]\n"
@@ -422,6 +423,7 @@ static void parse(int argc, char **argv, struct options *o)
 		{"drive", required_argument, NULL, 'd'},
 		{"sets", no_argument, NULL, 'S'},
 		{"losses", required_argument, NULL, 'o'},
+		{"rot", required_argument, NULL, 'b'},
 		{"moments", required_argument, NULL, 'O'},
 		{"after", required_argument, NULL, 'A'},
 		{NULL, 0, NULL, 0},
@@ -479,6 +481,9 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		case 'o':
 			o->losses = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'b':
+			o->rot = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'M':
 			if (o->match_count == MAX_MATCHES) {

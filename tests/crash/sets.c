@@ -350,7 +350,7 @@ int __wrap_g4_dev_open(const char *name, const struct g4_dev_open_options *optio
 
 static int open_used(struct set_lab *s, struct g4_dev **set, char *message, size_t room)
 {
-	const struct g4_set_options options = {.degraded = s->used != all_disks(s)};
+	const struct g4_set_options options = {.degraded = s->used != all_disks(s), .mounts = true};
 	const char *name = disks_name_of(&s->disks, s->used);
 
 	return g4_set_open(&name, 1, &options, set, message, room);
