@@ -354,7 +354,7 @@ add_test(NAME crash.explorer.sets_orders COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FI
 	--match small+raid5n/mount/disk-add --match small+raid5n/disk-rebalance --match small+raid6n/disk-exchange
 	--match small+raid6n/mount/disk-exchange --sample 6 --seed 3 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
-add_test(NAME crash.explorer.sets_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 3 --sample 600 --keep .
+add_test(NAME crash.explorer.sets_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --losses 3 --sample 400 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
 add_test(NAME crash.explorer.sets_remote COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine remote --losses 2 --moments 12 --sample 40 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")

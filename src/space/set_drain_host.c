@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "space/sealed.h"
 #include "space/set_drain_host.h"
 
 /* Rows that are held, and are not in the log. */
@@ -247,6 +248,62 @@ struct g4_row g4_rows_lock_shared(struct g4_wg *wg, struct g4_set *set, uint64_t
 
 /* ---- draining ---- */
 
+static bool is_metadata(const struct g4_set *set, const struct g4_row *row, uint32_t column, const uint8_t *page)
+{
+	const uint64_t at = row->stripe * g4_chunk_data_columns(row->chunk) + column;
+	uint64_t generation;
+
+	memcpy(set->parity->kept, page, G4_PAGE_BYTES);
+	return g4_block_is_whole(set->parity->kept,
+				 g4_address_from(row->chunk->address + at * row->chunk->stripe_bytes + row->within),
+				 set->parity->tag, &generation);
+}
+
+/* A version of a column that is metadata in its place, of a row of one page that was read but for `lost`: into `to`. */
+static bool find_metadata(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column,
+			  uint64_t lost, uint8_t *const *have, uint8_t *to)
+{
+	uint8_t *columns[G4_ROW_COLUMNS];
+	bool found = false, fits = false;
+	uint64_t without;
+
+	for (uint32_t v = 0; !found && !fits && g4_row_lost_to(row, column, v, &without); v++) {
+		for (uint32_t c = 0; c < row->chunk->columns; c++)
+			columns[c] = c == column ? to : ((without | lost) >> c & 1) ? NULL : have[c];
+		found = g4_row_reconstruct(wg, row->chunk, without | lost, columns, G4_PAGE_BYTES) &&
+			is_metadata(set, row, column, to);
+		fits = v == 0 &&
+		       memcmp(to, have[column], G4_PAGE_BYTES) == 0; /* as where there was no metadata before */
+	}
+	return found;
+}
+
+/*
+ * What was there before of metadata that is written over may have rotted, as after a crash, when the journal brings home what it has. Parity that is changed by it would not make the
+ * new page. It is known as that: it is no metadata, and a version is. *old[] is what parity has then.
+ */
+static void mend_old(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t given,
+		     uint8_t *const *now, uint8_t *const *old)
+{
+	const uint32_t count = row->chunk->columns;
+	uint8_t *memory = NULL, *have[G4_ROW_COLUMNS];
+	uint64_t suspected = 0;
+
+	for (uint32_t c = 0; c < g4_chunk_data_columns(row->chunk) && row->bytes == G4_PAGE_BYTES; c++)
+		if ((given >> c & 1) && is_metadata(set, row, c, now[c]) && !is_metadata(set, row, c, old[c]))
+			suspected |= UINT64_C(1) << c;
+	if (!suspected || posix_memalign((void **)&memory, G4_PAGE_BYTES, (count + 1) * G4_PAGE_BYTES) != 0)
+		return;
+	for (uint32_t c = 0; c < count; c++)
+		have[c] = memory + c * G4_PAGE_BYTES;
+	uint8_t *made = memory + count * G4_PAGE_BYTES;
+	const uint64_t lost = g4_row_transfer(wg, set, row, G4_IO_READ, 0, g4_row_mask(count), have);
+	for (uint32_t c = 0; suspected >> c != 0; c++)
+		if ((suspected >> c & 1) && find_metadata(wg, set, row, c, lost, have, made))
+			memcpy(old[c], made, G4_PAGE_BYTES);
+	free(memory);
+}
+
 /* The parities of rows that get these columns, from what was there before: into `now`. */
 static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
 			 uint8_t *const *now)
@@ -261,8 +318,10 @@ static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_r
 		parity |= (uint64_t)g4_row_has(set, rows, c) << c;
 	}
 	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
-	if (rc == 0 && parity)
+	if (rc == 0 && parity) {
+		mend_old(wg, set, rows, given, now, old);
 		g4_row_change(wg, rows->chunk, given, old, now, rows->bytes);
+	}
 	return rc;
 }
 
@@ -273,8 +332,10 @@ static int make_parities(struct g4_wg *wg, struct g4_set *set, struct g4_drain_b
 
 	end_reads(wg, set, b);
 	for (uint32_t n = 0; n < b->count; n++)
-		if (!b->transfers[n].failed)
+		if (!b->transfers[n].failed) {
+			mend_old(wg, set, &b->rows[n], b->given[n], b->now[n], b->old[n]);
 			g4_row_change(wg, b->rows[n].chunk, b->given[n], b->old[n], b->now[n], b->rows[n].bytes);
+		}
 	for (uint32_t n = 0; n < b->count && rc == 0; n++) {
 		if (!b->transfers[n].failed)
 			continue;

@@ -353,7 +353,7 @@ static void state_anew(struct session *s, uint64_t sum)
 	}
 	table_add(&lab->states, sum, index);
 	judge(s, index);
-	if (!s->outer && lab->rotten == 0 && !lab->outcome[index].bad && (dice >> 8) % 64 == 0) {
+	if (!s->outer && !lab->outcome[index].bad && (dice >> 8) % 64 == 0) {
 		mark = memory_mark(&lab->memory);
 		sketch_apply(&lab->sketch);
 		second_crash(s, mark, index);
@@ -422,7 +422,8 @@ static void refuse(struct session *s)
 /* The disks that are there without these. 0: these can not be lost, or were before. */
 static uint32_t disks_left(const struct session *s, uint32_t lost)
 {
-	const uint32_t there = s->present & ~lost, gone = ((lab_all_disks(s->lab) & ~there) | s->out) & ~s->nobody;
+	const uint32_t there = s->present & ~lost,
+		       gone = ((lab_all_disks(s->lab) & ~there) | s->out | s->lab->rotten) & ~s->nobody;
 
 	return (lost & ~s->present) == 0 && (uint32_t)__builtin_popcount(gone) <= set_kinds[s->lab->kind].spare ?
 		       there :
