@@ -8,10 +8,9 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "helping.h"
 #include "rebuilding.h"
 
-#include "data/help.h"
-#include "data/split.h"
 #include "dev/agent_host.h"
 #include "dev/dev_ops_host.h"
 #include "fs/fs.h"
@@ -30,73 +29,6 @@ static uint64_t ino;
 static uint32_t all_of(void)
 {
 	return (1u << d.count) - 1;
-}
-
-/* ------------------------------------------------------------------ helpers */
-
-static struct helper {
-	pthread_t thread;
-	struct g4_wg *wg;
-	uint64_t pieces; /* of stripes; atomic */
-} helpers[2];
-static uint32_t stop;	 /* atomic */
-static uint32_t hold;	 /* atomic: helpers that get a piece of stripes keep it until this is 0 */
-static uint32_t holders; /* atomic */
-
-static void *help(void *argument)
-{
-	struct helper *helper = (struct helper *)argument;
-	struct g4_fs *fs = d.rig.fs;
-	struct g4_split_piece piece;
-	struct g4_split_job *job;
-
-	while (!g4_load32_acq(&stop)) {
-		uint64_t done;
-		if (!g4_split_find(helper->wg, fs, &job, &piece)) {
-			sched_yield();
-			continue;
-		}
-		if (job->work.kind == G4_SPLIT_STRIPES) {
-			g4_add64(&helper->pieces, 1);
-			g4_add32(&holders, 1);
-			while (g4_load32_acq(&hold))
-				sched_yield();
-			g4_sub32_rel(&holders, 1);
-		}
-		const int rc = g4_split_move(helper->wg, fs, job, &piece, &done);
-		const uint32_t kind = job->work.kind;
-		g4_split_done(job, &piece, rc, done);
-		g4_split_leave(fs, job, kind);
-	}
-	return NULL;
-}
-
-static void start_helpers(void)
-{
-	g4_store32_rel(&stop, 0);
-	d.rig.fs->split.helpers = 2;
-	for (uint32_t k = 0; k < 2; k++) {
-		helpers[k].pieces = 0;
-		helpers[k].wg = g4_wg_create(10 + k);
-		assert_int_equal(pthread_create(&helpers[k].thread, NULL, help, &helpers[k]), 0);
-	}
-}
-
-static uint64_t helped(void)
-{
-	return g4_load64_rlx(&helpers[0].pieces) + g4_load64_rlx(&helpers[1].pieces);
-}
-
-static void stop_helpers(void)
-{
-	g4_store32_rel(&stop, 1);
-	for (uint32_t k = 0; k < 2; k++) {
-		pthread_join(helpers[k].thread, NULL);
-		g4_wg_destroy(helpers[k].wg);
-	}
-	d.rig.fs->split.helpers = 0;
-	assert_int_equal(d.rig.fs->split.stripe_helpers, 0);
-	assert_int_equal(d.rig.fs->split.stripes, 0);
 }
 
 /* ------------------------------------------------------------------ the set, and who asks it for what */
@@ -255,7 +187,7 @@ static void one_grant_is_for_all_that_lies_in_a_row(void **state)
 	(void)state;
 	for (uint32_t k = 0; k < KINDS; k++) {
 		make_kind(&kinds[k]);
-		start_helpers();
+		start_helpers(d.rig.fs);
 		for (uint64_t pages = 0; pages < 4; pages++) { /* not all begin where a stripe does */
 			const uint64_t at = pages * 5 * G4_PAGE_BYTES, bytes = FILE_BYTES - at;
 			rig_pattern(data + at, (uint32_t)(20 + pages), bytes);
@@ -270,7 +202,7 @@ static void one_grant_is_for_all_that_lies_in_a_row(void **state)
 		}
 		while (helped() == 0)
 			assert_int_equal(op_write(&d.rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
-		stop_helpers();
+		stop_helpers(d.rig.fs);
 		assert_int_equal(op_sync(&d.rig), 0);
 		expect_rows_fit(&d, set);
 		expect_survived(kinds[k].parity, FILE_BYTES);
@@ -285,7 +217,7 @@ static void no_more_help_than_the_host_s_memory_takes(void **state)
 	make_kind(&kinds[0]);
 	struct g4_split *split = &d.rig.fs->split;
 	g4_store32_rel(&split->stripe_helpers, G4_SPLIT_STRIPE_HELPERS);
-	start_helpers();
+	start_helpers(d.rig.fs);
 	for (uint32_t turn = 0; turn < 8; turn++)
 		assert_int_equal(op_write(&d.rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
 	assert_int_equal(helped(), 0);
@@ -293,7 +225,7 @@ static void no_more_help_than_the_host_s_memory_takes(void **state)
 	g4_store32_rel(&split->stripe_helpers, 0);
 	while (helped() == 0)
 		assert_int_equal(op_write(&d.rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
-	stop_helpers();
+	stop_helpers(d.rig.fs);
 	expect_stored(&d, FILE_BYTES);
 	assert_int_equal(op_sync(&d.rig), 0);
 	expect_rows_fit(&d, set);
@@ -314,11 +246,11 @@ static void few_requests_go_through_an_agent(void **state)
 	disks_begin_fs(&d, remote, 0);
 	assert_true(g4_direct_is_open(&d.rig.fs->space.direct));
 	struct g4_agent *agent = g4_dev_remote_agent(remote);
-	start_helpers();
+	start_helpers(d.rig.fs);
 	const uint64_t before = g4_agent_counts(agent).requests;
 	assert_int_equal(op_write(&d.rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
 	const uint64_t after = g4_agent_counts(agent).requests;
-	stop_helpers();
+	stop_helpers(d.rig.fs);
 	assert_in_range(after - before, 1, 2 * 3); /* a grant, and what is no whole stripe, of two rows at most */
 	expect_stored(&d, FILE_BYTES);
 	set = remote;
@@ -345,7 +277,7 @@ static void *write_large(void *unused)
 static void begin_writing(void)
 {
 	g4_store32_rel(&hold, 1);
-	start_helpers();
+	start_helpers(d.rig.fs);
 	writer.rig = d.rig;
 	writer.rig.wg = g4_wg_create(7);
 	do { /* again where it was done before a helper came */
@@ -368,7 +300,7 @@ static void end_writing(void)
 	pthread_join(writer.thread, NULL);
 	g4_wg_destroy(writer.rig.wg);
 	assert_int_equal(writer.rc, 0);
-	stop_helpers();
+	stop_helpers(d.rig.fs);
 }
 
 static void who_is_killed_before_all_pieces_are_written_loses_nothing(void **state)
