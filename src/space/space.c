@@ -19,7 +19,7 @@ G4_FN void g4_space_open(struct g4_wg *wg, struct g4_space *space)
 
 G4_FN void g4_space_set_kept(struct g4_space *space, uint8_t *memory, uint64_t bytes)
 {
-	space->direct.kept.memory = memory;
+	space->direct.kept.memory = bytes > 0 ? memory : NULL; /* else it would be what lies behind the mount's */
 	space->direct.kept.memory_bytes = bytes;
 }
 

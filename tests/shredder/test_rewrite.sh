@@ -127,6 +127,8 @@ same "... is what was forgotten" reference.list out.list
 exits 0 "forget of that" "$shredder" forget --tag recovered latest
 
 # ---- repair snapshots: a pack is lost
+# what was written less than two seconds ago might change without a trace, and counts as a file of which bytes may be lost
+until [ $(($(date +%s%N) - $(stat -c %.9Z tree/secret/noise | tr -d .))) -gt 2100000000 ]; do sleep 0.1; done
 rm -rf repo && exits 0 "init" "$shredder" init
 exits 0 "backup of the large ones" "$shredder" backup tree/keep
 "$shredder" list packs | sort >old-packs

@@ -113,7 +113,7 @@ static void no_bad_request_reaches_the_kind(void **state)
 
 	(void)state;
 	assert_int_equal(submit_one(&dev, (struct g4_io){.op = 77}), -G4_E_INVAL);
-	assert_int_equal(submit_one(&dev, (struct g4_io){.op = G4_IO_WRITE, .flags = 8}), -G4_E_INVAL);
+	assert_int_equal(submit_one(&dev, (struct g4_io){.op = G4_IO_WRITE, .flags = 16}), -G4_E_INVAL);
 	assert_int_equal(submit_one(&dev, (struct g4_io){.op = G4_IO_READ, .flags = G4_IO_COPY(1)}), -G4_E_INVAL);
 	assert_int_equal(submit_one(&dev, (struct g4_io){.op = G4_IO_READ, .iov_count = G4_IO_MAX_IOV + 1}),
 			 -G4_E_INVAL);
