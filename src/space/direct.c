@@ -396,7 +396,7 @@ G4_FN static bool write_part(const struct call *call, const struct g4_chunk *chu
 	struct g4_kept *kept = &call->direct->kept;
 
 	if (part->slot == G4_KEPT_NONE)
-		return part->bytes == 0;
+		return false;
 	if (part->whole) {
 		write_whole(call, chunk, part);
 		return true;
@@ -668,6 +668,7 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 {
 	const struct g4_direct_table *table = &direct->table;
 	const struct g4_chunk_map map = {table->chunks, table->chunk_count};
+	const uint64_t wanted = bytes;
 
 	if (address > table->bytes || bytes > table->bytes - address || table->read_only || table->missing != 0)
 		return false;
@@ -677,8 +678,9 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 		return false;
 	const uint64_t stripe = g4_chunk_stripe_data(chunk);
 	grant->part_bytes = g4_max64(PART_BYTES / stripe, 1) * stripe;
-	return begin_rows(wg, direct, dev, chunk, address, g4_min64(bytes, chunk->address + chunk->bytes - address),
-			  in_use, true, grant);
+	const uint64_t here = g4_min64(bytes, chunk->address + chunk->bytes - address);
+	/* of what goes on in another chunk the caller writes the ends himself: their lengths are not those of the grant's parts */
+	return begin_rows(wg, direct, dev, chunk, address, here, in_use, here == wanted, grant);
 }
 
 G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,

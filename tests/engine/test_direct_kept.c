@@ -443,6 +443,43 @@ static void whoever_asks_the_device_finds_what_was_kept(void **state)
 	end();
 }
 
+/* What goes on in the next chunk is not the grant's: nobody says of it that it is written, or kept. */
+static void what_lies_behind_a_chunk_is_the_callers(void **state)
+{
+	uint8_t *page = rig_memory(4 * G4_PAGE_BYTES, 3);
+
+	(void)state;
+	make(4, 1, G4_CHECKSUM_NONE);
+	choose_pages();
+	struct g4_direct_table *now = &d.rig.fs->space.direct.table;
+	struct g4_chunk *chunk = &now->chunks[1], whole = *chunk;
+	const uint64_t stripe = g4_chunk_stripe_data(chunk);
+	assert_int_equal(now->chunk_count, 2);
+	assert_true(chunk->parity);
+	/* as of a set that has two, side by side */
+	const uint64_t border = ((first_page * G4_PAGE_BYTES - chunk->address) / stripe + 3) * stripe;
+	chunk->bytes = border;
+	now->chunks[2] = whole;
+	now->chunks[2].address += border;
+	now->chunks[2].bytes -= border;
+	now->chunk_count = 3;
+	struct g4_direct_grant grant;
+	struct g4_iov iov = {page, 4 * G4_PAGE_BYTES};
+	assert_true(g4_space_take_stripes(d.rig.wg, &d.rig.fs->space,
+					  g4_address_from(whole.address + border - 2 * stripe), 2 * stripe + iov.bytes,
+					  64 * G4_PAGE_BYTES, false, &grant));
+	assert_int_equal(grant.bytes, 2 * stripe);
+	assert_false(g4_space_write_part(d.rig.wg, &d.rig.fs->space, &grant, 1, &iov, 1));
+	iov = (struct g4_iov){model, grant.bytes};
+	g4_space_write_stripes(d.rig.wg, &d.rig.fs->space, g4_address_from(grant.address), &iov, 1);
+	g4_space_end_stripes(&d.rig.fs->space, &grant);
+	*chunk = whole;
+	now->chunk_count = 2;
+	free(page);
+	free(model);
+	end();
+}
+
 static void what_can_not_be_written_out_is_kept(void **state)
 {
 	struct g4_space *space;
@@ -576,6 +613,7 @@ int main(void)
 		cmocka_unit_test(a_large_file_leaves_parts_at_its_ends_alone),
 		cmocka_unit_test(what_was_synced_survives_a_kill),
 		cmocka_unit_test(whoever_asks_the_device_finds_what_was_kept),
+		cmocka_unit_test(what_lies_behind_a_chunk_is_the_callers),
 		cmocka_unit_test(what_can_not_be_written_out_is_kept),
 		cmocka_unit_test(without_room_the_set_has_them),
 		cmocka_unit_test(neighbours_and_flushes_do_not_disturb_each_other),
