@@ -821,9 +821,7 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 				}
 			}
 		} else {
-			rc = g4_map_check_data(fs, ptr, path.level);
-			if (rc == 0)
-				rc = g4_path_add_node(wg, fs, txn, inode, &path, ptr);
+			rc = g4_path_divide(wg, fs, txn, inode, &path, page, true);
 			g4_path_put(fs, &path);
 			return rc < 0 ? rc : 1;
 		}

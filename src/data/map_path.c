@@ -301,6 +301,18 @@ G4_FN int g4_path_prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 	return 0;
 }
 
+G4_FN int g4_path_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			 struct g4_path *path, uint64_t page, bool frees)
+{
+	const uint64_t inside = page & (g4_map_span(path->level) - 1);
+	uint64_t one = 1;
+	int rc = g4_map_check_data(fs, *path->slot, path->level);
+
+	if (rc == 0 && frees)
+		rc = g4_extent_has_several(wg, fs, g4_address_after_pages(g4_ptr_address(*path->slot), inside), &one);
+	return rc < 0 ? rc : g4_path_add_node(wg, fs, txn, inode, path, *path->slot);
+}
+
 G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       struct g4_path *path, uint64_t page, uint32_t level)
 {
@@ -310,9 +322,8 @@ G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		if (*path->slot == 0) {
 			rc = g4_path_add_node(wg, fs, txn, inode, path, 0);
 		} else if (!(*path->slot & G4_PTR_INDIRECT)) {
-			rc = g4_map_check_data(fs, *path->slot, path->level);
-			if (rc == 0)
-				rc = g4_path_add_node(wg, fs, txn, inode, path, *path->slot);
+			/* what was not written yet is written in its place, and frees nothing */
+			rc = g4_path_divide(wg, fs, txn, inode, path, page, g4_map_kind(*path->slot) == G4_WRITTEN);
 		}
 		if (rc == 0)
 			rc = g4_path_enter(wg, fs, inode, path, page);

@@ -80,6 +80,12 @@ G4_FN void g4_path_forget_below(struct g4_fs *fs, struct g4_txn *txn, const stru
 /* Puts a new indirect page into the slot. Without `fill` its slots are zero, else they divide that data pointer. */
 G4_FN int g4_path_add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   struct g4_path *path, g4_ptr fill);
+/*
+ * The large page that the slot leads to gets an indirect page: what a later step of the transaction reads to free `page` of it is read before that, for an
+ * error behind it would stop the journal. frees: it will be freed.
+ */
+G4_FN int g4_path_divide(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			 struct g4_path *path, uint64_t page, bool frees);
 /* Goes on to the slot of `page` at `level`, making and splitting what is in the way. -G4_E_NOSPC: and no page is left at which nothing hangs. */
 G4_FN int g4_path_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       struct g4_path *path, uint64_t page, uint32_t level);

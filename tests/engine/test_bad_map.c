@@ -17,6 +17,16 @@
 static struct rig rig;
 static uint8_t *data, *found;
 static uint64_t other, dir, file, empty_pages;
+/*
+ * Of what the file is made: single pages, or a large one; and the same where another file has them as well. These come last: an image in which something
+ * was ever shared reads maps earlier.
+ */
+static enum shape { PAGES, LARGE_PAGES, CLONED, LARGE_CLONED, SHAPES } shape;
+
+static bool is_large(void)
+{
+	return shape == LARGE_PAGES || shape == LARGE_CLONED;
+}
 
 static void mount_fs(void)
 {
@@ -88,6 +98,18 @@ static const char *name_of(uint32_t k)
 	return name;
 }
 
+static int share(uint64_t from, uint64_t to, uint64_t bytes)
+{
+	uint64_t in, out, done;
+
+	assert_int_equal(op_open(&rig, from, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&rig, to, G4_OPEN_READ | G4_OPEN_WRITE, &out), 0);
+	const int rc = op_copy_as(&rig, in, 0, out, 0, bytes, G4_COPY_SHARE, &done);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+	return rc;
+}
+
 /* Inodes lie elsewhere: whoever asks for one there is told that before all else. */
 static void make(uint32_t classes)
 {
@@ -99,12 +121,18 @@ static void make(uint32_t classes)
 	go_on_there(classes);
 	for (uint32_t k = 0; k < NAMES; k++)
 		assert_int_equal(op_link(&rig, linked, dir, name_of(k)), 0);
-	assert_int_equal(op_write(&rig, file, 0, 0, data, BYTES, NULL), 0);
+	assert_int_equal(op_write(&rig, file, 0, 0, data, is_large() ? 2 * G4_MIB : BYTES, NULL), 0);
 	assert_int_equal(op_write(&rig, file, 0, FAR, data, BYTES, NULL), 0);
 	assert_int_equal(op_setxattr(&rig, file, "user.large", data, 20000, 0), 0);
 	assert_int_equal(op_setxattr(&rig, file, "user.small", data, 20, 0), 0);
 	assert_int_equal(op_sync(&rig), 0);
-	if (classes & 1)
+	if (shape >= CLONED) {
+		uint64_t clone;
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "clone", G4_S_IFREG | 0600, &clone), 0);
+		assert_int_equal(share(file, clone, FAR + BYTES), 0);
+		assert_int_equal(op_sync(&rig), 0);
+	}
+	if (classes & (is_large() ? 4 : 1))
 		assert_int_equal(rig_place(&rig, file, 0) / G4_GROUP_BYTES, GROUP);
 }
 
@@ -126,6 +154,7 @@ static int over(void)
 }
 
 enum deed {
+	SHARE_OVER, /* of what is shared already */
 	OVERWRITE,
 	PUNCH,
 	CUT,
@@ -142,6 +171,8 @@ enum deed {
 	APPEND,
 	LARGE,
 	ZERO,
+	CUT_INSIDE,
+	PUNCH_INSIDE,
 	DEEDS
 };
 
@@ -186,9 +217,26 @@ static int do_deed(enum deed deed)
 	case LARGE:
 		rc = op_write(&rig, file, 0, 0, data, 2 * G4_MIB, NULL);
 		return rc < 0 ? rc : op_fsync(&rig, file);
+	case SHARE_OVER:
+		return share(other, file, BYTES);
+	case CUT_INSIDE:
+		return op_truncate(&rig, file, 7 * G4_PAGE_BYTES + 100);
+	case PUNCH_INSIDE:
+		return op_fallocate(&rig, file, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 9 * G4_PAGE_BYTES,
+				    20 * G4_PAGE_BYTES);
 	default:
 		return op_fallocate(&rig, file, G4_FALLOC_ZERO_RANGE, 0, 8 * G4_PAGE_BYTES);
 	}
+}
+
+/* After a power cut, with the sector bad as before. */
+static void mount_again(void)
+{
+	const uint64_t bad = g4_address_stored(g4_layout_map_page(&rig.fs->meta.layout, GROUP));
+
+	rig_unmount_fs(&rig, rig.wg, rig.fs, false);
+	rig.fs = rig_mount_fs(&rig, rig.wg, &(struct g4_fault){.bad_at = bad, .bad_bytes = 1});
+	assert_int_equal(rig.fs->journal.aborted, 0);
 }
 
 /* The group of the device from which the map does not come: nothing of it is cached. */
@@ -206,8 +254,8 @@ static void remove_all(void)
 	uint64_t removed;
 	int rc;
 
-	for (uint32_t k = 0; k < 3; k++) {
-		rc = op_unlink(&rig, G4_NODE_ROOT, k == 0 ? "file" : k == 1 ? "new" : "linked");
+	for (uint32_t k = 0; k < 4; k++) {
+		rc = op_unlink(&rig, G4_NODE_ROOT, k == 0 ? "file" : k == 1 ? "new" : k == 2 ? "clone" : "linked");
 		assert_true(rc == 0 || rc == -G4_E_NOENT);
 	}
 	rc = op_clear(&rig, dir, 10 * NAMES, 0, &removed);
@@ -223,33 +271,38 @@ static void what_lies_there_ends_nobody_else(void **state)
 	const uint32_t classes[] = {1, 6, 7};
 
 	(void)state;
-	for (uint32_t k = 0; k < sizeof(classes) / sizeof(classes[0]); k++)
-		for (enum deed deed = OVERWRITE; deed < DEEDS; deed++) {
-			make(classes[k]);
-			mount_with_bad_map();
-			const int rc = do_deed(deed);
-			if (rc != 0 && rc != -G4_E_IO)
-				fail_msg("deed %u, classes %u: %s", deed, classes[k], g4_strerror(rc));
-			if (rig.fs->journal.aborted)
-				fail_msg("deed %u, classes %u: the journal has stopped", deed, classes[k]);
-			assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
-			assert_int_equal(op_fsync(&rig, other), 0);
-			const int synced = op_sync(&rig); /* what could not be written is tried again */
-			assert_true(synced == 0 || (synced == -G4_E_IO && deed == OVERWRITE));
-			assert_int_equal(rig.fs->journal.aborted, 0);
-			g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
-			if (rc < 0)
-				assert_int_equal(do_deed(deed), 0);
-			assert_int_equal(op_sync(&rig), 0);
-			unmount_clean();
-			rig_expect_clean(&rig, RIG_ANY_FREE, "with what could not be freed");
-			mount_fs();
-			rig_expect_contents(&rig, other, 0, found, data, BYTES);
-			remove_all();
-			unmount_clean();
-			rig_expect_clean(&rig, empty_pages, "at the end");
-			mount_fs();
-		}
+	for (shape = 0; shape < SHAPES; shape++)
+		for (uint32_t k = 0; k < sizeof(classes) / sizeof(classes[0]); k++)
+			for (enum deed deed = shape < CLONED ? OVERWRITE : SHARE_OVER; deed < DEEDS; deed++) {
+				make(classes[k]);
+				mount_with_bad_map();
+				const int rc = do_deed(deed);
+				if (rc != 0 && rc != -G4_E_IO)
+					fail_msg("shape %u, deed %u, classes %u: %s", shape, deed, classes[k],
+						 g4_strerror(rc));
+				if (rig.fs->journal.aborted)
+					fail_msg("shape %u, deed %u, classes %u: the journal has stopped", shape, deed,
+						 classes[k]);
+				assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+				assert_int_equal(op_fsync(&rig, other), 0);
+				const int synced = op_sync(&rig); /* what could not be written is tried again */
+				assert_true(synced == 0 || (synced == -G4_E_IO && deed == OVERWRITE));
+				assert_int_equal(rig.fs->journal.aborted, 0);
+				if (synced == 0 && deed % 2) /* nor a mount, which tries to free what was left */
+					mount_again();
+				g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+				if (rc < 0)
+					assert_int_equal(do_deed(deed), 0);
+				assert_int_equal(op_sync(&rig), 0);
+				unmount_clean();
+				rig_expect_clean(&rig, RIG_ANY_FREE, "with what could not be freed");
+				mount_fs();
+				rig_expect_contents(&rig, other, 0, found, data, BYTES);
+				remove_all();
+				unmount_clean();
+				rig_expect_clean(&rig, empty_pages, "at the end");
+				mount_fs();
+			}
 }
 
 int main(void)
