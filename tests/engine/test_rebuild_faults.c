@@ -360,6 +360,105 @@ static void one_that_was_just_admitted_and_one_that_does_not_know_it_are_one_set
 	}
 }
 
+/* Labels of the set's disks; those of a mask of them take the place of what is there. */
+static void keep_labels(struct disks *d, uint8_t labels[][2][G4_PAGE_BYTES])
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		for (uint32_t copy = 0; copy < 2; copy++)
+			rig_copy(labels[n][copy], d->memory[n] + g4_set_label_address(d->bytes[n], copy),
+				 G4_PAGE_BYTES);
+}
+
+static void put_labels(struct disks *d, uint8_t labels[][2][G4_PAGE_BYTES], uint32_t which)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		for (uint32_t copy = 0; copy < 2 && (which >> n & 1); copy++)
+			rig_copy(d->memory[n] + g4_set_label_address(d->bytes[n], copy), labels[n][copy],
+				 G4_PAGE_BYTES);
+}
+
+/* Mounted by itself and written: false where that is refused. */
+static bool write_apart(struct disks *d, uint32_t which, uint32_t number)
+{
+	struct g4_dev *dev;
+
+	if (disks_open_to_mount(d, which, true, &dev) < 0)
+		return false;
+	disks_begin_fs(d, dev, 0);
+	assert_int_equal(disks_put(d, number, 2), 0);
+	disks_unmount_fs(d, dev, true);
+	return true;
+}
+
+/* What was written to some disks by themselves is there or refused, whichever of the others are named with some of them. */
+static void expect_written(struct disks *d, uint32_t know, uint32_t written, uint32_t number)
+{
+	struct g4_dev *dev;
+
+	for (uint32_t which = 1; which < 8; which++) {
+		if (!(which & written) || disks_try_open(d, which, true, G4_DEV_READ_ONLY, &dev) < 0)
+			continue;
+		disks_begin_fs(d, dev, G4_FS_READ_ONLY);
+		if (disks_has(d, number, 2) != 1)
+			fail_msg("%u know it, %u were written, and %u do not have that", know, written, which);
+		disks_unmount_fs(d, dev, true);
+	}
+}
+
+/*
+ * A crash left some of three disks with a rebuilt one admitted, and others that do not know it. Whoever writes to some of them, and then to others, has two
+ * file systems, whichever had heard of it: none of the one is mounted with any of the other. Nor is what some have lost behind others that were not there.
+ */
+static void those_that_were_written_apart_behind_an_admission_are_refused(void **state)
+{
+	static uint8_t before[MOST_DISKS][2][G4_PAGE_BYTES], after[MOST_DISKS][2][G4_PAGE_BYTES];
+	uint8_t *whole[3];
+	struct g4_dev *dev;
+	struct disks d;
+	uint32_t apart = 0;
+
+	(void)state;
+	disks_make(&d, 3, NULL);
+	disks_format_copies(&d, G4_RAID_1, 3, G4_CHECKSUM_NONE);
+	disks_mount_fs(&d, 7, &dev);
+	begin(&d, G4_DISK_OFFLINE, 0);
+	assert_int_equal(disks_put(&d, 1, 1), 0);
+	begin(&d, G4_DISK_REBUILD, 0);
+	keep_labels(&d, before);
+	finish(&d);
+	keep_labels(&d, after);
+	disks_unmount_fs(&d, dev, true);
+	for (uint32_t n = 0; n < 3; n++) {
+		whole[n] = rig_memory(d.bytes[n], 0);
+		rig_copy(whole[n], d.memory[n], d.bytes[n]);
+	}
+	for (uint32_t know = 0; know < 7; know++)
+		for (uint32_t one = 1; one < 7; one++)
+			for (uint32_t other = 1; other < 7; other++) {
+				if ((one & other) || know == 1)
+					continue;
+				for (uint32_t n = 0; n < 3; n++)
+					rig_copy(d.memory[n], whole[n], d.bytes[n]);
+				put_labels(&d, after, know);
+				put_labels(&d, before, 7 & ~know);
+				if (!write_apart(&d, one, 2))
+					continue;
+				expect_written(&d, know, one, 2);
+				if (!write_apart(&d, other, 3))
+					continue;
+				apart++;
+				for (uint32_t both = 3; both < 8; both++)
+					if ((both & one) && (both & other) &&
+					    disks_try_open(&d, both, true, G4_DEV_READ_ONLY, &dev) >= 0)
+						fail_msg("%u know it, %u and %u were written apart, %u is mounted",
+							 know, one, other, both);
+			}
+	assert_true(apart >= 20);
+	for (uint32_t n = 0; n < 3; n++)
+		free(whole[n]);
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,6 +474,7 @@ int main(void)
 		cmocka_unit_test(the_name_of_a_replaced_disk_stays),
 		cmocka_unit_test(a_new_disk_waits_for_one_that_is_being_rebuilt),
 		cmocka_unit_test(one_that_was_just_admitted_and_one_that_does_not_know_it_are_one_set),
+		cmocka_unit_test(those_that_were_written_apart_behind_an_admission_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
