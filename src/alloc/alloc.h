@@ -210,9 +210,14 @@ G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_
  */
 G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *reserved,
 			struct g4_address *address, uint32_t *near);
-/* near: the cache line that may be its slab's, or G4_NO_LINE. */
+/*
+ * near: the cache line that may be its slab's, or G4_NO_LINE. Behind an error by which something is unreadable nothing has changed: the slab was full, and
+ * the map that is to know that it is not can not be read.
+ */
 G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 		       uint32_t near);
+/* What freeing a slot will read is read: 0, or an error. No transaction. */
+G4_FN int g4_slab_look(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
 /*
  * Copies what begins at a slot of a slab whose page is in this line of the cache; false: nothing of this kind does. Whose
  * number a caller has may be removed meanwhile, and the slot given to another: what comes is one or the other.

@@ -121,9 +121,9 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	*address = G4_NO_ADDRESS;
 	g4_lock(stripe(alloc, page));
 	rc = ours ? 1 : is_slab(wg, alloc, page);
-	if (rc <= 0) {
+	if (rc <= 0) { /* where the map can not be read, nobody knows: there are others */
 		g4_unlock(stripe(alloc, page));
-		return rc;
+		return g4_alloc_is_unreadable(rc) ? 0 : rc;
 	}
 	rc = g4_txn_get(wg, txn, page, G4_BLOCK_SLAB, *near, &held);
 	if (rc < 0) {
@@ -134,8 +134,10 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	struct g4_slab_header *slab = (struct g4_slab_header *)g4_txn_data_of(txn, held.line);
 	const struct g4_meta_line *about = (const struct g4_meta_line *)(const void *)txn->lines[held.line].kept;
 	const bool freed = about->freed; /* on its way with what the page says */
-	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 && !freed) {
-		const uint32_t slot = free_slot(kind, slab->used);
+	const bool has_room = slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 && !freed;
+	const uint32_t slot = has_room ? free_slot(kind, slab->used) : 0;
+	const bool is_last = has_room && (slab->used | slot_bits(kind, slot)) == SLAB_FULL;
+	if (has_room && !(is_last && g4_alloc_is_unreadable(g4_alloc_look(wg, alloc, page)))) {
 		g4_txn_dirty_page(txn, &held);
 		slab->used = (g4_le16)(slab->used | slot_bits(kind, slot));
 		*address = g4_address_after(page, slot * G4_SLAB_SLOT_BYTES);
@@ -376,10 +378,12 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 	}
 	struct g4_slab_header *slab = (struct g4_slab_header *)g4_txn_data_of(txn, held.line);
 	const uint32_t bits = slot_bits(slab->kind, slot), slots = slab->kind == G4_SLAB_SMALL ? 2 : 1;
-	if (slot == 0 || (slab->used & bits) != bits || slot % slots != 0) {
+	const bool was_full = slab->used == SLAB_FULL;
+	if (slot == 0 || (slab->used & bits) != bits || slot % slots != 0)
 		rc = -G4_E_CORRUPT_ALLOC;
-	} else {
-		bool was_full = slab->used == SLAB_FULL;
+	else if (was_full) /* the map is to know it: before anything has changed */
+		rc = g4_alloc_look(wg, alloc, page);
+	if (rc == 0) {
 		g4_txn_dirty_page(txn, &held);
 		slab->used = (g4_le16)(slab->used & ~bits);
 		/* nobody shall take what was there for what comes next, between the slot's allocation and its first write */
@@ -394,6 +398,21 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 	g4_unlock(stripe(alloc, page));
 	g4_txn_put(txn, &held);
 	return rc;
+}
+
+G4_FN int g4_slab_look(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
+{
+	const struct g4_address page = g4_address_page_start(address);
+	uint32_t line;
+	const int rc = g4_meta_get(wg, alloc->meta, page, G4_BLOCK_SLAB, &line);
+
+	if (rc < 0)
+		return rc;
+	g4_lock(stripe(alloc, page));
+	const bool full = header_of(alloc, line)->used == SLAB_FULL;
+	g4_unlock(stripe(alloc, page));
+	g4_cache_put(alloc->meta->cache, line);
+	return full ? g4_alloc_look(wg, alloc, page) : 0;
 }
 
 G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, struct g4_address address, void *to,

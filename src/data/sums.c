@@ -460,11 +460,6 @@ G4_FN int g4_sums_fit(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	return 0;
 }
 
-G4_FN bool g4_sums_own(const struct g4_inode_core *inode)
-{
-	return (inode->disk.flags & G4_INODE_SUMS_INLINE) != 0 || inode->disk.checksums != 0;
-}
-
 G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			uint32_t line, uint32_t first, uint32_t count, const struct g4_sum_entry *from)
 {
@@ -522,7 +517,7 @@ G4_FN static int release_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	return 0;
 }
 
-/* One that is damaged stays for a repair, so that the file can go. */
+/* One that is damaged stays for a repair, so that the file can go. One whose slab's allocation map can not be read stays the inode's, without sums. */
 G4_FN static int free_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode)
 {
 	const uint64_t block = inode->disk.checksums;
@@ -535,6 +530,8 @@ G4_FN static int free_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	if (rc == 0) {
 		g4_cache_put(&fs->cache, line);
 		rc = g4_slab_free(wg, &fs->alloc, txn, g4_address_from(block), G4_NO_LINE);
+		if (g4_alloc_is_unreadable(rc))
+			return write_block(wg, fs, txn, inode, 0, G4_MAP_SLOTS, NULL);
 	}
 	if (rc < 0 && rc != -G4_E_CORRUPT_SUMS)
 		return rc;

@@ -100,7 +100,10 @@ G4_FN int g4_sums_fit(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 G4_FN int g4_sums_take(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
 		       struct g4_sum_entry *entries);
 /* Whether the inode's own slots have sums, so that a map that becomes higher needs a page for them, whatever the policy says. */
-G4_FN bool g4_sums_own(const struct g4_inode_core *inode);
+G4_FN G4_INLINE bool g4_sums_own(const struct g4_inode_core *inode)
+{
+	return (inode->disk.flags & G4_INODE_SUMS_INLINE) != 0 || inode->disk.checksums != 0;
+}
 /* Slots from `first` on that have their entries in one page. */
 G4_FN G4_INLINE uint32_t g4_sums_row(uint32_t first)
 {

@@ -218,7 +218,7 @@ G4_FN static int free_file_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_i
 	}
 	for (uint32_t k = 0; k < g4_inode_slots(&inode->disk) && left == 0; k++) /* an indirect page that can not go */
 		left = inode->disk.map[k] ? -G4_E_IO : 0;
-	return left;
+	return left == 0 && g4_sums_own(inode) ? -G4_E_IO : left; /* nor a block of sums */
 }
 
 G4_FN int g4_file_free(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)

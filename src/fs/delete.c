@@ -77,6 +77,8 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 		}
 	}
 	rc = rc == 0 ? unread : rc;
+	if (rc == 0)
+		rc = g4_slab_look(wg, &fs->alloc, g4_ptr_address(inode->ino));
 	const bool left = rc == -G4_E_IO && !g4_load32_acq(&fs->journal.aborted);
 	const int told = left ? leave(fs, inode) : 0;
 	if (rc == 0)

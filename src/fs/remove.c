@@ -49,8 +49,11 @@ G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 	inode->disk.nlink = g4_is_dir(inode->disk.mode) ? 0 : inode->disk.nlink - 1;
 	if (inode->disk.nlink > 0)
 		return g4_inode_log(wg, fs, txn, inode);
-	if (tiny) /* nothing to free but the inode: no detour over the orphan list */
-		return g4_inode_free(wg, fs, txn, index);
+	if (tiny) { /* nothing to free but the inode: no detour over the orphan list, unless that can not go now */
+		const int rc = g4_inode_free(wg, fs, txn, index);
+		if (!g4_alloc_is_unreadable(rc))
+			return rc;
+	}
 	inode->held = fs->flags & G4_FS_HOLD_UNLINKED;
 	*unused = inode->opens == 0 && !inode->held;
 	return g4_orphan_add(wg, fs, txn, index);

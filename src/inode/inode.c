@@ -179,6 +179,10 @@ G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 	 * image names may still lead to it.
 	 */
 	rc = g4_slab_free(wg, &fs->alloc, txn, g4_ptr_address(inode->ino), g4_load32_rlx(&inode->near));
+	if (g4_alloc_is_unreadable(rc)) { /* it is there as it was */
+		inode->dead = false;
+		return rc;
+	}
 	g4_icache_unhash(&fs->icache, index);
 	inode->logged = txn->sequence;
 	return rc;

@@ -5,6 +5,7 @@
  */
 #include "rig.h"
 
+#include "alloc/count.h"
 #include "fs/fs.h"
 #include "simt/simt_host.h"
 
@@ -110,6 +111,18 @@ static int share(uint64_t from, uint64_t to, uint64_t bytes)
 	return rc;
 }
 
+#define EMPTY_FILES 64u
+
+static uint64_t empty[EMPTY_FILES];
+
+static const char *empty_name(uint32_t k)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "empty%u", k);
+	return name;
+}
+
 /* Inodes lie elsewhere: whoever asks for one there is told that before all else. */
 static void make(uint32_t classes)
 {
@@ -130,6 +143,9 @@ static void make(uint32_t classes)
 	}
 	const uint64_t from = shape == MIXED ? BYTES / 2 : 0;
 	go_on_there(classes);
+	for (uint32_t k = 0; k < EMPTY_FILES; k++) /* in slabs that lie there */
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, empty_name(k), G4_S_IFREG | 0600, &empty[k]), 0);
+	assert_int_equal(op_write(&rig, empty[EMPTY_FILES / 2], 0, 0, data, 2 * G4_PAGE_BYTES, NULL), 0);
 	for (uint32_t k = 0; k < NAMES; k++)
 		assert_int_equal(op_link(&rig, linked, dir, name_of(k)), 0);
 	assert_int_equal(op_write(&rig, file, 0, from, data, (is_large() ? 2 * G4_MIB : BYTES) - from, NULL), 0);
@@ -187,8 +203,21 @@ enum deed {
 	PUNCH_ALL,
 	ZERO_ALL,
 	OVERWRITE_ALL,
+	EMPTY_GOES,
+	SMALL_GOES,
+	EMPTIES_GO,
+	EMPTY_OVER,
+	MAKE,
 	DEEDS
 };
+
+static const char *few_name(uint32_t k)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "few%u", k);
+	return name;
+}
 
 static int do_deed(enum deed deed)
 {
@@ -240,6 +269,28 @@ static int do_deed(enum deed deed)
 				    20 * G4_PAGE_BYTES);
 	case PUNCH_ALL:
 		return op_fallocate(&rig, file, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0, FAR + BYTES);
+	case EMPTY_GOES:
+		return op_unlink(&rig, G4_NODE_ROOT, empty_name(EMPTY_FILES / 2 + 1));
+	case SMALL_GOES:
+		return op_unlink(&rig, G4_NODE_ROOT, empty_name(EMPTY_FILES / 2));
+	case EMPTIES_GO:
+		rc = 0;
+		for (uint32_t k = 0; k < EMPTY_FILES && rc == 0; k += 2) { /* a slab that is empty would stay */
+			rc = op_unlink(&rig, G4_NODE_ROOT, empty_name(k));
+			rc = rc == -G4_E_NOENT ? 0 : rc;
+		}
+		return rc;
+	case EMPTY_OVER:
+		return op_rename(&rig, G4_NODE_ROOT, empty_name(EMPTY_FILES / 2 - 1), G4_NODE_ROOT,
+				 empty_name(EMPTY_FILES / 2 - 2), 0);
+	case MAKE: /* where others have gone as well */
+		rc = op_unlink(&rig, G4_NODE_ROOT, empty_name(EMPTY_FILES - 1));
+		for (uint32_t k = 0; k < 40 && rc == 0; k++) {
+			uint64_t made;
+			rc = op_mknod(&rig, G4_NODE_ROOT, few_name(k), G4_S_IFREG | 0600, &made);
+			rc = rc == -G4_E_EXIST ? 0 : rc;
+		}
+		return rc;
 	case ZERO_ALL:
 		return op_fallocate(&rig, file, G4_FALLOC_ZERO_RANGE, 0, FAR + BYTES);
 	case OVERWRITE_ALL:
@@ -250,6 +301,9 @@ static int do_deed(enum deed deed)
 	}
 }
 
+/* From the mount on, or after it has read the map, which is not cached any more. */
+static bool late;
+
 /* After a power cut, with the sector bad as before. */
 static void mount_again(void)
 {
@@ -258,6 +312,10 @@ static void mount_again(void)
 	rig_unmount_fs(&rig, rig.wg, rig.fs, false);
 	rig.fs = rig_mount_fs(&rig, rig.wg, &(struct g4_fault){.bad_at = bad, .bad_bytes = 1});
 	assert_int_equal(rig.fs->journal.aborted, 0);
+	if (rig.fs->flags & G4_FS_READ_ONLY) { /* an inode that is to go lies there */
+		rig_unmount_fs(&rig, rig.wg, rig.fs, false);
+		mount_fs();
+	}
 }
 
 /* The group of the device from which the map does not come: nothing of it is cached. */
@@ -267,7 +325,12 @@ static void mount_with_bad_map(void)
 
 	unmount_clean();
 	mount_fs();
+	if (late) {
+		assert_true(g4_alloc_in_use(rig.wg, &rig.fs->alloc, g4_page_address(GROUP * G4_GROUP_PAGES)) >= 0);
+		g4_cache_drop(&rig.fs->cache, 0, bad / G4_PAGE_BYTES);
+	}
 	g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = bad, .bad_bytes = 1});
+	assert_int_equal(g4_alloc_look(rig.wg, &rig.fs->alloc, g4_page_address(GROUP * G4_GROUP_PAGES)), -G4_E_IO);
 }
 
 static void remove_all(void)
@@ -279,11 +342,47 @@ static void remove_all(void)
 		rc = op_unlink(&rig, G4_NODE_ROOT, k == 0 ? "file" : k == 1 ? "new" : k == 2 ? "clone" : "linked");
 		assert_true(rc == 0 || rc == -G4_E_NOENT);
 	}
+	for (uint32_t k = 0; k < EMPTY_FILES; k++) {
+		rc = op_unlink(&rig, G4_NODE_ROOT, empty_name(k));
+		assert_true(rc == 0 || rc == -G4_E_NOENT);
+		rc = op_unlink(&rig, G4_NODE_ROOT, few_name(k));
+		assert_true(rc == 0 || rc == -G4_E_NOENT);
+	}
 	rc = op_clear(&rig, dir, 10 * NAMES, 0, &removed);
 	assert_true(rc == 0 || rc == -G4_E_STALE);
 	rc = op_rmdir(&rig, G4_NODE_ROOT, "dir");
 	assert_true(rc == 0 || rc == -G4_E_NOENT);
 	assert_int_equal(op_sync(&rig), 0);
+}
+
+static void expect_others_go_on(uint32_t classes, enum deed deed)
+{
+	make(classes);
+	mount_with_bad_map();
+	const int rc = do_deed(deed);
+	if (rc != 0 && (rc != -G4_E_IO || (late && deed == MAKE)))
+		fail_msg("shape %u, deed %u, classes %u: %s", shape, deed, classes, g4_strerror(rc));
+	if (rig.fs->journal.aborted)
+		fail_msg("shape %u, deed %u, classes %u: the journal has stopped", shape, deed, classes);
+	assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, other), 0);
+	const int synced = op_sync(&rig); /* what could not be written is tried again */
+	assert_true(synced == 0 || (synced == -G4_E_IO && (deed == OVERWRITE || deed == OVERWRITE_ALL)));
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	if (synced == 0 && deed % 2) /* nor a mount, which tries to free what was left */
+		mount_again();
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+	if (rc < 0)
+		assert_int_equal(do_deed(deed), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	unmount_clean();
+	rig_expect_clean(&rig, RIG_ANY_FREE, "with what could not be freed");
+	mount_fs();
+	rig_expect_contents(&rig, other, 0, found, data, BYTES);
+	remove_all();
+	unmount_clean();
+	rig_expect_clean(&rig, empty_pages, "at the end");
+	mount_fs();
 }
 
 /* Data, pages of metadata, or both lie there. */
@@ -292,41 +391,126 @@ static void what_lies_there_ends_nobody_else(void **state)
 	const uint32_t classes[] = {1, 6, 7};
 
 	(void)state;
+	late = false;
 	for (shape = 0; shape < SHAPES; shape++)
 		for (uint32_t k = 0; k < sizeof(classes) / sizeof(classes[0]); k++)
-			for (enum deed deed = shape < CLONED ? OVERWRITE : SHARE_OVER; deed < DEEDS; deed++) {
-				if (shape != PAGES && deed >= NAMES_GO && deed <= LARGE_GOES)
-					continue; /* it is nothing to them what the file is made of */
-				make(classes[k]);
-				mount_with_bad_map();
-				const int rc = do_deed(deed);
-				if (rc != 0 && rc != -G4_E_IO)
-					fail_msg("shape %u, deed %u, classes %u: %s", shape, deed, classes[k],
-						 g4_strerror(rc));
-				if (rig.fs->journal.aborted)
-					fail_msg("shape %u, deed %u, classes %u: the journal has stopped", shape, deed,
-						 classes[k]);
-				assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
-				assert_int_equal(op_fsync(&rig, other), 0);
-				const int synced = op_sync(&rig); /* what could not be written is tried again */
-				assert_true(synced == 0 ||
-					    (synced == -G4_E_IO && (deed == OVERWRITE || deed == OVERWRITE_ALL)));
-				assert_int_equal(rig.fs->journal.aborted, 0);
-				if (synced == 0 && deed % 2) /* nor a mount, which tries to free what was left */
-					mount_again();
-				g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
-				if (rc < 0)
-					assert_int_equal(do_deed(deed), 0);
-				assert_int_equal(op_sync(&rig), 0);
-				unmount_clean();
-				rig_expect_clean(&rig, RIG_ANY_FREE, "with what could not be freed");
-				mount_fs();
-				rig_expect_contents(&rig, other, 0, found, data, BYTES);
-				remove_all();
-				unmount_clean();
-				rig_expect_clean(&rig, empty_pages, "at the end");
-				mount_fs();
+			for (enum deed deed = shape < CLONED ? OVERWRITE : SHARE_OVER; deed < EMPTY_GOES; deed++)
+				if (shape == PAGES || deed < NAMES_GO || deed > LARGE_GOES)
+					expect_others_go_on(classes[k], deed); /* names: it is nothing to them */
+}
+
+/* What knows of the group that it was read finds that out when it changes something. */
+static void what_goes_bad_later_ends_nobody_else(void **state)
+{
+	(void)state;
+	late = true;
+	for (shape = 0; shape < SHAPES; shape++)
+		for (enum deed deed = shape < CLONED ? OVERWRITE : SHARE_OVER; deed < DEEDS; deed++)
+			if (shape == PAGES || (deed < EMPTY_GOES && (deed < NAMES_GO || deed > LARGE_GOES)))
+				expect_others_go_on(7, deed);
+	late = false;
+}
+
+#define FEW_FILES 14u /* whose blocks of sums fill two slabs */
+#define FEW_PAGES 8u
+
+static uint64_t few[FEW_FILES];
+
+enum few_deed {
+	GROW,
+	FEW_CUT,
+	FEW_DIG,
+	FEW_GOES,
+	FEW_OVER,
+	FEW_INSERT,
+	FEW_COLLAPSE,
+	FEW_SHARE,
+	FEW_ZERO,
+	ALL_CUT,
+	FEW_DEEDS
+};
+
+static int do_few(enum few_deed deed)
+{
+	const uint64_t ino = few[3];
+	uint64_t made;
+	int rc = 0;
+
+	switch (deed) {
+	case GROW:
+		rc = op_write(&rig, ino, 0, 20 * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL);
+		return rc < 0 ? rc : op_fsync(&rig, ino);
+	case FEW_CUT:
+		return op_truncate(&rig, ino, 0);
+	case FEW_DIG:
+		return op_fallocate(&rig, ino, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 0,
+				    FEW_PAGES * G4_PAGE_BYTES);
+	case FEW_GOES:
+		return op_unlink(&rig, G4_NODE_ROOT, few_name(3));
+	case FEW_OVER:
+		rc = op_mknod(&rig, G4_NODE_ROOT, "new", G4_S_IFREG | 0600, &made);
+		return rc < 0 ? rc : op_rename(&rig, G4_NODE_ROOT, "new", G4_NODE_ROOT, few_name(3), 0);
+	case FEW_INSERT:
+		return op_fallocate(&rig, ino, G4_FALLOC_INSERT_RANGE, G4_PAGE_BYTES, 9 * G4_PAGE_BYTES);
+	case FEW_COLLAPSE:
+		return op_fallocate(&rig, ino, G4_FALLOC_COLLAPSE_RANGE, G4_PAGE_BYTES, 3 * G4_PAGE_BYTES);
+	case FEW_SHARE:
+		return share(other, ino, BYTES);
+	case FEW_ZERO:
+		return op_fallocate(&rig, ino, G4_FALLOC_ZERO_RANGE, 0, 20 * G4_PAGE_BYTES);
+	default:
+		for (uint32_t k = 0; k < FEW_FILES && rc == 0; k++)
+			rc = op_truncate(&rig, few[k], 0);
+		return rc;
+	}
+}
+
+/* Of files that are too small for indirect pages, and have more sums than an inode has room for. */
+static void blocks_of_sums_stay_where_they_can_not_go(void **state)
+{
+	(void)state;
+	for (uint32_t later = 0; later < 2; later++)
+		for (enum few_deed deed = GROW; deed < FEW_DEEDS; deed++) {
+			for (uint32_t k = 0; k < FEW_FILES; k++)
+				assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, few_name(k), G4_S_IFREG | 0600, &few[k]),
+						 0);
+			go_on_there(6);
+			for (uint32_t k = 0; k < FEW_FILES; k++)
+				assert_int_equal(op_write(&rig, few[k], 0, 0, data, FEW_PAGES * G4_PAGE_BYTES, NULL),
+						 0);
+			assert_int_equal(op_sync(&rig), 0);
+			late = later;
+			mount_with_bad_map();
+			const int rc = do_few(deed);
+			if (rc != 0 && rc != -G4_E_IO)
+				fail_msg("deed %u: %s", deed, g4_strerror(rc));
+			if (rig.fs->journal.aborted)
+				fail_msg("deed %u, late %u: the journal has stopped", deed, later);
+			assert_int_equal(op_write(&rig, other, 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+			assert_int_equal(op_fsync(&rig, other), 0);
+			const int synced = op_sync(&rig);
+			assert_int_equal(rig.fs->journal.aborted, 0);
+			if (synced == 0 && deed % 2)
+				mount_again();
+			g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+			if (rc < 0)
+				assert_int_equal(do_few(deed), 0);
+			assert_int_equal(op_sync(&rig), 0);
+			unmount_clean();
+			rig_expect_clean(&rig, RIG_ANY_FREE, "with blocks of sums that could not be freed");
+			mount_fs();
+			rig_expect_contents(&rig, other, 0, found, data, BYTES);
+			for (uint32_t k = 0; k < FEW_FILES; k++) {
+				const int gone = op_unlink(&rig, G4_NODE_ROOT, few_name(k));
+				assert_true(gone == 0 || (k == 3 && gone == -G4_E_NOENT));
 			}
+			(void)op_unlink(&rig, G4_NODE_ROOT, "new");
+			assert_int_equal(op_sync(&rig), 0);
+			unmount_clean();
+			rig_expect_clean(&rig, empty_pages, "at the end");
+			mount_fs();
+		}
+	late = false;
 }
 
 int main(void)
@@ -335,6 +519,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_lies_there_ends_nobody_else, setup, teardown),
 		{"what_lies_there_ends_nobody_else with sums", what_lies_there_ends_nobody_else, setup_sums, teardown,
 		 NULL},
+		cmocka_unit_test_setup_teardown(what_goes_bad_later_ends_nobody_else, setup_sums, teardown),
+		cmocka_unit_test_setup_teardown(blocks_of_sums_stay_where_they_can_not_go, setup_sums, teardown),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
