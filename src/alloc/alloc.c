@@ -199,16 +199,6 @@ G4_FN uint64_t g4_alloc_free_all(const struct g4_alloc *alloc)
 	return pages;
 }
 
-G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
-{
-	return g4_alloc_reserve_mapped(alloc, pages, 0);
-}
-
-G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages)
-{
-	g4_sub64(&alloc->reserved, pages);
-}
-
 /* Takes up to `want` pages out of the free count of a pool. */
 G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint32_t pool, uint64_t want, bool reserved)
 {
@@ -316,6 +306,37 @@ G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t
 }
 
 /*
+ * Its page can not be read, so nobody could be given what is free of it; which is all of one pool as long as the view has none of it. Of the count as much as
+ * is left: who took pages out of it, and finds none, puts them back.
+ */
+G4_FN static void forget_free(struct g4_alloc *alloc, uint64_t group, uint32_t pool)
+{
+	const uint32_t pages = g4_load32_acq(&alloc->group_free[group]);
+	uint64_t *const count = g4_alloc_free_of(alloc, pool);
+	uint64_t before;
+
+	do {
+		before = g4_load64_acq(count);
+	} while (!g4_cas64(count, before, before - g4_min64(before, pages)));
+	g4_store32_rel(&alloc->group_free[group], 0);
+	g4_store32_rel(&alloc->group_state[group], G4_GROUP_FORGOTTEN + pages);
+}
+
+/* 1: a group is in the view; 0: the device does not give its map, and nobody looks for space there any more; or an error. */
+G4_FN static int load_to_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t pool)
+{
+	const int rc = load_group(wg, alloc, group);
+
+	if (rc != -G4_E_IO)
+		return rc < 0 ? rc : 1;
+	g4_lock(load_lock(alloc, group));
+	if (g4_load32_acq(&alloc->group_state[group]) == G4_GROUP_UNLOADED)
+		forget_free(alloc, group, pool);
+	g4_unlock(load_lock(alloc, group));
+	return 0;
+}
+
+/*
  * Tries every region of a pool from `start` on, once around; only those with at least `least` free pages. The run begins at the page `hint` of
  * it, or the next free one.
  */
@@ -336,10 +357,10 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 			continue;
 		}
 		if (g4_alloc_region_pool(alloc, region) == pool) {
-			int rc = load_group(wg, alloc, group);
+			const int rc = load_to_claim(wg, alloc, group, pool);
 			if (rc < 0)
 				return rc;
-			*got = claim_in(alloc, region, hint, want, least, address);
+			*got = rc > 0 ? claim_in(alloc, region, hint, want, least, address) : 0;
 			if (*got > 0)
 				return 0;
 		}
@@ -361,11 +382,9 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t p
 		return 0;
 	if (g4_load32_rlx(&alloc->group_free[region / G4_GROUP_REGIONS]) == 0)
 		return 0; /* as of a group that can not be read, and was forgotten */
-	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
-	if (rc < 0)
-		return rc;
-	*got = claim_in(alloc, region, page, want, 1, address);
-	return 0;
+	const int rc = load_to_claim(wg, alloc, region / G4_GROUP_REGIONS, pool);
+	*got = rc > 0 ? claim_in(alloc, region, page, want, 1, address) : 0;
+	return rc < 0 ? rc : 0;
 }
 
 /*
@@ -753,16 +772,6 @@ G4_FN static int count_regions(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 	for (; region < end && rc == 0; region++)
 		*pages += g4_load32_acq(&alloc->region_free[region]);
 	return rc;
-}
-
-/* Its page can not be read, so nobody could be given what is free of it; which is all of one pool as long as the view has none of it. */
-G4_FN static void forget_free(struct g4_alloc *alloc, uint64_t group, uint32_t pool)
-{
-	const uint32_t pages = g4_load32_acq(&alloc->group_free[group]);
-
-	g4_sub64(g4_alloc_free_of(alloc, pool), pages);
-	g4_store32_rel(&alloc->group_free[group], 0);
-	g4_store32_rel(&alloc->group_state[group], G4_GROUP_FORGOTTEN + pages);
 }
 
 G4_FN int g4_alloc_set_pool(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t page, uint64_t end, uint32_t pool,

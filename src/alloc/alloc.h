@@ -107,13 +107,18 @@ G4_FN G4_INLINE uint64_t g4_alloc_keep(const struct g4_alloc *alloc)
 {
 	return g4_load64_rlx(&alloc->total_pages) / 256 + 32;
 }
-/* Reserves pages for a later claim; false: the file system is full. */
-G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
-/* The same with `kept` more for what maps them, which may be of those that are never reserved for data. */
+/* g4_alloc_reserve() reserves pages for a later claim; false: the file system is full. This one with `kept` more for what maps them, which may be of those that are never reserved for data. */
 G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept);
+G4_FN G4_INLINE bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
+{
+	return g4_alloc_reserve_mapped(alloc, pages, 0);
+}
 /* Pages for metadata by which others become free: of those that are never reserved for data, half of which are left for deletes. */
 G4_FN bool g4_alloc_reserve_kept(struct g4_alloc *alloc, uint64_t pages);
-G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
+G4_FN G4_INLINE void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages)
+{
+	g4_sub64(&alloc->reserved, pages);
+}
 /*
  * The same of a pool; with `again` what was claimed of a reservation and is given back counts as reserved, whatever there
  * is.

@@ -513,6 +513,35 @@ static void blocks_of_sums_stay_where_they_can_not_go(void **state)
 	late = false;
 }
 
+/* Everybody's next page would lie there. */
+static void who_looks_for_space_there_finds_it_elsewhere(void **state)
+{
+	uint64_t made;
+
+	(void)state;
+	shape = PAGES;
+	make(7);
+	mount_with_bad_map();
+	go_on_there(7);
+	assert_int_equal(op_write(&rig, file, 0, FAR + BYTES, data, BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, file), 0);
+	for (uint32_t k = 0; k < EMPTY_FILES; k++)
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, few_name(k), G4_S_IFREG | 0600, &made), 0);
+	assert_int_equal(op_write(&rig, made, 0, 0, data, 2 * G4_MIB, NULL), 0);
+	assert_int_equal(op_setxattr(&rig, made, "user.new", data, 20000, 0), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+	unmount_clean();
+	rig_expect_clean(&rig, RIG_ANY_FREE, "with what found space elsewhere");
+	mount_fs();
+	rig_expect_contents(&rig, file, FAR + BYTES, found, data, BYTES);
+	rig_expect_contents(&rig, made, 0, found, data, 2 * G4_MIB);
+	remove_all();
+	unmount_clean();
+	rig_expect_clean(&rig, empty_pages, "at the end");
+	mount_fs();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -521,6 +550,7 @@ int main(void)
 		 NULL},
 		cmocka_unit_test_setup_teardown(what_goes_bad_later_ends_nobody_else, setup_sums, teardown),
 		cmocka_unit_test_setup_teardown(blocks_of_sums_stay_where_they_can_not_go, setup_sums, teardown),
+		cmocka_unit_test_setup_teardown(who_looks_for_space_there_finds_it_elsewhere, setup_sums, teardown),
 	};
 
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
