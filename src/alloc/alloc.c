@@ -305,19 +305,22 @@ G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t
 	return 0;
 }
 
-/*
- * Its page can not be read, so nobody could be given what is free of it; which is all of one pool as long as the view has none of it. Of the count as much as
- * is left: who took pages out of it, and finds none, puts them back.
- */
-G4_FN static void forget_free(struct g4_alloc *alloc, uint64_t group, uint32_t pool)
+/* Of a count of free pages as much as is left: who took pages out of it, and finds none, puts them back. */
+G4_FN static void lower(uint64_t *count, uint64_t pages)
 {
-	const uint32_t pages = g4_load32_acq(&alloc->group_free[group]);
-	uint64_t *const count = g4_alloc_free_of(alloc, pool);
 	uint64_t before;
 
 	do {
 		before = g4_load64_acq(count);
 	} while (!g4_cas64(count, before, before - g4_min64(before, pages)));
+}
+
+/* Its page can not be read, so nobody could be given what is free of it; which is all of one pool as long as the view has none of it. */
+G4_FN static void forget_free(struct g4_alloc *alloc, uint64_t group, uint32_t pool)
+{
+	const uint32_t pages = g4_load32_acq(&alloc->group_free[group]);
+
+	lower(g4_alloc_free_of(alloc, pool), pages);
 	g4_store32_rel(&alloc->group_free[group], 0);
 	g4_store32_rel(&alloc->group_state[group], G4_GROUP_FORGOTTEN + pages);
 }
@@ -407,8 +410,8 @@ G4_FN static int claim_empty(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t 
 	return rc;
 }
 
-G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
-			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got)
+G4_FN static int claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal, uint64_t want,
+		       bool reserved, struct g4_address *address, uint64_t *got)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
 	const uint32_t pool = class_ >> 8 & 0xff, place = class_ >> 16;
@@ -456,6 +459,41 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 		g4_alloc_unreserve_in(alloc, pool, n);
 	*got = n;
 	return 0;
+}
+
+/* Whether the map of claimed pages, which is to be changed, can be read. If not, they are given back, and nobody gets anything of their group any more. */
+G4_FN static bool has_map_or_closes(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t got,
+				    bool reserved)
+{
+	const uint64_t group = g4_address_page(address) / G4_GROUP_PAGES, end = (group + 1) * G4_GROUP_PAGES;
+	uint32_t line = g4_cache_find(alloc->meta->cache, 0, g4_address_page(map_address(alloc, group)));
+	const int rc = line == G4_NO_LINE ? g4_alloc_get_map(wg, alloc, group, &line) : 0;
+
+	if (rc == 0)
+		g4_cache_put(alloc->meta->cache, line);
+	if (rc != -G4_E_IO)
+		return true; /* whoever changes it is told what else is wrong */
+	const uint32_t pool = g4_alloc_region_pool(alloc, g4_address_page(address) / G4_REGION_PAGES);
+	g4_alloc_release(alloc, address, got);
+	if (reserved)
+		g4_alloc_reserve_again(alloc, pool, got);
+	for (uint64_t page = group * G4_GROUP_PAGES, hidden = 1; page < end && hidden > 0; page += hidden)
+		if (g4_alloc_hide(wg, alloc, &page, end, G4_GROUP_PAGES, &hidden) < 0)
+			hidden = 0;
+		else
+			lower(g4_alloc_free_of(alloc, g4_alloc_region_pool(alloc, page / G4_REGION_PAGES)), hidden);
+	return false;
+}
+
+G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
+			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got)
+{
+	int rc;
+
+	do {
+		rc = claim(wg, alloc, class_, goal, want, reserved, address, got);
+	} while (rc == 0 && !has_map_or_closes(wg, alloc, *address, *got, reserved));
+	return rc;
 }
 
 G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, struct g4_address *address)
@@ -826,50 +864,6 @@ G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_
 		g4_alloc_release(alloc, freed_address, freed_pages);
 	for (uint64_t g = old; g < groups; g++) /* last: who takes pages out of the counts shall find them */
 		add_free(alloc, g, g + 1 < groups ? G4_GROUP_PAGES : last_free_pages);
-}
-
-G4_FN static int claim_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
-				uint32_t count, struct g4_address *address)
-{
-	uint64_t got;
-	int rc = g4_alloc_claim(wg, alloc, G4_ALLOC_METADATA, G4_NO_ADDRESS, count, reserved, address, &got);
-
-	if (rc < 0)
-		return rc;
-	rc = got < count ? -G4_E_NOSPC : g4_alloc_publish(wg, alloc, txn, *address, count);
-	if (rc < 0) {
-		g4_alloc_release(alloc, *address, got);
-		if (reserved)
-			g4_add64(&alloc->reserved, got);
-	}
-	return rc;
-}
-
-G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address *address)
-{
-	return claim_metadata(wg, alloc, txn, false, 1, address);
-}
-
-G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				     struct g4_address *address)
-{
-	return claim_metadata(wg, alloc, txn, true, 1, address);
-}
-
-G4_FN int g4_alloc_metadata_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
-				uint32_t count, struct g4_address *address)
-{
-	return claim_metadata(wg, alloc, txn, reserved, count, address);
-}
-
-G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				 struct g4_address address)
-{
-	int rc = g4_alloc_free(wg, alloc, txn, address, 1);
-
-	if (rc == 0)
-		g4_txn_forget(txn, address);
-	return rc;
 }
 
 G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,

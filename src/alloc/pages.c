@@ -1,6 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages for metadata in a few runs: the first free run of a region may be a short one. */
+/* Pages for metadata, one or a row, and many in a few runs: the first free run of a region may be a short one. */
 #include "alloc/pages.h"
+
+G4_FN static int claim_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
+				uint32_t count, struct g4_address *address)
+{
+	uint64_t got;
+	int rc = g4_alloc_claim(wg, alloc, G4_ALLOC_METADATA, G4_NO_ADDRESS, count, reserved, address, &got);
+
+	if (rc < 0)
+		return rc;
+	rc = got < count ? -G4_E_NOSPC : g4_alloc_publish(wg, alloc, txn, *address, count);
+	if (rc < 0) {
+		g4_alloc_release(alloc, *address, got);
+		if (reserved)
+			g4_add64(&alloc->reserved, got);
+	}
+	return rc;
+}
+
+G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address *address)
+{
+	return claim_metadata(wg, alloc, txn, false, 1, address);
+}
+
+G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				     struct g4_address *address)
+{
+	return claim_metadata(wg, alloc, txn, true, 1, address);
+}
+
+G4_FN int g4_alloc_metadata_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
+				uint32_t count, struct g4_address *address)
+{
+	return claim_metadata(wg, alloc, txn, reserved, count, address);
+}
+
+G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				 struct g4_address address)
+{
+	int rc = g4_alloc_free(wg, alloc, txn, address, 1);
+
+	if (rc == 0)
+		g4_txn_forget(txn, address);
+	return rc;
+}
 
 G4_FN void g4_alloc_claim_runs(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t want, struct g4_alloc_runs *runs)
 {
