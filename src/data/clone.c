@@ -60,9 +60,9 @@ G4_FN static int look_before(struct g4_wg *wg, struct g4_fs *fs, const struct cl
 {
 	/* what is behind that is another transaction's, mostly */
 	const uint64_t pages = g4_min64(run->pages, G4_INDIRECT_SLOTS);
-	/* a large page that is replaced as a whole goes with its sums, which nobody reads; single pages in a row divide it */
+	/* a large page that is replaced as a whole goes with its sums, which nobody reads; single pages divide it, and so may what needs a row for its sums */
 	const bool whole = pages == G4_INDIRECT_SLOTS && c->to_page % G4_INDIRECT_SLOTS == 0 &&
-			   (run->kind != G4_WRITTEN || g4_address_starts_region(run->address));
+			   (run->kind != G4_WRITTEN || row != NULL);
 	int rc = run->kind == G4_WRITTEN ? g4_look_at_run(wg, fs, run->address, pages) : 0;
 
 	if (rc == 0 && row && g4_layout_holds(&fs->meta.layout, g4_sum_entry_place(row)))

@@ -306,6 +306,80 @@ static void single_pages_in_the_place_of_a_large_one(void **state)
 	mount_fs(NULL);
 }
 
+/* All space is in use but for single pages: `row` has the pages of a large one, and could not become one for want of four in a row for its sums. */
+static int setup_crowded(void **state)
+{
+	const uint64_t isolated = 64;
+	uint64_t fill, done;
+	char name[32];
+
+	(void)state;
+	rig_open_as(&rig, G4_CHECKSUM_BLAKE3, 0, 32 * G4_MIB, 4 * G4_MIB);
+	rig.wg = g4_wg_create(0);
+	data = rig_memory(2 * LARGE, 3);
+	mount_fs(NULL);
+	base = rig_make_file(&rig, "base", 0, data, LARGE);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "row", G4_S_IFREG | 0600, &row), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "third", G4_S_IFREG | 0600, &third), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "fill", G4_S_IFREG | 0600, &fill), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	make_third_large();
+	share(base, 0, row, 0, 100 * G4_PAGE_BYTES);
+	for (uint64_t at = 0; op_write(&rig, fill, 0, at, data, G4_PAGE_BYTES, &done) == 0; at += done)
+		;
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_fallocate(&rig, fill, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 10 * G4_PAGE_BYTES,
+				      G4_PAGE_BYTES),
+			 0); /* it is divided */
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t k = 0;; k++) {
+		snprintf(name, sizeof(name), "user.%u", k);
+		if (op_setxattr(&rig, other, name, data, 3000, 0) < 0)
+			break;
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint64_t k = 0; k < isolated; k++)
+		assert_int_equal(op_fallocate(&rig, fill, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE,
+					      (20 + 2 * k) * G4_PAGE_BYTES, G4_PAGE_BYTES),
+				 0);
+	assert_int_equal(op_sync(&rig), 0);
+	share(base, 100 * G4_PAGE_BYTES, row, 100 * G4_PAGE_BYTES, LARGE - 100 * G4_PAGE_BYTES);
+	assert_int_equal(op_sync(&rig), 0);
+	return 0;
+}
+
+/* The large page is divided after all, in the same transaction: its pages of sums are not to be read too late. */
+static void single_pages_that_lie_as_a_large_one_in_its_place(void **state)
+{
+	uint32_t refused = 0;
+
+	(void)state;
+	unmount_clean();
+	uint8_t *image = rig_memory(rig.bytes, 0);
+	memcpy(image, rig.image, rig.bytes);
+	mount_fs(NULL);
+	place_count = 0;
+	g4_dev_fault_watch(rig.fault, note_read, NULL);
+	assert_int_equal(do_share(row, 0, 0, LARGE), 0);
+	g4_dev_fault_watch(rig.fault, NULL, NULL);
+	unmount_clean();
+	for (uint32_t k = 0; k < place_count; k++) {
+		memcpy(rig.image, image, rig.bytes);
+		mount_fs(NULL);
+		g4_dev_fault_set(rig.fault, &(struct g4_fault){.bad_at = places[k], .bad_bytes = 1});
+		const int rc = do_share(row, 0, 0, LARGE);
+		g4_dev_fault_set(rig.fault, &(struct g4_fault){0});
+		assert_true(rc == 0 || rc == -G4_E_IO);
+		refused += rc < 0;
+		unmount_clean();
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after a copy that could not be done");
+	}
+	assert_in_range(refused, 4, place_count); /* its pages of sums among them */
+	free(image);
+	mount_fs(NULL);
+}
+
 /* ------------------------------------------------------------------ counts in another group */
 
 static int setup_apart(void **state)
@@ -455,6 +529,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_counts_owners_stays_where_its_map_can_not_be_read, setup_apart,
 						teardown),
 		cmocka_unit_test_setup_teardown(single_pages_in_the_place_of_a_large_one, setup_large, teardown),
+		cmocka_unit_test_setup_teardown(single_pages_that_lie_as_a_large_one_in_its_place, setup_crowded,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_page_that_can_not_be_read_ends_that_change_alone, setup, teardown),
 		{"a_page_that_can_not_be_read_ends_that_change_alone with sums",
 		 a_page_that_can_not_be_read_ends_that_change_alone, setup_sums, teardown, NULL},
