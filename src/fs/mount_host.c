@@ -514,7 +514,9 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 	}
 	if (rc == 0 && !read_only) {
 		*what = finishing_deletions;
+		fs->loads_orphans = true;
 		rc = finish_orphans(wg, fs, orphan);
+		fs->loads_orphans = false;
 		if (rc < 0 && g4_load32_acq(&fs->journal.aborted))
 			rc = -(int)g4_load32_acq(&fs->journal.aborted); /* what stopped it */
 	}

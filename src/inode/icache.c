@@ -223,6 +223,8 @@ G4_FN static int load_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 	/* a slab that was freed may still lie there, valid to the last byte */
 	int rc = g4_alloc_in_use(wg, &fs->alloc, page);
 
+	if (rc == -G4_E_IO && fs->loads_orphans)
+		rc = 1;
 	if (rc <= 0)
 		return rc < 0 ? rc : -G4_E_STALE;
 	if (g4_slab_is_past(&fs->alloc, page))

@@ -259,6 +259,7 @@ struct g4_fs {
 	struct g4_lock orphan_lock;
 	uint32_t orphan_head; /* in-core inode */
 	uint32_t left_inodes; /* of that list stay, since the device does not give all that they have */
+	bool loads_orphans;   /* a mount goes through it: that it leads to an inode says that this is in use */
 	struct g4_lock dirty_list_lock;
 	struct g4_rwlock flush_lock;	  /* shared by passes over the dirty inodes; taken before inode locks */
 	uint32_t dirty_first, dirty_last; /* in-core inodes with something to write back */
