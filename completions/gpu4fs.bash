@@ -74,7 +74,7 @@ _gpu4fs() {
 	cp:-*)
 		_gpu4fs_words "$current" "-a --archive -d -j --jobs -p --preserve --no-preserve -r -R --recursive --reflink -v --verbose --image --socket --help --version"
 		;;
-	du:-*) _gpu4fs_words "$current" "-j --jobs --json --image --socket --help --version" ;;
+	du:-*) _gpu4fs_words "$current" "-h -j --jobs --json --image --socket --help --version" ;;
 	find:-*)
 		_gpu4fs_words "$current" "-n --name -i --iname -t --type --size --changed-within --changed-before --max-depth -j --jobs -z --null
 			--json --image --socket --help --version"
@@ -89,7 +89,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "--memory --rate --idle --compare --chunks --older-than --json --image --socket --mount --help --version"
 		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
-	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
+	df:-*) _gpu4fs_words "$current" "-b --bytes -h --human-readable --json --help --version" ;;
 	bench:-*)
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/progress_host.h"
 
 static uint32_t least_level = G4_LOG_INFO;
 static uint32_t use_syslog;
@@ -40,6 +41,7 @@ static int level_priority(enum g4_log_level level)
 /* A log that cannot be written has nowhere to say so: an error other than an interruption drops the line. */
 static void write_line(const char *line, size_t bytes)
 {
+	g4_progress_make_way();
 	while (bytes) {
 		ssize_t n = write(STDERR_FILENO, line, bytes);
 

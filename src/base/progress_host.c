@@ -11,11 +11,12 @@
 #define LEFT_AFTER_NS UINT64_C(3000000000)
 #define BAR_CHARACTERS 40
 
+static bool on_screen; /* atomic; changes with the lock of stderr. There is one line, whoever shows it */
+
 void g4_progress_start(struct g4_progress *progress, const char *label)
 {
 	progress->label = isatty(STDERR_FILENO) ? label : NULL;
 	progress->started_ns = progress->shown_ns = g4_clock_ns(CLOCK_MONOTONIC);
-	progress->visible = false;
 }
 
 /* Whether it is time for another line. */
@@ -30,8 +31,13 @@ static bool is_due(struct g4_progress *progress)
 	/* of threads for which it is time one writes the line */
 	if (!__atomic_compare_exchange_n(&progress->shown_ns, &shown, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return false;
-	__atomic_store_n(&progress->visible, true, __ATOMIC_RELAXED);
 	return true;
+}
+
+static void begin_line(void)
+{
+	flockfile(stderr);
+	__atomic_store_n(&on_screen, true, __ATOMIC_RELAXED);
 }
 
 void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t total)
@@ -45,6 +51,7 @@ void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t tota
 	memset(bar, '.', sizeof(bar));
 	memset(bar, '#', (size_t)full);
 	bar[BAR_CHARACTERS] = 0;
+	begin_line();
 	fprintf(stderr, "\r%s [%s] %3d %%", progress->label, bar, (int)(share * 100));
 	const uint64_t gone_ns = __atomic_load_n(&progress->shown_ns, __ATOMIC_RELAXED) - progress->started_ns;
 	if (share >= 0.01 && gone_ns >= LEFT_AFTER_NS) {
@@ -53,12 +60,16 @@ void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t tota
 		fprintf(stderr, ", %llu:%02llu left\033[K", (unsigned long long)(left / 60),
 			(unsigned long long)(left % 60));
 	}
+	funlockfile(stderr);
 }
 
 void g4_progress_text(struct g4_progress *progress, const char *text)
 {
-	if (is_due(progress))
-		fprintf(stderr, "\r%s: %s\033[K", progress->label, text);
+	if (!is_due(progress))
+		return;
+	begin_line();
+	fprintf(stderr, "\r%s: %s\033[K", progress->label, text);
+	funlockfile(stderr);
 }
 
 void g4_progress_tree(struct g4_progress *progress, uint64_t names, uint64_t bytes)
@@ -74,6 +85,16 @@ void g4_progress_tree(struct g4_progress *progress, uint64_t names, uint64_t byt
 
 void g4_progress_clear(struct g4_progress *progress)
 {
-	if (__atomic_exchange_n(&progress->visible, false, __ATOMIC_RELAXED))
+	if (g4_progress_wanted(progress))
+		g4_progress_make_way();
+}
+
+void g4_progress_make_way(void)
+{
+	if (!__atomic_load_n(&on_screen, __ATOMIC_RELAXED))
+		return;
+	flockfile(stderr);
+	if (__atomic_exchange_n(&on_screen, false, __ATOMIC_RELAXED))
 		fputs("\r\033[K", stderr);
+	funlockfile(stderr);
 }

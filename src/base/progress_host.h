@@ -17,7 +17,6 @@ struct g4_progress {
 	const char *label; /* NULL: never show */
 	uint64_t started_ns;
 	uint64_t shown_ns; /* atomic */
-	bool visible;	   /* atomic */
 };
 void g4_progress_start(struct g4_progress *progress, const char *label);
 /* Whether anything will be shown. */
@@ -31,8 +30,10 @@ void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t tota
 void g4_progress_text(struct g4_progress *progress, const char *text);
 /* So much has been read or written of trees so far. */
 void g4_progress_tree(struct g4_progress *progress, uint64_t names, uint64_t bytes);
-/* Clears the line; call it before printing anything else. */
+/* Clears the line; call it before printing anything else on standard output, and at the end. */
 void g4_progress_clear(struct g4_progress *progress);
+/* The same of whatever bar is there, for who prints on standard error and knows of none: messages and the log do so by themselves. */
+void g4_progress_make_way(void);
 
 #ifdef __cplusplus
 }

@@ -93,6 +93,7 @@ long g4_cli_jobs(void)
 }
 
 static int interrupted; /* atomic: a signal handler sets it, threads look at it */
+static int stopped;	/* atomic: by an error that all else would have, too */
 
 static void interrupt(int number)
 {
@@ -108,7 +109,37 @@ void g4_cli_catch_interrupts(void)
 
 bool g4_cli_interrupted(void)
 {
-	return __atomic_load_n(&interrupted, __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n(&interrupted, __ATOMIC_RELAXED) != 0 || __atomic_load_n(&stopped, __ATOMIC_RELAXED) != 0;
+}
+
+void g4_cli_failed(const char *command, const char *path, int64_t result)
+{
+	if (result == -EINTR && g4_cli_interrupted())
+		return;
+	if (result == -EROFS && __atomic_exchange_n(&stopped, 1, __ATOMIC_RELAXED) != 0)
+		return;
+	g4_cli_error(command, "%s: %s", path, g4_cli_why((int)-result));
+}
+
+bool g4_cli_ended_early(const char *command)
+{
+	if (__atomic_load_n(&interrupted, __ATOMIC_RELAXED) != 0)
+		g4_cli_error(command, "interrupted");
+	return g4_cli_interrupted();
+}
+
+int g4_cli_detach(const char *command, gpu4fs *fs, const char *name)
+{
+	const int rc = gpu4fs_unmount(fs);
+
+	if (rc == -EIO)
+		g4_cli_error(
+			command,
+			"%s: ended in an error, and its last changes may be missing; 'gpu4fs fsck' says what is there",
+			name);
+	else if (rc < 0)
+		g4_cli_error(command, "%s: %s", name, g4_cli_why(-rc));
+	return rc;
 }
 
 void g4_cli_allow_open_files(void)

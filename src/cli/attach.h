@@ -33,7 +33,14 @@ bool g4_cli_parse_jobs(const char *word, long *jobs);
 long g4_cli_jobs(void);
 /* From now on SIGINT and SIGTERM make g4_cli_interrupted() true, and nothing else. */
 void g4_cli_catch_interrupts(void);
+/* Whether to end early: also once g4_cli_failed() was given what all else would have as well, -EROFS. */
 bool g4_cli_interrupted(void);
+/* Says "PATH: " and why, but nothing of what fails because it ends early. */
+void g4_cli_failed(const char *command, const char *path, int64_t result);
+/* At the end: whether it ended early, and says so where a signal did it. */
+bool g4_cli_ended_early(const char *command);
+/* Gives the file system of that name back. 0, or a negative errno, which has been said. */
+int g4_cli_detach(const char *command, gpu4fs *fs, const char *name);
 
 /* A walk has many directories open: as many as the system lets it have. */
 void g4_cli_allow_open_files(void);

@@ -65,7 +65,7 @@ static const struct flag {
 
 static bool failed(const char *path)
 {
-	g4_cli_error("attr", "%s: %s", path, strerror(errno));
+	g4_cli_error("attr", "%s: %s", path, g4_cli_why(errno));
 	return false;
 }
 
@@ -151,7 +151,7 @@ static bool set_policy(const char *command, gpu4fs *fs, const char *path, const 
 	else if (rc == -EOPNOTSUPP && policy->missing != NULL)
 		g4_cli_error(command, "%s: %s", path, policy->missing);
 	else if (rc != 0)
-		g4_cli_error(command, "%s: %s", path, strerror(-rc));
+		g4_cli_error(command, "%s: %s", path, g4_cli_why(-rc));
 	return rc == 0;
 }
 

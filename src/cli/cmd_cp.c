@@ -75,14 +75,14 @@ static void count(uint64_t *counter)
 
 static bool failed(const char *path, int64_t result)
 {
-	g4_cli_error("cp", "%s: %s", path, strerror((int)-result));
+	g4_cli_failed("cp", path, result);
 	return false;
 }
 
 static bool kept(const char *path, int64_t rc)
 {
 	if (rc < 0)
-		g4_cli_error("cp", "%s: not all attributes were kept: %s", path, strerror((int)-rc));
+		g4_cli_error("cp", "%s: not all attributes were kept: %s", path, g4_cli_why((int)-rc));
 	return rc == 0;
 }
 
@@ -687,8 +687,7 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 	const bool ready = good;
 	for (int i = 0; i < count && ready && !g4_cli_interrupted(); i++)
 		good = copy_argument(copy, sources[i], target, into) && good;
-	if (g4_cli_interrupted())
-		good = failed(target, -EINTR);
+	good = !g4_cli_ended_early("cp") && good;
 	good = g4_cp_later_end(&copy->later, !g4_cli_interrupted()) && good;
 	for (long k = 0; k < copy->jobs; k++)
 		free(copy->buffers[k]);
@@ -758,11 +757,8 @@ int g4_cli_cp(int argc, char **argv)
 		return G4_EXIT_FAILURE;
 	g4_cli_catch_interrupts();
 	int status = copy_all(&copy, argv + optind, argc - optind - 1, argv[argc - 1]);
-	const int rc = gpu4fs_unmount(copy.fs);
-	if (rc < 0 && status == G4_EXIT_OK) {
-		failed(image != NULL ? image : socket, rc);
+	if (g4_cli_detach("cp", copy.fs, image != NULL ? image : socket) < 0)
 		status = G4_EXIT_FAILURE;
-	}
 	if (verbose)
 		printf("%llu %s, %llu other %s\n", (unsigned long long)copy.directories,
 		       g4_counted(copy.directories, "directory", "directories"), (unsigned long long)copy.files,

@@ -196,7 +196,7 @@ static int mount_stats(char *mount, bool json)
 	const int rc = ask_mount(mount, G4_DEDUP_STATS, 0, &counts);
 
 	if (rc < 0) {
-		g4_cli_error("dedup", "%s: %s", mount, strerror(-rc));
+		g4_cli_error("dedup", "%s: %s", mount, g4_cli_why(-rc));
 		return G4_EXIT_FAILURE;
 	}
 
@@ -238,7 +238,7 @@ static int prune(const struct target *target, uint32_t days, bool json)
 	}
 	rc = pruned < 0 ? (int)pruned : rc;
 	if (rc < 0) {
-		g4_cli_error("dedup", "%s: %s", name_of(target), strerror(-rc));
+		g4_cli_error("dedup", "%s: %s", name_of(target), g4_cli_why(-rc));
 		return G4_EXIT_FAILURE;
 	}
 	g4_report_start(&report, stdout, json);
@@ -255,7 +255,7 @@ static char *find(const char *path)
 	char *real = realpath(path, NULL);
 
 	if (real == NULL)
-		g4_cli_error("dedup", "%s: %s", path, strerror(errno));
+		g4_cli_error("dedup", "%s: %s", path, g4_cli_why(errno));
 	return real;
 }
 
@@ -271,7 +271,7 @@ static bool begin(struct g4_dedup *dedup, char **paths, const struct target *tar
 	if (rc == -ENOTTY)
 		g4_cli_error("dedup", "%s: is on no gpu4fs file system, or its server is too old", paths[0]);
 	else if (rc < 0)
-		g4_cli_error("dedup", "%s: %s", paths[0], strerror(-rc));
+		g4_cli_error("dedup", "%s: %s", paths[0], g4_cli_why(-rc));
 	free(first);
 	return first != NULL && rc == 0;
 }
@@ -299,7 +299,7 @@ static const char *why(const struct target *target, bool idle, int rc)
 		return "it is for root and the user who mounted it";
 	if (rc == -ENOTSUP && idle)
 		return "with this engine nobody knows whether others use it: leave --idle out";
-	return rc == -EINTR ? "interrupted" : strerror(-rc);
+	return g4_cli_why(-rc);
 }
 
 static int go(struct g4_dedup *dedup, enum order order, char **paths, int count, const struct target *target, bool json)

@@ -106,7 +106,7 @@ static bool ask(struct mounted *m)
 	if (ioctl(m->fd, G4_IOC_JOB, &m->job) == 0)
 		return true;
 	return failed(m->directory,
-		      errno == ENOTTY || errno == EINVAL ? "its server is too old for that" : strerror(errno));
+		      errno == ENOTTY || errno == EINVAL ? "its server is too old for that" : g4_cli_why(errno));
 }
 
 /* The newest job of a kind; NULL: there is none, or it said what is wrong. */
@@ -371,7 +371,7 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	m.directory = directory;
 	m.fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (m.fd < 0)
-		good = failed(directory, strerror(errno));
+		good = failed(directory, g4_cli_why(errno));
 	else if (about_job)
 		good = tell(&m, word, options);
 	else if (strcmp(word, "remove") == 0 && is_disk_of(&m, names[0]))

@@ -7,7 +7,7 @@
 #include "cli/attach.h"
 #include "print/report.h"
 
-const char g4_help_du[] = "[-j N] [--json] --image IMAGE|--socket PATH NAME...\n\n"
+const char g4_help_du[] = "[-h] [-j N] [--json] --image IMAGE|--socket PATH NAME...\n\n"
 			  "Says how much space each NAME takes, with all that is below it, how long its files are\n"
 			  "together, and how many they are, in a file system that is not mounted, or that\n"
 			  "'gpu4fs serve' has. Names begin at its root. Files with several names below one NAME\n"
@@ -15,6 +15,7 @@ const char g4_help_du[] = "[-j N] [--json] --image IMAGE|--socket PATH NAME...\n
 			  "      --image IMAGE  the device with the file system, which is not mounted\n"
 			  "      --socket PATH  where 'gpu4fs serve' serves it\n"
 			  "  -j, --jobs=N       use N threads, not as many as there are processors\n"
+			  "  -h                 accepted, as of du(1): behind bytes there is a unit anyway\n"
 			  "      --json         print one JSON object\n"
 			  "      --help         show this\n";
 
@@ -41,7 +42,7 @@ static bool show(struct g4_report *report, gpu4fs *fs, const char *name, long jo
 	const int rc = gpu4fs_usage_by(fs, NULL, name, (uint32_t)jobs, &usage, show_progress, &progress);
 	g4_progress_clear(&progress);
 	if (rc < 0) {
-		g4_cli_error("du", "%s: %s", name, strerror(-rc));
+		g4_cli_failed("du", name, rc);
 		return false;
 	}
 	g4_report_object(report, NULL);
@@ -55,7 +56,8 @@ static bool show(struct g4_report *report, gpu4fs *fs, const char *name, long jo
 	g4_report_end(report);
 	if (usage.unread == 0)
 		return true;
-	g4_cli_error("du", "%s: %llu %s not counted", name, (unsigned long long)usage.unread,
+	g4_cli_error("du", "%s: %llu %s not counted; 'gpu4fs find' says which, and why", name,
+		     (unsigned long long)usage.unread,
 		     g4_counted(usage.unread, "directory below it could not be read, and is",
 				"directories below it could not be read, and are"));
 	return false;
@@ -73,7 +75,7 @@ int g4_cli_du(int argc, char **argv)
 	bool json = false, good = true;
 	long jobs = g4_cli_jobs();
 
-	for (int answer; (answer = getopt_long(argc, argv, ":j:", long_options, NULL)) != -1;) {
+	for (int answer; (answer = getopt_long(argc, argv, ":hj:", long_options, NULL)) != -1;) {
 		if (answer == 'i')
 			image = optarg;
 		else if (answer == 's')
@@ -82,7 +84,7 @@ int g4_cli_du(int argc, char **argv)
 			json = true;
 		else if (answer == 'j' && !g4_cli_parse_jobs(optarg, &jobs))
 			return g4_cli_usage("du", "-j is a number from 1 to %d, not '%s'", G4_CLI_MOST_JOBS, optarg);
-		else if (answer != 'j')
+		else if (answer != 'j' && answer != 'h')
 			return g4_cli_bad_option("du", answer, argv);
 	}
 	if ((image == NULL) == (socket == NULL))
@@ -99,8 +101,7 @@ int g4_cli_du(int argc, char **argv)
 		good = show(&report, fs, argv[i], jobs) && good;
 	g4_report_end(&report);
 	g4_report_finish(&report);
-	const int rc = gpu4fs_unmount(fs);
-	if (rc < 0)
-		g4_cli_error("du", "%s: %s", image != NULL ? image : socket, strerror(-rc));
+	const int rc = g4_cli_detach("du", fs, image != NULL ? image : socket);
+	good = !g4_cli_ended_early("du") && good;
 	return good && rc == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }

@@ -9,6 +9,7 @@
 #include "cli/dump_ddt.h"
 #include "cli/dump_dir.h"
 #include "cli/show.h"
+#include "client/explain.h"
 #include "format/indirect.h"
 #include "format/sums.h"
 #include "fuse/fuse.h"
@@ -617,8 +618,9 @@ int g4_cli_dump(int argc, char **argv)
 	if (status != G4_EXIT_OK)
 		return status;
 	g4_fuse_wait_for_last_mount(argv[optind]); /* umount(8) does not */
-	if (g4_image_open(&image, argv[optind], message, sizeof(message)) < 0) {
-		g4_cli_error("dump", "%s", message);
+	const int opened = g4_image_open(&image, argv[optind], message, sizeof(message));
+	if (opened < 0) {
+		g4_cli_error("dump", "%s%s", message, g4c_advice(opened));
 		return G4_EXIT_FAILURE;
 	}
 	const int result = run(&image, &wanted);

@@ -61,8 +61,7 @@ static void failed(struct export *export, const struct g4_level *level, const ch
 
 	(void)g4_level_path("", level, name, path, sizeof(path));
 	count(&export->failures, 1);
-	g4_progress_clear(&export->progress);
-	g4_cli_error("export", "%s: %s", *path != 0 ? path : ".", strerror((int)-rc));
+	g4_cli_failed("export", *path != 0 ? path : ".", rc);
 }
 
 static int result(int rc)
@@ -406,7 +405,7 @@ static int export_tree(struct export *export, const char *source, const char *ta
 		rc = know_target(level);
 	}
 	if (rc < 0) {
-		g4_cli_error("export", "%s: %s", about, strerror(-rc));
+		g4_cli_error("export", "%s: %s", about, g4_cli_why(-rc));
 		if (level != NULL && level->from != NULL)
 			gpu4fs_close(level->from);
 		if (level != NULL && level->to_fd >= 0)
@@ -417,8 +416,8 @@ static int export_tree(struct export *export, const char *source, const char *ta
 	g4_progress_start(&export->progress, "export");
 	rc = g4_descend(&descent, level);
 	g4_progress_clear(&export->progress);
-	if (rc < 0)
-		g4_cli_error("export", "%s", strerror(-rc));
+	if (rc < 0 && !g4_cli_interrupted())
+		g4_cli_error("export", "%s", g4_cli_why(-rc));
 	return rc;
 }
 
@@ -434,7 +433,7 @@ static int run(const char *image, const char *socket, char **words, bool verbose
 			rc = -ENOMEM;
 	}
 	if (rc < 0)
-		g4_cli_error("export", "%s", strerror(-rc));
+		g4_cli_error("export", "%s", g4_cli_why(-rc));
 	gpu4fs *fs = rc == 0 ? g4_cli_attach("export", image, socket) : NULL;
 	if (fs != NULL) {
 		export->fs = fs;
@@ -443,12 +442,9 @@ static int run(const char *image, const char *socket, char **words, bool verbose
 		g4_cli_allow_open_files();
 		g4_cli_catch_interrupts();
 		rc = export_tree(export, words[0], words[1], jobs);
-		const int unmounted = gpu4fs_unmount(fs);
-		if (unmounted < 0)
-			g4_cli_error("export", "%s: %s", image != NULL ? image : socket, strerror(-unmounted));
-		if (g4_cli_interrupted())
-			g4_cli_error("export", "%s", strerror(EINTR));
-		rc = rc < 0 ? rc : g4_cli_interrupted() ? -EINTR : unmounted;
+		const int unmounted = g4_cli_detach("export", fs, image != NULL ? image : socket);
+		const bool early = g4_cli_ended_early("export");
+		rc = rc < 0 ? rc : early ? -EINTR : unmounted;
 		g4_cli_links_end(&export->links);
 		if (verbose)
 			printf("%llu %s, %llu other %s, %llu %s\n", (unsigned long long)export->directories,

@@ -170,8 +170,7 @@ static void say(struct search *search, const char *path, const struct gpu4fs_sta
 static void fail(struct search *search, const char *path, int rc)
 {
 	pthread_mutex_lock(&search->lock);
-	g4_progress_clear(&search->progress);
-	g4_cli_error("find", "%s: %s", path, strerror(-rc));
+	g4_cli_failed("find", path, rc);
 	search->failures++;
 	if (rc == -ENOMEM)
 		__atomic_store_n(&search->over, true, __ATOMIC_RELAXED);
@@ -510,14 +509,11 @@ static int run(struct search *search, const char *image, const char *socket, cha
 		g4_report_finish(&search->report);
 	}
 	const bool written = fflush(stdout) == 0 && !ferror(stdout); /* main() says what is wrong */
-	const int rc = gpu4fs_unmount(search->fs);
-	if (rc < 0)
-		g4_cli_error("find", "%s: %s", image != NULL ? image : socket, strerror(-rc));
-	if (g4_cli_interrupted())
-		g4_cli_error("find", "%s", strerror(EINTR));
+	const int rc = g4_cli_detach("find", search->fs, image != NULL ? image : socket);
+	const bool early = g4_cli_ended_early("find");
 	pthread_cond_destroy(&search->changed);
 	pthread_mutex_destroy(&search->lock);
-	return written && rc == 0 && search->failures == 0 && !g4_cli_interrupted() ? G4_EXIT_OK : G4_EXIT_FAILURE;
+	return written && rc == 0 && search->failures == 0 && !early ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 
 int g4_cli_find(int argc, char **argv)

@@ -72,9 +72,11 @@ struct worker {
 
 static void failed(struct import *import, const struct directory *dir, const char *name, int64_t rc)
 {
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s%s", dir->path, *name ? "/" : "", name);
 	__atomic_fetch_add(&import->failures, 1, __ATOMIC_RELAXED);
-	g4_progress_clear(&import->progress);
-	g4_cli_error("import", "%s%s%s: %s", dir->path, *name ? "/" : "", name, strerror((int)-rc));
+	g4_cli_failed("import", path, rc);
 }
 
 static void tell(struct import *import)
@@ -600,7 +602,7 @@ static int import_tree(struct import *import, const char *source, const char *ta
 	if (rc == 0)
 		rc = g4_cli_open_directory(import->fs, target, 0, &top->to);
 	if (rc < 0) {
-		g4_cli_error("import", "%s: %s", target, strerror(-rc));
+		g4_cli_error("import", "%s: %s", target, g4_cli_why(-rc));
 		if (top != NULL)
 			free_directory(top);
 		close(fd);
@@ -628,13 +630,11 @@ static int run(const char *image, const char *socket, char **words, long jobs, b
 	g4_cli_allow_open_files();
 	g4_cli_catch_interrupts();
 	int rc = import_tree(&import, words[0], words[1], jobs);
-	const int unmounted = gpu4fs_unmount(import.fs);
-	if (unmounted < 0)
-		g4_cli_error("import", "%s: %s", image != NULL ? image : socket, strerror(-unmounted));
-	if (g4_cli_interrupted())
-		g4_cli_error("import", "%s", strerror(EINTR));
+	const int unmounted = g4_cli_detach("import", import.fs, image != NULL ? image : socket);
+	if (g4_cli_ended_early("import") && rc == 0)
+		rc = -EINTR;
 	if (rc == 0)
-		rc = g4_cli_interrupted() ? -EINTR : unmounted;
+		rc = unmounted;
 	if (verbose)
 		printf("%llu %s, %llu other %s, %llu %s\n", (unsigned long long)import.directories,
 		       g4_counted(import.directories, "directory", "directories"), (unsigned long long)import.files,

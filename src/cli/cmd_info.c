@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/health.h"
 #include "cli/show.h"
+#include "client/explain.h"
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
 #include "space/set_host.h"
@@ -23,18 +24,20 @@ const char g4_help_info[] = "[--json | --udev] DEVICE...|DIRECTORY\n\n"
 			    "              status 1, when the device holds something else\n"
 			    "      --help  show this\n";
 
-const char g4_help_df[] = "[--json] [-b] [DEVICE|DIRECTORY]...\n\n"
+const char g4_help_df[] = "[--json] [-b|-h] [DEVICE|DIRECTORY]...\n\n"
 			  "Shows how much space is used, of mounted file systems and of images that are not\n"
 			  "mounted. Without an argument: of all mounted gpu4fs file systems.\n\n"
-			  "  -b, --bytes  sizes in bytes\n"
-			  "      --json   print one JSON object\n"
-			  "      --help   show this\n";
+			  "  -b, --bytes           sizes in bytes\n"
+			  "  -h, --human-readable  sizes with units, as without -b\n"
+			  "      --json            print one JSON object\n"
+			  "      --help            show this\n";
 
 enum { OPTION_JSON = 256, OPTION_UDEV };
 static const struct option long_options[] = {
 	{"json", no_argument, NULL, OPTION_JSON},
 	{"udev", no_argument, NULL, OPTION_UDEV},
 	{"bytes", no_argument, NULL, 'b'},
+	{"human-readable", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -45,6 +48,8 @@ static int parse(const char *command, const char *letters, int argc, char **argv
 			*json = true;
 		else if (answer == 'b' && bytes != NULL)
 			*bytes = true;
+		else if (answer == 'h' && bytes != NULL)
+			*bytes = false;
 		else if (answer == OPTION_UDEV && udev != NULL)
 			*udev = true;
 		else
@@ -108,7 +113,7 @@ static int mount_space(const char *directory, const char *device, struct space *
 	struct statvfs found;
 
 	if (statvfs(directory, &found) != 0) {
-		snprintf(message, bytes, "%s: %s", directory, strerror(errno));
+		snprintf(message, bytes, "%s: %s", directory, g4_cli_why(errno));
 		return -G4_E_IO;
 	}
 	snprintf(space->device, sizeof(space->device), "%s", device);
@@ -133,8 +138,22 @@ static int find_space(const char *name, struct space *space, char *message, size
 	return image_space(name, space, message, bytes);
 }
 
-static void print_space(struct g4_report *report, const struct space *space, bool exact)
+struct table {
+	struct g4_report report;
+	bool exact;  /* bytes */
+	bool titled; /* for people: the columns have been named, which is done when there is something in them */
+};
+
+static void print_titles(struct table *table)
 {
+	if (!table->titled && !table->report.json)
+		printf("%-24s %14s %14s %14s %5s %s\n", "device", "size", "used", "free", "use%", "mounted on");
+	table->titled = true;
+}
+
+static void print_space(struct table *table, const struct space *space)
+{
+	struct g4_report *report = &table->report;
 	const uint64_t percent = space->bytes == 0 ? 0 : (space->used * 100 + space->bytes - 1) / space->bytes;
 	char size[24], used[24], available[24];
 
@@ -149,7 +168,8 @@ static void print_space(struct g4_report *report, const struct space *space, boo
 		g4_report_end(report);
 		return;
 	}
-	if (exact) {
+	print_titles(table);
+	if (table->exact) {
 		snprintf(size, sizeof(size), "%llu", (unsigned long long)space->bytes);
 		snprintf(used, sizeof(used), "%llu", (unsigned long long)space->used);
 		snprintf(available, sizeof(available), "%llu", (unsigned long long)space->free);
@@ -162,27 +182,28 @@ static void print_space(struct g4_report *report, const struct space *space, boo
 	       space->directory);
 }
 
-static bool print_one(struct g4_report *report, const char *name, bool exact)
+static bool print_one(struct table *table, const char *name)
 {
 	struct space space;
 	char message[512];
 
-	if (find_space(name, &space, message, sizeof(message)) < 0) {
-		g4_cli_error("df", "%s", message);
+	const int rc = find_space(name, &space, message, sizeof(message));
+	if (rc < 0) {
+		g4_cli_error("df", "%s%s", message, g4c_advice(rc));
 		return false;
 	}
-	print_space(report, &space, exact);
+	print_space(table, &space);
 	return true;
 }
 
-static bool print_all_mounts(struct g4_report *report, bool exact)
+static bool print_all_mounts(struct table *table)
 {
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
 	bool good = true;
 
 	for (struct mntent *mount; mounts != NULL && (mount = getmntent(mounts)) != NULL;) {
 		if (g4_probe_is_mount_type(mount->mnt_type))
-			good = print_one(report, mount->mnt_dir, exact) && good;
+			good = print_one(table, mount->mnt_dir) && good;
 	}
 	if (mounts != NULL)
 		endmntent(mounts);
@@ -191,23 +212,23 @@ static bool print_all_mounts(struct g4_report *report, bool exact)
 
 int g4_cli_df(int argc, char **argv)
 {
-	struct g4_report report;
-	bool json = false, exact = false, good = true;
-	const int status = parse("df", ":b", argc, argv, &json, &exact, NULL);
+	struct table table = {.exact = false};
+	bool json = false, good = true;
+	const int status = parse("df", ":bh", argc, argv, &json, &table.exact, NULL);
 
 	if (status != 0)
 		return status;
-	g4_report_start(&report, stdout, json);
+	g4_report_start(&table.report, stdout, json);
 	if (json)
-		g4_report_list(&report, "filesystems");
-	else
-		printf("%-24s %14s %14s %14s %5s %s\n", "device", "size", "used", "free", "used", "mounted on");
+		g4_report_list(&table.report, "filesystems");
 	if (optind == argc)
-		good = print_all_mounts(&report, exact);
+		good = print_all_mounts(&table);
 	for (int i = optind; i < argc; i++)
-		good = print_one(&report, argv[i], exact) && good;
+		good = print_one(&table, argv[i]) && good;
+	if (good)
+		print_titles(&table);
 	if (json)
-		g4_report_finish(&report);
+		g4_report_finish(&table.report);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 
@@ -390,8 +411,9 @@ int g4_cli_info(int argc, char **argv)
 		return G4_EXIT_FAILURE;
 	}
 	g4_fuse_wait_for_last_mount(name);
-	if (g4_image_open(&image, name, message, sizeof(message)) < 0) {
-		g4_cli_error("info", "%s", message);
+	status = g4_image_open(&image, name, message, sizeof(message));
+	if (status < 0) {
+		g4_cli_error("info", "%s%s", message, g4c_advice(status));
 		return G4_EXIT_FAILURE;
 	}
 	status = g4_image_scan_journal(&image, NULL, NULL, &journal);

@@ -30,7 +30,7 @@ static const struct {
 
 static bool failed(const char *path)
 {
-	g4_cli_error("map", "%s: %s", path, errno == ENOTTY ? "is on no gpu4fs file system" : strerror(errno));
+	g4_cli_error("map", "%s: %s", path, errno == ENOTTY ? "is on no gpu4fs file system" : g4_cli_why(errno));
 	return false;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs nvme: drives that the engine drives itself. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -83,6 +84,17 @@ static uint64_t blocks_of(const char *disk)
 	return blocks;
 }
 
+/* What a list without drives may be for; looking needs no rights, taking one does. */
+static const char *why_none(void)
+{
+	static char text[128];
+
+	if (access("/sys/bus/pci/devices", R_OK | X_OK) == 0)
+		return "no PCI device that this machine shows is an NVMe controller";
+	snprintf(text, sizeof(text), "/sys/bus/pci/devices can not be read: %s", strerror(errno));
+	return text;
+}
+
 static int list(const struct request *request)
 {
 	static struct g4_pci drives[DRIVES];
@@ -119,6 +131,8 @@ static int list(const struct request *request)
 		g4_report_end(&report);
 	}
 	g4_report_end(&report);
+	if (count == 0)
+		g4_report_text(&report, "reason", why_none());
 	g4_report_list(&report, "remedies");
 	for (uint32_t i = 0; i < count; i++)
 		if (g4_place_look("", drives[i].name, locked_bytes, &place))

@@ -65,7 +65,7 @@ static int resize_mount(const char *directory, const char *device, uint64_t byte
 	const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
-		return failed(directory, strerror(errno));
+		return failed(directory, g4_cli_why(errno));
 	const int rc = ioctl(fd, G4_IOC_RESIZE, &resize);
 	const int error = errno;
 	struct statvfs now;
@@ -73,7 +73,7 @@ static int resize_mount(const char *directory, const char *device, uint64_t byte
 		resize.bytes = (uint64_t)now.f_blocks * now.f_frsize;
 	close(fd);
 	if (rc != 0)
-		return failed(directory, error == ENOTTY ? "its server is too old to resize it" : strerror(error));
+		return failed(directory, error == ENOTTY ? "its server is too old to resize it" : g4_cli_why(error));
 	if (resize.status == 0)
 		return done(directory, resize.bytes);
 	g4_resize_explain(resize.status, resize.bytes, resize.limit, message, sizeof(message));

@@ -53,7 +53,6 @@ static void tell(struct restripe *restripe, const char *path, int64_t result)
 {
 	if (result == -ENOENT || result == -ESTALE)
 		return;
-	g4_progress_clear(&restripe->progress);
 	if (result == -ENOSPC)
 		g4_cli_error("restripe",
 			     "%s: there is no space in chunks of its level; what is left of it stays where it is",
@@ -61,7 +60,7 @@ static void tell(struct restripe *restripe, const char *path, int64_t result)
 	else if (result == -EPERM && restripe->place.fs == NULL)
 		g4_cli_error("restripe", "%s: it is for root and the user who mounted it", path);
 	else
-		g4_cli_error("restripe", "%s: %s", path, strerror((int)-result));
+		g4_cli_error("restripe", "%s: %s", path, g4_cli_why((int)-result));
 	restripe->left_out++;
 	/* without space for this file there may be some for a smaller one, or for one of another level */
 	if (result == -EROFS || result == -ENOTCONN || result == -EPIPE)
@@ -170,7 +169,7 @@ static void walk_path(struct restripe *restripe, const char *path)
 	const int rc = g4_dedup_stat(&restripe->place, path, &entry);
 
 	if (rc < 0) {
-		g4_cli_error("restripe", "%s: %s", path, strerror(-rc));
+		g4_cli_error("restripe", "%s: %s", path, g4_cli_why(-rc));
 		restripe->left_out++;
 	} else {
 		walk(restripe, path, &entry);
@@ -219,7 +218,7 @@ static int go(struct restripe *restripe, const char *image, const char *socket, 
 			restripe->left_out++;
 			g4_cli_error("restripe", "%s: %s", paths[i],
 				     rc == -ENOTTY ? "is on no gpu4fs file system, or its server is too old" :
-						     strerror(-rc));
+						     g4_cli_why(-rc));
 		}
 		if (mounted && rc == 0 && restripe->done.moved > 0 &&
 		    restripe->flags == 0) /* what was there before is free from then on */
@@ -235,7 +234,7 @@ static int go(struct restripe *restripe, const char *image, const char *socket, 
 	print_result(restripe, json);
 	if (rc < 0 || restripe->ended == -EINTR)
 		g4_cli_error("restripe", "%s",
-			     rc < 0 ? strerror(-rc) :
+			     rc < 0 ? g4_cli_why(-rc) :
 				      "interrupted; what was moved stays so, and it may be given again");
 	return rc == 0 && restripe->ended == 0 && restripe->left_out == 0 && restripe->done.damaged == 0 ?
 		       G4_EXIT_OK :

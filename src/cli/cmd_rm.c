@@ -43,10 +43,9 @@ struct helper {
 	int error;
 };
 
-static bool failed(struct removal *removal, const char *path, int error)
+static bool failed(const char *path, int error)
 {
-	g4_progress_clear(&removal->progress);
-	g4_cli_error("rm", "%s: %s", path, strerror(-error));
+	g4_cli_failed("rm", path, error);
 	return false;
 }
 
@@ -117,7 +116,6 @@ static bool remove_argument(struct removal *removal)
 	struct gpu4fs_stat stat;
 
 	if (!may_go(path)) {
-		g4_progress_clear(&removal->progress);
 		g4_cli_error("rm", "'%s' is not removed: name a directory by the name that it has", path);
 		return false;
 	}
@@ -125,11 +123,10 @@ static bool remove_argument(struct removal *removal)
 	if (rc == -ENOENT && removal->force)
 		return true;
 	if (rc < 0)
-		return failed(removal, path, rc);
+		return failed(path, rc);
 	if (!S_ISDIR(stat.mode)) {
 		rc = gpu4fs_unlink(removal->fs, NULL, path);
 	} else if (!removal->recursive) {
-		g4_progress_clear(&removal->progress);
 		g4_cli_error("rm", "%s: is a directory, and -r was not given", path);
 		return false;
 	} else {
@@ -144,7 +141,7 @@ static bool remove_argument(struct removal *removal)
 	}
 	if (rc == 0)
 		removal->removed++;
-	return rc == 0 || failed(removal, path, rc);
+	return rc == 0 || failed(path, rc);
 }
 
 int g4_cli_rm(int argc, char **argv)
@@ -194,9 +191,8 @@ int g4_cli_rm(int argc, char **argv)
 		tell(&removal);
 	}
 	g4_progress_clear(&removal.progress);
-	const int rc = gpu4fs_unmount(removal.fs);
-	if (rc < 0)
-		good = failed(&removal, image != NULL ? image : socket, rc);
+	good = g4_cli_detach("rm", removal.fs, image != NULL ? image : socket) == 0 && good;
+	good = !g4_cli_ended_early("rm") && good;
 	if (verbose)
 		printf("%llu %s removed\n", (unsigned long long)removal.removed,
 		       g4_counted(removal.removed, "name", "names"));

@@ -76,7 +76,7 @@ static bool ask(const struct target *target, struct g4_ioc_job *job)
 	if (target->engine == NULL) {
 		if (ioctl(target->fd, G4_IOC_JOB, job) == 0)
 			return true;
-		return failed(target, errno == ENOTTY ? "its server is too old to scrub it" : strerror(errno));
+		return failed(target, errno == ENOTTY ? "its server is too old to scrub it" : g4_cli_why(errno));
 	}
 	g4_ioc_job_command(job, &cmd);
 	job->status = g4_engine_execute(target->engine, &cmd);
@@ -245,7 +245,7 @@ static bool find_inode(const struct target *target, const char *path, uint64_t *
 	if (target->engine == NULL) {
 		rc = fstatat(target->fd, path[0] != 0 ? path : ".", &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 		if (rc != 0 || fstat(target->fd, &root) < 0)
-			return refused(path, strerror(rc != 0 ? rc : errno));
+			return refused(path, g4_cli_why(rc != 0 ? rc : errno));
 		*ino = st.st_ino;
 		return st.st_dev == root.st_dev || failed(target, "another file system is mounted there");
 	}
@@ -362,7 +362,7 @@ static bool act_on_mount(const char *directory, const char *what, const struct s
 	struct target target = {.fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .name = directory};
 
 	if (target.fd < 0)
-		return failed(&target, strerror(errno));
+		return failed(&target, g4_cli_why(errno));
 	uint64_t number = 0;
 	const bool good = (!is_for_one(what) || find_one(&target, &number)) && act(&target, what, number, options);
 	close(target.fd);

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/health.h"
 #include "cli/layout.h"
+#include "client/explain.h"
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
 #include "print/report.h"
@@ -266,7 +267,7 @@ int g4_cli_status(int argc, char **argv)
 	if (rc == 0 && directory != NULL)
 		drop_unused_spares(&status, directory);
 	if (rc < 0)
-		g4_cli_error("status", "%s", message);
+		g4_cli_error("status", "%s%s", message, g4c_advice(rc));
 	else
 		show(&status, directory, message, layout, json);
 	free(names);

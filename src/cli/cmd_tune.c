@@ -48,7 +48,7 @@ static int tune_mount(const char *directory, uint64_t quota)
 	if (rc == -ENOTTY || status == -G4_E_INVAL)
 		g4_cli_error("tune", "%s: its server is too old to change it", directory);
 	else if (rc < 0)
-		g4_cli_error("tune", "%s: %s", directory, strerror(-rc));
+		g4_cli_error("tune", "%s: %s", directory, g4_cli_why(-rc));
 	else if (status < 0)
 		g4_cli_error("tune", "%s: %s", directory, g4_strerror(status));
 	return rc < 0 || status < 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
@@ -124,7 +124,7 @@ int g4_cli_tune(int argc, char **argv)
 	if (rc == 0) {
 		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup, has_quota ? &quota : NULL);
 		if (rc < 0)
-			snprintf(message, sizeof(message), "%s: %s", device, g4_strerror(rc));
+			snprintf(message, sizeof(message), "%s: %s%s", device, g4_strerror(rc), g4c_advice(rc));
 		g4_dev_close(dev);
 	} else {
 		g4c_explain(rc, device, message, sizeof(message));

@@ -257,7 +257,7 @@ bool g4_cp_later_end(struct g4_cp_later *later, bool good)
 		const int kept = good ? gpu4fs_fchflags(flagged->file, flagged->flags) : 0;
 		const int closed = gpu4fs_close(flagged->file), rc = kept < 0 ? kept : closed;
 		if (rc < 0)
-			g4_cli_error("cp", "%s: not all attributes were kept: %s", flagged->path, strerror(-rc));
+			g4_cli_error("cp", "%s: not all attributes were kept: %s", flagged->path, g4_cli_why(-rc));
 		set = set && rc == 0;
 		later->first = flagged->next;
 		free(flagged);

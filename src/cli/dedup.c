@@ -78,7 +78,7 @@ static bool add_directory(struct g4_dedup *dedup, const char *path)
 	int rc = g4_dedup_dir_open(&dedup->place, path, &dir);
 
 	if (rc < 0)
-		return g4_dedup_has_gone(rc) || g4_dedup_tell(dedup, path, rc);
+		return g4_dedup_has_gone(rc) || g4_dedup_tell(path, rc);
 	while (!g4_cli_interrupted() && (rc = g4_dedup_dir_next(&dedup->place, &dir, &entry)) > 0) {
 		char *below;
 		if (asprintf(&below, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entry.name) < 0) {
@@ -89,7 +89,7 @@ static bool add_directory(struct g4_dedup *dedup, const char *path)
 		free(below);
 	}
 	g4_dedup_dir_close(&dir);
-	return rc < 0 && !g4_dedup_has_gone(rc) ? g4_dedup_tell(dedup, path, rc) : good;
+	return rc < 0 && !g4_dedup_has_gone(rc) ? g4_dedup_tell(path, rc) : good;
 }
 
 static bool add_found(struct g4_dedup *dedup, const char *path, const struct g4_dedup_entry *found)
@@ -100,7 +100,7 @@ static bool add_found(struct g4_dedup *dedup, const char *path, const struct g4_
 		return add_directory(dedup, path);
 	if (S_ISREG(found->mode) && found->size > TINY_BYTES)
 		rc = add_file(dedup, path, found->ino);
-	return rc < 0 ? g4_dedup_tell(dedup, path, rc) : true;
+	return rc < 0 ? g4_dedup_tell(path, rc) : true;
 }
 
 bool g4_dedup_add(struct g4_dedup *dedup, const char *path)
@@ -109,7 +109,7 @@ bool g4_dedup_add(struct g4_dedup *dedup, const char *path)
 	const int rc = g4_dedup_stat(&dedup->place, path, &entry);
 
 	if (rc < 0)
-		return g4_dedup_tell(dedup, path, rc);
+		return g4_dedup_tell(path, rc);
 	return add_found(dedup, path, &entry);
 }
 
@@ -347,7 +347,7 @@ static int leave_out(struct g4_dedup *dedup, const struct g4_dedup_file *file, b
 {
 	if (first && !g4_dedup_ends_all(rc) && !g4_dedup_has_gone(rc)) {
 		dedup->left_out++;
-		g4_dedup_tell(dedup, file->path, rc);
+		g4_dedup_tell(file->path, rc);
 	}
 	return g4_dedup_ends_all(rc) ? rc : 0;
 }

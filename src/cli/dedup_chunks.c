@@ -499,7 +499,7 @@ static int take_file(struct cutter *cutter)
 	}
 	if (rc < 0 && cutter->low == 0 && !g4_dedup_ends_all(rc) && !g4_dedup_has_gone(rc)) {
 		dedup->chunks.left_out++;
-		g4_dedup_tell(dedup, file->path, rc);
+		g4_dedup_tell(file->path, rc);
 	}
 	return g4_dedup_ends_all(rc) ? rc : 0;
 }

@@ -20,10 +20,9 @@ struct g4_dedup_handles {
 	struct handles from, to;
 };
 
-bool g4_dedup_tell(struct g4_dedup *dedup, const char *path, int64_t result)
+bool g4_dedup_tell(const char *path, int64_t result)
 {
-	g4_progress_clear(&dedup->progress);
-	g4_cli_error("dedup", "%s: %s", path, strerror((int)-result));
+	g4_cli_error("dedup", "%s: %s", path, g4_cli_why((int)-result));
 	return false;
 }
 
@@ -69,7 +68,7 @@ int64_t g4_dedup_handles_get(struct g4_dedup *dedup, struct g4_dedup_handles *ha
 		const int64_t rc = g4_dedup_open(&dedup->place, file->path, change, handle);
 		if (rc < 0) {
 			if (!file->told && !g4_dedup_has_gone(rc))
-				g4_dedup_tell(dedup, file->path, rc);
+				g4_dedup_tell(file->path, rc);
 			file->told = true;
 			return rc;
 		}
@@ -141,7 +140,7 @@ static bool count_row(struct g4_dedup *dedup, struct g4_dedup_row *row, int64_t 
 		pages = rc != 0 && changed ? row->pages : 1; /* of a file that has gone there is nothing to come */
 		*(changed ? &dedup->different : &dedup->failed) += pages;
 		if (!changed && !file->told) {
-			g4_dedup_tell(dedup, file->path, rc);
+			g4_dedup_tell(file->path, rc);
 			file->told = true;
 		}
 	}

@@ -39,7 +39,7 @@ int g4_dedup_flush(struct g4_dedup *dedup);
 int g4_dedup_yield(struct g4_dedup *dedup);
 
 /* Tells of an error of a path, negative as it is; false. */
-bool g4_dedup_tell(struct g4_dedup *dedup, const char *path, int64_t result);
+bool g4_dedup_tell(const char *path, int64_t result);
 /* A file, or a directory, that others have removed or replaced since its name was read. */
 bool g4_dedup_has_gone(int64_t result);
 /* Errors that the next page would have, too. */

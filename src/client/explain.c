@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/explain.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -57,6 +58,14 @@ static const char *foreign_contents(const char *name)
 	return foreign != NULL && strcmp(foreign, "gpu4fs") != 0 ? foreign : NULL;
 }
 
+const char *g4c_advice(int code)
+{
+	/* a device that is too short is not damaged, and the sentence of JOURNAL_GAP has it */
+	return g4_errno(code) == EUCLEAN && code != -G4_E_SB_TRUNCATED && code != -G4_E_JOURNAL_GAP ?
+		       "; 'gpu4fs fsck' says what can be repaired" :
+		       "";
+}
+
 void g4c_explain(int code, const char *name, char *message, size_t message_bytes)
 {
 	char text[MESSAGE_BYTES];
@@ -75,6 +84,6 @@ void g4c_explain(int code, const char *name, char *message, size_t message_bytes
 		snprintf(message, message_bytes, "%s holds %s, not gpu4fs", name, foreign);
 	} else if (message[0] == 0 || strncmp(message, "cannot ", 7) == 0) { /* the engine knows no names */
 		snprintf(text, sizeof(text), "%s", message[0] != 0 ? message : g4_strerror(code));
-		snprintf(message, message_bytes, "%s: %s", name, text);
+		snprintf(message, message_bytes, "%s: %s%s", name, text, g4c_advice(code));
 	}
 }

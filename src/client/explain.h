@@ -17,5 +17,7 @@ int g4c_check_options(const struct g4_mount_options *options, char *message, siz
  * instead, how large it has to be. Thread-safe.
  */
 void g4c_explain(int code, const char *name, char *message, size_t message_bytes);
+/* What can be done about damage that keeps a file system from being opened or mounted, to go behind the sentence about it; else "". */
+const char *g4c_advice(int code);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress_host.h"
+
 const char *g4_program = "gpu4fs";
 
 void g4_print_name(FILE *out, const void *name, size_t count)
@@ -41,8 +43,11 @@ __attribute__((format(printf, 2, 0))) static void print_message(const char *comm
 		fclose(out);
 	}
 	/* in one piece: others may write to the same terminal */
+	flockfile(stderr);
+	g4_progress_make_way();
 	fprintf(stderr, "%s%s%s: %s\n", g4_program, command == NULL ? "" : " ", command == NULL ? "" : command,
 		line != NULL ? line : "out of memory");
+	funlockfile(stderr);
 	free(line);
 	free(sentence);
 }
@@ -75,6 +80,18 @@ int g4_cli_bad_option(const char *command, int answer, char **argv)
 	if (optopt > 0 && optopt <= UINT8_MAX) /* not the value of a long option */
 		return g4_cli_usage(command, "option '-%c' is not known", optopt);
 	return g4_cli_usage(command, "option '%s' is not known", argv[optind - 1]);
+}
+
+const char *g4_cli_why(int error)
+{
+	switch (error) {
+	case EUCLEAN:
+		return "is damaged on the device; 'gpu4fs fsck' of what is not mounted says how, and 'fsck -y' repairs it";
+	case EINTR:
+		return "interrupted";
+	default:
+		return strerror(error);
+	}
 }
 
 void g4_cli_print_help(const char *command, const char *help)

@@ -25,6 +25,8 @@ __attribute__((format(printf, 2, 3))) void g4_cli_error(const char *command, con
 __attribute__((format(printf, 2, 3))) int g4_cli_usage(const char *command, const char *format, ...);
 /* What getopt_long() said about a bad option, as one sentence; returns G4_EXIT_USAGE. */
 int g4_cli_bad_option(const char *command, int answer, char **argv);
+/* What is wrong, of an errno of the library or of a mount, in words that say what can be done about it where strerror(3)'s do not. */
+const char *g4_cli_why(int error);
 /* The help of a subcommand on standard output; its first line is the synopsis behind the subcommand. */
 void g4_cli_print_help(const char *command, const char *help);
 /* Flushes standard output. Returns `status`, or after a message a failure when something could not be written. */

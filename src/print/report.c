@@ -253,7 +253,7 @@ void g4_report_size(struct g4_report *report, const char *key, uint64_t bytes)
 
 	open_value(report, key);
 	fprintf(report->out, "%" PRIu64, bytes);
-	if (!report->json && bytes >= G4_KIB && report->line_depth == 0)
+	if (!report->json && bytes >= G4_KIB)
 		fprintf(report->out, " (%s)", g4_format_size(bytes, text, sizeof(text)));
 	close_value(report);
 }

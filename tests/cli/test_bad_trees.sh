@@ -134,6 +134,6 @@ shared 0 rm -r /t/y
 shared 0 rm -r /t/x
 shared 1 rm -r -j 2 /t
 shared 1 rm -r -j 1 /t # of two threads one may come when the other has stopped all changes, and what was found was found behind both
-grep -q 'rm: /t: Structure needs cleaning' said
+grep -q 'rm: /t: is damaged on the device; .gpu4fs fsck. of' said
 report $? "... not that nothing can be written any more"
 finish

@@ -148,18 +148,49 @@ inode=$(json_value 'd["names"][0]["inode"]')
 run "$gpu4fs" dump --json --dir /loop/a/b loop.img
 exits 0 "one of them becomes the first" python3 loop.py loop.img "$(json_value 'd["tree"][0]["address"]')" "$inode"
 exits 1 "export of it ends" timeout 60 "$gpu4fs" export -v --image loop.img /loop loop.back
-says "... says what is wrong" 'a/b: Structure needs cleaning'
+says "... says what is wrong" 'a/b: is damaged on the device; .gpu4fs fsck. of'
 equals "... and copies the rest" "3 1" "$(find loop.back -type d | wc -l) $(find loop.back -type f | wc -l)"
 exits 1 "cp -a of it ends" timeout 60 "$gpu4fs" cp -a --image loop.img /loop /copy
-says "... says what is wrong" '/loop/a/b: Structure needs cleaning'
+says "... says what is wrong" '/loop/a/b: is damaged on the device; .gpu4fs fsck. of'
 exits 1 "find in it ends" timeout 60 "$gpu4fs" find --image loop.img /loop
-says "... says what is wrong" '/loop/a/b: Structure needs cleaning'
+says "... says what is wrong" '/loop/a/b: is damaged on the device; .gpu4fs fsck. of'
 equals "... and finds the rest, once" "/loop /loop/a /loop/a/b /loop/file" "$(sort .out | paste -sd ' ')"
 exits 1 "du of it ends" timeout 60 "$gpu4fs" du --json --image loop.img /loop
 says "... says what is wrong" '1 directory below it could not be read'
 equals "... and sums up the rest, once" "3 1" "$(json_value 'str(d["names"][0]["directories"]) + " " + str(d["names"][0]["files"])')"
 exits 1 "rm -r of it ends" timeout 60 "$gpu4fs" rm -r -j 2 --image loop.img /loop
-says "... says what is wrong" '/loop: Structure needs cleaning'
+says "... says what is wrong" '/loop: is damaged on the device; .gpu4fs fsck. of'
+
+# A directory of which all pages are damaged: what is wrong is said once, and what to do, not for each name that comes too late.
+mkdir rotten && (cd rotten && seq -f 'a name that takes some room of a page, %.0f' 300 | xargs -d '\n' touch)
+exits 0 "mkfs" "$gpu4fs" mkfs -q --size 32M rotten.img
+exits 0 "names get in" "$gpu4fs" import --image rotten.img rotten /rotten
+cp rotten.img whole.img
+run "$gpu4fs" dump --json --dir /rotten rotten.img
+for address in $(json_value '" ".join(str(page["address"]) for page in d["tree"] if page["level"] == 0)'); do
+	printf xxxx | dd of=rotten.img bs=1 seek=$((address + 2000)) conv=notrunc status=none
+done
+cp rotten.img again.img
+exits 1 "import into it" "$gpu4fs" import -j 1 --image again.img rotten /rotten
+says "... says what is wrong" "^gpu4fs import: /rotten/a name.*: is damaged on the device; 'gpu4fs fsck' of"
+equals "... and not of each name" True "$(python3 -c "print($(wc -l <.err) <= 3)")"
+says "... and that not all is there" "^gpu4fs import: again.img: ended in an error, .* 'gpu4fs fsck' says"
+for words in "dedup run --image rotten.img" "rm -r -j 1 --image rotten.img /rotten" "cp -r -j 1 --image rotten.img /rotten /copy"; do
+	cp rotten.img again.img
+	# shellcheck disable=SC2086 # they are words
+	exits 1 "${words%% *} of it" "$gpu4fs" ${words/rotten.img/again.img}
+	says "... says what to do" "/rotten: is damaged on the device; 'gpu4fs fsck' of"
+done
+for at in 4096 $((32 * 1024 * 1024 - 4096)); do
+	printf xxxx | dd of=whole.img bs=1 seek=$((at + 100)) conv=notrunc status=none
+done
+for words in "find --image whole.img /" "info whole.img" "df whole.img" "status whole.img" "dump whole.img" "tune -L x whole.img" "scrub start whole.img"; do
+	# shellcheck disable=SC2086 # they are words
+	exits 1 "${words%% *} of what has no good superblock" "$gpu4fs" $words
+	says "... says what to do" "; 'gpu4fs fsck' says what can be repaired$"
+	one_sentence "... in one sentence"
+done
+equals "... df without a table" "" "$("$gpu4fs" df whole.img 2>/dev/null)"
 
 # interrupted
 cat >interrupt.py <<'PYTHON'
@@ -190,13 +221,13 @@ mkdir many
 (cd many && seq -f 'a name that is as long as names may be, or nearly, %.0f' 4000 | xargs -d '\n' touch)
 exits 0 "many names get in" "$gpu4fs" import --image disk.img many /many
 exits 1 "find, interrupted" python3 interrupt.py output "$gpu4fs" find -j 2 --image disk.img /many
-says "... says so" 'Interrupted'
+says "... says so" interrupted
 equals "... and has not all" True "$(python3 -c "print($(wc -l <.out) < 4000)")"
 exits 1 "find as JSON, interrupted" python3 interrupt.py output bash -c 'exec "$@" 2>/dev/null' - "$gpu4fs" find --json --image disk.img /many
 equals "... is whole, and says so" False "$(json_value 'd["complete"]')"
 mkdir interrupted # whether the interruption is in time or not
 run python3 interrupt.py interrupted "$gpu4fs" export -v --image disk.img /many interrupted
-equals "export, interrupted" True "$(python3 -c "print(($status, $(grep -c Interrupted .out)) in ((1, 1), (0, 0)))")"
+equals "export, interrupted" True "$(python3 -c "print(($status, $(grep -c "export: interrupted" .out)) in ((1, 1), (0, 0)))")"
 equals "... and counts what is done" True "$(python3 -c "print($status == 0 or $(grep -c '^0 directories, ' .out) == 1)")"
 equals "... has whole files" "" "$(find interrupted -type f ! -name 'a name that*')"
 exits 0 "the image is clean" "$gpu4fs" fsck -f -n disk.img

@@ -259,6 +259,8 @@ equals "... counts what there is" "$(cat counts)" \
 	"$(json_value '" ".join(str(d["names"][0][k]) for k in ("files", "directories", "links", "others", "size_bytes"))')"
 equals "... and the space of a file, with what leads to it" True "$(json_value '5242880 <= d["names"][1]["space_bytes"] < 5500000')"
 exits 0 "... as text" "$gpu4fs" du --image disk.img /one
+says "... with units" "^  name /one  space [0-9]* ([0-9.]* [KM]iB)  size [0-9]* ([0-9.]* [KM]iB)  files "
+exits 0 "... and so with -h" "$gpu4fs" du -h --image disk.img /one
 exits 2 "du with no threads" "$gpu4fs" du -j 0 --image disk.img /one
 exits 1 "du of what is not there" "$gpu4fs" du --image disk.img /none
 one_sentence "... fails with one sentence"

@@ -10,6 +10,13 @@ equals "... its state is clean" clean "$(json_value 'd["state"]')"
 is_json "df" "$gpu4fs" df --json a.img
 equals "... used and free make the size" True \
 	"$(json_value '[f["used_bytes"] + f["free_bytes"] == f["size_bytes"] for f in d["filesystems"]][0]')"
+exits 0 "df -h" "$gpu4fs" df -h a.img
+says "... has a title for each column" '^device  *size  *used  *free  *use%  *mounted on$'
+equals "... and is as df" "$("$gpu4fs" df a.img)" "$(cat .out)"
+exits 0 "df -b" "$gpu4fs" df -b a.img
+says "... has bytes" '^a.img  *[0-9]*  *[0-9]*  *[0-9]*  *[0-9]*% *$'
+exits 1 "df of two, of which one is none" "$gpu4fs" df none.img a.img
+equals "... has titles and a line" 2 "$(wc -l <.out)"
 is_json "fsck" "$gpu4fs" fsck --json a.img
 equals "... without problems" "0 []" "$(json_value 'd["problem_count"], d["problems"]' | tr -d '(),')"
 equals "... with the root" 1 "$(json_value 'd["directories"]')"

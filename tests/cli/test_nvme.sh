@@ -5,6 +5,7 @@
 
 exits 0 "a list" "$gpu4fs" nvme list
 is_json "... as JSON" "$gpu4fs" nvme list -j
+equals "... which says why it is empty, if it is" True "$(json_value '(d["drives"] == []) == ("reason" in d)')"
 for command in bind unbind id log; do
 	exits 1 "$command of no drive" "$gpu4fs" nvme "$command" ffff:ff:1f.7
 	one_sentence "... is refused in one sentence"

@@ -87,11 +87,13 @@ text = open(sys.argv[1], "rb").read()
 print(re.fullmatch(rb"(\r" + sys.argv[2].encode() + rb"\x1b\[K)+\r\x1b\[K", text) is not None or text)' "$work/.err" "$2")"
 }
 
-mkdir -p tree/sub
+mkdir -p tree/sub blocked/tree
 touch tree/{1..200} tree/sub/{1..50}
+touch blocked/tree/sub
 run "$gpu4fs" mkfs -q --size 64M tree.img
 exits 0 "import on a terminal" soon "$gpu4fs" import -j 1 --image tree.img tree /tree
 shown "... tells how far it is" 'import: [0-9]+ names, 0 MiB'
+exits 0 "a tree in the way of another one" "$gpu4fs" import --image tree.img blocked /blocked
 exits 0 "export" soon "$gpu4fs" export -j 1 --image tree.img /tree out
 shown "... does" 'export: [0-9]+ names, 0 MiB'
 exits 0 "cp" soon "$gpu4fs" cp -r -j 1 --image tree.img /tree /copy
@@ -109,11 +111,63 @@ shown "... does" 'rm: [0-9]+ names?'
 exits 1 "what goes wrong on the way" soon "$gpu4fs" rm -r --image tree.img /tree/1 /none /tree
 equals "... is said on a line of its own" True "$(python3 -c 'import re
 print(re.search(rb"\x1b\[K\r\x1b\[Kgpu4fs rm: /none: [^\r\n]*\n", open(".err", "rb").read()) is not None)')"
+exits 0 "a tree again" "$gpu4fs" import --image tree.img tree /tree
+for words in "cp -r" "cp -r --preserve=flags"; do
+	# shellcheck disable=SC2086 # they are words
+	exits 1 "$words over what is a file there" soon "$gpu4fs" $words -j 1 --image tree.img /tree /blocked
+	equals "... says so on a line of its own" True "$(python3 -c 'import re
+text = open(".err", "rb").read()
+print(re.search(rb"\x1b\[K\r\x1b\[Kgpu4fs cp: /blocked/tree/sub: [^\r\n]*\n", text) is not None and b"names\x1b[Kgpu4fs" not in text or text)')"
+done
 for words in "import tree /t" "find /t" "rm -r /t"; do
 	# shellcheck disable=SC2086 # they are words
 	set -- $words
 	exits 0 "$1 without a terminal" "$gpu4fs" "$1" --image tree.img "${@:2}"
 	equals "... says nothing of it" "" "$(cat .err)"
 done
+# A signal in the middle of a file, by a library that sends it when the first bytes of "large" are read or written.
+cat >signal.c <<'SOURCE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void look(int fd)
+{
+	char link[64], name[4096];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	const ssize_t bytes = readlink(link, name, sizeof(name) - 1);
+	name[bytes > 0 ? bytes : 0] = 0;
+	if (bytes > 6 && strcmp(name + bytes - 6, "/large") == 0)
+		raise(SIGINT);
+}
+
+#define CALL(result, name, arguments, passed)                                                                        \
+	result name arguments                                                                                        \
+	{                                                                                                            \
+		result(*real) arguments = dlsym(RTLD_NEXT, #name);                                                   \
+		look(fd);                                                                                            \
+		return real passed;                                                                                  \
+	}
+CALL(ssize_t, read, (int fd, void *to, size_t bytes), (fd, to, bytes))
+CALL(ssize_t, pread, (int fd, void *to, size_t bytes, off_t at), (fd, to, bytes, at))
+CALL(ssize_t, pread64, (int fd, void *to, size_t bytes, off_t at), (fd, to, bytes, at))
+CALL(ssize_t, write, (int fd, const void *from, size_t bytes), (fd, from, bytes))
+CALL(ssize_t, pwrite, (int fd, const void *from, size_t bytes, off_t at), (fd, from, bytes, at))
+CALL(ssize_t, pwrite64, (int fd, const void *from, size_t bytes, off_t at), (fd, from, bytes, at))
+SOURCE
+exits 0 "the library is made" cc -shared -fPIC -O -o signal.so signal.c
+mkdir one
+head -c 8M /dev/zero | tr '\0' x >one/large
+exits 1 "import, ended in a file" env LD_PRELOAD="$work/signal.so" "$gpu4fs" import -j 1 --image tree.img one /one
+equals "... says so once" "gpu4fs import: interrupted" "$(cat .err)"
+equals "... without that file" "" "$("$gpu4fs" find --image tree.img -n large /one)"
+exits 0 "it goes in" "$gpu4fs" import --image tree.img one /two
+exits 1 "export, ended in a file" env LD_PRELOAD="$work/signal.so" "$gpu4fs" export -j 1 --image tree.img /two two
+equals "... says so once" "gpu4fs export: interrupted" "$(cat .err)"
+equals "... without that file" "" "$(find two -type f)"
 exits 0 "the image is clean" "$gpu4fs" fsck -n tree.img
 finish
