@@ -10,6 +10,7 @@
 #include "base/uuid_host.h"
 #include "cli/cli.h"
 #include "cli/health.h"
+#include "cli/layout.h"
 #include "cli/show.h"
 #include "client/explain.h"
 #include "fs/probe_host.h"
@@ -248,14 +249,30 @@ static bool count_damage(struct g4_image *image, const struct g4_health *health,
 	return true;
 }
 
+/* Of a set: what its disks say that it survives. */
+static void show_redundancy(struct g4_report *report, const char *name)
+{
+	static struct g4_set_status status;
+	char **names = NULL, message[512];
+	uint32_t count = 0;
+
+	if (g4_set_names(name, &names, &count) == 0 &&
+	    g4_set_examine((const char *const *)names, count, &status, message, sizeof(message)) == 0)
+		g4_cli_show_redundancy(report, &status);
+	free(names);
+}
+
 /* Of a set: which disks it has. Callers that know more than its superblocks say so in `health`. */
-static void show_disks(struct g4_report *report, const struct g4_dev *dev, const struct g4_health *health)
+static void show_disks(struct g4_report *report, const char *name, const struct g4_dev *dev,
+		       const struct g4_health *health)
 {
 	struct g4_disk_info disk;
 
 	if (!g4_set_disk(dev, 0, &disk))
 		return;
-	g4_report_count(report, "copies", g4_max64(g4_dev_props(dev)->copies, 1));
+	show_redundancy(report, name);
+	if (report->json)
+		g4_report_count(report, "copies", g4_max64(g4_dev_props(dev)->copies, 1));
 	g4_report_list(report, "disks");
 	for (uint32_t d = 0; g4_set_disk(dev, d, &disk); d++) {
 		g4_report_object(report, NULL);
@@ -337,7 +354,7 @@ static void print_info(struct g4_image *image, const struct g4_journal_state *jo
 	if (directory != NULL && g4_fuse_mount_access(directory) != NULL)
 		g4_report_text(&report, "access", g4_fuse_mount_access(directory));
 	g4_show_superblock(&report, &image->sb);
-	show_disks(&report, image->dev, health);
+	show_disks(&report, image->name, image->dev, health);
 	g4_report_text(&report, "first_superblock",
 		       image->primary_status == 0 ? "good" : g4_strerror(image->primary_status));
 	g4_report_text(&report, "second_superblock",

@@ -18,7 +18,8 @@ const char g4_help_status[] =
 	"Shows the disks of the file system on DEVICE..., or mounted at DIRECTORY, by what they say\n"
 	"themselves: which are active, missing, stale because they missed writes, being rebuilt,\n"
 	"and how far, or written apart from the others, how many damaged pages of each were\n"
-	"mended, and how many could not be; and the spares.\n\n"
+	"mended, and how many could not be; the spares; and the level in words, with how many\n"
+	"disks may be lost.\n\n"
 	"      --layout  what lies where: a picture of each disk, of 64 parts. A part is one of level\n"
 	"                none, 0, 1, 5, 6, triple or quadruple, by its first letter, or . nobody's, or\n"
 	"                - of the disk itself; in JSON a list of all places of chunks\n"
@@ -101,8 +102,8 @@ static const char *advice_on(const struct g4_set_status *status)
 		return "a spare is there, but the disk was set offline or given up: 'gpu4fs disk replace' lets it take the place";
 	return stale && status->usable	 ? "'gpu4fs disk rebuild' brings stale disks up to date" :
 	       missing && status->usable ? "'gpu4fs disk replace' puts a new disk in the place of a missing one" :
-	       missing			 ? "missing disks alone have some of it: name them" :
-					   NULL;
+	       missing ? "missing disks alone have some of it: name all, as DISK DISK... or DISK,DISK,..." :
+			 NULL;
 }
 
 /* A rebalancing that goes on. */
@@ -175,7 +176,9 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	g4_report_text(&report, "state", state_of(status));
 	if (!status->usable && why[0] != 0)
 		g4_report_text(&report, "reason", why);
-	g4_report_count(&report, "copies", status->copies);
+	g4_cli_show_redundancy(&report, status);
+	if (json)
+		g4_report_count(&report, "copies", status->copies);
 	if (status->count > 0)
 		g4_report_count(&report, "generation", status->generation);
 	else if (health != NULL)

@@ -2,8 +2,11 @@
 /* What lies where on the disks of a file system of several, by the table of its chunks. */
 #include "cli/layout.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/units_host.h"
 
 #define CELLS 64u /* of a picture: each is as much of the disk */
 
@@ -91,4 +94,59 @@ void g4_cli_show_layout(struct g4_report *report, const struct g4_set_status *st
 		free(placed);
 	}
 	g4_report_end(report);
+}
+
+/* ------------------------------------------------------------------ in words */
+
+/* The level, as users of other file systems write it, with how many disks a row has; where rows differ the widest. */
+static void word_for_level(const struct g4_set_status *status, char *text, size_t bytes)
+{
+	const char *name = g4_level_name(status->own_level);
+	uint32_t columns = 0, parity;
+
+	for (uint32_t n = 0; n < status->chunk_count; n++) {
+		const struct g4_chunk *chunk = &status->chunks[n];
+		if (chunk->level == G4_LEVEL_OWN && !g4_chunk_is_gone(chunk) && chunk->columns > columns)
+			columns = chunk->columns;
+	}
+	switch (g4_level_raid(status->own_level, &parity)) {
+	case G4_RAID_1:
+		snprintf(text, bytes, "raid1, %u copies, ", status->copies);
+		break;
+	case G4_RAID_PARITY:
+		snprintf(text, bytes, "%s%s %u+%u, ", parity <= 2 ? "raid" : "", name, columns - parity, parity);
+		break;
+	case G4_RAID_0:
+		snprintf(text, bytes, "raid0, ");
+		break;
+	default:
+		snprintf(text, bytes, "none, ");
+	}
+}
+
+void g4_cli_show_redundancy(struct g4_report *report, const struct g4_set_status *status)
+{
+	const uint32_t survives = status->copies > 0 ? status->copies - 1 : 0;
+	char level[48] = "", lost_text[48] = "", number[16] = "no";
+	uint32_t lost = 0;
+
+	if (status->count == 0) {
+		g4_report_text(report, "redundancy", "none, one disk");
+	} else {
+		if (status->chunk_count > 0)
+			word_for_level(status, level, sizeof(level));
+		for (uint32_t d = 0; d < status->count; d++)
+			lost += status->disks[d].state != G4_DISK_ACTIVE;
+		if (survives > 0)
+			snprintf(number, sizeof(number), "%u", survives);
+		if (lost > 0 && lost <= survives)
+			snprintf(lost_text, sizeof(lost_text), ", %u of which %s lost now", lost,
+				 g4_counted(lost, "is", "are"));
+		else if (lost > 0)
+			snprintf(lost_text, sizeof(lost_text), ", %u %s lost now", lost, g4_counted(lost, "is", "are"));
+		g4_report_format(report, "redundancy", "%ssurvives %s %s%s", level, number,
+				 survives > 1 ? "disks" : "disk", lost_text);
+	}
+	if (report->json)
+		g4_report_count(report, "survives_disks", survives);
 }

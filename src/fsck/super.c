@@ -221,7 +221,8 @@ int g4_fsck_open(struct g4_fsck *fsck, struct g4_image *image, const char *name,
 	if (!fsck->find_superblock) {
 		const int status = g4_image_open(image, name, message, bytes);
 		const size_t used = strlen(message);
-		if (status < 0 && is_lost(status) && strstr(message, ", not gpu4fs") == NULL)
+		if (status < 0 && is_lost(status) && strstr(message, ", not gpu4fs") == NULL &&
+		    strstr(message, "; leave it out") == NULL) /* one of several, which others can do without */
 			snprintf(message + used, bytes - used, "%s",
 				 "; if it had one, see --find-superblock in fsck.gpu4fs(8)");
 		return status;

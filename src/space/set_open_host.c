@@ -69,6 +69,12 @@ static int read_labels(struct opening *o)
 		const int rc = g4_set_read_label(o->wg, one->dev, &one->sb, &one->flaws);
 		if (rc == -G4_E_SB_VERSION || rc == -G4_E_SB_FEATURE)
 			return g4_dev_fail(o->message, rc, "%s: %s", one->name, g4_strerror(rc));
+		if (rc == -G4_E_SB_MAGIC)
+			return g4_dev_fail(
+				o->message, rc,
+				"%s: holds no gpu4fs file system; leave it out, and let it take the place of a "
+				"missing disk with 'gpu4fs disk replace', or be one more with 'gpu4fs disk add'",
+				one->name);
 		if (rc < 0)
 			return g4_dev_fail(o->message, rc, "%s: is no disk of a set: %s", one->name, g4_strerror(rc));
 		if (!(one->sb.features_incompat & G4_FEATURE_INCOMPAT_DISKS))
@@ -213,6 +219,8 @@ static void list_missing(const struct opening *o, char *text, size_t bytes)
 	}
 }
 
+/* The list comes last: it may be longer than a message. */
+#define NAME_ALL "name all of them, as DISK DISK... or DISK,DISK,..."
 static int check_missing(const struct opening *o, struct g4_set *set)
 {
 	const struct g4_superblock *sb = &o->found[o->lead].sb;
@@ -224,13 +232,14 @@ static int check_missing(const struct opening *o, struct g4_set *set)
 	if (!g4_set_is_whole(set, G4_MAX_DISKS))
 		return g4_dev_fail(
 			o->message, -G4_E_SB_DISKS,
-			"%s: %u of the %u disks of its file system %s missing, and no other has some of it: %s",
+			"%s: %u of the %u disks of its file system %s missing, and no other has some of it; " NAME_ALL
+			": %s",
 			o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count,
 			g4_counted(sb->disk_count - o->count, "is", "are"), missing);
 	if (!o->options->degraded && !(o->options->open.flags & G4_DEV_READ_ONLY))
 		return g4_dev_fail(o->message, -G4_E_SB_DISKS,
-				   "%s: %u of the %u disks of its file system %s missing: %s; name them, or mount with "
-				   "-o degraded to go on without",
+				   "%s: %u of the %u disks of its file system %s missing; " NAME_ALL
+				   ", or go on without (mount -o degraded, elsewhere --degraded): %s",
 				   o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count,
 				   g4_counted(sb->disk_count - o->count, "is", "are"), missing);
 	for (uint32_t d = 0; d < sb->disk_count; d++)

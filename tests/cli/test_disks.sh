@@ -328,6 +328,46 @@ for n in 1 2 3 4; do truncate -s 24M "v$n"; done
 exits 0 "two parities" "$gpu4fs" mkfs -q --raid 6 --stripe 16K v1 v2 v3 v4
 exits 0 "... are used" "$gpu4fs" bench --size 8M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 v1,v2,v3,v4
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck v1 v2 v3 v4
+exits 0 "status" "$gpu4fs" status v1 v2 v3 v4
+says "... says in words what is lost with how many disks" '^redundancy  *raid6 2+2, survives 2 disks$'
+exits 0 "info" "$gpu4fs" info v1 v2 v3 v4
+says "... does" '^redundancy  *raid6 2+2, survives 2 disks$'
+exits 1 "status without one of them" "$gpu4fs" status v1 v2 v4
+says "... says what is left" '^redundancy  *raid6 2+2, survives 2 disks, 1 of which is lost now$'
+exits 1 "status of one alone" "$gpu4fs" status v1
+says "... says what was needed" '^redundancy  *survives 2 disks, 3 are lost now$'
+equals "... in JSON, too" "raid6 2+2, survives 2 disks 2" "$(state "d['redundancy'], d['survives_disks']" v1 v2 v3 v4)"
+exits 0 "status of copies" "$gpu4fs" status q p
+says "... does" '^redundancy  *raid1, 2 copies, survives 1 disk$'
+exits 0 "status of stripes" "$gpu4fs" status c d e
+says "... does" '^redundancy  *raid0, survives no disk$'
+exits 0 "status of one disk" "$gpu4fs" status single
+says "... does" '^redundancy  *none, one disk$'
+
+# disks that are not named, and what is none
+parity_sums=$(sha256sum v1 v2 v3 v4)
+for words in "info v1" "df v1" "fsck v1" "dump v1" "tune -L x v1" "scrub start v1" "find --image v1 /" "resize v1 1G"; do
+	# shellcheck disable=SC2086 # they are words
+	run "$gpu4fs" $words
+	says "${words%% *} of one disk says how all are named" "3 of the 4 disks of its file system are missing, .*; name all of them, as DISK DISK... or DISK,DISK,...: disk 1, "
+	one_sentence "... in one sentence"
+done
+exits 1 "a change without one of them" "$gpu4fs" tune -L x v1,v2,v4
+says "... says so, and how to go on without" "1 of the 4 disks .* is missing; name all of them, as DISK DISK... or DISK,DISK,..., or go on without (mount -o degraded, elsewhere --degraded): disk 2, "
+one_sentence "... in one sentence"
+truncate -s 24M blank
+for words in "fsck v1 v2 v3 blank" "tune --degraded -L x v1,v2,v3,blank" "find --image blank,v1,v2,v3 /"; do
+	# shellcheck disable=SC2086 # they are words
+	run "$gpu4fs" $words
+	says "${words%% *} with an empty disk says what that is for" "^gpu4fs ${words%% *}: blank: holds no gpu4fs file system; leave it out, and let it take the place of a missing disk with 'gpu4fs disk replace', or be one more with 'gpu4fs disk add'$"
+	one_sentence "... in one sentence"
+done
+equals "... and is not used" "$(head -c 24M /dev/zero | sha256sum)" "$(sha256sum <blank)"
+head -c 24M /dev/zero | tr '\0' x >foreign
+run "$gpu4fs" fsck v1 v2 v3 foreign
+says "a disk that has something else on it, too" "foreign: holds no gpu4fs file system; leave it out"
+equals "nothing of that changed anything" "$parity_sums" "$(sha256sum v1 v2 v3 v4)"
+rm blank foreign
 exits 0 "... nor with any two of four" "$gpu4fs" fsck v2 v4
 exits 1 "... which are degraded" "$gpu4fs" status v2 v4
 says "... and told to be" "degraded"

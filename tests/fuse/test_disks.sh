@@ -131,6 +131,13 @@ check "rows fit together" "$gpu4fs" scrub start --now --wait "$mnt"
 refuses "another one can not go" "lies on all of its disks" "$gpu4fs" disk remove "$mnt" "$two"
 check "unmounted" goes
 check "a check finds nothing" "$gpu4fs" fsck --data "$two" "$three" "$four"
+refuses "one alone is not enough, and all are to be named" "are missing, .*; name all of them, as DISK DISK... or DISK,DISK,...: disk " \
+	"$gpu4fs" mount -o degraded "$three" "$mnt"
+rm -f "$one"
+truncate -s 96M "$one"
+refuses "one that is empty is not taken for the one that is missing" "$one: holds no gpu4fs file system; leave it out, .*disk replace" \
+	"$gpu4fs" mount -o degraded "$three" "$four" "$one" "$mnt"
+same "... nor written" 0 "$(tr -d '\0' <"$one" | wc -c)"
 check "without the second" "$gpu4fs" mount -o degraded "$three" "$four" "$mnt"
 same "everything is there" "$written" "$(there)"
 same "... also what is large" "$sum" "$(sha256sum <"$mnt/large")"
