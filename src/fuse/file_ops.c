@@ -252,7 +252,9 @@ static bool post_job(struct g4_fuse_host *host, const struct g4_fuse_seek_job *w
  */
 static void write_lost(struct g4_fuse_host *host, uint64_t ino, const struct g4_cmd *write, int error)
 {
-	if (atomic_exchange(&host->lost, error) == 0)
+	const bool first = error == -G4_E_NOSPC ? !atomic_exchange(&host->no_room, true) :
+						  atomic_exchange(&host->lost, error) == 0;
+	if (first)
 		g4_log(G4_LOG_ERROR, "data that programs wrote is lost: %s", g4_strerror(error));
 	(void)post_job(host, &(struct g4_fuse_seek_job){.fd = g4_fuse_self->fd, .ino = ino, .cmd = *write});
 	if (error != -G4_E_NOSPC)

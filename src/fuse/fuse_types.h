@@ -68,8 +68,10 @@ struct g4_fuse_host {
 	uint64_t destroy_unique;
 
 	/* What the kernel wrote back from its cache and we could not take: programs learn of it at fsync() or close(),
-	 * the unmount from lost, and writers from write_lost(). */
-	atomic_int lost;  /* a negative code, or 0 */
+	 * the unmount from lost and no_room, and writers from write_lost(). */
+	atomic_int lost; /* a negative code, or 0 */
+	atomic_bool
+		no_room;  /* that alone is no failure of the mount: who asked for it was told, as on any file system */
 	atomic_uint full; /* pages that a write did not get: 0 once there are so many */
 
 	/* limit.c */

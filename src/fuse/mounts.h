@@ -30,12 +30,14 @@ int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *en
 int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry);
 /* Says in the file that an error has ended writing. */
 void g4_fuse_state_stopped(int fd);
+/* Says in the file that some of what was written found no room, and those who wrote it were told. */
+void g4_fuse_state_no_room(int fd);
 /* Records the result (a negative code or 0), removes the file and gives the lock back. */
 void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result);
 /* True when the server of the mount on path has ended without unmounting it, so that nothing can answer there any more. */
 bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *entry);
-/* Waits for the server's end. 0: *result holds what it recorded; -ENODATA: it ended without a word; else -errno. */
-int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result);
+/* Waits for the server's end. 0: *result and *no_room hold what it recorded; -ENODATA: it ended without a word; else -errno. */
+int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result, bool *no_room);
 
 /* remount.c: the mount on path becomes read-only, its other flags stay. 0 or -errno: EBUSY while a file is open for writing. */
 int g4_fuse_make_read_only(const char *path);

@@ -778,6 +778,8 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 		status = G4_MOUNT_EXIT_SYSTEM;
 	}
 	g4_give_back(&s.drives);
+	if (s.state_fd >= 0 && atomic_load(&s.host.no_room))
+		g4_fuse_state_no_room(s.state_fd);
 	if (s.state_fd >= 0)
 		g4_fuse_state_finish(&s.entry, s.state_fd, result);
 	g4_fuse_destroy_done(&s.host);

@@ -16,6 +16,7 @@
  *   device PATH     (as the table of mounts has it, with the same characters escaped: the mount may hide it by now)
  *   engine NAME
  *   stopped         (once an error has ended writing)
+ *   no room         (at the end, if some of what was written found none, which its writers were told)
  *   result CODE     (last, at the end)
  */
 #include <dirent.h>
@@ -328,6 +329,11 @@ void g4_fuse_state_stopped(int fd)
 	(void)dprintf(fd, "stopped by an error\n"); /* the mount's flags and the log tell it, too */
 }
 
+void g4_fuse_state_no_room(int fd)
+{
+	(void)dprintf(fd, "no room for all that was written\n"); /* the log has it, too */
+}
+
 void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result)
 {
 	char path[STATE_PATH_BYTES];
@@ -386,7 +392,7 @@ static int wait_for_lock(int fd)
 	return 0;
 }
 
-int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result)
+int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result, bool *no_room)
 {
 	char path[STATE_PATH_BYTES], text[STATE_TEXT_BYTES];
 	const char *value, *pid;
@@ -404,6 +410,7 @@ int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *res
 		return -ENODATA;
 	}
 	*result = (int)strtol(value, NULL, 10);
+	*no_room = state_value(text, "no") != NULL;
 	return 0;
 }
 

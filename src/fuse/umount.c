@@ -86,8 +86,9 @@ static int detach(const char *path, bool lazy, bool force)
 
 static int wait_for_server(const char *path, const struct g4_fuse_mount_entry *entry, int state_fd)
 {
+	bool no_room = false;
 	int result = 0;
-	int error = g4_fuse_state_wait(entry, state_fd, &result);
+	int error = g4_fuse_state_wait(entry, state_fd, &result, &no_room);
 
 	if (error == -ENODATA) {
 		fprintf(stderr,
@@ -103,6 +104,10 @@ static int wait_for_server(const char *path, const struct g4_fuse_mount_entry *e
 		fprintf(stderr, "gpu4fs: %s: not everything could be written: %s\n", path, g4_strerror(result));
 		return G4_MOUNT_EXIT_SYSTEM;
 	}
+	if (no_room)
+		fprintf(stderr,
+			"gpu4fs: %s: some data found no room, which the programs that wrote it were told; all else is on the device\n",
+			path);
 	return G4_MOUNT_EXIT_OK;
 }
 
