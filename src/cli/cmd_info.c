@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs info and gpu4fs df. */
+#include <errno.h>
 #include <getopt.h>
 #include <mntent.h>
 #include <stdlib.h>
@@ -130,11 +131,16 @@ static int find_space(const char *name, struct space *space, char *message, size
 	char device[4096];
 	struct stat found;
 
+	errno = 0;
 	if (stat(name, &found) == 0 && S_ISDIR(found.st_mode)) {
 		if (g4_probe_mount_source(name, false, device, sizeof(device)))
 			return mount_space(name, device, space, message, bytes);
 		snprintf(message, bytes, "%s: is on no gpu4fs file system", name);
 		return -G4_E_INVAL;
+	}
+	if (errno == ENOTCONN || errno == ECONNABORTED) { /* its directory */
+		snprintf(message, bytes, "%s: %s", name, g4_cli_why(errno));
+		return -G4_E_IO;
 	}
 	return image_space(name, space, message, bytes);
 }

@@ -173,6 +173,8 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	g4_report_start(&report, stdout, json);
 	if (directory != NULL)
 		g4_report_text(&report, "mounted_on", directory);
+	if (directory != NULL && g4_fuse_mount_access(directory) != NULL)
+		g4_report_text(&report, "access", g4_fuse_mount_access(directory));
 	g4_report_text(&report, "state", state_of(status));
 	if (!status->usable && why[0] != 0)
 		g4_report_text(&report, "reason", why);

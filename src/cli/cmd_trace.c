@@ -136,7 +136,7 @@ static int record(const struct options *options, char **command)
 		return g4_cli_usage("trace", "-d and --device exclude each other");
 	if (options->directory) {
 		if (stat(options->directory, &st) != 0)
-			return fail(options->directory, strerror(errno));
+			return fail(options->directory, g4_cli_why(errno));
 		record.one_file_system = true;
 		record.dev = st.st_dev;
 	}
@@ -146,7 +146,11 @@ static int record(const struct options *options, char **command)
 	if (!out)
 		return fail(options->output, strerror(errno));
 	g4_trace_write_begin(&writer, out, options->text);
-	return record_files(options, out, &record, command);
+	const int rc = record_files(options, out, &record, command);
+	if (options->directory && (stat(options->directory, &st) != 0 || st.st_dev != record.dev))
+		g4_cli_error("trace", "%s: was unmounted meanwhile: %s has what was accessed of it until then",
+			     options->directory, options->output);
+	return rc;
 }
 
 /* ------------------------------------------------------------------ replay */

@@ -27,11 +27,14 @@ static int ask(const char *directory, struct g4_ioc_job *job)
 bool g4_cli_no_mount(const char *command, const char *path)
 {
 	struct stat found;
-	const bool directory = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+	const int error = stat(path, &found) == 0 ? 0 : errno;
+	const bool dead = error == ENOTCONN || error == ECONNABORTED, directory = error == 0 && S_ISDIR(found.st_mode);
 
-	if (directory)
+	if (dead)
+		g4_cli_error(command, "%s: %s", path, g4_cli_why(error));
+	else if (directory)
 		g4_cli_error(command, "%s: no gpu4fs file system is mounted there", path);
-	return directory;
+	return dead || directory;
 }
 
 bool g4_cli_mount_health(const char *directory, struct g4_health *out)

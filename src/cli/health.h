@@ -5,7 +5,7 @@
 
 #include "fs/command.h"
 
-/* Of a path that is no mount: whether it is a directory, and no device. Then it said that nothing is mounted there. */
+/* Of a path that is no mount: whether it is a directory, and no device. Then it said that nothing is mounted there, or that the server has ended. */
 bool g4_cli_no_mount(const char *command, const char *path);
 /* False: nothing is mounted at `directory` (which may be NULL), its server does not answer, or it is not this user's to ask. */
 bool g4_cli_mount_health(const char *directory, struct g4_health *out);

@@ -27,8 +27,11 @@ void g4_resize_explain(int code, uint64_t bytes, uint64_t limit, char *message, 
 	g4_format_size(bytes, wanted, sizeof(wanted));
 	g4_format_size(limit, possible, sizeof(possible));
 	if (code == -G4_E_NOSPC && limit != 0)
-		snprintf(message, message_bytes, "it can not have %s: %s, %" PRIu64 " bytes, is the %s size", wanted,
-			 possible, limit, bytes > limit ? "largest possible" : "smallest possible");
+		snprintf(message, message_bytes, "it can not have %s: %s, %" PRIu64 " bytes, is the %s", wanted,
+			 possible, limit,
+			 bytes > limit ?
+				 "largest possible size" :
+				 "smallest possible size, for something in use ends there, and nothing is moved");
 	else if (code == -G4_E_BUSY)
 		snprintf(message, message_bytes, "it is mounted: it can grow, but to shrink it has to be unmounted");
 	else

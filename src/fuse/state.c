@@ -380,7 +380,7 @@ const char *g4_fuse_mount_access(const char *dir)
 	if (read_state_of(dir, text, sizeof(text)) && state_value(text, "stopped"))
 		return "read-only after an error";
 	if (statvfs(dir, &st) < 0)
-		return NULL;
+		return errno == ENOTCONN || errno == ECONNABORTED ? "none, for its server has ended: unmount it" : NULL;
 	return st.f_flag & ST_RDONLY ? "read-only" : "read-write";
 }
 

@@ -87,6 +87,9 @@ const char *g4_cli_why(int error)
 	switch (error) {
 	case EUCLEAN:
 		return "is damaged on the device; 'gpu4fs fsck' of what is not mounted says how, and 'fsck -y' repairs it";
+	case ENOTCONN:
+	case ECONNABORTED:
+		return "its server has ended; 'gpu4fs umount' takes away what is left of the mount";
 	case EINTR:
 		return "interrupted";
 	default:

@@ -38,6 +38,11 @@ PYTHON
 	pid=$(server_pid)
 	check "round $round: the server is killed" kill -KILL "$pid"
 	wait "$churn" 2>/dev/null
+	for words in "df" "attr get" "scrub start" "resize" "disk pause" "restripe"; do
+		# shellcheck disable=SC2086 # they are words
+		refuses "round $round: $words says what is to be done" "its server has ended; 'gpu4fs umount' takes away" "$gpu4fs" $words "$mnt"
+	done
+	check "round $round: so does status" grep -q "its server has ended" <("$gpu4fs" status "$mnt" 2>&1)
 	refuses "round $round: umount says that the server ended early" "ended early" "$gpu4fs" umount "$mnt"
 	check_not "round $round: it is unmounted" is_mounted
 	mount_image

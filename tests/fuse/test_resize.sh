@@ -37,7 +37,7 @@ fi
 unmount_image
 fsck_image "fsck finds nothing after it has grown"
 
-refuses "it does not shrink below what is in use" "smallest possible" "$gpu4fs" resize "$image" 32M
+refuses "it does not shrink below what is in use" "smallest possible size, for something in use ends there, and nothing is moved" "$gpu4fs" resize "$image" 32M
 least=$(sed -n 's/.* \([0-9]*\) bytes, is the smallest.*/\1/p' "$work/out")
 fsck_image "a refusal changes nothing"
 check "it shrinks to what it said" "$gpu4fs" resize "$image" "$least"

@@ -115,6 +115,15 @@ check "mkfs" while_ending "$gpu4fs" mkfs --force "$image"
 fsck_image "... writes when nobody else does any more"
 
 mount_image
+echo seen >"$mnt/seen"
+traced() {
+	"$gpu4fs" trace record -d "$mnt" --text -o "$work/trace" sh -c 'cat "$2/seen" && "$1" umount "$2"' - "$gpu4fs" "$mnt" 2>"$work/said"
+}
+check "a trace of a mount that its command unmounts" traced
+check "... says that it ends there" grep -q "^gpu4fs trace: $mnt: was unmounted meanwhile: $work/trace has what was accessed of it until then$" "$work/said"
+check "... and has what was before" grep -q "^r " "$work/trace"
+
+mount_image
 exec 3>"$mnt/busy"
 server=$(server_pid)
 check "a busy mount is detached" "$gpu4fs" umount --lazy "$mnt"
