@@ -76,6 +76,21 @@ static bool same_file(const char *path, const struct stat *wanted)
 	return found.st_dev == wanted->st_dev && found.st_ino == wanted->st_ino;
 }
 
+/* Whether it is one of the devices that the source of a mount stands for: of gpu4fs those may be several. */
+static bool is_source(const struct mount_line *mount, const struct stat *wanted)
+{
+	char **names = NULL;
+	uint32_t count = 0;
+	bool found = same_file(g4_dev_path(mount->source), wanted);
+
+	if (found || !g4_probe_is_mount_type(mount->type) || g4_set_names(mount->source, &names, &count) < 0)
+		return found;
+	for (uint32_t n = 0; n < count && !found; n++)
+		found = same_file(g4_dev_path(names[n]), wanted);
+	free(names);
+	return found;
+}
+
 static bool is_mounted(const struct stat *wanted, char *use, size_t bytes)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -87,8 +102,7 @@ static bool is_mounted(const struct stat *wanted, char *use, size_t bytes)
 		struct mount_line mount;
 		if (!parse_mount_line(line, &mount))
 			continue;
-		found = (S_ISBLK(wanted->st_mode) && mount.device == wanted->st_rdev) ||
-			same_file(g4_dev_path(mount.source), wanted);
+		found = (S_ISBLK(wanted->st_mode) && mount.device == wanted->st_rdev) || is_source(&mount, wanted);
 		/* A directory that is bound elsewhere has a path as its root, never a device as its source. */
 		if (found)
 			snprintf(use, bytes, "mounted on %s", mount.point);

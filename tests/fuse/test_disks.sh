@@ -14,7 +14,11 @@ cp -r "$here/../../src/base" "$here/../../src/fs" "$mnt"
 written=$(cd "$here/../../src" && find base fs -type f -print0 | sort -z | xargs -0 sha256sum)
 there() { (cd "$mnt" && find base fs -type f -print0 | sort -z | xargs -0 sha256sum); }
 same "what was written is there" "$written" "$(there)"
-refuses "another process does not get them" "in use\|mounted" "$gpu4fs" fsck -y "$two" "$one"
+refuses "another process does not get them" "is mounted on $mnt" "$gpu4fs" fsck -y "$two" "$one"
+mkdir "$work/other"
+refuses "... nor another mount" "is mounted on $mnt$" "$gpu4fs" mount "$one" "$two" "$work/other"
+refuses "... nor of one of them" "$two is mounted on $mnt$" "$gpu4fs" mount -o degraded "$two" "$work/other"
+refuses "one of them instead of the directory is not unmounted" "is mounted on $mnt: a directory is needed" "$gpu4fs" umount "$two"
 check "info of the mount shows the disks" grep -q "$two" <("$gpu4fs" info "$mnt")
 refuses "a disk of it is not removed: two stay" "keeps two" "$gpu4fs" disk remove "$mnt" "$two"
 check "unmounted" goes
