@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log_host.h"
 #include "base/units_host.h"
 #include "cli/cli.h"
 #include "cli/health.h"
@@ -583,6 +584,7 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 		return G4_EXIT_FAILURE;
 	if (adds)
 		return options->spare ? change_spare(names, count, false) : add(names, count);
+	g4_log_set_level(G4_LOG_WARN); /* what the log says at the end is said below */
 	g4_progress_start(&progress, "copying");
 	const int rc = g4_rebuild_offline(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
 	g4_progress_clear(&progress);

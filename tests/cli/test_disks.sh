@@ -224,6 +224,7 @@ exits 1 "one that is too small" "$gpu4fs" disk replace p small
 one_sentence "... is told in one sentence"
 truncate -s 32M q
 exits 0 "a new one takes the place of what is missing" "$gpu4fs" disk replace p q
+equals "... which is said once" 1 "$(cat .out .err | grep -c "is up to date")"
 exits 0 "... and a check finds nothing" "$gpu4fs" fsck q p
 exits 0 "large ones with nearly nothing on them" "$gpu4fs" mkfs -q --raid 1 big1 big2 400M
 rm big2
