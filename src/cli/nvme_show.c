@@ -58,14 +58,26 @@ static void put_preferred(struct g4_report *report, const struct g4_nvme_namespa
 	g4_report_count(report, "discard_alignment_blocks", data->discard_alignment + 1u);
 }
 
+static void put_limits(struct g4_report *report, struct g4_nvme_discards discards)
+{
+	if (discards.ranges != 0)
+		g4_report_count(report, "discard_ranges", discards.ranges);
+	if (discards.range_blocks != 0)
+		g4_report_count(report, "discard_range_blocks", discards.range_blocks);
+	if (discards.blocks != 0)
+		g4_report_count(report, "discard_blocks", discards.blocks);
+}
+
 static void put_namespace(struct g4_report *report, uint32_t nsid, struct g4_nvme_atomics controller,
-			  const struct g4_nvme_namespace_data *data)
+			  struct g4_nvme_discards discards, const struct g4_nvme_namespace_data *data)
 {
 	const uint32_t index = g4_nvme_format_index(data), faster = g4_nvme_faster_format(data);
 	const struct g4_nvme_format *format = &data->format_list[index];
 	uint32_t unheeded;
 
-	(void)g4_nvme_sizes_of(controller, data, (uint32_t)g4_min64(format->lba_shift, 16), &unheeded);
+	struct g4_nvme_sizes sizes =
+		g4_nvme_sizes_of(controller, data, (uint32_t)g4_min64(format->lba_shift, 16), &unheeded);
+	g4_nvme_limit_discards(discards, &sizes, &unheeded);
 	g4_report_object(report, NULL);
 	g4_report_count(report, "namespace", nsid);
 	g4_report_count(report, "blocks", data->blocks);
@@ -106,6 +118,7 @@ int g4_nvme_show_id(struct g4_nvme *nvme, struct g4_report *report, struct g4_de
 	put_field(report, "firmware", page.controller.firmware, sizeof(page.controller.firmware));
 	g4_report_bool(report, "volatile_cache", page.controller.vwc & 1);
 	g4_report_bool(report, "discard", page.controller.oncs & G4_NVME_ONCS_DSM);
+	put_limits(report, nvme->identity.discards);
 	g4_report_count(report, "queue_entries", G4_NVME_CAP_MQES(nvme->cap) + 1);
 	if (page.controller.mdts != 0 && page.controller.mdts < 32)
 		g4_report_size(report, "largest_transfer_bytes", G4_PAGE_BYTES << page.controller.mdts);
@@ -118,7 +131,7 @@ int g4_nvme_show_id(struct g4_nvme *nvme, struct g4_report *report, struct g4_de
 		rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, active[i], G4_NVME_CNS_NAMESPACE, &page, "identify namespace",
 				 message);
 		if (rc == 0)
-			put_namespace(report, active[i], atomics, &page.space);
+			put_namespace(report, active[i], atomics, nvme->identity.discards, &page.space);
 	}
 	g4_report_end(report);
 	return rc;

@@ -67,6 +67,30 @@ static void sizes_of_the_drive_are_kept(void **state)
 	}
 }
 
+/* One command is all that lanes send: what exceeds it keeps its contents, as it may. */
+static void limits_of_discards_are_kept(void **state)
+{
+	const struct g4_emu_options cases[] = {LIMIT_CASES};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct g4_emu_options options = limited(cases[i]);
+		again(open_device("mem:16M"), &options, NULL);
+		if (options.discard_ranges != 1) {
+			granules_are_discarded(dev);
+			continue;
+		}
+		fill(buffer, 65536, 0, 1);
+		assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 65536, 0), 0);
+		discard_sectors(dev, 8, 5 * DISCARDS_OF);
+		assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 65536), 0);
+		for (uint64_t at = 8 * 512; at < (8 + 2 * DISCARDS_OF) * 512; at++)
+			assert_int_equal(buffer[at], 0);
+		fill(buffer + 8 * 512, 2 * DISCARDS_OF * 512, 8 * 512, 1);
+		check(buffer, 65536, 0, 1);
+	}
+}
+
 static void data_comes_back(void **state)
 {
 	const struct g4_emu_options large = {.block_bytes = 4096}, small = {.mdts = 1};
@@ -213,6 +237,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {lanes_test(data_comes_back),
 					   lanes_test(sizes_of_the_drive_are_kept),
+					   lanes_test(limits_of_discards_are_kept),
 					   lanes_test(what_is_discarded_is_forgotten_and_nothing_else),
 					   lanes_test(lost_power_takes_what_was_not_flushed),
 					   lanes_test(many_threads_share_few_slots),

@@ -281,6 +281,18 @@ int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t d
 	return rc;
 }
 
+/* One that refuses the question has no limits. One before 2.0 that has no command sets to choose is not asked: it would count an error. */
+static struct g4_nvme_discards see_limits(struct g4_nvme *nvme)
+{
+	struct g4_nvme_commands_data page __attribute__((aligned(8)));
+	const struct g4_dev_message none = {0};
+
+	if ((!G4_NVME_CAP_SETS(nvme->cap) && read32(nvme, G4_NVME_VS) < G4_NVME_VERSION(2, 0)) ||
+	    ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_COMMANDS, &page, "identify limits of commands", none) < 0)
+		return (struct g4_nvme_discards){0};
+	return g4_nvme_discards_of(&page);
+}
+
 static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identity, struct g4_dev_message message)
 {
 	struct g4_nvme_controller_data page __attribute__((aligned(8)));
@@ -302,6 +314,8 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	identity->discard = data->oncs & G4_NVME_ONCS_DSM;
 	/* 2 wants 4 bytes of alignment, which sectors have; 3 is none of the specification's */
 	identity->sgl = (data->sgls & 3) == 1 || (data->sgls & 3) == 2;
+	if (identity->discard)
+		identity->discards = see_limits(nvme);
 	return 0;
 }
 
@@ -310,7 +324,9 @@ static struct g4_nvme_sizes see_sizes(const struct g4_nvme *nvme, const struct g
 				      const struct g4_nvme_namespace_data *data, uint32_t nsid, uint32_t lba_shift)
 {
 	uint32_t unheeded;
-	const struct g4_nvme_sizes sizes = g4_nvme_sizes_of(identity->atomics, data, lba_shift, &unheeded);
+	struct g4_nvme_sizes sizes = g4_nvme_sizes_of(identity->atomics, data, lba_shift, &unheeded);
+
+	g4_nvme_limit_discards(identity->discards, &sizes, &unheeded);
 
 	for (uint32_t i = 0; i < G4_NVME_UNHEEDED_COUNT; i++)
 		if (unheeded >> i & 1)

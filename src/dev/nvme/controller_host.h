@@ -87,6 +87,7 @@ struct g4_nvme_identity {
 	bool volatile_cache, discard, sgl;
 	char serial[20];
 	struct g4_nvme_atomics atomics;
+	struct g4_nvme_discards discards;
 };
 /* A namespace that was opened. */
 struct g4_nvme_space {

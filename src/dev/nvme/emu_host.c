@@ -132,7 +132,7 @@ static void set_capabilities(struct g4_emu *emu)
 	/* CQR; the longest time that can be said, for this thread may have to wait for a processor */
 	put32(emu, G4_NVME_CAP, (entries - 1) | 1u << 16 | (emu->options.lies & G4_EMU_NEVER_READY ? 1u : 255u) << 24);
 	put32(emu, G4_NVME_CAP + 4, 1u << 5); /* NVM */
-	put32(emu, G4_NVME_VS, 1u << 16 | 4u << 8);
+	put32(emu, G4_NVME_VS, G4_NVME_VERSION(emu->options.lies & G4_EMU_OLD ? 1 : 2, 0));
 }
 
 static void vanish(struct g4_emu *emu)
@@ -381,6 +381,20 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 	return status_of(on_medium(emu, command->nsid, &io), reads ? G4_NVME_READ_FAULT : G4_NVME_WRITE_FAULT);
 }
 
+/* A DSM with no more than it says it takes. */
+static bool is_within(const struct g4_emu_options *options, const struct g4_nvme_range *ranges, uint32_t count)
+{
+	uint64_t blocks = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (options->discard_range && ranges[i].blocks > options->discard_range)
+			return false;
+		blocks += ranges[i].blocks;
+	}
+	return (options->discard_ranges == 0 || count <= options->discard_ranges) &&
+	       (options->discard_blocks == 0 || blocks <= options->discard_blocks);
+}
+
 static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const struct g4_nvme_range *ranges = memory_at(emu, command->prp1);
@@ -388,6 +402,8 @@ static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *com
 
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES + count * sizeof(*ranges) > G4_PAGE_BYTES)
 		return G4_NVME_BAD_PRP | G4_NVME_DNR;
+	if (!is_within(&emu->options, ranges, count))
+		return G4_NVME_TOO_LARGE | G4_NVME_DNR;
 	for (uint32_t i = 0; i < count && (command->dword11 & G4_NVME_DSM_DEALLOCATE); i++) {
 		if (ranges[i].lba > emu->blocks[command->nsid - 1] ||
 		    ranges[i].blocks > emu->blocks[command->nsid - 1] - ranges[i].lba)

@@ -31,7 +31,8 @@ enum g4_emu_lie {
 	G4_EMU_TOO_MANY_FORMATS = 65536, /* 200 */
 	G4_EMU_ODD_SIZES = 131072,   /* atomic units and boundaries, preferred sizes: each contradicts another one */
 	G4_EMU_SLOW_FORMAT = 262144, /* no lie: the format of 512 bytes is the slowest */
-	G4_EMU_ODD_LOGS = 524288     /* all bits of its logs are 1 */
+	G4_EMU_ODD_LOGS = 524288,    /* all bits of its logs are 1 */
+	G4_EMU_OLD = 1048576	     /* no lie: version 1.0, which does not know what came later */
 };
 
 /* What becomes of ABORT. */
@@ -74,6 +75,9 @@ struct g4_emu_options {
 	uint32_t write_alignment, write_optimal; /* the same, whether it can or not */
 	uint32_t discard_granularity,
 		discard_alignment; /* a range that is no multiple, or does not begin at one, fails */
+	/* Of a DSM: ranges, blocks in one of them, blocks in all; with more it fails. 0: there is no limit, and none is told. */
+	uint32_t discard_ranges, discard_range;
+	uint64_t discard_blocks;
 	/*
 	 * Blocks, of which IDENTIFY has one less, and the offset. A write of at most `whole` blocks, and of more than
 	 * `whole_anywhere`, that crosses a boundary fails. whole is 0: it says nothing of the four.

@@ -93,6 +93,13 @@ static void identify_namespace(const struct g4_emu_self *self, uint64_t blocks, 
 	identify_formats(self, data);
 }
 
+static void identify_commands(const struct g4_emu_options *options, struct g4_nvme_commands_data *data)
+{
+	data->ranges = (uint8_t)options->discard_ranges;
+	data->range_blocks = options->discard_range;
+	data->blocks = options->discard_blocks;
+}
+
 static bool is_there(const struct g4_emu_self *self, uint32_t nsid)
 {
 	return nsid >= 1 && nsid <= G4_EMU_NAMESPACES && self->blocks[nsid - 1] > 0;
@@ -109,6 +116,11 @@ uint32_t g4_emu_identify(const struct g4_emu_self *self, uint32_t cns, uint32_t 
 	case G4_NVME_CNS_ACTIVE:
 		for (uint32_t next = nsid; ++next != 0 && is_there(self, next);)
 			*list++ = (g4_le32)next;
+		return G4_NVME_OK;
+	case G4_NVME_CNS_COMMANDS:
+		if (self->options->lies & G4_EMU_OLD)
+			return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+		identify_commands(self->options, page);
 		return G4_NVME_OK;
 	case G4_NVME_CNS_NAMESPACE:
 		if (!is_there(self, nsid))

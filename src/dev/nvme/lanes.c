@@ -62,16 +62,21 @@ G4_FN static void describe_discard(const struct g4_nvme_lanes *lanes, uint32_t n
 	uint8_t *chunk = lanes->staging + number * lanes->chunk_bytes;
 	struct g4_nvme_range *range = (struct g4_nvme_range *)chunk;
 	uint64_t lba = block_of(lanes, request->offset_bytes), left = request->bytes >> lanes->block_shift;
+	uint64_t most = lanes->sizes.discard_most ? lanes->sizes.discard_most : UINT64_MAX;
+	const uint64_t ranges = lanes->sizes.ranges ? g4_min64(lanes->sizes.ranges, RANGES_MOST) : RANGES_MOST;
 	uint32_t count = 0;
 
-	g4_nvme_granules(&lanes->sizes, &lba, &left);
-	for (; left > 0 && count < RANGES_MOST; count++) {
-		const uint32_t blocks = (uint32_t)g4_min64(left, RANGE_MOST_BLOCKS);
+	while (count < ranges) {
+		g4_nvme_granules(&lanes->sizes, &lba, &left);
+		const uint64_t blocks = g4_nvme_range(&lanes->sizes, g4_min64(left, most), RANGE_MOST_BLOCKS);
+		if (blocks == 0)
+			break;
 		range[count].attributes = 0;
-		range[count].blocks = blocks;
-		range[count].lba = lba;
+		range[count].blocks = (uint32_t)blocks;
+		range[count++].lba = lba;
 		lba += blocks;
 		left -= blocks;
+		most -= blocks;
 	}
 	command->opcode = G4_NVME_DSM;
 	command->prp1 = address_of(lanes, chunk);

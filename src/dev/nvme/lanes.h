@@ -65,7 +65,7 @@ struct g4_nvme_lanes {
 	uint32_t late;	  /* what was said last */
 	uint32_t stopped; /* 1: they are quiet, as the host wants it; read by others */
 	struct g4_nvme_cache cache; /* of the first queue, for all */
-	uint8_t padding[124];
+	uint8_t padding[108];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_remote) % 16 == 0,
 		 "commands are aligned, also where one lies behind the other");

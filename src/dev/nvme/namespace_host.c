@@ -77,6 +77,26 @@ struct g4_nvme_sizes g4_nvme_sizes_of(struct g4_nvme_atomics controller, const s
 	return sizes;
 }
 
+struct g4_nvme_discards g4_nvme_discards_of(const struct g4_nvme_commands_data *data)
+{
+	return (struct g4_nvme_discards){data->ranges, data->range_blocks, data->blocks};
+}
+
+void g4_nvme_limit_discards(struct g4_nvme_discards limits, struct g4_nvme_sizes *sizes, uint32_t *unheeded)
+{
+	uint64_t range = limits.range_blocks;
+
+	if (limits.blocks && (range == 0 || limits.blocks < range))
+		range = g4_min64(limits.blocks, UINT32_MAX);
+	sizes->ranges = limits.ranges;
+	sizes->range = (uint32_t)range;
+	sizes->discard_most = limits.blocks;
+	if (range == 0 || sizes->discard <= range)
+		return;
+	*unheeded |= 1u << G4_NVME_UNHEEDED_DISCARD;
+	sizes->discard = sizes->discard_start = 0;
+}
+
 static bool is_taken(const struct g4_nvme_format *format)
 {
 	return (format->lba_shift == 9 || format->lba_shift == 12) && format->metadata_bytes == 0;

@@ -17,7 +17,9 @@
 	X(ATOMIC_BOUNDARIES, "atomic boundaries: they are closer than an atomic unit is long, or begin too late.")     \
 	X(WRITE_ALIGNMENT, "preferred write alignment: the preferred write granularity is no multiple of it.")         \
 	X(OPTIMAL_WRITE, "optimal write size: it is no multiple of the preferred write granularity.")                  \
-	X(DISCARD, "preferred discard sizes: they are longer than what is discarded at once, 2 MiB.")
+	X(DISCARD,                                                                                                     \
+	  "preferred discard sizes: they are longer than what is discarded at once, 2 MiB, or than a command may "     \
+	  "discard.")
 
 enum g4_nvme_unheeded {
 #define X(name, sentence) G4_NVME_UNHEEDED_##name,
@@ -32,6 +34,14 @@ struct g4_nvme_atomics {
 	uint16_t normal, power_fail;
 };
 
+/* DMRL, DMRSL and DMSL of a controller: of a command that discards; 0: no limit. */
+struct g4_nvme_discards {
+	uint32_t ranges, range_blocks;
+	uint64_t blocks;
+};
+struct g4_nvme_discards g4_nvme_discards_of(const struct g4_nvme_commands_data *data);
+/* Sizes get those limits. Granules that no range can hold are not gone by. */
+void g4_nvme_limit_discards(struct g4_nvme_discards limits, struct g4_nvme_sizes *sizes, uint32_t *unheeded);
 /* For blocks of 2^lba_shift bytes. *unheeded: bit i for enum g4_nvme_unheeded. */
 struct g4_nvme_sizes g4_nvme_sizes_of(struct g4_nvme_atomics controller, const struct g4_nvme_namespace_data *data,
 				      uint32_t lba_shift, uint32_t *unheeded);

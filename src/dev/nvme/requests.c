@@ -235,9 +235,10 @@ G4_FN static uint64_t describe_discard(const struct g4_nvme_queue *queue, const 
 {
 	struct g4_nvme_range *range = (struct g4_nvme_range *)list;
 	const uint64_t first = target->first_block + ((io->offset_bytes + skip) >> target->block_shift);
-	uint64_t lba = first, blocks = g4_min64((io->discard_bytes - skip) >> target->block_shift, RANGE_MOST_BLOCKS);
+	uint64_t lba = first, blocks = (io->discard_bytes - skip) >> target->block_shift;
 
 	g4_nvme_granules(&target->sizes, &lba, &blocks);
+	blocks = g4_nvme_range(&target->sizes, blocks, RANGE_MOST_BLOCKS);
 	range->attributes = 0;
 	range->blocks = (uint32_t)blocks;
 	range->lba = lba;

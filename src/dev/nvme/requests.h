@@ -38,7 +38,7 @@ struct g4_nvme_queue {
 	uint64_t shift;		     /* from an address to the controller's */
 	uint32_t sleepers;	     /* threads that sleep, or are about to, until somebody looks (waiting_host.h) */
 	uint32_t wake; /* 1: somebody has looked for them, and they are to be woken, by whoever sees this first */
-	uint8_t padding[24];
+	uint8_t padding[8];
 };
 #define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
 

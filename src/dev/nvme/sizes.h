@@ -15,6 +15,9 @@ struct g4_nvme_sizes {
 	uint32_t write_optimal; /* NOWS: or, best of all, at one of this */
 	uint32_t discard;	/* NPDG: so many blocks, or a multiple, are discarded */
 	uint32_t discard_start; /* NPDA: from a multiple on */
+	uint32_t range;		/* DMRSL, DMSL: no range of a discard is longer; at least a granule */
+	uint32_t ranges;	/* DMRL: a command has no more of them */
+	uint64_t discard_most;	/* DMSL: nor more blocks in all of them */
 	/*
 	 * NAWUPF, AWUPF, NABSPF, NABO: a write of at most so many blocks is written whole, if it is no longer than the second says or crosses
 	 * no boundary, of which the first is at the fourth and the next ones always the third further. 0: all but the second are.
@@ -77,6 +80,13 @@ G4_FN G4_INLINE void g4_nvme_granules(const struct g4_nvme_sizes *sizes, uint64_
 	*blocks = end - *lba;
 	if (sizes->discard)
 		*blocks -= *blocks % sizes->discard;
+}
+
+/* How many of `blocks` from a granule's start on are one range, of at most `most` blocks: whole granules, 0 where there is none. */
+G4_FN G4_INLINE uint64_t g4_nvme_range(const struct g4_nvme_sizes *sizes, uint64_t blocks, uint64_t most)
+{
+	blocks = g4_min64(blocks, sizes->range ? g4_min64(sizes->range, most) : most);
+	return sizes->discard ? blocks - blocks % sizes->discard : blocks;
 }
 
 #endif

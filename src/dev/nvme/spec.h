@@ -9,8 +9,9 @@
 #include "base/base.h"
 
 /* ---- registers: offsets in the controller's first BAR ---- */
-#define G4_NVME_CAP 0x00u  /* 64 bit: what the controller can do */
-#define G4_NVME_VS 0x08u   /* version: major << 16 | minor << 8 */
+#define G4_NVME_CAP 0x00u /* 64 bit: what the controller can do */
+#define G4_NVME_VS 0x08u  /* version: major << 16 | minor << 8 */
+#define G4_NVME_VERSION(major, minor) ((uint32_t)(major) << 16 | (minor) << 8)
 #define G4_NVME_CC 0x14u   /* what the host wants */
 #define G4_NVME_CSTS 0x1cu /* how the controller is */
 #define G4_NVME_AQA 0x24u  /* entries of the admin queues, each less 1: completion << 16 | submission */
@@ -19,10 +20,11 @@
 #define G4_NVME_DOORBELLS 0x1000u /* tail of submission queue 0, head of completion queue 0, tail of 1, ... */
 #define G4_NVME_GONE UINT32_MAX	  /* what registers of a device that has left the bus read */
 
-#define G4_NVME_CAP_MQES(cap) ((uint32_t)(cap)&0xffffu)		 /* most entries of a queue, less 1 */
-#define G4_NVME_CAP_TO(cap) ((uint32_t)((cap) >> 24) & 0xffu)	 /* 500 ms each: until CSTS.RDY follows CC.EN */
-#define G4_NVME_CAP_DSTRD(cap) ((uint32_t)((cap) >> 32) & 0xfu)	 /* doorbells are 4 << this apart */
-#define G4_NVME_CAP_NVM(cap) (((cap) >> 37) & 1u)		 /* has the NVM command set */
+#define G4_NVME_CAP_MQES(cap) ((uint32_t)(cap)&0xffffu)		/* most entries of a queue, less 1 */
+#define G4_NVME_CAP_TO(cap) ((uint32_t)((cap) >> 24) & 0xffu)	/* 500 ms each: until CSTS.RDY follows CC.EN */
+#define G4_NVME_CAP_DSTRD(cap) ((uint32_t)((cap) >> 32) & 0xfu) /* doorbells are 4 << this apart */
+#define G4_NVME_CAP_NVM(cap) (((cap) >> 37) & 1u)		/* has the NVM command set */
+#define G4_NVME_CAP_SETS(cap) (((cap) >> 43) & 1u) /* command sets are chosen: it answers what 2.0 has of them */
 #define G4_NVME_CAP_MPSMIN(cap) ((uint32_t)((cap) >> 48) & 0xfu) /* smallest page: 4 KiB << this */
 
 #define G4_NVME_CC_EN 1u
@@ -72,7 +74,8 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_FEATURE_QUEUES 0x07u	 /* completion << 16 | submission, each less 1 */
 #define G4_NVME_CNS_NAMESPACE 0u
 #define G4_NVME_CNS_CONTROLLER 1u
-#define G4_NVME_CNS_ACTIVE 2u /* numbers of active namespaces above nsid, 32 bit each, in order; 0 behind the last */
+#define G4_NVME_CNS_COMMANDS 6u /* limits of a command set's commands, of the NVM command set: dword 11 is 0 */
+#define G4_NVME_CNS_ACTIVE 2u	/* numbers of active namespaces above nsid, 32 bit each, in order; 0 behind the last */
 /* dword 10 of GET_LOG: which log; its 4 byte words less 1 << 16 */
 #define G4_NVME_LOG_ERRORS 1u
 #define G4_NVME_LOG_HEALTH 2u
@@ -138,6 +141,7 @@ G4_HD G4_INLINE uint32_t g4_nvme_completion_status(uint64_t end)
 #define G4_NVME_LBA_RANGE G4_NVME_STATUS(0, 0x80)
 #define G4_NVME_CAPACITY G4_NVME_STATUS(0, 0x81)
 #define G4_NVME_READ_ONLY G4_NVME_STATUS(1, 0x82)
+#define G4_NVME_TOO_LARGE G4_NVME_STATUS(1, 0x83) /* more than a limit of its command allows */
 #define G4_NVME_BAD_QUEUE G4_NVME_STATUS(1, 0x01)
 #define G4_NVME_BAD_QUEUE_SIZE G4_NVME_STATUS(1, 0x02)
 #define G4_NVME_BAD_VECTOR G4_NVME_STATUS(1, 0x08)
@@ -218,6 +222,18 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, optimal_write) == 72, "
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, format_list) == 128, "where the specification has it");
 #define G4_NVME_FEATURES_ATOMIC 2u /* NSABP: the namespace has atomic units of its own */
 #define G4_NVME_FEATURES_SIZES 16u /* OPTPERF: NPWG, NPWA, NPDG, NPDA and NOWS are there */
+
+/* Of the NVM command set; 0: there is no limit, or none is told. */
+struct g4_nvme_commands_data {
+	uint8_t skipped0[3];  /* VSL, WZSL, WUSL: of commands that are never sent */
+	uint8_t ranges;	      /* DMRL: of a DSM */
+	g4_le32 range_blocks; /* DMRSL: in one of them */
+	g4_le64 blocks;	      /* DMSL: in all of them */
+	uint8_t skipped1[4080];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_commands_data) == 4096, "a page");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_commands_data, range_blocks) == 4, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_commands_data, blocks) == 8, "where the specification has it");
 
 /* FLBAS: the index in bits 3-0, and its upper bits in 6-5, which mean nothing where there are no more than 16 formats. */
 G4_INLINE uint32_t g4_nvme_format_index(const struct g4_nvme_namespace_data *data)

@@ -178,6 +178,21 @@ static inline void granules_are_discarded(struct g4_dev *dev)
 		}
 }
 
+/* Granules are of 16 blocks: a range has one, or three, or what is left of a command. */
+#define LIMIT_CASES                                                                                                    \
+	{.discard_range = 24}, {.discard_range = 50, .discard_ranges = 3},                                             \
+		{.discard_blocks = 40, .discard_ranges = 1},                                                           \
+	{                                                                                                              \
+		.discard_range = 17, .discard_blocks = 100                                                             \
+	}
+
+static inline struct g4_emu_options limited(struct g4_emu_options limits)
+{
+	limits.discard_granularity = DISCARDS_OF;
+	limits.discard_alignment = 8;
+	return limits;
+}
+
 /* A medium with a volatile cache that forgets at a cut what was not flushed. */
 static inline struct g4_dev *open_fault(void)
 {

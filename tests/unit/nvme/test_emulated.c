@@ -213,6 +213,46 @@ static void whole_granules_are_discarded(void **state)
 	g4_dev_close(dev);
 }
 
+/* The controller fails what exceeds one. A limit below a granule leaves no granules. */
+static void limits_of_discards_are_kept(void **state)
+{
+	const struct g4_emu_options cases[] = {LIMIT_CASES};
+	const struct g4_emu_options below = limited((struct g4_emu_options){.discard_range = 3}),
+				    small = {.discard_range = 9, .discard_blocks = 8, .discard_ranges = 1}; /* a page */
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct g4_emu_options options = limited(cases[i]);
+		struct g4_dev *dev = open_emu(&options, NULL);
+		granules_are_discarded(dev);
+		assert_int_equal(g4_nvme_of(dev)->spaces[0].sizes.discard, DISCARDS_OF);
+		g4_dev_close(dev);
+	}
+	struct g4_dev *dev = open_emu(&small, NULL);
+	discards(dev);
+	g4_dev_close(dev);
+	dev = open_emu(&below, NULL);
+	assert_int_equal(g4_nvme_of(dev)->spaces[0].sizes.discard, 0);
+	g4_dev_close(dev);
+}
+
+/* It would count a question that it does not know as an error. */
+static void a_controller_of_before_has_no_limits_and_is_not_asked(void **state)
+{
+	const struct g4_emu_options options = {.lies = G4_EMU_OLD, .discard_range = 3};
+	struct g4_dev *dev = open_emu(&options, NULL);
+	struct g4_nvme_health_log log[G4_PAGE_BYTES / sizeof(struct g4_nvme_health_log)];
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+
+	(void)state;
+	assert_int_equal(g4_nvme_of(dev)->spaces[0].sizes.range, 0);
+	assert_int_equal(g4_nvme_ask(g4_nvme_of(dev), G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
+				     G4_NVME_LOG_DWORD(G4_NVME_LOG_HEALTH, sizeof(log[0])), log, "health", sentence),
+			 0);
+	assert_int_equal(log[0].errors[0], 0);
+	g4_dev_close(dev);
+}
+
 static void discarded_blocks_are_given_back(void **state)
 {
 	struct g4_dev *dev = open_emu(NULL, NULL);
@@ -812,6 +852,8 @@ int main(void)
 		cmocka_unit_test(writes_that_could_be_whole_are),
 		cmocka_unit_test(sizes_that_contradict_themselves_are_not_gone_by),
 		cmocka_unit_test(whole_granules_are_discarded),
+		cmocka_unit_test(limits_of_discards_are_kept),
+		cmocka_unit_test(a_controller_of_before_has_no_limits_and_is_not_asked),
 		cmocka_unit_test(discarded_blocks_are_given_back),
 		cmocka_unit_test(what_is_empty_or_beyond_the_end_needs_no_controller),
 		cmocka_unit_test(many_threads_share_queues_of_any_length),
