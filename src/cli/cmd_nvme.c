@@ -34,9 +34,10 @@ const char g4_help_nvme[] =
 	"partition table; an address is one of PCI, 0000:03:00.0. The kernel needs an IOMMU that is\n"
 	"on, and vfio-pci.\n\n"
 	"'list' shows all drives, how far NVIDIA's GPUs are from them, and what could be done about what\n"
-	"stands in the way (IOMMU, limits, BARs, slots). 'bind' takes one from the kernel's driver and gives it to VFIO,\n"
-	"'unbind' gives it back, also when the program that used it has crashed. A drive that is in use\n"
-	"is neither taken nor given back. 'gpu4fs mount' and the end of that mount do both by themselves.\n"
+	"stands in the way (IOMMU, limits, pinning, BARs, slots, ACS); 'id' and 'test' show that of one.\n"
+	"'bind' takes one from the kernel's driver and gives it to VFIO, 'unbind' gives it back, also when\n"
+	"the program that used it has crashed. A drive that is in use is neither taken nor given back.\n"
+	"'gpu4fs mount' and the end of that mount do both by themselves.\n"
 	"'id' shows what a drive that was bound says about itself, or an emulated one (emu:DEVICE),\n"
 	"'log' its health, its firmware and its last errors. Formats are changed by nvme-cli's 'nvme format'.\n"
 	"'test' writes to it and compares, also by queues such as a GPU gets; what it holds is gone.\n\n"
@@ -336,6 +337,20 @@ static int test_lanes(const char *name, uint8_t *buffer)
 	return status;
 }
 
+/* What stands in the way of a drive, whatever the test says. */
+static void say_remedies(const char *address)
+{
+	char name[G4_PCI_NAME_BYTES], text[G4_PLACE_REMEDY_BYTES];
+	struct g4_place place;
+	uint32_t nsid, partition;
+
+	if (!g4_pci_parse(address, name, &nsid, &partition) ||
+	    !g4_place_look("", name, g4_place_locked_bytes(), &place))
+		return;
+	for (uint32_t i = 0; g4_place_remedy(&place, i, text); i++)
+		printf("remedy: %s\n", text);
+}
+
 static int test(const char *address, const struct request *request)
 {
 	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
@@ -345,6 +360,7 @@ static int test(const char *address, const struct request *request)
 	if (!request->destructive)
 		return g4_cli_usage("nvme", "a test overwrites what %s holds: it needs --destructive", address);
 	snprintf(name, sizeof(name), "%s%s", strncmp(address, EMULATED, strlen(EMULATED)) == 0 ? "" : "nvme:", address);
+	say_remedies(address);
 	const int rc = g4_dev_open(name, &open, &dev, message, sizeof(message));
 	if (rc < 0) {
 		g4c_explain(rc, name, message, sizeof(message));

@@ -275,8 +275,12 @@ void g4_nvme_show_place(const struct g4_place *place, struct g4_report *report)
 	g4_report_list(report, "gpus");
 	for (uint32_t i = 0; i < place->gpu_count; i++) {
 		const struct g4_place_gpu *gpu = &place->gpus[i];
-		g4_report_format(report, NULL, "%s (%s%s%s, PCI reaches %" PRIu64 " MiB)", gpu->name, ways[gpu->way],
-				 gpu->common[0] ? " " : "", gpu->common, gpu->bar_bytes / G4_MIB);
+		const char *acs = gpu->way != G4_PLACE_SWITCH ? "" :
+				  gpu->redirects[0]	      ? ", by the root complex for ACS" :
+				  gpu->ports_seen	      ? ", ACS lets it pass" :
+								", ACS not known";
+		g4_report_format(report, NULL, "%s (%s%s%s%s, PCI reaches %" PRIu64 " MiB)", gpu->name, ways[gpu->way],
+				 gpu->common[0] ? " " : "", gpu->common, acs, gpu->bar_bytes / G4_MIB);
 	}
 	g4_report_end(report);
 }

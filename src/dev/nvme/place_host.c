@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log_host.h"
+#include "dev/nvme/acs_host.h"
 #include "dev/nvme/place_host.h"
 
 #define NVIDIA 0x10deu
@@ -20,6 +21,8 @@
 #define LOCKED_WANTED_BYTES (64 * G4_MIB) /* queues of eight processors, the four buffers and a small cache */
 #define LANES_WANTED_BYTES                                                                                             \
 	(72 * G4_MIB)		  /* and eight queues of lanes: a chunk a slot, 64 MiB in all, is mapped at once */
+#define PIECE_BYTES (2 * G4_MIB)  /* that the driver has mapped at once (vfio_host.c) */
+#define PIECES_WANTED 1024u	  /* a cache of 2 GiB */
 #define BAR_WANTED_BYTES (G4_GIB) /* less than that does not hold the queues and chunks of a cache of use */
 
 struct seen {
@@ -81,6 +84,58 @@ static uint32_t same_parts(const char *one, const char *other, char common[G4_PC
 	}
 }
 
+/* ---- ports ---- */
+
+static enum g4_acs acs_of(const char *root, const char *address)
+{
+	static const char attribute[] = "config";
+	uint8_t config[G4_ACS_CONFIG_BYTES] = {0};
+	FILE *file = open_attribute(root, address, attribute);
+
+	if (!file)
+		return G4_ACS_UNKNOWN;
+	const size_t bytes = fread(config, 1, sizeof(config), file);
+	fclose(file);
+	return g4_acs_of(config, bytes);
+}
+
+/* The next part of a way into `part`; what is behind it, NULL where it is the last one. */
+static const char *next_part(const char *way, char part[G4_PCI_NAME_BYTES])
+{
+	const size_t length = strcspn(way, "/");
+
+	snprintf(part, G4_PCI_NAME_BYTES, "%.*s", (int)g4_min64(length, G4_PCI_NAME_BYTES - 1), way);
+	return way[length] == '/' ? way + length + 1 : NULL;
+}
+
+/* Of a way's ports, behind its first `skip` parts. */
+static void see_redirects(const char *root, const char *way, uint32_t skip, struct g4_place_gpu *gpu)
+{
+	char part[G4_PCI_NAME_BYTES];
+
+	for (uint32_t i = 0; (way = next_part(way, part)); i++) {
+		const enum g4_acs acs = i < skip ? G4_ACS_NO_PORT : acs_of(root, part);
+		const size_t length = strlen(gpu->redirects);
+		gpu->ports_seen = gpu->ports_seen && acs != G4_ACS_UNKNOWN;
+		if (acs == G4_ACS_REDIRECTS || acs == G4_ACS_ISOLATES)
+			snprintf(gpu->redirects + length, sizeof(gpu->redirects) - length, "%s%s", length ? ";" : "",
+				 part);
+	}
+}
+
+static void see_open_port(const struct seen *seen)
+{
+	const char *way = seen->way;
+	char part[G4_PCI_NAME_BYTES];
+
+	while ((way = next_part(way, part)))
+		if (seen->place->open_port[0] == '\0' && strncmp(part, "pci", 3) != 0) {
+			const enum g4_acs acs = acs_of(seen->root, part);
+			if (acs == G4_ACS_NONE || acs == G4_ACS_REDIRECTS)
+				memcpy(seen->place->open_port, part, sizeof(part));
+		}
+}
+
 /* ---- GPUs ---- */
 
 static void see_bars(const char *root, struct g4_place_gpu *gpu)
@@ -118,6 +173,11 @@ static void see_gpu(const struct seen *seen, const char *address)
 	snprintf(gpu->name, sizeof(gpu->name), "%.*s", (int)sizeof(gpu->name) - 1, address);
 	const uint32_t same = same_parts(seen->way, way, gpu->common);
 	gpu->way = same == 0 ? G4_PLACE_APART : same == 1 ? G4_PLACE_ROOT : G4_PLACE_SWITCH;
+	gpu->ports_seen = gpu->way == G4_PLACE_SWITCH;
+	if (gpu->way == G4_PLACE_SWITCH) {
+		see_redirects(seen->root, seen->way, same, gpu);
+		see_redirects(seen->root, way, same, gpu);
+	}
 	see_bars(seen->root, gpu);
 	place->gpu_count++;
 }
@@ -179,6 +239,36 @@ static int each(const struct seen *seen, const char *folder, void (*see)(const s
 	return found;
 }
 
+/* ---- pinning ---- */
+
+/* A line of a file below the root; "": there is none. */
+static void read_line(const char *root, const char *path, char line[256])
+{
+	char name[PATH_MAX];
+
+	snprintf(name, sizeof(name), "%s%s", root, path);
+	FILE *file = fopen(name, "re");
+	line[0] = '\0';
+	if (!file)
+		return;
+	if (!fgets(line, 256, file))
+		line[0] = '\0';
+	fclose(file);
+}
+
+static void see_pinning(const struct seen *seen)
+{
+	struct g4_place *place = seen->place;
+	char line[256];
+
+	read_line(seen->root, "/sys/module/vfio_iommu_type1/parameters/disable_hugepages", line);
+	place->vfio_splits = line[0] == 'Y' || line[0] == '1';
+	read_line(seen->root, "/sys/kernel/mm/transparent_hugepage/enabled", line);
+	place->small_pages = place->vfio_splits || strstr(line, "[never]");
+	read_line(seen->root, "/sys/module/vfio_iommu_type1/parameters/dma_entry_limit", line);
+	place->pieces = strtoull(line, NULL, 10);
+}
+
 uint64_t g4_place_locked_bytes(void)
 {
 	struct rlimit limit;
@@ -202,6 +292,8 @@ bool g4_place_look(const char *root, const char *address, uint64_t locked_bytes,
 	place->iommu = each(&seen, "/sys/class/iommu", NULL) > 0;
 	snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%s/iommu_group/devices", address);
 	place->grouped = each(&seen, folder, see_stranger) >= 0 && !is_made_up(root, address);
+	see_open_port(&seen);
+	see_pinning(&seen);
 	each(&seen, "/sys/bus/pci/devices", see_gpu);
 	return true;
 }
@@ -232,8 +324,12 @@ static bool say_strangers(const struct g4_place *place, char text[G4_PLACE_REMED
 	snprintf(
 		text, G4_PLACE_REMEDY_BYTES,
 		"the IOMMU can not tell it from %s%s, which the kernel uses: give these to vfio-pci too, or put the drive "
-		"into another slot",
-		place->stranger, place->strangers > 1 ? " and others" : "");
+		"into another slot%s%s%s",
+		place->stranger, place->strangers > 1 ? " and others" : "", place->open_port[0] ? "; port " : "",
+		place->open_port,
+		place->open_port[0] ? " on its way does not keep apart what is below it (ACS is missing or off: the "
+				      "firmware may have a switch)" :
+				      "");
 	return true;
 }
 
@@ -245,6 +341,42 @@ static bool say_locked(const struct g4_place *place, char text[G4_PLACE_REMEDY_B
 		 "you may lock %" PRIu64 " KiB of memory, and queues and cache want %" PRIu64
 		 " MiB and more: ulimit -l, or LimitMEMLOCK= of a systemd unit",
 		 place->locked_bytes / G4_KIB, place->locked_wanted_bytes / G4_MIB);
+	return true;
+}
+
+static bool say_pinning(const struct g4_place *place, char text[G4_PLACE_REMEDY_BYTES])
+{
+	if (!place->small_pages)
+		return false;
+	snprintf(text, G4_PLACE_REMEDY_BYTES,
+		 "memory is pinned by pages of 4 KiB, and not of 2 MiB, which takes the IOMMU longer to look up: %s",
+		 place->vfio_splits ? "load vfio_iommu_type1 without disable_hugepages=1" :
+				      "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled");
+	return true;
+}
+
+static bool say_pieces(const struct g4_place *place, char text[G4_PLACE_REMEDY_BYTES])
+{
+	if (place->pieces == 0 || place->pieces >= PIECES_WANTED)
+		return false;
+	snprintf(text, G4_PLACE_REMEDY_BYTES,
+		 "VFIO maps %" PRIu64 " pieces of memory for a program, %" PRIu64
+		 " MiB in all, and what is beyond them is copied: load vfio_iommu_type1 with dma_entry_limit=65535",
+		 place->pieces, place->pieces * (PIECE_BYTES / G4_MIB));
+	return true;
+}
+
+/* Of a switch alone: without one they are a root complex's ports, and all goes there. */
+static bool say_redirects(const struct g4_place_gpu *gpu, char text[G4_PLACE_REMEDY_BYTES])
+{
+	if (gpu->redirects[0] == '\0')
+		return false;
+	snprintf(
+		text, G4_PLACE_REMEDY_BYTES,
+		"what it and GPU %s exchange passes the root complex, though they have a switch (ACS of its ports): "
+		"pci=disable_acs_redir=%s on the kernel's command line keeps it below; they are one IOMMU group then, so "
+		"only where both are trusted",
+		gpu->name, gpu->redirects);
 	return true;
 }
 
@@ -282,7 +414,8 @@ static bool say_way(const struct g4_place_gpu *gpu, char text[G4_PLACE_REMEDY_BY
 
 bool g4_place_remedy(const struct g4_place *place, uint32_t index, char text[G4_PLACE_REMEDY_BYTES])
 {
-	bool (*const of_drive[])(const struct g4_place *, char *) = {say_iommu, say_strangers, say_locked};
+	bool (*const of_drive[])(const struct g4_place *, char *) = {say_iommu, say_strangers, say_locked, say_pinning,
+								     say_pieces};
 
 	for (uint32_t i = 0; i < sizeof(of_drive) / sizeof(of_drive[0]); i++)
 		if (of_drive[i](place, text) && index-- == 0)
@@ -291,6 +424,8 @@ bool g4_place_remedy(const struct g4_place *place, uint32_t index, char text[G4_
 		if (say_bar(&place->gpus[i], text) && index-- == 0)
 			return true;
 		if (say_way(&place->gpus[i], text) && index-- == 0)
+			return true;
+		if (say_redirects(&place->gpus[i], text) && index-- == 0)
 			return true;
 	}
 	return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a controller is, of a sysfs that the test has made: the IOMMU's group, limits, GPUs below the same switch and elsewhere, their BARs;
+ * Where a controller is, of a sysfs that the test has made: the IOMMU's group, limits, GPUs below the same switch and elsewhere, their BARs,
+ * what ports do, in which pieces memory is pinned;
  * and the remedy for each of what stands in the way.
  */
 #define _GNU_SOURCE 1
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dev/nvme/acs_host.h"
 #include "dev/nvme/place_host.h"
 #include "unit/dev_util.h"
 
@@ -88,6 +90,53 @@ static void put_gpu(const char *way, const char *resource, const char *resize)
 #define LARGE_BARS                                                                                                     \
 	"0x00000000f0000000 0x00000000f0ffffff 0x0000000000040200\n"                                                   \
 	"0x0000001000000000 0x00000017ffffffff 0x000000000014220c\n"
+
+/* ---- ports: configuration with PCI Express at 0x40, and at 0x140, behind another capability, ACS ---- */
+
+#define ROOT_PORT 4u
+#define UPSTREAM 5u
+#define DOWNSTREAM 6u
+#define NO_ACS UINT32_MAX
+#define ISOLATES 0x1du
+#define REDIRECTS 0x04u
+
+static void make_config(uint8_t config[G4_ACS_CONFIG_BYTES], uint32_t kind, uint32_t acs)
+{
+	memset(config, 0, G4_ACS_CONFIG_BYTES);
+	config[0x06] = 0x10;
+	config[0x34] = 0x50;
+	config[0x50] = 0x01; /* power management */
+	config[0x51] = 0x40;
+	config[0x40] = 0x10;
+	config[0x42] = (uint8_t)(kind << 4 | 2);
+	config[0x100] = 0x01; /* error reporting; next: 0x140 */
+	config[0x102] = 0x01;
+	config[0x103] = 0x14;
+	config[0x140] = acs == NO_ACS ? 0x03 : 0x0d;
+	config[0x142] = 0x01;
+	config[0x144] = 0x5f;
+	config[0x146] = (uint8_t)acs;
+}
+
+static void put_config(const char *way, uint32_t kind, uint32_t acs, size_t bytes)
+{
+	uint8_t config[G4_ACS_CONFIG_BYTES];
+	char path[512], full[1024], name[512];
+
+	make_config(config, kind, acs);
+	snprintf(path, sizeof(path), "sys/devices/%s/config", way);
+	make_way(path, full);
+	FILE *file = fopen(full, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(config, 1, bytes, file), bytes);
+	fclose(file);
+	snprintf(name, sizeof(name), "sys/bus/pci/devices/%s", strrchr(way, '/') + 1);
+	make_way(name, full);
+	if (access(full, F_OK) != 0) {
+		snprintf(path, sizeof(path), "sys/devices/%s", way);
+		put_link(name, path);
+	}
+}
 
 static void in_group(const char *address)
 {
@@ -267,6 +316,115 @@ static void gpus_are_found_with_their_way(void **state)
 	remedy_says(0, "root complex of GPU 0000:81:00.0");
 }
 
+/* A switch with a drive and a GPU, whose ports and root port are as it is said. */
+static void put_switch(uint32_t above, uint32_t drives, uint32_t gpus, size_t bytes)
+{
+	has_iommu();
+	put_gpu(SWITCH "/0000:02:02.0/0000:04:00.0", LARGE_BARS, NULL);
+	put_config(ROOT_A "/0000:00:01.0", ROOT_PORT, above, bytes);
+	put_config(SWITCH, UPSTREAM, NO_ACS, bytes);
+	put_config(SWITCH "/0000:02:01.0", DOWNSTREAM, drives, bytes);
+	put_config(SWITCH "/0000:02:02.0", DOWNSTREAM, gpus, bytes);
+	look(MOST);
+}
+
+static void ports_that_send_all_up_are_named(void **state)
+{
+	(void)state;
+	put_switch(ISOLATES, ISOLATES, REDIRECTS, G4_ACS_CONFIG_BYTES);
+	assert_true(place.gpus[0].ports_seen);
+	assert_string_equal(place.gpus[0].redirects, "0000:02:01.0;0000:02:02.0");
+	remedies_are(1);
+	remedy_says(0, "pci=disable_acs_redir=0000:02:01.0;0000:02:02.0 on the kernel's");
+	remedy_says(0, "GPU 0000:04:00.0");
+}
+
+/* The root port is above the switch: what it does is no matter of what the switch passes. */
+static void ports_that_pass_it_need_no_remedy(void **state)
+{
+	(void)state;
+	put_switch(ISOLATES, 0, NO_ACS, G4_ACS_CONFIG_BYTES);
+	assert_true(place.gpus[0].ports_seen);
+	assert_string_equal(place.gpus[0].redirects, "");
+	assert_string_equal(place.open_port, "0000:02:01.0");
+	remedies_are(0);
+}
+
+/* Who is not root sees 64 bytes. */
+static void what_can_not_be_seen_of_ports_is_not_known(void **state)
+{
+	(void)state;
+	put_switch(ISOLATES, ISOLATES, ISOLATES, 64);
+	assert_false(place.gpus[0].ports_seen);
+	assert_string_equal(place.gpus[0].redirects, "");
+	assert_string_equal(place.open_port, "");
+	remedies_are(0);
+}
+
+/* Why there are strangers in a group. */
+static void a_port_that_keeps_nothing_apart_is_named_with_strangers(void **state)
+{
+	(void)state;
+	put_switch(NO_ACS, ISOLATES, ISOLATES, G4_ACS_CONFIG_BYTES);
+	assert_string_equal(place.open_port, "0000:00:01.0");
+	put_device(ROOT_A "/0000:00:1f.2", "0x010601\n", "0x8086\n");
+	in_group("0000:00:1f.2");
+	has_driver("0000:00:1f.2", "ahci");
+	look(MOST);
+	remedies_are(2);
+	remedy_says(0, "port 0000:00:01.0 on its way does not keep apart");
+}
+
+/* Lists that go round, or out of the configuration; and such of which nothing is left. */
+static void nonsense_in_configurations_has_an_end(void **state)
+{
+	uint8_t config[G4_ACS_CONFIG_BYTES];
+
+	(void)state;
+	make_config(config, ROOT_PORT, ISOLATES);
+	assert_int_equal(g4_acs_of(config, sizeof(config)), G4_ACS_ISOLATES);
+	assert_int_equal(g4_acs_of(config, 256), G4_ACS_UNKNOWN);
+	config[0x103] = 0x10; /* itself */
+	assert_int_equal(g4_acs_of(config, sizeof(config)), G4_ACS_NONE);
+	config[0x103] = 0xff;
+	config[0x102] = 0xf1;
+	assert_int_equal(g4_acs_of(config, sizeof(config)), G4_ACS_NONE);
+	config[0x51] = 0x50; /* itself */
+	assert_int_equal(g4_acs_of(config, sizeof(config)), G4_ACS_NO_PORT);
+	memset(config, 0xff, sizeof(config));
+	assert_int_equal(g4_acs_of(config, sizeof(config)), G4_ACS_NO_PORT);
+	for (uint32_t bytes = 0; bytes < 64; bytes++)
+		assert_int_equal(g4_acs_of(config, bytes), G4_ACS_UNKNOWN);
+	for (uint32_t round = 0; round < 2000; round++) {
+		make_config(config, DOWNSTREAM, 0);
+		for (uint32_t i = 0; i < 40; i++)
+			config[mix(100 * round + i) % (i % 2 ? 0x180 : sizeof(config))] = (uint8_t)mix(round + i);
+		(void)g4_acs_of(config, sizeof(config));
+	}
+}
+
+static void pieces_in_which_memory_is_pinned_are_looked_at(void **state)
+{
+	(void)state;
+	has_iommu();
+	put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+	put("sys/module/vfio_iommu_type1/parameters/disable_hugepages", "N\n");
+	put("sys/module/vfio_iommu_type1/parameters/dma_entry_limit", "65535\n");
+	look(MOST);
+	remedies_are(0);
+	put("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+	put("sys/module/vfio_iommu_type1/parameters/dma_entry_limit", "100\n");
+	look(MOST);
+	remedies_are(2);
+	remedy_says(0, "echo madvise");
+	remedy_says(1, "100 pieces of memory for a program, 200 MiB in all");
+	put("sys/module/vfio_iommu_type1/parameters/disable_hugepages", "Y\n");
+	put("sys/module/vfio_iommu_type1/parameters/dma_entry_limit", "what\n");
+	look(MOST);
+	remedies_are(1);
+	remedy_says(0, "without disable_hugepages=1");
+}
+
 /* A name that begins as another one does is another one. */
 static void names_are_compared_as_a_whole(void **state)
 {
@@ -406,6 +564,12 @@ int main(void)
 		OF(strangers_in_the_group_are_named),
 		OF(a_limit_of_locked_memory_is_compared),
 		OF(gpus_are_found_with_their_way),
+		OF(ports_that_send_all_up_are_named),
+		OF(ports_that_pass_it_need_no_remedy),
+		OF(what_can_not_be_seen_of_ports_is_not_known),
+		OF(a_port_that_keeps_nothing_apart_is_named_with_strangers),
+		OF(nonsense_in_configurations_has_an_end),
+		OF(pieces_in_which_memory_is_pinned_are_looked_at),
 		OF(names_are_compared_as_a_whole),
 		OF(a_bar_that_could_be_larger_is_named),
 		OF(a_small_bar_that_stays_so_is_named),
