@@ -24,6 +24,7 @@
 #define RESETS_MOST 3u
 #define LOOKS 2000u /* before naps */
 #define NAP_NS 50000
+#define EVENT_ID 0x8000u /* beyond all of others */
 
 G4_STATIC_ASSERT(G4_NVME_PIECE_MOST_BYTES <= (uint64_t)G4_NVME_MAX_BLOCKS * 512, "a command has no more blocks");
 
@@ -104,11 +105,37 @@ static bool disable(const struct g4_nvme *nvme)
 
 /* ---- admin commands: one at a time ---- */
 
+/* A completion of an admin command. One for an event is none of those that somebody waits for; one that nobody has asked for is nothing. */
+static void take(struct g4_nvme *nvme, uint64_t end, uint32_t result)
+{
+	const uint32_t id = g4_nvme_completion_id(end);
+
+	g4_nvme_pair_consumed(&nvme->admin);
+	if (id + 1 == nvme->unanswered)
+		nvme->unanswered = 0;
+	if (id != EVENT_ID || !nvme->listens)
+		return;
+	g4_store32_rlx(&nvme->listens, 0);
+	if (g4_nvme_completion_status(end) != G4_NVME_OK)
+		return; /* it takes no such request, and gets none any more */
+	nvme->event = result;
+	g4_store32_rel(&nvme->heard, 1);
+}
+
+void g4_nvme_take_answers(struct g4_nvme *nvme)
+{
+	uint32_t result;
+	uint64_t end;
+
+	for (uint32_t i = 0; i < ADMIN_ENTRIES && g4_nvme_pair_next(&nvme->admin, &end, &result); i++)
+		take(nvme, end, result);
+}
+
 /* The status of the command with this identifier, and what it answers; -1: no answer in time, or ever: it has failed, or is disabled. */
 static int32_t await_answer(struct g4_nvme *nvme, uint32_t id, uint32_t *result)
 {
 	struct g4_patience patience = g4_patience(nvme->admin_timeout_ns, g4_monotonic_ns());
-	uint32_t looks = 0;
+	uint32_t looks = 0, said;
 	uint64_t end;
 
 	for (;;) {
@@ -116,12 +143,12 @@ static int32_t await_answer(struct g4_nvme *nvme, uint32_t id, uint32_t *result)
 
 		if (csts == G4_NVME_GONE || (csts & G4_NVME_CSTS_CFS) || !(csts & G4_NVME_CSTS_RDY))
 			return -1;
-		if (g4_nvme_pair_next(&nvme->admin, &end, result)) {
-			g4_nvme_pair_consumed(&nvme->admin);
-			if (g4_nvme_completion_id(end) + 1 == nvme->unanswered)
-				nvme->unanswered = 0;
-			if (g4_nvme_completion_id(end) == id)
+		if (g4_nvme_pair_next(&nvme->admin, &end, &said)) {
+			take(nvme, end, said);
+			if (g4_nvme_completion_id(end) == id) {
+				*result = said;
 				return (int32_t)g4_nvme_completion_status(end);
+			}
 		} else {
 			rest(&looks);
 		}
@@ -146,6 +173,16 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 	g4_nvme_pair_submit(&nvme->admin, command, NULL, 0, NULL);
 	g4_nvme_rung(nvme);
 	return await_answer(nvme, id, result);
+}
+
+void g4_nvme_listen(struct g4_nvme *nvme)
+{
+	struct g4_nvme_command command
+		__attribute__((aligned(16))) = {.opcode = G4_NVME_AWAIT_EVENT, .id = (g4_le16)EVENT_ID};
+
+	g4_store32_rlx(&nvme->listens, 1);
+	g4_nvme_pair_submit(&nvme->admin, &command, NULL, 0, NULL);
+	g4_nvme_rung(nvme);
 }
 
 static int judge(const struct g4_nvme *nvme, int32_t status, const char *what, struct g4_dev_message message)
@@ -222,6 +259,8 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 	g4_nvme_pair_init(&nvme->admin, nvme->memory, nvme->memory + G4_PAGE_BYTES, doorbell(nvme, 0, 0),
 			  doorbell(nvme, 0, 1), ADMIN_ENTRIES);
 	nvme->unanswered = 0; /* nor is it answered any more */
+	g4_store32_rlx(&nvme->listens, 0);
+	g4_store32_rel(&nvme->heard, 0);
 	write32(nvme, G4_NVME_AQA, (ADMIN_ENTRIES - 1) << 16 | (ADMIN_ENTRIES - 1));
 	write64(nvme, G4_NVME_ASQ, address_of(nvme, nvme->memory));
 	write64(nvme, G4_NVME_ACQ, address_of(nvme, nvme->memory + G4_PAGE_BYTES));
@@ -239,8 +278,8 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
  * What is checked is a copy: the controller may write to the memory that it was given at any time. The page is its own until it has answered, or is
  * reset: another question waits for that, for the answer to the one before might come into its own. So there is never more than one without an answer.
  */
-static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
-	       struct g4_dev_message message)
+int g4_nvme_ask_held(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
+		     struct g4_dev_message message)
 {
 	const uint32_t words = G4_PAGE_BYTES / sizeof(uint64_t);
 	uint64_t *const from = (uint64_t *)answer(nvme);
@@ -248,7 +287,7 @@ static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dw
 		.opcode = (uint8_t)opcode, .nsid = nsid, .prp1 = address_of(nvme, from), .dword10 = dword10};
 	uint32_t result;
 
-	if (nvme->unanswered && await_answer(nvme, nvme->unanswered - 1, NULL) < 0)
+	if (nvme->unanswered && await_answer(nvme, nvme->unanswered - 1, &result) < 0)
 		return g4_dev_fail(
 			message, -G4_E_IO,
 			"%s: %s: the controller has not answered a question before, and is asked no other one",
@@ -276,7 +315,7 @@ int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t d
 			"'gpu4fs nvme unbind', then 'nvme format'",
 			nvme->name, what);
 	pthread_mutex_lock(&nvme->admin_lock);
-	const int rc = ask(nvme, opcode, nsid, dword10, to, what, message);
+	const int rc = g4_nvme_ask_held(nvme, opcode, nsid, dword10, to, what, message);
 	pthread_mutex_unlock(&nvme->admin_lock);
 	return rc;
 }
@@ -288,7 +327,8 @@ static struct g4_nvme_discards see_limits(struct g4_nvme *nvme)
 	const struct g4_dev_message none = {0};
 
 	if ((!G4_NVME_CAP_SETS(nvme->cap) && read32(nvme, G4_NVME_VS) < G4_NVME_VERSION(2, 0)) ||
-	    ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_COMMANDS, &page, "identify limits of commands", none) < 0)
+	    g4_nvme_ask_held(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_COMMANDS, &page, "identify limits of commands",
+			     none) < 0)
 		return (struct g4_nvme_discards){0};
 	return g4_nvme_discards_of(&page);
 }
@@ -297,7 +337,8 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 {
 	struct g4_nvme_controller_data page __attribute__((aligned(8)));
 	const struct g4_nvme_controller_data *const data = &page;
-	const int rc = ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller", message);
+	const int rc = g4_nvme_ask_held(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller",
+					message);
 
 	if (rc < 0)
 		return rc;
@@ -312,6 +353,7 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	identity->namespaces = data->namespaces;
 	identity->volatile_cache = data->vwc & 1;
 	identity->discard = data->oncs & G4_NVME_ONCS_DSM;
+	identity->notices = data->events & (G4_NVME_HAS_NAMESPACE_NOTICES | G4_NVME_HAS_FIRMWARE_NOTICES);
 	/* 2 wants 4 bytes of alignment, which sectors have; 3 is none of the specification's */
 	identity->sgl = (data->sgls & 3) == 1 || (data->sgls & 3) == 2;
 	if (identity->discard)
@@ -346,7 +388,8 @@ static int see_namespace(struct g4_nvme *nvme, const struct g4_nvme_identity *id
 	if (nsid > identity->namespaces)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: there is no namespace %u, the highest is %u",
 				   nvme->name, nsid, identity->namespaces);
-	const int rc = ask(nvme, G4_NVME_IDENTIFY, nsid, G4_NVME_CNS_NAMESPACE, &page, "identify namespace", message);
+	const int rc = g4_nvme_ask_held(nvme, G4_NVME_IDENTIFY, nsid, G4_NVME_CNS_NAMESPACE, &page,
+					"identify namespace", message);
 
 	if (rc < 0)
 		return rc;
@@ -397,6 +440,22 @@ static int ask_for_queues(struct g4_nvme *nvme, uint32_t *count, struct g4_dev_m
 
 	*count = (uint32_t)g4_min64(*count, g4_min64(result & 0xffff, result >> 16) + 1);
 	return rc;
+}
+
+/* Which events there are to be is not important enough to fail for: errors are events in any case. */
+static int ask_for_events(struct g4_nvme *nvme, struct g4_dev_message message)
+{
+	struct g4_nvme_command command
+		__attribute__((aligned(16))) = {.opcode = G4_NVME_SET_FEATURES,
+						.dword10 = G4_NVME_FEATURE_EVENTS,
+						.dword11 = G4_NVME_WARNINGS | nvme->identity.notices};
+	uint32_t result;
+	const int32_t status = admin(nvme, &command, &result);
+
+	if (status < 0)
+		return judge(nvme, status, "say which events are wanted", message);
+	g4_nvme_listen(nvme);
+	return 0;
 }
 
 static uint8_t *commands_of(const struct g4_nvme *nvme, uint32_t index)
@@ -600,7 +659,7 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	g4_mapper_init(&nvme->mapper, nvme->queue_count);
 	if (!g4_nvme_waking_open(nvme))
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", nvme->name);
-	return 0;
+	return ask_for_events(nvme, message);
 }
 
 /* ---- again ---- */
@@ -618,6 +677,13 @@ bool g4_nvme_stop(struct g4_nvme *nvme)
 		return true;
 	nvme->provider.halt(nvme->provider.context);
 	return false;
+}
+
+int g4_nvme_see_space(struct g4_nvme *nvme, uint32_t space, struct g4_dev_props *props, struct g4_dev_message message)
+{
+	struct g4_nvme_sizes sizes; /* they do not have to be what they were */
+
+	return see_namespace(nvme, &nvme->identity, nvme->spaces[space].nsid, props, &sizes, message);
 }
 
 static bool is_same(const struct g4_nvme_identity *a, const struct g4_nvme_identity *b)
@@ -660,7 +726,7 @@ int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_mess
 		return g4_dev_fail(message, -G4_E_IO, "%s: has fewer queues than before its reset", nvme->name);
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		rc = g4_nvme_make_queue(nvme, i, message);
-	return rc;
+	return rc < 0 ? rc : ask_for_events(nvme, message);
 }
 
 bool g4_nvme_abort(struct g4_nvme *nvme, uint32_t index, uint32_t id)

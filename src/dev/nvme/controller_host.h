@@ -88,12 +88,14 @@ struct g4_nvme_identity {
 	char serial[20];
 	struct g4_nvme_atomics atomics;
 	struct g4_nvme_discards discards;
+	uint32_t notices; /* G4_NVME_HAS_... */
 };
 /* A namespace that was opened. */
 struct g4_nvme_space {
 	uint32_t nsid;
 	struct g4_nvme_sizes sizes;
 	struct g4_dev_props props;
+	bool changed; /* since it was opened, and that was told */
 };
 
 /* What was found to be wrong. It says nothing any more when something was done about the controller since. */
@@ -104,6 +106,7 @@ struct g4_nvme_finding {
 		queue;	 /* 1 + the identifier of the command that is to be aborted; 0: the controller is to be reset */
 	uint64_t now_ns; /* when that command was late */
 	bool leaves;	 /* nothing is: the system wants the controller back */
+	bool event;	 /* nor here: there is something to be heard of (events_host.h) */
 };
 
 /* Memory of g4_memory_map() that commands may name for whose end nobody waits. */
@@ -165,6 +168,15 @@ struct g4_nvme {
 	pthread_t thread;
 	bool thread_runs; /* or has run, and is to be joined */
 
+	/* events_host.c's; admin_lock */
+	uint32_t listens; /* a request for an event is with the controller; read by others, as is: */
+	uint32_t heard;	  /* `event` is one that nothing was done about */
+	uint32_t event;
+	uint32_t warnings;    /* of the log of health that were told */
+	uint32_t errors_told; /* bit n: the n-th kind of event of an error */
+	uint32_t events;      /* since the hour began */
+	uint64_t events_hour_ns;
+
 	/* leaving_host.c's */
 	pthread_t attendant;
 	int dismissed; /* a file that can be read from when it is to end */
@@ -210,6 +222,17 @@ int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_mess
 int g4_nvme_make_queue(struct g4_nvme *nvme, uint32_t index, struct g4_dev_message message);
 /* False: the controller does not even answer that. Otherwise the command ends, perhaps, as one that was aborted. */
 bool g4_nvme_abort(struct g4_nvme *nvme, uint32_t index, uint32_t id);
+
+/* ---- for events_host.c, by the holder of admin_lock ---- */
+/* g4_nvme_ask(), of any question. */
+int g4_nvme_ask_held(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
+		     struct g4_dev_message message);
+/* What an open namespace is now. */
+int g4_nvme_see_space(struct g4_nvme *nvme, uint32_t space, struct g4_dev_props *props, struct g4_dev_message message);
+/* Takes what has been answered to admin commands that nobody waits for. */
+void g4_nvme_take_answers(struct g4_nvme *nvme);
+/* Asks for an event; it has none to answer to. */
+void g4_nvme_listen(struct g4_nvme *nvme);
 
 /* The controller may sleep, and registers were written. */
 G4_INLINE void g4_nvme_rung(const struct g4_nvme *nvme)

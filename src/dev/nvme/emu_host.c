@@ -19,6 +19,7 @@
 
 #include "base/memory_host.h"
 #include "base/thread_host.h"
+#include "dev/nvme/emu_data_host.h"
 #include "dev/nvme/emu_says_host.h"
 #include "simt/simt_host.h"
 
@@ -32,7 +33,6 @@
 #define NAP_MOST_NS 128000000u
 #define LOOKS_AWAKE 1000u /* the same while nobody tells: the next command of somebody at work comes within them */
 #define NAP_AWAKE_NS 20000u
-#define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
 #define NAMESPACES G4_EMU_NAMESPACES
 
 struct submission {
@@ -78,8 +78,12 @@ struct g4_emu {
 	uint32_t held_count;
 	struct held muted[MUTED_MOST]; /* the last ones that were not answered */
 	uint32_t muted_count;
-	struct g4_iov iov[BUFFERS];
+	struct g4_iov iov[G4_EMU_BUFFERS];
 	struct g4_emu_deeds deeds;
+	struct g4_emu_events news;
+	struct held requests[G4_EMU_REQUESTS]; /* for events */
+	uint32_t request_count;		       /* read by others */
+	uint64_t blocks_at_start;
 };
 
 static uint64_t next_random(struct g4_emu *emu)
@@ -108,7 +112,7 @@ static uint64_t get64(const struct g4_emu *emu, uint64_t at)
 
 static void *memory_at(const struct g4_emu *emu, uint64_t address)
 {
-	return (void *)(uintptr_t)(address - emu->options.shift);
+	return g4_emu_memory_at(&emu->options, address);
 }
 
 static uint32_t get_doorbell(const struct g4_emu *emu, uint32_t queue, uint32_t of_completions)
@@ -220,89 +224,6 @@ static void complete(struct g4_emu *emu, const struct held *held, uint32_t id, u
 
 /* ---- data ---- */
 
-static bool add_buffer(struct g4_emu *emu, uint32_t *count, uint64_t at, uint64_t bytes)
-{
-	struct g4_iov *last = *count > 0 ? &emu->iov[*count - 1] : NULL;
-	uint8_t *memory = memory_at(emu, at);
-
-	if (last && (uint8_t *)last->base + last->bytes == memory) {
-		last->bytes += bytes;
-		return true;
-	}
-	if (*count == BUFFERS)
-		return false;
-	emu->iov[(*count)++] = (struct g4_iov){.base = memory, .bytes = bytes};
-	return true;
-}
-
-/* The buffers that a command's PRPs describe, in emu->iov; a status. */
-static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *command, uint64_t bytes, uint32_t *count)
-{
-	if (command->flags & 0xc0)
-		return G4_NVME_BAD_FIELD; /* an SGL */
-
-	const uint64_t first = g4_min64(bytes, G4_PAGE_BYTES - command->prp1 % G4_PAGE_BYTES);
-	const uint64_t *list = memory_at(emu, command->prp2);
-	uint64_t left = bytes - first;
-
-	*count = 0;
-	if (command->prp1 == 0)
-		return G4_NVME_TRANSFER_ERROR;
-	/* the medium wants whole sectors in each buffer; the specification lets a controller want 4 bytes */
-	if (command->prp1 % emu->media[command->nsid - 1]->props.sector_bytes != 0)
-		return G4_NVME_BAD_PRP;
-	add_buffer(emu, count, command->prp1, first);
-	if (left > 0 && command->prp2 == 0)
-		return G4_NVME_TRANSFER_ERROR;
-	if (left > 0 && left <= G4_PAGE_BYTES) {
-		if (command->prp2 % G4_PAGE_BYTES != 0 || !add_buffer(emu, count, command->prp2, left))
-			return G4_NVME_BAD_PRP;
-		return G4_NVME_OK;
-	}
-	if (left > 0 && command->prp2 % 8 != 0)
-		return G4_NVME_BAD_PRP;
-	while (left > 0) {
-		/* the last entry of a page of the list leads to its next page */
-		if ((uintptr_t)list % G4_PAGE_BYTES == G4_PAGE_BYTES - 8 && left > G4_PAGE_BYTES)
-			list = memory_at(emu, *list);
-		const uint64_t at = *list++, n = g4_min64(left, G4_PAGE_BYTES);
-		if (at == 0 || at % G4_PAGE_BYTES != 0 || !add_buffer(emu, count, at, n))
-			return G4_NVME_BAD_PRP;
-		left -= n;
-	}
-	return G4_NVME_OK;
-}
-
-/* The same of those of an SGL: data in the command, or one segment of data. */
-static uint32_t find_segments(struct g4_emu *emu, const struct g4_nvme_command *command, uint64_t bytes,
-			      uint32_t *count)
-{
-	struct g4_nvme_sgl first;
-	const struct g4_nvme_sgl *descriptors = &first;
-	uint32_t n = 1;
-
-	*count = 0;
-	memcpy(&first, &command->prp1, sizeof(first));
-	if (first.type == G4_NVME_SGL_LAST_SEGMENT) {
-		if (first.address == 0 || first.bytes == 0 || first.bytes % sizeof(first) != 0)
-			return G4_NVME_BAD_SGL;
-		descriptors = memory_at(emu, first.address);
-		n = first.bytes / (uint32_t)sizeof(first);
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		if (descriptors[i].type != G4_NVME_SGL_DATA)
-			return G4_NVME_BAD_SGL_TYPE;
-		if (descriptors[i].bytes > bytes)
-			return G4_NVME_BAD_SGL_LENGTH;
-		if (descriptors[i].address == 0 ||
-		    descriptors[i].address % emu->media[command->nsid - 1]->props.sector_bytes != 0 ||
-		    !add_buffer(emu, count, descriptors[i].address, descriptors[i].bytes))
-			return G4_NVME_BAD_SGL;
-		bytes -= descriptors[i].bytes;
-	}
-	return bytes == 0 ? G4_NVME_OK : G4_NVME_BAD_SGL_LENGTH;
-}
-
 static uint32_t status_of(int code, uint32_t otherwise)
 {
 	switch (code) {
@@ -330,29 +251,6 @@ static bool has_namespace(const struct g4_emu *emu, uint32_t nsid)
 	return nsid >= 1 && nsid <= NAMESPACES && emu->media[nsid - 1];
 }
 
-static bool begins_or_ends(uint32_t multiple, uint64_t lba, uint64_t blocks)
-{
-	return multiple == 0 || lba % multiple == 0 || (lba + blocks) % multiple == 0;
-}
-
-static bool is_beyond(const struct g4_emu_options *options)
-{
-	return options->mdts && options->write_granularity > (G4_PAGE_BYTES << options->mdts) / 512;
-}
-
-/* A write of the sizes that it says it wants. */
-static bool likes(const struct g4_emu_options *options, uint64_t lba, uint64_t blocks)
-{
-	const uint64_t boundary = options->whole_boundary;
-	const bool crosses = boundary && (lba + boundary - options->whole_offset) / boundary !=
-						 (lba + blocks - 1 + boundary - options->whole_offset) / boundary;
-
-	return (is_beyond(options) || begins_or_ends(options->write_granularity, lba, blocks)) &&
-	       begins_or_ends(options->write_alignment, lba, blocks) &&
-	       begins_or_ends(options->write_optimal, lba, blocks) &&
-	       !(crosses && blocks <= options->whole && blocks > options->whole_anywhere);
-}
-
 static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const uint64_t lba = command->dword10 | (uint64_t)command->dword11 << 32;
@@ -366,11 +264,10 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 	if (emu->options.boundary && lba / emu->options.boundary != (lba + blocks - 1) / emu->options.boundary)
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
-	if (!reads && !likes(&emu->options, lba, blocks))
+	if (!reads && !g4_emu_likes(&emu->options, lba, blocks))
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
-	const uint32_t status = (command->flags & 0xc0) == G4_NVME_SGL && emu->options.sgls ?
-					find_segments(emu, command, blocks << emu->block_shift, &count) :
-					find_buffers(emu, command, blocks << emu->block_shift, &count);
+	const uint32_t status = g4_emu_find_data(&emu->options, emu->media[command->nsid - 1]->props.sector_bytes,
+						 command, blocks << emu->block_shift, emu->iov, &count);
 	if (status != G4_NVME_OK)
 		return status | G4_NVME_DNR;
 	struct g4_io io = {.op = reads ? G4_IO_READ : G4_IO_WRITE,
@@ -381,20 +278,6 @@ static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *comma
 	return status_of(on_medium(emu, command->nsid, &io), reads ? G4_NVME_READ_FAULT : G4_NVME_WRITE_FAULT);
 }
 
-/* A DSM with no more than it says it takes. */
-static bool is_within(const struct g4_emu_options *options, const struct g4_nvme_range *ranges, uint32_t count)
-{
-	uint64_t blocks = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (options->discard_range && ranges[i].blocks > options->discard_range)
-			return false;
-		blocks += ranges[i].blocks;
-	}
-	return (options->discard_ranges == 0 || count <= options->discard_ranges) &&
-	       (options->discard_blocks == 0 || blocks <= options->discard_blocks);
-}
-
 static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *command)
 {
 	const struct g4_nvme_range *ranges = memory_at(emu, command->prp1);
@@ -402,7 +285,7 @@ static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *com
 
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES + count * sizeof(*ranges) > G4_PAGE_BYTES)
 		return G4_NVME_BAD_PRP | G4_NVME_DNR;
-	if (!is_within(&emu->options, ranges, count))
+	if (!g4_emu_takes_ranges(&emu->options, ranges, count))
 		return G4_NVME_TOO_LARGE | G4_NVME_DNR;
 	for (uint32_t i = 0; i < count && (command->dword11 & G4_NVME_DSM_DEALLOCATE); i++) {
 		if (ranges[i].lba > emu->blocks[command->nsid - 1] ||
@@ -452,7 +335,8 @@ static uint32_t say(struct g4_emu *emu, const struct g4_nvme_command *command)
 					 .block_shift = emu->block_shift,
 					 .blocks = {emu->blocks[0], emu->media[1] ? emu->blocks[1] : 0},
 					 .volatile_cache = props->volatile_cache,
-					 .discard = props->discard};
+					 .discard = props->discard,
+					 .events = &emu->news};
 	uint8_t *to = memory_at(emu, command->prp1);
 
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES != 0)
@@ -540,6 +424,10 @@ static uint32_t execute_admin(struct g4_emu *emu, const struct g4_nvme_command *
 		return G4_NVME_OK;
 	case G4_NVME_SET_FEATURES:
 	case G4_NVME_GET_FEATURES:
+		if (command->dword10 == G4_NVME_FEATURE_EVENTS && command->opcode == G4_NVME_SET_FEATURES) {
+			emu->news.wanted = command->dword11;
+			return G4_NVME_OK;
+		}
 		if ((command->dword10 & 0xff) != G4_NVME_FEATURE_QUEUES)
 			return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 		*result = (QUEUES - 2) << 16 | (QUEUES - 2);
@@ -607,6 +495,56 @@ static void suffer(struct g4_emu *emu, const struct fate *fate, const struct hel
 	}
 }
 
+/* Not answered before there is an event. */
+static uint32_t keep_request(struct g4_emu *emu, const struct held *held)
+{
+	if (emu->request_count == G4_EMU_REQUESTS || (emu->options.lies & G4_EMU_NO_EVENTS))
+		return G4_NVME_TOO_MANY_REQUESTS | G4_NVME_DNR;
+	emu->requests[emu->request_count] = *held;
+	g4_store32_rel(&emu->request_count, emu->request_count + 1);
+	return G4_NVME_OK;
+}
+
+/* What has changed since the settings before is an event. */
+static void note_events(struct g4_emu *emu)
+{
+	struct g4_emu_events *events = &emu->news;
+
+	pthread_mutex_lock(&emu->lock);
+	const uint64_t blocks = emu->faults.blocks ? emu->faults.blocks : emu->blocks_at_start;
+	const uint32_t event = emu->faults.event, warnings = emu->faults.warnings;
+	if (!emu->faults.floods)
+		emu->faults.event = 0;
+	pthread_mutex_unlock(&emu->lock);
+	if (warnings & ~events->warnings) {
+		events->warnings = warnings;
+		g4_emu_note_event(events, G4_NVME_EVENT(G4_NVME_EVENT_HEALTH, 2, G4_NVME_LOG_HEALTH));
+	}
+	events->warnings = warnings;
+	if (blocks != emu->blocks[0]) {
+		emu->blocks[0] = blocks;
+		events->changed = true;
+		g4_emu_note_event(events,
+				  G4_NVME_EVENT(G4_NVME_EVENT_NOTICE, G4_NVME_NOTICE_NAMESPACE, G4_NVME_LOG_SPACES));
+	}
+	if (event)
+		g4_emu_note_event(events, event);
+}
+
+/* True: one was. */
+static bool tell_event(struct g4_emu *emu)
+{
+	uint32_t event;
+
+	note_events(emu);
+	if (emu->request_count == 0 || !has_room(emu, &emu->cq[0], 0) || !g4_emu_take_event(&emu->news, &event))
+		return false;
+	const struct held held = emu->requests[emu->request_count - 1];
+	g4_store32_rel(&emu->request_count, emu->request_count - 1);
+	complete(emu, &held, held.command.id, G4_NVME_OK, event);
+	return true;
+}
+
 /* False: there is no room for its completion. */
 static bool execute(struct g4_emu *emu, const struct held *held)
 {
@@ -616,6 +554,12 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 
 	if (!has_room(emu, cq, number))
 		return false;
+	if (held->queue == 0 && held->command.opcode == G4_NVME_AWAIT_EVENT) {
+		const uint32_t status = keep_request(emu, held);
+		if (status != G4_NVME_OK)
+			complete(emu, held, held->command.id, status, 0);
+		return true;
+	}
 	if (held->queue == 0) {
 		const uint32_t status = execute_admin(emu, &held->command, &result);
 		if (status != G4_NVME_OK)
@@ -705,6 +649,8 @@ static void reset(struct g4_emu *emu)
 	emu->enabled = false;
 	emu->held_count = emu->muted_count = 0;
 	emu->told = NULL;
+	g4_store32_rel(&emu->request_count, 0);
+	memset(&emu->news, 0, sizeof(emu->news));
 	memset(emu->sq, 0, sizeof(emu->sq));
 	memset(emu->cq, 0, sizeof(emu->cq));
 	for (uint64_t at = G4_NVME_DOORBELLS; at < REGISTER_BYTES; at += 4)
@@ -764,6 +710,8 @@ static bool look(struct g4_emu *emu, uint64_t now)
 		count += work(emu, now);
 	if (emu->told)
 		rewrite(emu);
+	if (!emu->dead && emu->sq[0].on)
+		count += tell_event(emu);
 	return count > 0 || emu->held_count > 0 || emu->told;
 }
 
@@ -850,7 +798,7 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 	emu->block_shift = g4_max64(sector, emu->options.block_bytes) > 512 ? 12 : 9;
 	emu->random = 1;
 	emu->awake = emu->untold = emu->options.drive;
-	emu->blocks[0] = medium->props.size_bytes >> emu->block_shift;
+	emu->blocks_at_start = emu->blocks[0] = medium->props.size_bytes >> emu->block_shift;
 	emu->blocks[1] = emu->options.second ? emu->options.second->props.size_bytes >> emu->block_shift : 0;
 	emu->wg = g4_wg_create(0);
 	emu->registers = g4_memory_map(REGISTER_BYTES);
@@ -891,4 +839,10 @@ void g4_emu_set(struct g4_emu *emu, const struct g4_emu_faults *faults)
 	pthread_mutex_lock(&emu->lock);
 	emu->faults = emu->set = *faults;
 	pthread_mutex_unlock(&emu->lock);
+	rung(emu);
+}
+
+uint32_t g4_emu_awaited(struct g4_emu *emu)
+{
+	return g4_load32_acq(&emu->request_count);
 }

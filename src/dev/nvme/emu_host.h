@@ -32,7 +32,8 @@ enum g4_emu_lie {
 	G4_EMU_ODD_SIZES = 131072,   /* atomic units and boundaries, preferred sizes: each contradicts another one */
 	G4_EMU_SLOW_FORMAT = 262144, /* no lie: the format of 512 bytes is the slowest */
 	G4_EMU_ODD_LOGS = 524288,    /* all bits of its logs are 1 */
-	G4_EMU_OLD = 1048576	     /* no lie: version 1.0, which does not know what came later */
+	G4_EMU_OLD = 1048576,	     /* no lie: version 1.0, which does not know what came later */
+	G4_EMU_NO_EVENTS = 2097152   /* it refuses requests for events */
 };
 
 /* What becomes of ABORT. */
@@ -60,6 +61,12 @@ struct g4_emu_faults {
 	void *context;
 	uint32_t aborts; /* enum g4_emu_aborts */
 	uint32_t lies;	 /* from the next reset on */
+	/* Each is an event where it is another one than before: warnings of its health; blocks of namespace 1, 0: as at the start */
+	uint32_t warnings;
+	uint64_t blocks;
+	uint32_t
+		event; /* and this one, as in a completion; 0: none. A driver that has not asked gets it when it asks */
+	bool floods;   /* that one again and again */
 };
 
 struct g4_emu_options {
@@ -92,6 +99,8 @@ struct g4_emu;
 /* The media are the controller's if this succeeds. */
 int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, struct g4_emu **out,
 		struct g4_nvme_provider *provider);
+/* Requests for events that it has, thread-safe. */
+uint32_t g4_emu_awaited(struct g4_emu *emu);
 /* Copies the settings; counting starts anew. Thread-safe. */
 void g4_emu_set(struct g4_emu *emu, const struct g4_emu_faults *faults);
 

@@ -67,6 +67,8 @@ static void identify_controller(const struct g4_emu_self *self, struct g4_nvme_c
 	pad(data->model, sizeof(data->model), "gpu4fs emulated controller");
 	pad(data->firmware, sizeof(data->firmware), "1");
 	data->mdts = (uint8_t)options->mdts;
+	data->events = G4_NVME_HAS_NAMESPACE_NOTICES | G4_NVME_HAS_FIRMWARE_NOTICES;
+	data->event_requests = G4_EMU_REQUESTS - 1;
 	data->firmware_slots = 3 << 1;
 	data->error_entries = G4_EMU_ERRORS - 1;
 	data->sqes = 0x60 | (lies & G4_EMU_LARGE_COMMANDS ? 7 : 6);
@@ -155,8 +157,10 @@ static void log_errors(const struct g4_emu_deeds *deeds, struct g4_nvme_error_en
 		entries[i] = deeds->last[(deeds->errors - i) % G4_EMU_ERRORS];
 }
 
-static void log_health(const struct g4_emu_deeds *deeds, struct g4_nvme_health_log *health)
+static void log_health(const struct g4_emu_self *self, const struct g4_emu_deeds *deeds,
+		       struct g4_nvme_health_log *health)
 {
+	health->warnings = (uint8_t)self->events->warnings;
 	health->temperature[0] = 300 & 255;
 	health->temperature[1] = 300 >> 8;
 	health->spare = 100;
@@ -164,6 +168,51 @@ static void log_health(const struct g4_emu_deeds *deeds, struct g4_nvme_health_l
 	health->reads[0] = deeds->reads;
 	health->writes[0] = deeds->writes;
 	health->errors[0] = deeds->errors;
+}
+
+static void log_spaces(struct g4_emu_events *events, g4_le32 *list)
+{
+	if (events->changed)
+		list[0] = 1;
+	events->changed = false;
+}
+
+/* Those of its type that wait may be told from now on. */
+static void has_read(struct g4_emu_events *events, uint32_t log)
+{
+	for (uint32_t type = 0; type < G4_EMU_EVENT_TYPES; type++)
+		if (events->log[type] == log)
+			events->log[type] = 0;
+}
+
+static bool is_wanted(const struct g4_emu_events *events, uint32_t event)
+{
+	const uint32_t type = event & 7, what = event >> 8 & 255;
+
+	if (type == G4_NVME_EVENT_HEALTH)
+		return events->warnings & events->wanted & 255;
+	return type != G4_NVME_EVENT_NOTICE || (events->wanted >> 8 >> what & 1);
+}
+
+void g4_emu_note_event(struct g4_emu_events *events, uint32_t event)
+{
+	if (!is_wanted(events, event))
+		return;
+	events->waiting[event & 7] = event;
+	events->waits[event & 7] = true;
+}
+
+bool g4_emu_take_event(struct g4_emu_events *events, uint32_t *event)
+{
+	for (uint32_t type = 0; type < G4_EMU_EVENT_TYPES; type++) {
+		if (!events->waits[type] || events->log[type] != 0)
+			continue;
+		*event = events->waiting[type];
+		events->waits[type] = false;
+		events->log[type] = *event >> 16 & 255;
+		return true;
+	}
+	return false;
 }
 
 static void log_firmware(struct g4_nvme_firmware_log *log)
@@ -177,12 +226,15 @@ uint32_t g4_emu_log(const struct g4_emu_self *self, const struct g4_emu_deeds *d
 {
 	if (bytes > G4_PAGE_BYTES)
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	has_read(self->events, log); /* also one that there is not */
 	if (self->options->lies & G4_EMU_ODD_LOGS)
 		memset(page, 0xff, bytes);
 	else if (log == G4_NVME_LOG_ERRORS && bytes <= sizeof(deeds->last))
 		log_errors(deeds, page);
 	else if (log == G4_NVME_LOG_HEALTH)
-		log_health(deeds, page);
+		log_health(self, deeds, page);
+	else if (log == G4_NVME_LOG_SPACES)
+		log_spaces(self->events, page);
 	else if (log == G4_NVME_LOG_FIRMWARE)
 		log_firmware(page);
 	else

@@ -10,6 +10,7 @@
 
 #include "base/log_host.h"
 #include "base/thread_host.h"
+#include "dev/nvme/events_host.h"
 #include "dev/nvme/lanes.h"
 #include "dev/nvme/patience_host.h"
 #include "dev/nvme/recovery_host.h"
@@ -185,12 +186,18 @@ static bool abort_late(struct g4_nvme *nvme)
 	return g4_nvme_abort(nvme, nvme->finding.queue, nvme->finding.late - 1);
 }
 
+/* What is less than a reset. */
+static bool is_enough(struct g4_nvme *nvme)
+{
+	return nvme->finding.event ? g4_nvme_hear_event(nvme, &nvme->finding.why) : abort_late(nvme);
+}
+
 static void *recover(void *context)
 {
 	struct g4_nvme *nvme = context;
 
 	pthread_mutex_lock(&nvme->admin_lock);
-	const bool works = nvme->finding.leaves ? leave(nvme) : abort_late(nvme) || reset(nvme);
+	const bool works = nvme->finding.leaves ? leave(nvme) : is_enough(nvme) || reset(nvme);
 	pthread_mutex_unlock(&nvme->admin_lock);
 	g4_store32_rlx(&nvme->mended, nvme->mended + 1);
 	g4_store32_rel(&nvme->state, works ? G4_NVME_WORKS : G4_NVME_DEAD);
@@ -236,6 +243,8 @@ bool g4_nvme_find(struct g4_nvme *nvme, uint64_t now_ns, struct g4_nvme_finding 
 		finding->queue = i;
 		finding->why = finding->late ? SILENT : NULL; /* others' turn comes when this is over */
 	}
+	if (!finding->why && (finding->event = g4_nvme_has_event(nvme)))
+		finding->why = "the controller reports an event";
 	return finding->why != NULL;
 }
 

@@ -47,7 +47,8 @@ enum g4_nvme_admin_op {
 		0x08, /* dword 10: submission queue, identifier << 16; bit 0 of the result: it was not aborted */
 	G4_NVME_SET_FEATURES = 0x09,
 	G4_NVME_GET_FEATURES = 0x0a,
-	G4_NVME_FORMAT = 0x80 /* never sent */
+	G4_NVME_AWAIT_EVENT = 0x0c, /* asynchronous event request: its completion is the event */
+	G4_NVME_FORMAT = 0x80	    /* never sent */
 };
 enum g4_nvme_op { G4_NVME_FLUSH = 0x00, G4_NVME_WRITE = 0x01, G4_NVME_READ = 0x02, G4_NVME_DSM = 0x09 };
 
@@ -72,6 +73,7 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_QUEUE_INTERRUPTS 2u	 /* the same of CREATE_CQ; bits 31-16: the vector */
 #define G4_NVME_FEATURE_CACHE 0x06u	 /* volatile write cache: bit 0 on */
 #define G4_NVME_FEATURE_QUEUES 0x07u	 /* completion << 16 | submission, each less 1 */
+#define G4_NVME_FEATURE_EVENTS 0x0bu	 /* bits 7-0: warnings of the log of health; others as `events` of IDENTIFY */
 #define G4_NVME_CNS_NAMESPACE 0u
 #define G4_NVME_CNS_CONTROLLER 1u
 #define G4_NVME_CNS_COMMANDS 6u /* limits of a command set's commands, of the NVM command set: dword 11 is 0 */
@@ -80,6 +82,7 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_LOG_ERRORS 1u
 #define G4_NVME_LOG_HEALTH 2u
 #define G4_NVME_LOG_FIRMWARE 3u
+#define G4_NVME_LOG_SPACES 4u /* namespaces that have changed: numbers, 32 bit each */
 #define G4_NVME_LOG_DWORD(log, bytes) ((uint32_t)((bytes) / sizeof(uint32_t) - 1) << 16 | (log))
 #define G4_NVME_ALL_NAMESPACES 0xffffffffu
 #define G4_NVME_MAX_BLOCKS 65536u /* of one READ or WRITE */
@@ -155,7 +158,10 @@ struct g4_nvme_controller_data {
 	uint8_t skipped0[5];
 	uint8_t mdts; /* most data of a command: smallest page << this; 0: no limit */
 	g4_le16 controller;
-	uint8_t skipped1[180];
+	uint8_t skipped1[12];
+	g4_le32 events; /* OAES, G4_NVME_HAS_...: notices that there are */
+	uint8_t skipped7[163];
+	uint8_t event_requests; /* AERL: how many there may be at a time, less 1 */
 	uint8_t firmware_slots; /* FRMW, bits 3-1: how many there are */
 	uint8_t log_attributes;
 	uint8_t error_entries; /* ELPE: of the log of errors, less 1 */
@@ -176,6 +182,8 @@ struct g4_nvme_controller_data {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_controller_data) == 4096, "a page");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sgls) == 536, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, events) == 92, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, event_requests) == 259, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, mdts) == 77, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, error_entries) == 262, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sqes) == 512, "where the specification has it");
@@ -240,6 +248,16 @@ G4_INLINE uint32_t g4_nvme_format_index(const struct g4_nvme_namespace_data *dat
 {
 	return (data->format & 15u) | (data->formats > 15 ? (data->format & 0x60u) >> 1 : 0);
 }
+
+/* ---- asynchronous events: dword 0 of a completion: type, what << 8, the log that says more << 16 ---- */
+enum g4_nvme_event_type { G4_NVME_EVENT_ERROR, G4_NVME_EVENT_HEALTH, G4_NVME_EVENT_NOTICE };
+#define G4_NVME_EVENT(type, what, log) ((uint32_t)(type) | (uint32_t)(what) << 8 | (uint32_t)(log) << 16)
+enum g4_nvme_event_error { G4_NVME_ERROR_NO_QUEUE = 0, G4_NVME_ERROR_STAYS = 3 };
+enum g4_nvme_event_notice { G4_NVME_NOTICE_NAMESPACE, G4_NVME_NOTICE_FIRMWARE };
+#define G4_NVME_HAS_NAMESPACE_NOTICES (1u << 8)
+#define G4_NVME_HAS_FIRMWARE_NOTICES (1u << 9)
+#define G4_NVME_WARNINGS 0x1fu /* that a drive has whatever it is */
+#define G4_NVME_TOO_MANY_REQUESTS G4_NVME_STATUS(1, 0x05)
 
 /* ---- log pages ---- */
 struct g4_nvme_error_entry { /* of the log of errors, the newest first */
