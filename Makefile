@@ -27,11 +27,12 @@ check-gpu: ## the tests of the engine on a GPU, on a machine that has one
 	scripts/install-deps.sh check
 	scripts/check.sh gpu
 
-check-nvme: ## the NVMe driver through VFIO, in virtual machines (docs/nvme.md; NVME_ARGS="-j 8", for example)
+check-nvme: ## the NVMe driver through VFIO, in virtual machines (docs/nvme.md; NVME_ARGS="-j 8", for example; -a: all tests of the engine that take a device)
 	scripts/install-deps.sh check nvme
 	cmake --preset release
 	cmake --build --preset release --target gpu4fs_tool test_engine_sync test_engine_txn test_engine_shift test_engine_model \
-		crash_explorer faults test_unit_nvme_huge
+		crash_explorer faults test_unit_nvme_huge \
+		$(if $(filter -a,$(NVME_ARGS)),$(shell sed -n '/^#/!s/^\(long \)*/test_engine_/p' tests/nvme/engine_tests))
 	tests/nvme/guest.sh $(NVME_ARGS) build/release
 
 crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="--slice 1/8", for example)

@@ -3,10 +3,11 @@
 # The NVMe driver through VFIO, in virtual machines: QEMU's controllers, QEMU's IOMMU, a Debian kernel; no KVM needed. A machine is
 # made of files of this build and of the packages qemu-system-x86, busybox-static and linux-image-cloud-amd64, of which the last one is
 # unpacked and not installed. docs/nvme.md says what runs in it.
-# Usage: guest.sh [-j MACHINES] [-p FOLDER] BUILD [TEST...]
+# Usage: guest.sh [-a] [-j MACHINES] [-p FOLDER] BUILD [TEST...]
 #   BUILD  a build with tests, or a folder that -p has made
 #   TEST   what guest_init.sh calls a test, all without one; 'short' are those that take seconds, for `make check`; 'engine' are all
 #          of engine_*; 'trace' shows commands
+#   -a     all tests of the engine that take any device by its name (engine_tests), besides TEST...
 #   -j     each test in a machine of its own, so many at a time; otherwise all of them in one machine, one after another, but 'narrow',
 #          which wants another IOMMU
 #   -p     makes a folder of what the machines start from, and of this script, and starts none: it can be taken to where there are only
@@ -14,10 +15,11 @@
 # Without what it needs it says so in a line and ends with 77.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
-usage() { echo "usage: guest.sh [-j MACHINES] [-p FOLDER] BUILD [TEST...]" >&2; exit 2; }
-machines="" pack=""
-while getopts j:p: option; do
+usage() { echo "usage: guest.sh [-a] [-j MACHINES] [-p FOLDER] BUILD [TEST...]" >&2; exit 2; }
+machines="" pack="" all=""
+while getopts aj:p: option; do
 	case $option in
+	a) all="engine_rest engine_long " ;;
 	j) machines=$OPTARG ;;
 	p) pack=$(realpath "$OPTARG") ;;
 	*) usage ;;
@@ -39,7 +41,8 @@ flock 9 # one at a time in a build
 engine="engine_shift engine_model engine_sync engine_txn"
 tests=" $* "
 [[ ${tests// trace / } == *[^\ ]* ]] ||
-	tests+="binding mounting strangers $engine explorer faults programs partitions data killed reset errors limits asked unbinding removal narrow "
+	tests+="binding mounting strangers $engine explorer faults programs partitions data killed events reset errors limits asked unbinding removal narrow "
+tests+=$all
 patience=1800 # seconds for the download; in `make check` less than tests/watch.py gives a test that waits
 [[ $tests != *" short "* ]] || patience=100
 tests=${tests/ short / binding data killed reset errors limits unbinding }
@@ -94,6 +97,13 @@ make_vfio() {
 }
 ! wants noiommu || [ -n "$packed" ] || [ -e vfio/vfio.ko ] || make_vfio
 
+# ---- more tests of the engine: engine_rest, engine_long ----
+list() { sed '/^#/d' "$here/engine_tests"; }
+named_in_list() {
+	! wants engine_rest || list | grep -v '^long ' || :
+	! wants engine_long || list | sed -n 's/^long //p'
+}
+
 # ---- the machines' root: busybox, programs with their libraries, modules ----
 make_root() {
 	local programs=("$build/gpu4fs") program library module
@@ -101,6 +111,7 @@ make_root() {
 	mkdir -p root/{bin,usr/bin,dev,proc,sys,tmp,mnt,run,etc,lib/modules}
 	cp "$(type -P busybox)" root/bin/busybox
 	cp "$here/guest_init.sh" root/init
+	list >root/etc/engine_tests
 	chmod +x root/init
 	[ -x "${programs[0]}" ] || programs=("$build/bin/gpu4fs")
 	programs+=("$(type -P setpriv)")
@@ -113,6 +124,10 @@ make_root() {
 	for program in $engine; do
 		! wants "$program" || programs+=("$build/tests/test_$program")
 	done
+	for program in $(named_in_list); do
+		programs+=("$build/tests/test_engine_$program")
+	done
+	readarray -t programs < <(printf '%s\n' "${programs[@]}" | sort -u)
 	for program in "${programs[@]}"; do
 		cp "$program" root/usr/bin/
 		ldd "$program" | grep -o '/[^ ]*' | while read -r library; do

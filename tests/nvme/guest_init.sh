@@ -183,6 +183,21 @@ engine_txn() { engine_on txn "$one" "$one/2" "$two"; }
 engine_shift() { G4_SHIFT_STRIDE=32 engine_on shift "$one/2"; }
 engine_model() { G4_MODEL_STEPS=100 engine_on model "$two"; }
 
+# All others that take a device (guest.sh): one that fails does not keep the next ones from their turn.
+engine_each() { # PROGRAM...
+	bad=0 count=0
+	for each; do
+		count=$((count + 1))
+		engine_on "$each" "$two" || { echo "$each FAILED"; bad=$((bad + 1)); }
+	done
+	echo "$count programs, $bad failed"
+	[ $bad -eq 0 ]
+}
+# shellcheck disable=SC2046 # names without blanks
+engine_rest() { engine_each $(grep -v '^long ' /etc/engine_tests); }
+# shellcheck disable=SC2046
+engine_long() { engine_each $(sed -n 's/^long //p' /etc/engine_tests); }
+
 # The crash explorer, with a drive in the place of its memory: states are written to it, recovered from it, and each read is compared.
 explorer() {
 	for device in "$two" "$one/2"; do
@@ -222,6 +237,18 @@ killed() {
 # Errors that happen once are overcome; one that stays is told.
 errors() {
 	gpu4fs nvme test --destructive "$three" && fails "input/output error" gpu4fs nvme test --destructive "$five"
+}
+
+# A drive that warns while it is mounted: its server says so, once, and goes on.
+events() {
+	gpu4fs mkfs -q -f "nvme:$two" || return 1
+	gpu4fs mount -f "nvme:$two" /mnt 2>said &
+	awaits mounted || return 1
+	echo "MONITOR: qom-set /machine/peripheral/two smart_critical_warning 4"
+	awaits grep "the drive warns that errors have made it less reliable" said || return 1
+	cp /tmp/data /mnt/data && sync /mnt/data && cmp /tmp/data /mnt/data && umount /mnt || return 1
+	wait
+	[ "$(grep -c "the drive warns" said)" -eq 1 ] && gpu4fs fsck "nvme:$two" && gpu4fs nvme log "$two" >out && grep "warnings.*4" out
 }
 
 # Somebody resets a drive that is mounted: the server resets it again and goes on, or, if that may have lost something, fails soon. What
