@@ -24,13 +24,13 @@ _gpu4fs_list() {
 }
 
 _gpu4fs_mount_options() {
-	_gpu4fs_list "$1" "ro rw remount cache= tier= dedup_memory= dedup_verify commit= engine= sms= gpu_queues= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
+	_gpu4fs_list "$1" "ro rw remount cache= tier= dedup_memory= dedup_verify commit= engine= sms= gpu_queues= host_memory= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no mirror=yes mirror=auto mirror=no attr_timeout=
 		entry_timeout= negative_timeout= socket="
 }
 
 _gpu4fs_serve_options() {
-	_gpu4fs_list "$1" "ro degraded discard cache= tier= dedup_memory= dedup_verify commit= engine= sms= gpu_queues= clients= files= data="
+	_gpu4fs_list "$1" "ro degraded discard cache= tier= dedup_memory= dedup_verify commit= engine= sms= gpu_queues= host_memory= clients= files= data="
 }
 
 _gpu4fs() {

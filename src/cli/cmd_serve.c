@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "client/explain.h"
 #include "dev/dev_host.h"
+#include "dev/nvme/lent_host.h"
 #include "engine/engine.h"
 #include "fs/mkfs_host.h"
 #include "ring/client_host.h"
@@ -24,6 +25,7 @@ const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE...\n\n"
 			     "                     dedup_memory=SIZE, dedup_verify, commit=SECONDS,\n"
 			     "                     engine=cpu|cuda|auto, sms=N (multiprocessors at most),\n"
 			     "                     gpu_queues=N (of an NVMe drive, for the GPU),\n"
+			     "                     host_memory=SIZE (that such a drive may have; 64M),\n"
 			     "                     clients=N (64; half of them for one user but root),\n"
 			     "                     files=N (open files of a client),\n"
 			     "                     data=SIZE (memory shared with a client, at most; 128M)\n"
@@ -51,6 +53,7 @@ static bool parse_number(const char *text, uint64_t most, uint32_t *out)
 static bool parse_word(const char *word, struct options *options)
 {
 	uint32_t seconds;
+	uint64_t bytes;
 
 	if (strcmp(word, "ro") == 0) {
 		options->mount.flags |= G4_MOUNT_READ_ONLY;
@@ -90,6 +93,12 @@ static bool parse_word(const char *word, struct options *options)
 		return parse_number(word + 4, UINT32_MAX, &options->mount.sms);
 	if (strncmp(word, "gpu_queues=", 11) == 0)
 		return parse_number(word + 11, G4_GPU_QUEUES_MOST, &options->mount.gpu_queues);
+	if (strncmp(word, "host_memory=", 12) == 0) {
+		if (g4_parse_size(word + 12, &bytes) != 0)
+			return false;
+		g4_nvme_lend_most(bytes);
+		return true;
+	}
 	if (strncmp(word, "clients=", 8) == 0)
 		return parse_number(word + 8, 4096, &options->server.max_clients);
 	if (strncmp(word, "data=", 5) == 0)

@@ -46,6 +46,7 @@ struct g4_fuse_options {
 	uint32_t engine;	    /* enum g4_engine_kind */
 	uint32_t sms;		    /* of a GPU, at most; 0: the engine's default */
 	uint32_t gpu_queues;	    /* of a drive, at most, for the GPU */
+	uint64_t host_memory_bytes; /* that a drive may have, at most (dev/nvme/lent_host.h) */
 	char socket[108];	    /* where programs find the same file system (ring/serve_host.h); "": nowhere */
 	uint32_t threads;	    /* 0: chosen from the number of processors; at most 256 */
 	double attr_timeout_s, entry_timeout_s, negative_timeout_s; /* default: one week */
@@ -60,7 +61,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  *   allow_other  default_permissions  dedup_verify  discard nodiscard  writeback nowriteback  readdirplus=yes|auto|no
  *   mirror=yes|auto|no
  *   degraded  device=NAME (another disk of the set)
- *   engine=cpu|cuda|auto  sms=N  gpu_queues=N  cache=SIZE (K, M, G, T)  tier=SIZE  dedup_memory=SIZE  commit=SECONDS  threads=N
+ *   engine=cpu|cuda|auto  sms=N  gpu_queues=N  host_memory=SIZE  cache=SIZE (K, M, G, T)  tier=SIZE  dedup_memory=SIZE  commit=SECONDS  threads=N
  *   attr_timeout=S entry_timeout=S negative_timeout=S
  *   socket=PATH: serves programs there as well; then the kernel caches nothing, whatever the options in front say
  *

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/units_host.h"
+#include "dev/nvme/lent_host.h"
 #include "engine/engine.h"
 #include "fuse/fuse.h"
 
@@ -22,6 +23,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options)
 	options->allow_other = geteuid() == 0;
 	options->nosuid = options->nodev = geteuid() != 0;
 	options->writeback = true;
+	options->host_memory_bytes = G4_NVME_LENT_BYTES;
 	options->attr_timeout_s = DEFAULT_TIMEOUT_S;
 	options->entry_timeout_s = DEFAULT_TIMEOUT_S;
 	options->negative_timeout_s = DEFAULT_TIMEOUT_S;
@@ -185,6 +187,10 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 			return -1;
 		options->gpu_queues = (uint32_t)number;
 		return 1;
+	}
+	if (!strcmp(key, "host_memory")) {
+		*expected = "a size such as 32M, or 0";
+		return g4_parse_size(value, &options->host_memory_bytes) < 0 ? -1 : 1;
 	}
 	if (!strcmp(key, "commit")) {
 		*expected = "a number of seconds from 1 to 3600";

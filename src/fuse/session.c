@@ -31,6 +31,7 @@
 #include "client/explain.h"
 #include "dev/dev_host.h"
 #include "dev/nvme/leaving_host.h"
+#include "dev/nvme/lent_host.h"
 #include "fs/take_host.h"
 #include "fuse/mounts.h"
 #include "fuse/ops.h"
@@ -141,6 +142,7 @@ static int mount_engine(struct serving *s)
 					    .open.lane_queues = o->gpu_queues,
 					    .degraded = o->degraded,
 					    .mounts = true};
+	g4_nvme_lend_most(o->host_memory_bytes);
 	result = g4c_check_options(&options, message, sizeof(message));
 	for (uint32_t i = 0; i < o->device_count && result == 0; i++)
 		result = g4_take_drives(o->devices[i], &s->drives,

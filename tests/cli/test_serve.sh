@@ -12,6 +12,7 @@ exits 2 "an engine that does not exist" "$gpu4fs" serve --socket s -o engine=ste
 exits 2 "a tier that is none" "$gpu4fs" serve --socket s -o tier=much mem:64M
 exits 2 "a memory that is none" "$gpu4fs" serve --socket s -o dedup_memory=much mem:64M
 exits 2 "no multiprocessors" "$gpu4fs" serve --socket s -o sms=0 mem:64M
+exits 2 "memory of a drive that is none" "$gpu4fs" serve --socket s -o host_memory=much mem:64M
 exits 2 "no queues of a drive" "$gpu4fs" serve --socket s -o gpu_queues=0 mem:64M
 exits 1 "queues of a drive without a GPU" "$gpu4fs" serve --socket s -o gpu_queues=4 nothing.img
 says "... says what they need" "needs engine=cuda or auto"

@@ -65,6 +65,10 @@ static void options_of_fstab_are_understood(void **state)
 	assert_int_equal(o.gpu_queues, 0);
 	assert_int_equal(parse("engine=cuda,gpu_queues=24", &o), 0);
 	assert_int_equal(o.gpu_queues, 24);
+	assert_int_equal(parse("host_memory=16M", &o), 0);
+	assert_int_equal(o.host_memory_bytes, 16 * G4_MIB);
+	assert_int_equal(parse("host_memory=0", &o), 0);
+	assert_int_equal(o.host_memory_bytes, 0);
 	assert_string_equal(o.socket, "");
 	assert_int_equal(parse("socket=/run/data.sock,ro", &o), 0);
 	assert_string_equal(o.socket, "/run/data.sock");
@@ -118,6 +122,7 @@ static void wrong_options_are_named(void **state)
 	refuses("tier=4096", "at least 1M");
 	refuses("engine=steam", "cpu, cuda or auto");
 	refuses("sms=0", "multiprocessors");
+	refuses("host_memory=much", "such as 32M");
 	refuses("gpu_queues=0", "queues from 1 to 24");
 	refuses("gpu_queues=25", "queues from 1 to 24");
 	refuses("sms=all", "multiprocessors");

@@ -13,6 +13,7 @@
 #include "base/log_host.h"
 #include "base/memory_host.h"
 #include "dev/nvme/controller_host.h"
+#include "dev/nvme/lent_host.h"
 #include "dev/nvme/patience_host.h"
 #include "dev/nvme/waking_host.h"
 
@@ -175,6 +176,36 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 	return await_answer(nvme, id, result);
 }
 
+/* Memory of the host that it wants; also again, for a reset ends its use of that. It works without, too. */
+static void lend(struct g4_nvme *nvme)
+{
+	struct g4_nvme_command command __attribute__((aligned(16)));
+	uint32_t result;
+
+	if (!g4_nvme_find_lent(nvme))
+		return;
+	g4_nvme_describe_lent(nvme, true, &command);
+	const int32_t status = admin(nvme, &command, &result);
+	nvme->lends = status <= 0; /* without an answer it may have it */
+	if (status > 0)
+		g4_log(G4_LOG_INFO, "%s: the controller refuses the host's memory that it wants (status %03x)",
+		       nvme->name, (unsigned)status & G4_NVME_STATUS_MASK);
+}
+
+static void take_back(struct g4_nvme *nvme)
+{
+	struct g4_nvme_command command __attribute__((aligned(16)));
+	uint32_t result;
+
+	if (!nvme->lends)
+		return;
+	nvme->lends = false;
+	g4_nvme_describe_lent(nvme, false, &command);
+	if (admin(nvme, &command, &result) != 0)
+		g4_log(G4_LOG_WARN, "%s: the controller does not give the host's memory back before it is stopped",
+		       nvme->name);
+}
+
 void g4_nvme_listen(struct g4_nvme *nvme)
 {
 	struct g4_nvme_command command
@@ -335,7 +366,7 @@ static struct g4_nvme_discards see_limits(struct g4_nvme *nvme)
 
 static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identity, struct g4_dev_message message)
 {
-	struct g4_nvme_controller_data page __attribute__((aligned(8)));
+	struct g4_nvme_controller_data page __attribute__((aligned(8))) = {0};
 	const struct g4_nvme_controller_data *const data = &page;
 	const int rc = g4_nvme_ask_held(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller",
 					message);
@@ -348,6 +379,8 @@ static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identit
 	identity->piece_bytes = G4_NVME_PIECE_MOST_BYTES;
 	if (data->mdts != 0 && data->mdts < 32)
 		identity->piece_bytes = g4_min64(identity->piece_bytes, G4_PAGE_BYTES << data->mdts);
+	identity->wants_bytes = data->memory * G4_PAGE_BYTES;
+	identity->wants_least_bytes = g4_max64(data->memory_least, data->memory_piece_least) * G4_PAGE_BYTES;
 	memcpy(identity->serial, data->serial, sizeof(identity->serial));
 	identity->atomics = (struct g4_nvme_atomics){data->awun, data->awupf};
 	identity->namespaces = data->namespaces;
@@ -640,6 +673,7 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	if ((rc = enable(nvme, message)) < 0 || (rc = see_controller(nvme, &nvme->identity, message)) < 0 ||
 	    options->questions)
 		return rc;
+	lend(nvme);
 	if ((rc = find_space(nvme, options->nsid ? options->nsid : 1, &space, message)) < 0 ||
 	    (rc = ask_for_queues(nvme, &count, message)) < 0)
 		return rc;
@@ -720,6 +754,7 @@ int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_mess
 	int rc = enable(nvme, message);
 	if (rc < 0 || (rc = identify_again(nvme, message)) < 0)
 		return rc;
+	lend(nvme);
 	if ((rc = ask_for_queues(nvme, &granted, message)) < 0)
 		return rc;
 	if (granted < all)
@@ -744,6 +779,7 @@ static void destroy(struct g4_nvme *nvme)
 {
 	nvme->provider.close(nvme->provider.context);
 	give_back(nvme);
+	g4_nvme_free_lent(nvme);
 	g4_nvme_waking_close(nvme);
 	if (!nvme->provider.obtain)
 		g4_memory_unmap(nvme->memory, nvme->memory_bytes);
@@ -796,6 +832,7 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 
 void g4_nvme_shut_down(struct g4_nvme *nvme)
 {
+	take_back(nvme);
 	write32(nvme, G4_NVME_CC, (read32(nvme, G4_NVME_CC) & ~G4_NVME_CC_SHN_MASK) | G4_NVME_CC_SHN_NORMAL);
 	if (!await_status(nvme, G4_NVME_CSTS_SHST_MASK, G4_NVME_CSTS_SHST_DONE, nvme->admin_timeout_ns))
 		g4_log(G4_LOG_WARN, "%s: the controller did not shut down", nvme->name);

@@ -88,7 +88,8 @@ struct g4_nvme_identity {
 	char serial[20];
 	struct g4_nvme_atomics atomics;
 	struct g4_nvme_discards discards;
-	uint32_t notices; /* G4_NVME_HAS_... */
+	uint32_t notices;			 /* G4_NVME_HAS_... */
+	uint64_t wants_bytes, wants_least_bytes; /* of the host's memory */
 };
 /* A namespace that was opened. */
 struct g4_nvme_space {
@@ -176,6 +177,11 @@ struct g4_nvme {
 	uint32_t errors_told; /* bit n: the n-th kind of event of an error */
 	uint32_t events;      /* since the hour began */
 	uint64_t events_hour_ns;
+
+	/* lent_host.c's; admin_lock */
+	uint8_t *lent; /* a page that describes what is behind it; NULL: there is none */
+	uint64_t lent_bytes;
+	bool lends; /* the controller has it */
 
 	/* leaving_host.c's */
 	pthread_t attendant;

@@ -136,3 +136,60 @@ bool g4_emu_takes_ranges(const struct g4_emu_options *options, const struct g4_n
 	return (options->discard_ranges == 0 || count <= options->discard_ranges) &&
 	       (options->discard_blocks == 0 || blocks <= options->discard_blocks);
 }
+
+/* ---- the host's memory ---- */
+
+static void note_bad(const struct g4_emu_options *options)
+{
+	if (options->lent)
+		options->lent->bad = true;
+}
+
+uint32_t g4_emu_borrow(const struct g4_emu_options *options, struct g4_emu_loan *loan,
+		       const struct g4_nvme_command *command)
+{
+	const uint64_t list = command->dword13 | (uint64_t)command->dword14 << 32;
+	const struct g4_nvme_memory_piece *piece = g4_emu_memory_at(options, list);
+
+	if (options->memory_kib == 0)
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	if (!(command->dword11 & G4_NVME_MEMORY_ON)) {
+		if (options->lent && loan->memory)
+			options->lent->taken++;
+		loan->memory = NULL;
+	} else if (loan->memory || list == 0 || list % 16 != 0 || command->dword15 != 1 ||
+		   piece->address % G4_PAGE_BYTES != 0 || piece->pages != command->dword12 ||
+		   piece->pages * 4u < options->memory_least_kib || piece->pages * 4u > options->memory_kib) {
+		note_bad(options);
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	} else {
+		*loan = (struct g4_emu_loan){g4_emu_memory_at(options, piece->address), piece->pages, 0};
+		if (options->lent)
+			options->lent->given++;
+	}
+	if (options->lent)
+		options->lent->bytes = loan->memory ? loan->pages * G4_PAGE_BYTES : 0;
+	return G4_NVME_OK;
+}
+
+void g4_emu_use_loan(const struct g4_emu_options *options, struct g4_emu_loan *loan)
+{
+	if (!loan->memory)
+		return;
+	uint64_t *word = (uint64_t *)(void *)(loan->memory + loan->turn % loan->pages * G4_PAGE_BYTES);
+
+	if (loan->turn >= loan->pages && *word != loan->turn - loan->pages + 1)
+		note_bad(options);
+	*word = ++loan->turn;
+}
+
+void g4_emu_end_loan(const struct g4_emu_options *options, struct g4_emu_loan *loan, bool shut_down)
+{
+	if (options->lent && loan->memory && shut_down)
+		options->lent->kept++;
+	if (shut_down)
+		return;
+	if (options->lent)
+		options->lent->bytes = 0;
+	loan->memory = NULL;
+}

@@ -19,6 +19,18 @@ static inline void *g4_emu_memory_at(const struct g4_emu_options *options, uint6
  */
 uint32_t g4_emu_find_data(const struct g4_emu_options *options, uint32_t sector_bytes,
 			  const struct g4_nvme_command *command, uint64_t bytes, struct g4_iov *iov, uint32_t *count);
+/* The host's memory that it has. By the one that is the controller. */
+struct g4_emu_loan {
+	uint8_t *memory; /* NULL: none */
+	uint64_t pages, turn;
+};
+/* SET FEATURES of it; a status. */
+uint32_t g4_emu_borrow(const struct g4_emu_options *options, struct g4_emu_loan *loan,
+		       const struct g4_nvme_command *command);
+/* Uses it: another page each time, and what was written there the last time has to be there. */
+void g4_emu_use_loan(const struct g4_emu_options *options, struct g4_emu_loan *loan);
+/* It is shut down, or reset. */
+void g4_emu_end_loan(const struct g4_emu_options *options, struct g4_emu_loan *loan, bool shut_down);
 /* A write of the sizes that it says it wants. */
 bool g4_emu_likes(const struct g4_emu_options *options, uint64_t lba, uint64_t blocks);
 /* A DSM with no more than it says it takes. */

@@ -81,6 +81,7 @@ struct g4_emu {
 	struct g4_iov iov[G4_EMU_BUFFERS];
 	struct g4_emu_deeds deeds;
 	struct g4_emu_events news;
+	struct g4_emu_loan loan;
 	struct held requests[G4_EMU_REQUESTS]; /* for events */
 	uint32_t request_count;		       /* read by others */
 	uint64_t blocks_at_start;
@@ -428,6 +429,8 @@ static uint32_t execute_admin(struct g4_emu *emu, const struct g4_nvme_command *
 			emu->news.wanted = command->dword11;
 			return G4_NVME_OK;
 		}
+		if (command->dword10 == G4_NVME_FEATURE_MEMORY && command->opcode == G4_NVME_SET_FEATURES)
+			return g4_emu_borrow(&emu->options, &emu->loan, command);
 		if ((command->dword10 & 0xff) != G4_NVME_FEATURE_QUEUES)
 			return G4_NVME_BAD_FIELD | G4_NVME_DNR;
 		*result = (QUEUES - 2) << 16 | (QUEUES - 2);
@@ -568,6 +571,7 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 			complete(emu, held, held->command.id, status, result);
 		return true;
 	}
+	g4_emu_use_loan(&emu->options, &emu->loan);
 	const struct fate fate = decide(emu);
 	suffer(emu, &fate, held);
 	if (emu->dead || fate.mute)
@@ -651,6 +655,7 @@ static void reset(struct g4_emu *emu)
 	emu->told = NULL;
 	g4_store32_rel(&emu->request_count, 0);
 	memset(&emu->news, 0, sizeof(emu->news));
+	g4_emu_end_loan(&emu->options, &emu->loan, false);
 	memset(emu->sq, 0, sizeof(emu->sq));
 	memset(emu->cq, 0, sizeof(emu->cq));
 	for (uint64_t at = G4_NVME_DOORBELLS; at < REGISTER_BYTES; at += 4)
@@ -691,6 +696,7 @@ static void see_control(struct g4_emu *emu)
 		enable(emu);
 	} else if ((cc & G4_NVME_CC_SHN_MASK) && emu->held_count == 0 && !(csts & G4_NVME_CSTS_SHST_MASK)) {
 		struct g4_io flush = {.op = G4_IO_FLUSH};
+		g4_emu_end_loan(&emu->options, &emu->loan, true);
 		for (uint32_t nsid = 1; has_namespace(emu, nsid); nsid++)
 			(void)on_medium(emu, nsid, &flush); /* nobody is told; a host that wants to know has flushed */
 		put32(emu, G4_NVME_CSTS, csts | G4_NVME_CSTS_SHST_DONE);

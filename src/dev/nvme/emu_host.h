@@ -69,6 +69,14 @@ struct g4_emu_faults {
 	bool floods;   /* that one again and again */
 };
 
+/* Of memory that it was given; for whoever has closed it, or knows that it is not at work. */
+struct g4_emu_lent {
+	uint64_t bytes;	       /* that it has */
+	uint32_t given, taken; /* how often it was, and was asked back */
+	uint32_t kept;	       /* how often it was shut down and had it still */
+	bool bad;	       /* a description was none, or the contents were changed */
+};
+
 struct g4_emu_options {
 	uint32_t block_bytes; /* 0: as the medium's sectors */
 	uint32_t lies;
@@ -90,7 +98,10 @@ struct g4_emu_options {
 	 * `whole_anywhere`, that crosses a boundary fails. whole is 0: it says nothing of the four.
 	 */
 	uint32_t whole, whole_anywhere, whole_boundary, whole_offset;
-	uint64_t shift; /* its addresses are so much higher than the process's; a multiple of pages */
+	/* KiB of the host's memory that it wants, and at least; 0: none. It writes there, and looks whether that stays so. */
+	uint32_t memory_kib, memory_least_kib;
+	struct g4_emu_lent *lent; /* what became of it, NULL: nobody wants to know; outlives the controller */
+	uint64_t shift;		  /* its addresses are so much higher than the process's; a multiple of pages */
 	bool drive; /* nobody wakes it, and nobody who waits is the controller: it sees registers by itself, as a drive does */
 	struct g4_dev *second; /* the medium of namespace 2, with sectors as the first one's; NULL: there is none */
 };

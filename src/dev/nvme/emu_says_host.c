@@ -69,6 +69,8 @@ static void identify_controller(const struct g4_emu_self *self, struct g4_nvme_c
 	data->mdts = (uint8_t)options->mdts;
 	data->events = G4_NVME_HAS_NAMESPACE_NOTICES | G4_NVME_HAS_FIRMWARE_NOTICES;
 	data->event_requests = G4_EMU_REQUESTS - 1;
+	data->memory = options->memory_kib / 4;
+	data->memory_least = options->memory_least_kib / 4;
 	data->firmware_slots = 3 << 1;
 	data->error_entries = G4_EMU_ERRORS - 1;
 	data->sqes = 0x60 | (lies & G4_EMU_LARGE_COMMANDS ? 7 : 6);

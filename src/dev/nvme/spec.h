@@ -74,6 +74,9 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_FEATURE_CACHE 0x06u	 /* volatile write cache: bit 0 on */
 #define G4_NVME_FEATURE_QUEUES 0x07u	 /* completion << 16 | submission, each less 1 */
 #define G4_NVME_FEATURE_EVENTS 0x0bu	 /* bits 7-0: warnings of the log of health; others as `events` of IDENTIFY */
+/* Host memory buffer. Dword 11: bit 0 on; 12: pages in all; 13, 14: where the pieces are listed; 15: how many */
+#define G4_NVME_FEATURE_MEMORY 0x0du
+#define G4_NVME_MEMORY_ON 1u
 #define G4_NVME_CNS_NAMESPACE 0u
 #define G4_NVME_CNS_CONTROLLER 1u
 #define G4_NVME_CNS_COMMANDS 6u /* limits of a command set's commands, of the NVM command set: dword 11 is 0 */
@@ -97,6 +100,13 @@ struct g4_nvme_sgl { /* a descriptor: of data, or of the last segment, which is 
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_sgl) == 16, "256 of them are a page");
 #define G4_NVME_SGL_DATA 0x00u
 #define G4_NVME_SGL_LAST_SEGMENT 0x30u
+
+struct g4_nvme_memory_piece { /* of the host, lent to the controller */
+	g4_le64 address;      /* of a page */
+	g4_le32 pages;
+	g4_le32 reserved;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_memory_piece) == 16, "the descriptor of the specification");
 
 struct g4_nvme_range { /* of DSM */
 	g4_le32 attributes;
@@ -165,7 +175,11 @@ struct g4_nvme_controller_data {
 	uint8_t firmware_slots; /* FRMW, bits 3-1: how many there are */
 	uint8_t log_attributes;
 	uint8_t error_entries; /* ELPE: of the log of errors, less 1 */
-	uint8_t skipped6[249];
+	uint8_t skipped6[9];
+	g4_le32 memory, memory_least; /* HMPRE, HMMIN: of the host, 4 KiB each, that it wants; 0: none */
+	uint8_t skipped8[52];
+	g4_le32 memory_piece_least; /* HMMINDS: 4 KiB each, that a piece of it has to have; 0: it does not matter */
+	uint8_t skipped9[176];
 	uint8_t sqes, cqes; /* needed entry sizes in bits 3-0, powers of two */
 	g4_le16 maxcmd;
 	g4_le32 namespaces;
@@ -186,6 +200,8 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, events) == 92, "where 
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, event_requests) == 259, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, mdts) == 77, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, error_entries) == 262, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, memory) == 272, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, memory_piece_least) == 332, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sqes) == 512, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, oncs) == 520, "where the specification has it");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, vwc) == 525, "where the specification has it");
