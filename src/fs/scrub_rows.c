@@ -167,6 +167,16 @@ G4_FN uint64_t g4_scrub_read_asked(struct g4_scrub_step *step, const struct g4_i
 	return before + n;
 }
 
+G4_FN void g4_scrub_tell_reserved(struct g4_scrub_step *step, struct g4_address address, uint64_t pages)
+{
+	const struct g4_scrub *scrub = step->scrub;
+	const uint64_t end = g4_address_stored(g4_address_after_pages(address, pages));
+
+	for (uint32_t n = first_asked(scrub, g4_address_stored(address));
+	     n < scrub->asked_count && scrub->asked[n] < end; n++)
+		tell(step, scrub->asked[n], G4_PAGE_IS_FREE);
+}
+
 /* ------------------------------------------------------------------ once more */
 
 G4_FN static bool is_free(struct g4_scrub_step *step, uint64_t address)

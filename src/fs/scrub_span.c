@@ -37,6 +37,8 @@ G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_co
 	if (g4_map_lookup(step->wg, step->fs, inode, page, end - page, &run) < 0)
 		return -1;
 	if (run.kind != G4_WRITTEN) {
+		if (run.kind == G4_UNWRITTEN && step->scrub->again)
+			g4_scrub_tell_reserved(step, run.address, run.pages);
 		step->pages++;
 		return (int64_t)run.pages;
 	}

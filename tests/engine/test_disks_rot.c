@@ -832,6 +832,44 @@ static void a_scrub_mends_a_file_without_a_name_from_parity(void **state)
 	free(found);
 }
 
+/* What rots of space that is reserved and has no contents is nobody's: a scrub makes parity of it, and the next one finds nothing. What is written there then is protected. */
+static void a_scrub_knows_that_reserved_space_has_no_contents(void **state)
+{
+	uint8_t *data = rig_memory(UNNAMED_BYTES, 33), *found = rig_memory(UNNAMED_BYTES, 34);
+
+	(void)state;
+	for (uint32_t l = 0; l < 3; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		uint64_t ino, done = 0;
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, levels[l].disks, NULL);
+		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_CRC32C);
+		disks_mount_fs(&d, all, &dev);
+		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "reserved", G4_S_IFREG | 0644, &ino), 0);
+		assert_int_equal(op_fallocate(&d.rig, ino, 0, 0, 12 * G4_MIB), 0);
+		assert_int_equal(op_fsync(&d.rig, ino), 0);
+		disks_unmount_fs(&d, dev, true);
+		for (uint32_t bad = 0; bad < levels[l].parity; bad++)
+			disks_rot(&d, 1 + bad);
+		disks_mount_fs(&d, all, &dev);
+		assert_int_equal(disks_scrub(&d), 0);
+		assert_int_equal(disks_scrub(&d), 0);
+		for (uint64_t at = 0; at < 12 * G4_MIB; at += 3 * G4_MIB)
+			assert_int_equal(op_write(&d.rig, ino, 0, at, data, UNNAMED_BYTES, &done), 0);
+		disks_unmount_fs(&d, dev, true);
+		disks_mount_fs(&d, all & ~(((1u << levels[l].parity) - 1) << 1), &dev);
+		for (uint64_t at = 0; at < 12 * G4_MIB; at += 3 * G4_MIB) {
+			assert_int_equal(op_read(&d.rig, ino, 0, at, found, UNNAMED_BYTES, &done), 0);
+			assert_memory_equal(data, found, UNNAMED_BYTES);
+		}
+		disks_unmount_fs(&d, dev, true);
+		disks_free(&d);
+	}
+	free(data);
+	free(found);
+}
+
 /* Two pages of these contents that are columns of one row: they lie at the same place of two disks. *at: where. */
 static void find_row(struct disks *d, const uint8_t *data, uint64_t bytes, uint32_t on[2], uint64_t *at)
 {
@@ -1536,6 +1574,7 @@ int main(void)
 		cmocka_unit_test(a_page_that_is_taken_while_it_is_told_as_free_is_kept),
 		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),
 		cmocka_unit_test(a_scrub_mends_a_file_without_a_name_from_parity),
+		cmocka_unit_test(a_scrub_knows_that_reserved_space_has_no_contents),
 		cmocka_unit_test(a_page_with_a_sum_is_not_made_up),
 		cmocka_unit_test(two_pages_of_a_row_may_be_lost),
 		cmocka_unit_test(a_column_that_can_not_be_read_is_not_made_up_of_one_that_rotted),
