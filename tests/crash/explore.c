@@ -329,6 +329,34 @@ static bool wanted(const struct session *s)
 	return lab->only_state == UINT64_MAX || s->number == lab->only_state;
 }
 
+/* About half of the pages of these disks have a byte that is another, but what says that they are disks of the set. */
+static void rot(struct session *s, uint32_t disks)
+{
+	struct lab *lab = s->lab;
+	const uint64_t pages = lab->set.disk_bytes / G4_PAGE_BYTES;
+
+	for (uint32_t left = disks; left != 0; left &= left - 1)
+		for (uint64_t page = G4_CHUNK_UNIT / G4_PAGE_BYTES; page < pages - 1; page++) {
+			const uint64_t dice = mix(s->seed + (uint32_t)__builtin_ctz(left), s->number * pages + page);
+			if (dice & 1)
+				sketch_rot(&lab->sketch,
+					   (uint32_t)__builtin_ctz(left) * lab->set.disk_bytes + page * G4_PAGE_BYTES +
+						   (dice >> 8) % G4_PAGE_BYTES,
+					   (uint8_t)(1u << (dice >> 4) % 8));
+		}
+	lab->rotten = disks;
+}
+
+/* If a second crash has sketched others since: its states begin with what has rotted. */
+static void sketch_again(struct session *s)
+{
+	if (s->lab->sketched == s)
+		return;
+	sketch(s);
+	if (!s->outer)
+		rot(s, s->lab->rotten);
+}
+
 /* A state that was not there before: what it recovers to, and every so often a crash in that. */
 static void state_anew(struct session *s, uint64_t sum)
 {
@@ -361,8 +389,7 @@ static void state_anew(struct session *s, uint64_t sum)
 	}
 	if (sets_lives_on(s, index)) {
 		mark = memory_mark(&lab->memory);
-		if (lab->sketched != s) /* a second crash has sketched others */
-			sketch(s);
+		sketch_again(s);
 		sketch_apply(&lab->sketch);
 		sets_live_on(s, index);
 	}
@@ -381,8 +408,7 @@ static void state_of_present(struct session *s)
 	lab->counts->by_set[s->w->set].states++;
 	lab->counts->by_set[s->w->set].lost += lab->memory.present != lab_all_disks(lab);
 	lab->counts->by_set[s->w->set].rotten += lab->rotten != 0;
-	if (lab->sketched != s) /* a second crash has sketched others */
-		sketch(s);
+	sketch_again(s);
 	sketch_sums(&lab->sketch, &all, &home);
 	known = table_find(&lab->states, all);
 	if (known)
@@ -402,8 +428,7 @@ static void refuse(struct session *s)
 	const uint32_t mark = memory_mark(&lab->memory);
 	char message[1024];
 
-	if (lab->sketched != s)
-		sketch(s);
+	sketch_again(s);
 	sketch_apply(&lab->sketch);
 	const uint32_t written = memory_mark(&lab->memory);
 	struct g4_fs *fs = lab_mount(lab, true, message, sizeof(message));
@@ -444,24 +469,6 @@ static bool takes_refusal(const struct session *s, uint32_t lost)
 	return !s->outer && !s->lab->set.may_leave_out && lost != all &&
 	       (uint32_t)__builtin_popcount(lost) == kind->spare + 1 && kind->idle == 0 &&
 	       mix(s->seed ^ lost, s->number) % 256 == 0;
-}
-
-/* About half of the pages of these disks have a byte that is another, but what says that they are disks of the set. */
-static void rot(struct session *s, uint32_t disks)
-{
-	struct lab *lab = s->lab;
-	const uint64_t pages = lab->set.disk_bytes / G4_PAGE_BYTES;
-
-	for (uint32_t left = disks; left != 0; left &= left - 1)
-		for (uint64_t page = G4_CHUNK_UNIT / G4_PAGE_BYTES; page < pages - 1; page++) {
-			const uint64_t dice = mix(s->seed + (uint32_t)__builtin_ctz(left), s->number * pages + page);
-			if (dice & 1)
-				sketch_rot(&lab->sketch,
-					   (uint32_t)__builtin_ctz(left) * lab->set.disk_bytes + page * G4_PAGE_BYTES +
-						   (dice >> 8) % G4_PAGE_BYTES,
-					   (uint8_t)(1u << (dice >> 4) % 8));
-		}
-	lab->rotten = disks;
 }
 
 /* Of some states: as many disks as may be lost rot, or some do and others are lost. */
