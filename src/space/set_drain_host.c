@@ -259,28 +259,48 @@ static bool is_metadata(const struct g4_set *set, const struct g4_row *row, uint
 				 set->parity->tag, &generation);
 }
 
-/* A version of a column that is metadata in its place, of a row of one page that was read but for `lost`: into `to`. */
-static bool find_metadata(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column,
-			  uint64_t lost, uint8_t *const *have, uint8_t *to)
+/* A column as one version makes it, of a row of one page that was read but for `lost`, into `to`. False: it makes none. */
+static bool make_version(struct g4_wg *wg, const struct g4_row *row, uint32_t column, uint64_t lost,
+			 uint8_t *const *have, uint8_t *to)
 {
 	uint8_t *columns[G4_ROW_COLUMNS];
-	bool found = false, fits = false;
+
+	for (uint32_t c = 0; c < row->chunk->columns; c++)
+		columns[c] = c == column ? to : (lost >> c & 1) ? NULL : have[c];
+	return g4_row_reconstruct(wg, row->chunk, lost, columns, G4_PAGE_BYTES);
+}
+
+/*
+ * What parity has of a column that is written over, into `to`: a version that is metadata in its place; or what each of several parities makes of it, which is
+ * another than what is there, and then nothing else of the row is wrong. False: what is there, as far as anybody can tell.
+ */
+static bool find_old(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column, uint64_t lost,
+		     uint8_t *const *have, uint8_t *to)
+{
+	uint8_t *made = to + G4_PAGE_BYTES; /* by the first parity */
+	uint32_t same = 0;
 	uint64_t without;
 
-	for (uint32_t v = 0; !found && !fits && g4_row_lost_to(row, column, v, &without); v++) {
-		for (uint32_t c = 0; c < row->chunk->columns; c++)
-			columns[c] = c == column ? to : ((without | lost) >> c & 1) ? NULL : have[c];
-		found = g4_row_reconstruct(wg, row->chunk, without | lost, columns, G4_PAGE_BYTES) &&
-			is_metadata(set, row, column, to);
-		fits = v == 0 &&
-		       memcmp(to, have[column], G4_PAGE_BYTES) == 0; /* as where there was no metadata before */
+	for (uint32_t v = 0; g4_row_lost_to(row, column, v, &without); v++) {
+		if (!make_version(wg, row, column, without | lost, have, to))
+			continue;
+		if (is_metadata(set, row, column, to))
+			return true;
+		if (v == 0 && memcmp(to, have[column], G4_PAGE_BYTES) == 0) /* as where there was no metadata before */
+			return false;
+		if (v == 0)
+			memcpy(made, to, G4_PAGE_BYTES);
+		same += v < row->chunk->parity && same == v && memcmp(made, to, G4_PAGE_BYTES) == 0;
 	}
-	return found;
+	if (row->chunk->parity == 1 || same < row->chunk->parity)
+		return false;
+	memcpy(to, made, G4_PAGE_BYTES);
+	return true;
 }
 
 /*
  * What was there before of metadata that is written over may have rotted, as after a crash, when the journal brings home what it has. Parity that is changed by it would not make the
- * new page. It is known as that: it is no metadata, and a version is. *old[] is what parity has then.
+ * new page. It is known as that: it is no metadata, and a version is, or several parities agree about it. *old[] is what parity has then.
  */
 static void mend_old(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t given,
 		     uint8_t *const *now, uint8_t *const *old)
@@ -292,14 +312,14 @@ static void mend_old(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 	for (uint32_t c = 0; c < g4_chunk_data_columns(row->chunk) && row->bytes == G4_PAGE_BYTES; c++)
 		if ((given >> c & 1) && is_metadata(set, row, c, now[c]) && !is_metadata(set, row, c, old[c]))
 			suspected |= UINT64_C(1) << c;
-	if (!suspected || posix_memalign((void **)&memory, G4_PAGE_BYTES, (count + 1) * G4_PAGE_BYTES) != 0)
+	if (!suspected || posix_memalign((void **)&memory, G4_PAGE_BYTES, (count + 2) * G4_PAGE_BYTES) != 0)
 		return;
 	for (uint32_t c = 0; c < count; c++)
 		have[c] = memory + c * G4_PAGE_BYTES;
 	uint8_t *made = memory + count * G4_PAGE_BYTES;
 	const uint64_t lost = g4_row_transfer(wg, set, row, G4_IO_READ, 0, g4_row_mask(count), have);
 	for (uint32_t c = 0; suspected >> c != 0; c++)
-		if ((suspected >> c & 1) && find_metadata(wg, set, row, c, lost, have, made))
+		if ((suspected >> c & 1) && find_old(wg, set, row, c, lost, have, made))
 			memcpy(old[c], made, G4_PAGE_BYTES);
 	free(memory);
 }
