@@ -113,6 +113,14 @@ static int ascending(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
+/* No more are noted: what was is in order. */
+static void end_asking(struct g4_set_parity *p)
+{
+	if (p->asking)
+		qsort(p->asked, p->asked_count, sizeof(*p->asked), ascending);
+	p->asking = false;
+}
+
 /* Of a page that was asked for; NULL: it was not, or others may still be. */
 static struct g4_parity_asked *asked_of(const struct g4_set_parity *p, uint64_t address)
 {
@@ -491,9 +499,10 @@ int g4_rows_settle_cut(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 {
 	int rc = 0;
 
+	end_asking(set->parity);
 	for (uint64_t at = from; at < to && rc >= 0; at += G4_PAGE_BYTES) {
 		const struct g4_row row = {chunk, at / chunk->stripe_bytes, at % chunk->stripe_bytes, G4_PAGE_BYTES};
-		if (set->parity->asked_count > 0)
+		if (asked_of(set->parity, g4_row_address(&row))) /* it did not fit, and nothing was written since */
 			rc = settle_row(wg, set, &row, set->parity->columns, in_use);
 	}
 	return rc < 0 ? rc : 0;
@@ -618,9 +627,7 @@ int g4_rows_begin_asking(struct g4_set_parity *p, bool begins)
 
 static int tell_next(struct g4_set_parity *p, uint64_t number, uint64_t *address)
 {
-	if (p->asking)
-		qsort(p->asked, p->asked_count, sizeof(*p->asked), ascending);
-	p->asking = false;
+	end_asking(p);
 	if (number >= p->asked_count)
 		return -G4_E_NOENT;
 	*address = p->asked[number].address;

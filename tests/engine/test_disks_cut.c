@@ -4,6 +4,7 @@
  * A mount makes parity of the ones and reads the others.
  */
 #include "disks.h"
+#include "simt/simt_host.h"
 
 #define OLD_PAGES 24u
 #define NEW_BYTES (3 * G4_MIB / 2)
@@ -280,6 +281,60 @@ static void the_first_images_of_pages_that_rotted_have_parity(void **state)
 		images_come_home_over_rotten_pages(&levels[l], 1, l);
 }
 
+/* ---- what it costs ---- */
+
+static uint64_t reads_of(const struct cut *t, const struct faulty *f)
+{
+	uint64_t all = 0, reads, writes, flushes;
+
+	for (uint32_t n = 0; n < t->d.count; n++) {
+		g4_dev_fault_counts(f->fault[n], &reads, &writes, &flushes);
+		all += reads;
+	}
+	return all;
+}
+
+static uint64_t order_cut(struct g4_wg *wg, struct g4_dev *set, uint64_t what)
+{
+	struct g4_dev_order order = {.op = G4_ORDER_ROWS_CUT, .disk = (uint32_t)what};
+
+	assert_int_equal(g4_dev_order(wg, set, &order), 0);
+	return order.all;
+}
+
+/* Of all that the log has marked one page does not fit: that row alone is read again, whether anything was told of it or not. */
+static void rows_that_fit_are_read_once(void **state)
+{
+	const struct g4_set_options options = {.mounts = true};
+	struct g4_wg *wg = g4_wg_create(9);
+	const char *names[MOST_DISKS];
+	struct faulty f;
+	struct cut t;
+
+	(void)state;
+	begin(&t, &levels[0]);
+	write_and_crash(&t, 0);
+	copy_disks(&t, t.crashed, true);
+	assert_true(rot_old(&t, 15) > 0);
+	disks_wrap_faulty(&t.d, &f);
+	for (uint32_t n = 0; n < t.d.count; n++)
+		names[n] = t.d.names[n];
+	if (g4_set_assemble(f.fault, names, t.d.count, &options, &f.set, t.d.message, sizeof(t.d.message)) < 0)
+		fail_msg("%s", t.d.message);
+	uint64_t before = reads_of(&t, &f);
+	const uint64_t asked = order_cut(wg, f.set, G4_ROWS_CUT_NEXT);
+	assert_in_range(asked, 1, OLD_PAGES * (t.d.count - 1));
+	/* stripes of 16 KiB of marks of 2 MiB at most, and of those with one that does not fit each page */
+	assert_in_range(reads_of(&t, &f) - before, 1, t.d.count * (128 + 4 * asked));
+	before = reads_of(&t, &f);
+	assert_int_equal(order_cut(wg, f.set, G4_ROWS_CUT_TOLD), 0);
+	assert_in_range(reads_of(&t, &f) - before, asked / (t.d.count - 1), 2 * t.d.count * asked);
+	assert_int_equal(order_cut(wg, f.set, G4_ROWS_CUT_NEXT), 0);
+	g4_dev_close(f.set);
+	g4_wg_destroy(wg);
+	end(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +343,7 @@ int main(void)
 		cmocka_unit_test(reserved_space_that_was_being_written_gets_parity),
 		cmocka_unit_test(images_that_come_home_over_rotten_pages_have_parity),
 		cmocka_unit_test(the_first_images_of_pages_that_rotted_have_parity),
+		cmocka_unit_test(rows_that_fit_are_read_once),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
