@@ -79,27 +79,19 @@ static uint64_t print_of(struct g4_wg *wg, struct g4_space *space, const struct 
 	return G4_PAGE_IS_UNKNOWN;
 }
 
-/* What is known of a page, G4_PAGE_IS_UNKNOWN: it is somebody's; or a negative code. */
-static int known_of(struct g4_wg *wg, struct g4_space *space, struct g4_alloc *alloc, const struct g4_replay *replayed,
-		    uint64_t address, uint8_t *page, uint64_t *known)
+/* What is known of a page. G4_PAGE_IS_UNKNOWN: it is somebody's, or may be, for its map can not be read. */
+static uint64_t known_of(struct g4_wg *wg, struct g4_space *space, struct g4_alloc *alloc,
+			 const struct g4_replay *replayed, uint64_t address, uint8_t *page)
 {
 	const struct g4_data_tag *tag = find_tag(replayed, address);
 
-	if (has_image(replayed, address)) {
-		*known = G4_PAGE_IS_FREE;
-		return 0;
-	}
-	if (tag) {
-		*known = print_of(wg, space, tag, page);
-		return *known == G4_PAGE_IS_UNKNOWN ? -G4_E_IO : 0;
-	}
-	*known = G4_PAGE_IS_FREE;
+	if (has_image(replayed, address))
+		return G4_PAGE_IS_FREE;
+	if (tag)
+		return print_of(wg, space, tag, page);
 	if (address / G4_PAGE_BYTES / G4_REGION_PAGES >= g4_load64_acq(&alloc->region_count))
-		return 0;
-	const int used = g4_alloc_in_use(wg, alloc, g4_address_from(address));
-	if (used > 0)
-		*known = G4_PAGE_IS_UNKNOWN;
-	return used < 0 ? used : 0;
+		return G4_PAGE_IS_FREE;
+	return g4_alloc_in_use(wg, alloc, g4_address_from(address)) == 0 ? G4_PAGE_IS_FREE : G4_PAGE_IS_UNKNOWN;
 }
 
 int g4_cut_tell(struct g4_wg *wg, struct g4_space *space, struct g4_alloc *alloc, const struct g4_replay *replayed,
@@ -115,10 +107,11 @@ int g4_cut_tell(struct g4_wg *wg, struct g4_space *space, struct g4_alloc *alloc
 	for (uint64_t k = 0; k < asked && rc == 0; k++) {
 		struct g4_dev_order next = {.done = k}, told = {0};
 		rc = order(wg, dev, G4_ORDER_ROWS_NEXT, &next);
-		if (rc == 0 && known_of(wg, space, alloc, replayed, next.bytes, page, &told.all) < 0)
-			rc = 1;
+		if (rc < 0)
+			break;
 		told.bytes = next.bytes;
-		if (rc == 0 && told.all != G4_PAGE_IS_UNKNOWN)
+		told.all = known_of(wg, space, alloc, replayed, next.bytes, page);
+		if (told.all != G4_PAGE_IS_UNKNOWN)
 			rc = order(wg, dev, G4_ORDER_ROWS_TELL, &told);
 	}
 	free(page);

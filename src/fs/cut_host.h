@@ -8,8 +8,8 @@
 /* Takes the next of them: *asked pages have to be known. 0: there are none left, or the device has no such rows. */
 int g4_cut_next(struct g4_wg *wg, struct g4_dev *dev, uint64_t *asked);
 /*
- * Tells what is known of those, and has them completed. `replayed`: as the journal was judged; `alloc`: maps as they are with that. 1: it can not be told
- * of all, and g4_cut_end() is to complete them.
+ * Tells what is known of those, and has them completed. `replayed`: as the journal was judged; `alloc`: maps as they are with that. It may be
+ * called for each turn of g4_cut_next() with the same ones.
  */
 int g4_cut_tell(struct g4_wg *wg, struct g4_space *space, struct g4_alloc *alloc, const struct g4_replay *replayed,
 		uint64_t asked);

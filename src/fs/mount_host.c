@@ -523,46 +523,62 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 	return rc;
 }
 
-/* Of a file system without a cache: what the journal holds counts, and nothing is written. 1: it can not be told. */
-static int tell_of_cut(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, uint64_t asked)
+/* What is known of rows: the journal as it counts and the maps as they are with it. Nothing is written. */
+static int judge(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, struct g4_replay *replayed,
+		 const char **what)
 {
-	struct g4_replay replayed;
-	int rc = g4_journal_replay(wg, &fs->meta, &fs->super, G4_REPLAY_JUDGE, &replayed);
+	int rc = g4_journal_replay(wg, &fs->meta, &fs->super, G4_REPLAY_JUDGE, replayed);
 
-	if (rc == 0) {
-		fs->meta.in_log = replayed.in_log;
-		fs->meta.in_log_count = replayed.in_log ? (uint32_t)replayed.blocks : 0;
-		g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal,
-				g4_layout_journal(&fs->meta.layout), plan->log_pages, replayed.head_page,
-				replayed.next_sequence, plan->txn_blocks);
-		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc, plan->most_groups);
+	*what = "replaying the journal";
+	if (rc < 0)
+		return rc;
+	*what = "reading the allocation maps";
+	fs->meta.in_log = replayed->in_log;
+	fs->meta.in_log_count = replayed->in_log ? (uint32_t)replayed->blocks : 0;
+	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal, g4_layout_journal(&fs->meta.layout),
+			plan->log_pages, replayed->head_page, replayed->next_sequence, plan->txn_blocks);
+	return g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc, plan->most_groups);
+}
+
+/* Rows of which `asked` pages have to be known, and all others, by one look at the journal: the same counts for all of them. */
+static int tell_of_cut(struct g4_wg *wg, struct g4_dev *dev, struct g4_fs *fs, const struct plan *plan, uint64_t asked,
+		       const char **what)
+{
+	struct g4_replay replayed = {0};
+	int rc = judge(wg, fs, plan, &replayed, what);
+
+	while (rc == 0 && asked > 0) {
+		*what = "completing what was being written";
+		rc = g4_cut_tell(wg, &fs->space, &fs->alloc, &replayed, asked);
+		if (rc == 0)
+			rc = g4_cut_next(wg, dev, &asked);
 	}
-	rc = rc < 0 ? 1 : g4_cut_tell(wg, &fs->space, &fs->alloc, &replayed, asked);
 	free(replayed.in_log);
 	free(replayed.data);
 	return rc;
 }
 
 /*
- * Rows of the device that a crash has cut short are completed, before the journal is replayed. Nothing can be told in the middle of a resize, for there are two layouts.
+ * Rows of the device that a crash has cut short are completed, before the journal is replayed. Where that can not be judged, or memory is short, the mount is refused with rows as
+ * they are: what has rotted in them may be all that is wrong. Nothing can be told in the middle of a resize, for there are two layouts.
  */
 static int complete_cut(struct g4_wg *wg, struct g4_dev *dev, const struct g4_superblock *sb,
-			const struct g4_fs_options *options)
+			const struct g4_fs_options *options, const char **what)
 {
-	const bool resizing = (sb->features_incompat & G4_FEATURE_INCOMPAT_RESIZING) != 0;
+	struct plan plan;
 	uint64_t asked;
 	int rc = g4_cut_next(wg, dev, &asked);
 
-	while (rc == 0 && asked > 0) {
-		struct plan plan;
-		struct g4_fs *fs = resizing ? NULL : build(dev, sb, options, &plan);
-		rc = fs ? tell_of_cut(wg, fs, &plan, asked) : 1;
-		if (fs)
-			free_memory(fs);
-		rc = rc > 0 ? g4_cut_end(wg, dev) : rc;
-		if (rc == 0)
-			rc = g4_cut_next(wg, dev, &asked);
-	}
+	*what = "completing what was being written";
+	if (rc < 0 || asked == 0)
+		return rc;
+	if (sb->features_incompat & G4_FEATURE_INCOMPAT_RESIZING)
+		return g4_cut_end(wg, dev);
+	struct g4_fs *fs = build(dev, sb, options, &plan);
+	if (!fs)
+		return -G4_E_NOMEM;
+	rc = tell_of_cut(wg, dev, fs, &plan, asked, what);
+	free_memory(fs);
 	return rc;
 }
 
@@ -614,9 +630,11 @@ static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_o
 		flags |= G4_FS_READ_ONLY;
 	/* a read-only mount of a writable device replays, as every journaling file system does */
 	const enum recovery how = options->no_replay ? NO_REPLAY : can_write ? REPLAY : REPLAY_IN_MEMORY;
-	rc = how == REPLAY ? complete_cut(wg, dev, &sb, options) : 0;
-	if (rc < 0)
-		return fail(message, message_bytes, rc, "cannot mount: completing what was being written");
+	rc = how == REPLAY ? complete_cut(wg, dev, &sb, options, &what) : 0;
+	if (rc < 0) {
+		snprintf(message, message_bytes, "cannot mount: %s: %s", what, g4_strerror(rc));
+		return rc;
+	}
 	rc = try_mount(wg, dev, &sb, second, flags, options, how, out, &what);
 	if (rc == -G4_E_NOSPC && how == REPLAY &&
 	    try_mount(wg, dev, &sb, second, flags | G4_FS_READ_ONLY, options, REPLAY_IN_MEMORY, out, &ignored) == 0) {
