@@ -82,7 +82,7 @@ static int resize_mount(const char *directory, const char *device, uint64_t byte
 
 static int resize_device(const char *device, uint64_t bytes)
 {
-	const struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
+	const struct g4_set_options open_options = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}, .mounts = true};
 	char message[512] = "";
 	struct g4_dev *dev;
 	uint64_t result;
@@ -92,7 +92,7 @@ static int resize_device(const char *device, uint64_t bytes)
 		g4_cli_error("resize", "%s is %s; give the directory to let it grow", device, message);
 		return G4_EXIT_FAILURE;
 	}
-	int rc = g4_set_open_one(device, &open_options, &dev, message, sizeof(message));
+	int rc = g4_set_open((const char *const[]){device}, 1, &open_options, &dev, message, sizeof(message));
 	if (rc < 0) {
 		g4c_explain(rc, device, message, sizeof(message));
 		g4_cli_error("resize", "%s", message);

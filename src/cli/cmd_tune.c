@@ -9,6 +9,7 @@
 #include "cli/health.h"
 #include "client/explain.h"
 #include "dev/dev_host.h"
+#include "fs/mount_host.h"
 #include "fs/policy.h"
 #include "fs/probe_host.h"
 #include "fs/tune_host.h"
@@ -63,7 +64,7 @@ int g4_cli_tune(int argc, char **argv)
 						     {"dedup-quota", required_argument, NULL, 'q'},
 						     {"degraded", no_argument, NULL, 'd'},
 						     {NULL, 0, NULL, 0}};
-	struct g4_set_options open_options = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}};
+	struct g4_set_options open_options = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}, .mounts = true};
 	const char *label = NULL;
 	char message[512] = "";
 	uint8_t uuid[16];
@@ -122,7 +123,9 @@ int g4_cli_tune(int argc, char **argv)
 	}
 	int rc = g4_set_open(&device, 1, &open_options, &dev, message, sizeof(message));
 	if (rc == 0) {
-		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup, has_quota ? &quota : NULL);
+		rc = g4_fs_settle_rows(dev);
+		if (rc == 0)
+			rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup, has_quota ? &quota : NULL);
 		if (rc < 0)
 			snprintf(message, sizeof(message), "%s: %s%s", device, g4_strerror(rc), g4c_advice(rc));
 		g4_dev_close(dev);

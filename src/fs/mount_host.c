@@ -22,6 +22,7 @@
 #include "base/memory_host.h"
 #include "base/move_host.h"
 #include "data/dedup.h"
+#include "simt/simt_host.h"
 
 #define ICACHE_MIN 4096u
 #define ICACHE_MAX 32768u
@@ -580,6 +581,27 @@ static int complete_cut(struct g4_wg *wg, struct g4_dev *dev, const struct g4_su
 	rc = tell_of_cut(wg, dev, fs, &plan, asked, what);
 	free_memory(fs);
 	return rc;
+}
+
+#define SETTLE_CACHE_BYTES (8 * G4_MIB)
+
+int g4_fs_settle_rows(struct g4_dev *dev)
+{
+	const struct g4_fs_options options = {.flags = G4_FS_READ_ONLY, .cache_bytes = SETTLE_CACHE_BYTES};
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_superblock sb;
+	const char *what;
+	bool second;
+
+	if (!wg)
+		return -G4_E_NOMEM;
+	int rc = g4_superblock_read(wg, dev, &sb, &second);
+	if (rc == 0)
+		rc = complete_cut(wg, dev, &sb, &options, &what);
+	if (rc < 0 && rc != -G4_E_NOMEM)
+		rc = g4_cut_end(wg, dev);
+	g4_wg_destroy(wg);
+	return rc == -G4_E_NOTSUP ? 0 : rc;
 }
 
 /* The superblock was read. flags: of the mount, which may be less than what was asked for. */

@@ -26,6 +26,11 @@ int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superbloc
 int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
 		char *message, size_t message_bytes);
 /*
+ * Of a set that was opened as one that is mounted next (g4_set_options), for whoever writes to it without a mount: what a mount knows of rows that a crash has cut short. Where
+ * that can not be told they follow their data. 0 or a negative code. Does nothing on other devices.
+ */
+int g4_fs_settle_rows(struct g4_dev *dev);
+/*
  * Memory that the first commands touch here and there, which for tables of names is a huge page each time, gets its pages now. For a thread of its own, behind a
  * mount, so that nobody waits for the kernel to find and clear them.
  */

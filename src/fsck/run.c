@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "fs/mount_host.h"
 #include "fsck/fsck.h"
 #include "fsck/journal.h"
 #include "fsck/listed.h"
@@ -365,13 +366,18 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,
 			  size_t bytes)
 {
-	const struct g4_set_options claim = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1},
-					     .degraded = options->degraded};
+	const struct g4_set_options claim = {
+		.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}, .degraded = options->degraded, .mounts = true};
 	int status = 0;
 
 	fsck->repairing = true;
 	if (!options->dry_run)
 		status = g4_set_open(&name, 1, &claim, &fsck->target, message, bytes);
+	if (status == 0 && !options->dry_run) {
+		status = g4_fs_settle_rows(fsck->target);
+		if (status < 0)
+			snprintf(message, bytes, "%s: %s", name, g4_strerror(status));
+	}
 	return status < 0 ? status : repair_claimed(fsck, image, name, options, journal, message, bytes);
 }
 

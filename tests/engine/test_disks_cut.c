@@ -4,6 +4,7 @@
  * A mount makes parity of the ones and reads the others.
  */
 #include "disks.h"
+#include "fs/mount_host.h"
 #include "simt/simt_host.h"
 
 #define OLD_PAGES 24u
@@ -323,6 +324,44 @@ static void a_mount_that_is_refused_leaves_rows_as_they_are(void **state)
 	}
 }
 
+/* As who changes something without a mount. */
+static int settle(struct disks *d, uint32_t which)
+{
+	struct g4_dev *dev;
+	int rc = disks_open_to_mount(d, which, false, &dev);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_fs_settle_rows(dev);
+	g4_dev_close(dev);
+	return rc;
+}
+
+/* Who repairs such a set, or changes its label, without a mount before tells what has rotted as a mount does. */
+static void a_repair_and_a_new_label_leave_what_rotted_to_parity(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		struct cut t;
+		begin(&t, &levels[l]);
+		write_and_crash(&t, 2);
+		for (uint32_t bad = 1, turn = 0; bad <= all; bad <<= 1 + l, turn++) {
+			struct rig_repair how = {.find_superblock = false};
+			copy_disks(&t, t.crashed, true);
+			if (rot_old(&t, bad) == 0)
+				continue;
+			snprintf(t.d.rig.name, sizeof(t.d.rig.name), "%s", disks_name_of(&t.d, all));
+			assert_int_equal(turn % 2 ? rig_repair(&t.d.rig, &how) : settle(&t.d, all), 0);
+			free(how.text);
+			disks_mount(&t.d, all);
+			expect_old(&t, levels[l].parity, bad, 0);
+			disks_unmount(&t.d);
+		}
+		end(&t);
+	}
+}
+
 /* ---- what it costs ---- */
 
 static uint64_t reads_of(const struct cut *t, const struct faulty *f)
@@ -386,6 +425,7 @@ int main(void)
 		cmocka_unit_test(images_that_come_home_over_rotten_pages_have_parity),
 		cmocka_unit_test(the_first_images_of_pages_that_rotted_have_parity),
 		cmocka_unit_test(a_mount_that_is_refused_leaves_rows_as_they_are),
+		cmocka_unit_test(a_repair_and_a_new_label_leave_what_rotted_to_parity),
 		cmocka_unit_test(rows_that_fit_are_read_once),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
