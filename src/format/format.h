@@ -326,10 +326,12 @@ enum g4_parity_log_kind {
 };
 #define G4_PARITY_LOG_SLOTS 252u
 #define G4_PARITY_MARK_TELLS 1u
+#define G4_PARITY_MARK_ENDED 4u
 struct g4_parity_slot {
 	/*
 	 * PAGES: where the page belongs, as in a chunk; MARK: of slot 0 chunk << 40 | which 8 MiB of its places, of slot 1 which parts; if slot 2 has
-	 * G4_PARITY_MARK_TELLS slot 3 has those of them where pages may have been in use, else all may
+	 * G4_PARITY_MARK_TELLS slot 3 has those of them where pages may have been in use, else all may. Then pairs from slot G4_PARITY_MARK_ENDED on, up to one
+	 * without parts: of which 8 MiB those where pages were said to be in use before, and what was written there is durable since
 	 */
 	g4_le64 place;
 	g4_le32 crc32c; /* of the page */

@@ -20,6 +20,7 @@
 
 #include "space/sealed.h"
 #include "space/set_drain_host.h"
+#include "space/set_granted_host.h"
 
 /* Rows that are held, and are not in the log. */
 static uint32_t count_fresh(const struct g4_set *set)
@@ -463,8 +464,11 @@ int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set)
 	int rc = set->dev.props.read_only ? -G4_E_DEV_READONLY : 0;
 
 	pthread_rwlock_wrlock(&set->parity->lock);
+	const bool alone = !g4_set_grants_any(set); /* else somebody may write what the flush leaves out */
 	if (rc == 0)
 		rc = count_fresh(set) > 0 ? g4_rows_drain(wg, set, true) : g4_set_log_flush(wg, set);
+	if (rc == 0 && alone)
+		g4_set_log_flushed(wg, set);
 	pthread_rwlock_unlock(&set->parity->lock);
 	return rc;
 }

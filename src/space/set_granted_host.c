@@ -72,6 +72,16 @@ bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, u
 	return true;
 }
 
+bool g4_set_grants_any(const struct g4_set *set)
+{
+	const struct g4_set_grants *grants = set->parity->grants;
+	bool any = false;
+
+	for (uint32_t n = 0; n < grants->count && !any; n++)
+		any = g4_load32_acq_sys(&grants->words[grants->granted[n].number]) == 0;
+	return any;
+}
+
 static bool await_one(const uint32_t *word)
 {
 	uint64_t waited = 0, before = 0;

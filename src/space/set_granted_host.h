@@ -14,6 +14,8 @@ uint32_t *g4_set_grants_words(const struct g4_set *set);
 /* ---- the lock of rows is held for writing ---- */
 /* Somebody writes there until the word of this number, 0 from now on, is something else. False: somebody else has it. */
 bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, uint64_t bytes);
+/* Whether somebody writes rows by himself. */
+bool g4_set_grants_any(const struct g4_set *set);
 /* One more row is held of the stripe that begins at an address of the space, or one less. */
 void g4_set_grants_hold(struct g4_set *set, uint64_t stripe, bool more);
 /*

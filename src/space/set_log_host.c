@@ -405,12 +405,14 @@ static uint64_t units_of(uint64_t region, uint64_t from, uint64_t to)
 	return UINT64_MAX >> (63 - (last - first)) << first;
 }
 
-/* Units of a region are marked durably. in_use: some of the pages there are somebody's. */
-static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint64_t units, bool in_use)
+#define ENDED_MOST ((G4_PARITY_LOG_SLOTS - G4_PARITY_MARK_ENDED) / 2)
+
+/* A mark goes into the log, and what has ended of all others with it, as much as it has room for. */
+static int append_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint64_t units, uint64_t in_use)
 {
 	struct g4_set_parity *p = set->parity;
 	struct g4_parity_log *entry = (struct g4_parity_log *)(void *)p->entry;
-	struct g4_parity_mark *mark = find_mark(p, region);
+	uint32_t most = 0, ended = 0;
 
 	memset(entry, 0, sizeof(*entry));
 	entry->kind = G4_PARITY_LOG_MARK;
@@ -418,8 +420,28 @@ static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint6
 	entry->slots[0].place = region;
 	entry->slots[1].place = units;
 	entry->slots[2].place = G4_PARITY_MARK_TELLS;
-	entry->slots[3].place = in_use ? units : 0;
+	entry->slots[3].place = in_use;
+	for (; most < p->mark_count && ended < ENDED_MOST; most++) {
+		struct g4_parity_slot *pair = &entry->slots[G4_PARITY_MARK_ENDED + 2 * ended];
+		pair[0].place = p->marks[most].region;
+		pair[1].place = p->marks[most].ended;
+		ended += p->marks[most].ended != 0;
+	}
 	const int rc = append(wg, set, 0, G4_IO_FUA);
+	for (uint32_t n = 0; n < p->mark_count && n < most && rc == 0; n++) { /* there are none in a new epoch */
+		p->marks[n].in_use &= ~p->marks[n].ended;
+		p->marks[n].ended = 0;
+	}
+	return rc;
+}
+
+/* Units of a region are marked durably. in_use: some of the pages there are somebody's. */
+static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint64_t units, bool in_use)
+{
+	struct g4_set_parity *p = set->parity;
+	struct g4_parity_mark *mark = find_mark(p, region);
+
+	const int rc = append_mark(wg, set, region, units, in_use ? units : 0);
 	if (rc < 0)
 		return rc;
 	mark = find_mark(p, region); /* there may be a new epoch */
@@ -472,6 +494,33 @@ bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk
 	return marked;
 }
 
+void g4_set_log_flushed(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_set_parity *p = set->parity;
+	const struct g4_parity_mark *mark = NULL;
+
+	for (uint32_t n = 0; n < p->mark_count && !p->in_place && !mark; n++)
+		mark = p->marks[n].ended ? &p->marks[n] : NULL;
+	if (mark) /* what can not be said of them stays as it was */
+		(void)append_mark(wg, set, mark->region, mark->units, mark->in_use & ~mark->ended);
+	for (uint32_t n = 0; n < p->mark_count; n++)
+		p->marks[n].ended = p->marks[n].in_use;
+	p->in_place = false;
+}
+
+/* What is written there now may be cut short again. */
+static void begin_in_place(struct g4_set_parity *p, uint64_t chunk, uint64_t from, uint64_t to)
+{
+	p->in_place = true;
+	for (uint64_t some; from < to; from = some) {
+		const uint64_t begin = g4_align_down(from, G4_PARITY_REGION_BYTES);
+		struct g4_parity_mark *mark = find_mark(p, chunk << 40 | begin / G4_PARITY_REGION_BYTES);
+		some = g4_min64(to, begin + G4_PARITY_REGION_BYTES);
+		if (mark)
+			mark->ended &= ~units_of(begin, from, some);
+	}
+}
+
 #define AHEAD_MOST (UINT64_C(1) << 20)
 int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
 		    bool in_use)
@@ -479,6 +528,8 @@ int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 	struct g4_set_parity *p = set->parity;
 	int rc = has_rows(p, chunk, from, to) ? g4_set_log_empty(wg, set) : 0;
 
+	if (in_use)
+		begin_in_place(p, (uint64_t)(chunk - set->chunks), from, to);
 	if (rc < 0 || g4_set_log_is_marked(set, chunk, from, to, in_use))
 		return rc;
 	/* a stripe in between may be in two requests, and be held until the second */
@@ -711,6 +762,19 @@ static bool read_mark(const struct g4_set *set, const struct g4_parity_log *entr
 	       region * G4_PARITY_REGION_BYTES < set->chunks[n].place_bytes;
 }
 
+/* Of marks before this one. */
+static void end_marks(struct g4_set_parity *p, const struct g4_parity_log *entry)
+{
+	for (uint32_t n = 0; n < ENDED_MOST; n++) {
+		const struct g4_parity_slot *pair = &entry->slots[G4_PARITY_MARK_ENDED + 2 * n];
+		if (!pair[1].place)
+			break;
+		struct g4_parity_mark *mark = find_mark(p, pair[0].place);
+		if (mark)
+			mark->in_use &= ~(uint64_t)pair[1].place;
+	}
+}
+
 void g4_set_log_load_marks(struct g4_set *set)
 {
 	struct g4_set_parity *p = set->parity;
@@ -727,6 +791,7 @@ void g4_set_log_load_marks(struct g4_set *set)
 			known = &p->marks[p->mark_count++];
 			*known = (struct g4_parity_mark){.region = mark.region};
 		}
+		end_marks(p, log_at(p->old, page));
 		known->units |= mark.units;
 		known->in_use |= mark.in_use;
 	}

@@ -34,6 +34,7 @@ struct g4_parity_mark {
 	uint64_t region; /* chunk << 40 | which of its regions */
 	uint64_t units;	 /* where rows are being written as a whole */
 	uint64_t in_use; /* and some of their pages are somebody's (G4_IO_IN_USE) */
+	uint64_t ended;	 /* of these, what was written there is durable, and the log does not say so yet */
 };
 struct g4_parity_unit { /* a place among marks */
 	uint32_t mark, unit;
@@ -58,6 +59,7 @@ struct g4_set_parity {
 	bool loose;	   /* the last entry may not be durable */
 	uint64_t holders;  /* disks that have the epoch's entries, a bit each; 0: not decided yet */
 	uint32_t mark_count, row_count;
+	bool in_place; /* some was written with G4_IO_IN_USE since the last flush */
 	struct g4_parity_mark marks[G4_PARITY_MARKS];
 	bool cut; /* marks[] are those of a crash: what they name is completed before anything is written (set_cut_host.c) */
 	struct g4_parity_unit cut_from,
@@ -176,6 +178,11 @@ bool g4_set_log_has(const struct g4_set *set, const struct g4_row *rows);
  */
 int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
 		    bool in_use);
+/*
+ * A flush has succeeded: rows that were written with G4_IO_IN_USE are durable, and no crash cuts them short any more. The log says so with a mark that is written anyway, or, when
+ * nothing was written like that since the flush before, with one of its own.
+ */
+void g4_set_log_flushed(struct g4_wg *wg, struct g4_set *set);
 /* Whether all of these places are marked, in an epoch that goes on. */
 bool g4_set_log_is_marked(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
 			  bool in_use);

@@ -9,6 +9,7 @@
 
 #define OLD_PAGES 24u
 #define NEW_BYTES (3 * G4_MIB / 2)
+#define WRITTEN_BEFORE (60 * G4_PAGE_BYTES)
 #define LOG_AT G4_MIB
 #define LOG_BYTES G4_MIB
 #define CUT_DISKS 5u
@@ -91,13 +92,13 @@ static void end(struct cut *t)
 }
 
 /* Whole rows are written, and the power fails: these disks have nothing of them, but what the log has of them they have. */
-static void write_and_crash(struct cut *t, uint32_t without)
+static void write_there_and_crash(struct cut *t, uint64_t offset, uint32_t without)
 {
 	uint64_t done;
 
 	copy_disks(t, t->before, false);
 	find_old(t);
-	assert_int_equal(op_write(&t->d.rig, t->fresh, 0, 0, t->data, NEW_BYTES, &done), 0);
+	assert_int_equal(op_write(&t->d.rig, t->fresh, 0, offset, t->data, NEW_BYTES, &done), 0);
 	copy_disks(t, t->crashed, false);
 	disks_unmount(&t->d);
 	for (uint32_t n = 0; n < t->d.count; n++)
@@ -105,6 +106,21 @@ static void write_and_crash(struct cut *t, uint32_t without)
 			rig_copy(t->before[n] + LOG_AT, t->crashed[n] + LOG_AT, LOG_BYTES);
 			rig_copy(t->crashed[n], t->before[n], DISK_BYTES);
 		}
+}
+
+static void write_and_crash(struct cut *t, uint32_t without)
+{
+	write_there_and_crash(t, 0, without);
+}
+
+/* A flush, behind which nothing was written in place. */
+static void flush_some(struct cut *t)
+{
+	uint64_t other, done;
+
+	assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "small", G4_S_IFREG | 0644, &other), 0);
+	assert_int_equal(op_write(&t->d.rig, other, 0, 0, old_page(77), G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(op_sync(&t->d.rig), 0);
 }
 
 /* Of pages of the old file that lie on these disks. How many there were. */
@@ -191,37 +207,51 @@ static void what_rotted_beside_them_outlives_other_writes(void **state)
  * Space that was reserved is somebody's before it is written: rows that were being written there look as if a page of theirs had rotted. They get parity all the same, for
  * what is written to them next is lost with its disk else.
  */
+static void reserved_space_gets_parity(const struct level *level, uint32_t step, uint64_t offset, bool flushed)
+{
+	const uint32_t all = (1u << level->disks) - 1;
+	uint64_t done;
+	struct cut t;
+
+	begin(&t, level);
+	assert_int_equal(op_fallocate(&t.d.rig, t.fresh, 0, 0, offset + NEW_BYTES), 0);
+	assert_int_equal(op_sync(&t.d.rig), 0);
+	if (offset > 0) {
+		assert_int_equal(op_write(&t.d.rig, t.fresh, 0, 0, t.data, offset, &done), 0);
+		assert_int_equal(op_sync(&t.d.rig), 0);
+		if (flushed)
+			flush_some(&t);
+	}
+	write_there_and_crash(&t, offset, 1);
+	copy_disks(&t, t.crashed, true);
+	disks_mount(&t.d, all);
+	for (uint64_t at = 0; at < NEW_BYTES; at += 16 * G4_PAGE_BYTES)
+		assert_int_equal(op_write(&t.d.rig, t.fresh, 0, offset + at, t.data + at, G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(op_sync(&t.d.rig), 0);
+	disks_unmount(&t.d);
+	copy_disks(&t, t.crashed, false);
+	for (uint32_t n = 0; n < level->disks; n += step) {
+		uint8_t *found = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
+		copy_disks(&t, t.crashed, true);
+		disks_mount(&t.d, all & ~(1u << n));
+		for (uint64_t at = 0; at < NEW_BYTES; at += 16 * G4_PAGE_BYTES) {
+			assert_int_equal(op_read(&t.d.rig, t.fresh, 0, offset + at, found, G4_PAGE_BYTES, &done), 0);
+			assert_memory_equal(found, t.data + at, G4_PAGE_BYTES);
+		}
+		disks_unmount(&t.d);
+		free(found);
+	}
+	end(&t);
+}
+
 static void reserved_space_that_was_being_written_gets_parity(void **state)
 {
 	(void)state;
-	for (uint32_t l = 0; l < LEVELS; l++) {
-		const uint32_t all = (1u << levels[l].disks) - 1;
-		uint64_t done;
-		struct cut t;
-		begin(&t, &levels[l]);
-		assert_int_equal(op_fallocate(&t.d.rig, t.fresh, 0, 0, NEW_BYTES), 0);
-		assert_int_equal(op_sync(&t.d.rig), 0);
-		write_and_crash(&t, 1);
-		copy_disks(&t, t.crashed, true);
-		disks_mount(&t.d, all);
-		for (uint64_t at = 0; at < NEW_BYTES; at += 16 * G4_PAGE_BYTES)
-			assert_int_equal(op_write(&t.d.rig, t.fresh, 0, at, t.data + at, G4_PAGE_BYTES, &done), 0);
-		assert_int_equal(op_sync(&t.d.rig), 0);
-		disks_unmount(&t.d);
-		copy_disks(&t, t.crashed, false);
-		for (uint32_t n = 0; n < levels[l].disks; n += 1 + l) {
-			uint8_t *found = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
-			copy_disks(&t, t.crashed, true);
-			disks_mount(&t.d, all & ~(1u << n));
-			for (uint64_t at = 0; at < NEW_BYTES; at += 16 * G4_PAGE_BYTES) {
-				assert_int_equal(op_read(&t.d.rig, t.fresh, 0, at, found, G4_PAGE_BYTES, &done), 0);
-				assert_memory_equal(found, t.data + at, G4_PAGE_BYTES);
-			}
-			disks_unmount(&t.d);
-			free(found);
-		}
-		end(&t);
-	}
+	for (uint32_t l = 0; l < LEVELS; l++)
+		reserved_space_gets_parity(&levels[l], 1 + l, 0, false);
+	/* beside some that was written before, in the same parts of marks: the log says that nothing of it is under way, or would with the next mark */
+	reserved_space_gets_parity(&levels[0], 1, WRITTEN_BEFORE, true);
+	reserved_space_gets_parity(&levels[0], 1, WRITTEN_BEFORE, false);
 }
 
 /*
@@ -280,6 +310,63 @@ static void the_first_images_of_pages_that_rotted_have_parity(void **state)
 	(void)state;
 	for (uint32_t l = 1; l < LEVELS; l++)
 		images_come_home_over_rotten_pages(&levels[l], 1, l);
+}
+
+/* A page of the new file that lies on this disk is another, of those that are found. How many there are. */
+static uint32_t rot_new(struct cut *t, uint32_t bad)
+{
+	uint32_t rotten = 0;
+
+	for (uint64_t at = 2 * G4_MIB; at < DISK_BYTES; at += G4_PAGE_BYTES)
+		for (uint64_t page = 0; page < NEW_BYTES; page += G4_PAGE_BYTES)
+			if (memcmp(t->d.memory[bad] + at, t->data + page, G4_PAGE_BYTES) == 0) {
+				t->d.memory[bad][at + 99] ^= 16;
+				rotten++;
+				break;
+			}
+	return rotten;
+}
+
+/* Space that was reserved, and was written and synced since: what has rotted there is made of parity, as everywhere. `more`: there are other writes like that behind it. */
+static void rot_in_reserved_space_that_was_written(const struct level *level, bool more)
+{
+	const uint32_t all = (1u << level->disks) - 1;
+	uint8_t *found = rig_memory(NEW_BYTES, 10);
+	uint64_t done;
+	struct cut t;
+
+	begin(&t, level);
+	assert_int_equal(op_fallocate(&t.d.rig, t.fresh, 0, 0, 2 * NEW_BYTES), 0);
+	assert_int_equal(op_sync(&t.d.rig), 0);
+	assert_int_equal(op_write(&t.d.rig, t.fresh, 0, 0, t.data, NEW_BYTES, &done), 0);
+	assert_int_equal(op_sync(&t.d.rig), 0);
+	if (more)
+		assert_int_equal(op_write(&t.d.rig, t.fresh, 0, NEW_BYTES, t.data + G4_PAGE_BYTES,
+					  NEW_BYTES - G4_PAGE_BYTES, &done),
+				 0);
+	if (!more)
+		flush_some(&t);
+	copy_disks(&t, t.crashed, false);
+	disks_unmount(&t.d);
+	for (uint32_t bad = 0; bad < level->disks; bad++) {
+		copy_disks(&t, t.crashed, true);
+		assert_true(rot_new(&t, bad) > 0);
+		disks_mount(&t.d, all);
+		const int rc = op_read(&t.d.rig, t.fresh, 0, 0, found, NEW_BYTES - G4_MIB / 2, &done);
+		if (rc < 0 || memcmp(found, t.data, NEW_BYTES - G4_MIB / 2) != 0)
+			fail_msg("%u parities, disk %u: %s after %u of %u bytes", level->parity, bad, g4_strerror(rc),
+				 (unsigned)done, (unsigned)(NEW_BYTES - G4_MIB / 2));
+		disks_unmount(&t.d);
+	}
+	free(found);
+	end(&t);
+}
+
+static void what_rots_in_reserved_space_that_was_written_is_read(void **state)
+{
+	(void)state;
+	rot_in_reserved_space_that_was_written(&levels[0], false);
+	rot_in_reserved_space_that_was_written(&levels[0], true);
 }
 
 /* ---- what can not be told ---- */
@@ -383,6 +470,47 @@ static uint64_t order_cut(struct g4_wg *wg, struct g4_dev *set, uint64_t what)
 	return order.all;
 }
 
+/* Written in place, flushed, and written in place once more, when the log says elsewhere what has ended: that is cut short again, and gets parity. */
+static void what_is_written_in_place_again_is_cut_short_again(void **state)
+{
+	const uint64_t at = 20 * G4_MIB, bytes = G4_MIB;
+	uint8_t *first = rig_memory(bytes, 21), *second = rig_memory(bytes, 22), *now = rig_memory(bytes, 23);
+	struct g4_wg *wg = g4_wg_create(9);
+	struct g4_dev *set;
+	struct cut t;
+
+	(void)state;
+	begin(&t, &levels[0]);
+	disks_unmount(&t.d);
+	assert_int_equal(disks_try_open(&t.d, 15, false, 0, &set), 0);
+	assert_int_equal(g4_dev_write(wg, set, at, first, bytes, G4_IO_IN_USE), 0);
+	assert_int_equal(g4_dev_flush(wg, set), 0);
+	copy_disks(&t, t.before, false);
+	assert_int_equal(g4_dev_write(wg, set, at, second, bytes, G4_IO_IN_USE), 0);
+	assert_int_equal(g4_dev_write(wg, set, at + 8 * G4_MIB, second, bytes, 0), 0);
+	copy_disks(&t, t.crashed, false);
+	g4_dev_close(set);
+	rig_copy(t.before[1] + LOG_AT, t.crashed[1] + LOG_AT, LOG_BYTES);
+	rig_copy(t.crashed[1], t.before[1], DISK_BYTES);
+	copy_disks(&t, t.crashed, true);
+	assert_int_equal(disks_open_to_mount(&t.d, 15, false, &set), 0);
+	while (order_cut(wg, set, G4_ROWS_CUT_NEXT) > 0) /* all of it is somebody's */
+		(void)order_cut(wg, set, G4_ROWS_CUT_TOLD);
+	assert_int_equal(g4_dev_read(wg, set, at, now, bytes), 0);
+	g4_dev_close(set);
+	for (uint32_t lost = 0; lost < 4; lost++) {
+		assert_int_equal(disks_try_open(&t.d, 15 & ~(1u << lost), true, G4_DEV_READ_ONLY, &set), 0);
+		assert_int_equal(g4_dev_read(wg, set, at, second, bytes), 0);
+		assert_memory_equal(now, second, bytes);
+		g4_dev_close(set);
+	}
+	free(first);
+	free(second);
+	free(now);
+	g4_wg_destroy(wg);
+	end(&t);
+}
+
 /* Of all that the log has marked one page does not fit: that row alone is read again, whether anything was told of it or not. */
 static void rows_that_fit_are_read_once(void **state)
 {
@@ -424,8 +552,10 @@ int main(void)
 		cmocka_unit_test(reserved_space_that_was_being_written_gets_parity),
 		cmocka_unit_test(images_that_come_home_over_rotten_pages_have_parity),
 		cmocka_unit_test(the_first_images_of_pages_that_rotted_have_parity),
+		cmocka_unit_test(what_rots_in_reserved_space_that_was_written_is_read),
 		cmocka_unit_test(a_mount_that_is_refused_leaves_rows_as_they_are),
 		cmocka_unit_test(a_repair_and_a_new_label_leave_what_rotted_to_parity),
+		cmocka_unit_test(what_is_written_in_place_again_is_cut_short_again),
 		cmocka_unit_test(rows_that_fit_are_read_once),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
