@@ -6,7 +6,7 @@ report.py collect FOLDER [KEY=VALUE]...  reads FOLDER/*.json, prints the JSON ar
 report.py table FILE.json                prints the table
 report.py plot FILE.json FOLDER          draws FOLDER/gpu-NAME.png; also of what tests/gpu/shredder_speed printed alone
 
-FOLDER has, as far as there are any: mem.json, dax.json, dedup.json, sums-CHECKSUM.json, scrub-CHECKSUM.json (tests/gpu/gpu_bench), embedded.json, connected.json, ext4.json,
+FOLDER has, as far as there are any: mem.json, dax.json, sets-LEVEL.json, sets-LEVEL-rebuilt.json, dedup.json, sums-CHECKSUM.json, scrub-CHECKSUM.json (tests/gpu/gpu_bench), embedded.json, connected.json, ext4.json,
 xfs.json, btrfs.json (bench_clients), fuse.workload.json and those of the peers (gpu4fs bench --json), shredder.json
 (tests/gpu/shredder_speed).
 Exit status: 0, also when a target is missed; 1 when something could not be read or drawn.
@@ -21,7 +21,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from common import bars, commit, lines, machine, number, output_of, ratio, report, times  # noqa: E402
 
 ENGINES = {"mem": "cuda", "sums-none": "cuda, sums", "sums-xxh3": "cuda, sums", "sums-blake3": "cuda, sums",
-           "scrub-xxh3": "cuda, sums", "scrub-blake3": "cuda, sums", "dedup": "cuda, dedup", "dax": "cuda, dax", "embedded": "library",
+           "scrub-xxh3": "cuda, sums", "scrub-blake3": "cuda, sums", "dedup": "cuda, dedup", "dax": "cuda, dax",
+           **{f"sets-{level}{what}": f"cuda, RAID {level}" for level in ("0", "1", "5", "6") for what in ("", "-rebuilt")}, "embedded": "library",
            "connected": "library, connected", "fuse": "FUSE"}
 PEERS = ["ext4", "xfs", "btrfs"]
 NOBODY = "peers only"  # the engine of figures that only peers have

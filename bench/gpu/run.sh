@@ -12,7 +12,7 @@ usage() {
 	cat <<'TEXT'
 usage: bench/gpu/run.sh [OPTION]... [-- BENCHMARK-OF-GPU_BENCH...]
 
-  --only=LIST      parts, of mem,sums,dedup,dax,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
+  --only=LIST      parts, of mem,sums,dedup,dax,sets,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
   --build=DIR      where gpu4fs is built with the preset cuda, perhaps by another machine; without it,
                    build/cuda is brought up to date
   --out=DIR        for gpu.json, gpu-*.png and gpu.log [build/bench]
@@ -92,6 +92,24 @@ part_dax() {
 	need_image && limited "$work/log" "$build/tests/gpu/gpu_bench" -d "dax:$image" -c 2048 -f "$file_mib" -o "$work/results/dax.json" stream
 }
 
+# Sets of disks on a tmpfs at each level: streams, a disk that is lost, and made again.
+part_sets() {
+	local status=0 plan level count gib file=$((file_mib < 48 ? file_mib : 48)) disks
+	need_image && rm "$image" && mount -o remount,size=22g "$work/tmpfs" || return 1
+	for plan in "0 4 2" "1 2 5" "5 4 3" "6 6 3"; do
+		read -r level count gib <<<"$plan"
+		disks=$(seq -s, -f "dax:$work/tmpfs/disk%g" 1 "$count")
+		limited "$work/log" "$build/tests/gpu/gpu_bench" -d "$disks" -c 4096 -f "$file" -r "$level" -g "$gib" -k none \
+			-o "$work/results/sets-$level.json" stream || status=1
+		rm -f "$work"/tmpfs/disk*
+		[[ $level != 0 ]] || continue
+		limited "$work/log" "$build/tests/gpu/gpu_bench" -d "$disks" -x "dax:$work/tmpfs/disk$((count + 1))" -c 1024 -f "$file" -r "$level" -g "$gib" -k none \
+			-o "$work/results/sets-$level-rebuilt.json" rebuild || status=1
+		rm -f "$work"/tmpfs/disk*
+	done
+	return "$status"
+}
+
 # The figures of the directories document, one command at a time, beside other file systems: a table and plots of its own.
 part_directories() {
 	local part_limit=180
@@ -153,11 +171,12 @@ part_shredder() {
 # why_not PART: in words; nothing when it can run.
 why_not() {
 	case $1 in
-	mem | sums | dedup | dax | shredder) [[ -e /dev/nvidiactl ]] || echo "there is no NVIDIA GPU here" ;;
+	mem | sums | dedup | dax | sets | shredder) [[ -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; } ;;&
 	directories | embedded | connected | fuse)
 		[[ $engine != cuda || -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; }
 		;;&
 	fuse | ext4 | xfs | btrfs) missing "$1" ;;
+	sets) ((memory_mib >= 32768)) || echo "its disks take 22 GiB of memory, and $memory_mib MiB are free" ;;
 	esac
 }
 
@@ -182,7 +201,7 @@ run_part() {
 }
 
 # ---- the run
-parts=mem,sums,dedup,dax,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder
+parts=mem,sums,dedup,dax,sets,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder
 only=$parts build='' out=build/bench file_mib=256 mem_file_mib=1024 limit=500 engine=cuda commit='' seconds=2
 part_limit=90
 directories_mib=1536 levels=4000 names=8000
