@@ -115,11 +115,14 @@ static int share(uint64_t from, uint64_t to, uint64_t bytes)
 
 static uint64_t empty[EMPTY_FILES];
 
+/* Two of them at a time. */
 static const char *empty_name(uint32_t k)
 {
-	static char name[16];
+	static char names[2][16];
+	static uint32_t turn;
+	char *const name = names[turn++ % 2];
 
-	snprintf(name, sizeof(name), "empty%u", k);
+	snprintf(name, sizeof(names[0]), "empty%u", k);
 	return name;
 }
 

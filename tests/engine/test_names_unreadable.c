@@ -18,11 +18,14 @@ static uint64_t first, second, file, other;
 static uint64_t places[PLACES_MOST];
 static uint32_t place_count;
 
+/* Two of them at a time. */
 static const char *name_of(uint32_t k)
 {
-	static char name[200];
+	static char names[2][200];
+	static uint32_t turn;
+	char *const name = names[turn++ % 2];
 
-	snprintf(name, sizeof(name), "%0190u", k);
+	snprintf(name, sizeof(names[0]), "%0190u", k);
 	return name;
 }
 
