@@ -119,6 +119,8 @@ int g4_nvme_show_id(struct g4_nvme *nvme, struct g4_report *report, struct g4_de
 	g4_report_bool(report, "volatile_cache", page.controller.vwc & 1);
 	g4_report_bool(report, "discard", page.controller.oncs & G4_NVME_ONCS_DSM);
 	put_limits(report, nvme->identity.discards);
+	if (page.controller.memory != 0) /* that it wants of the host */
+		g4_report_size(report, "host_memory_bytes", page.controller.memory * G4_PAGE_BYTES);
 	g4_report_count(report, "queue_entries", G4_NVME_CAP_MQES(nvme->cap) + 1);
 	if (page.controller.mdts != 0 && page.controller.mdts < 32)
 		g4_report_size(report, "largest_transfer_bytes", G4_PAGE_BYTES << page.controller.mdts);

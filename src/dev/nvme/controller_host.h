@@ -96,7 +96,8 @@ struct g4_nvme_space {
 	uint32_t nsid;
 	struct g4_nvme_sizes sizes;
 	struct g4_dev_props props;
-	bool changed; /* since it was opened, and that was told */
+	uint64_t grown_bytes; /* events_host.c: larger ones that were told */
+	bool shrunk;
 };
 
 /* What was found to be wrong. It says nothing any more when something was done about the controller since. */

@@ -35,7 +35,9 @@ bool g4_nvme_has_event(struct g4_nvme *nvme)
 		return true;
 	if (!g4_load32_rlx(&nvme->listens) || pthread_mutex_trylock(&nvme->admin_lock) != 0)
 		return false;
-	g4_nvme_take_answers(nvme);
+	/* one that is left, or stopped, meanwhile, was so by a holder of the lock: its doorbells are somebody else's by now */
+	if (g4_load32_acq(&nvme->state) == G4_NVME_WORKS)
+		g4_nvme_take_answers(nvme);
 	pthread_mutex_unlock(&nvme->admin_lock);
 	return g4_load32_acq(&nvme->heard) != 0;
 }
@@ -54,11 +56,11 @@ static void hear_health(struct g4_nvme *nvme, const struct g4_nvme_health_log *l
 			       g4_nvme_warning(bit));
 }
 
-/* Flushes of the namespace fail from then on, so that a file system in it is read-only with its next commit; what is there can be read. */
-static void lose_space(struct g4_nvme *nvme, uint32_t space, const char *what)
+/* All but reads of the namespace fail from then on, so that a file system in it is read-only with its next commit. */
+static void shut_space(struct g4_nvme *nvme, uint32_t space, const char *what)
 {
-	g4_store32_rel(&nvme->caches[space].lost, G4_NVME_LOST);
-	g4_log(G4_LOG_ERROR, "%s: namespace %u %s while it is used: nothing is made durable in it any more", nvme->name,
+	g4_store32_rel(&nvme->caches[space].shut, 1);
+	g4_log(G4_LOG_ERROR, "%s: namespace %u %s while it is used: nothing is written to it any more", nvme->name,
 	       nvme->spaces[space].nsid, what);
 }
 
@@ -69,27 +71,28 @@ static void hear_space(struct g4_nvme *nvme, uint32_t space)
 	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
 	struct g4_dev_props props;
 	const int rc = g4_nvme_see_space(nvme, space, &props, message);
+	const bool same = rc == 0 && props.sector_bytes == known->props.sector_bytes;
 
-	if (nvme->unanswered || known->changed)
+	if (nvme->unanswered || known->shrunk)
 		return;
-	if (rc == 0 && props.sector_bytes == known->props.sector_bytes && props.size_bytes == known->props.size_bytes)
-		return;
-	known->changed = true;
-	if (rc < 0)
-		g4_log(G4_LOG_WARN, "%s", text);
-	if (rc < 0)
-		snprintf(what, sizeof(what), "is gone, or can not be used any more");
-	else if (props.sector_bytes != known->props.sector_bytes)
-		snprintf(what, sizeof(what), "has got another format");
-	else
-		snprintf(what, sizeof(what), "has shrunk from %" PRIu64 " to %" PRIu64 " bytes",
-			 known->props.size_bytes, props.size_bytes);
-	if (rc < 0 || props.sector_bytes != known->props.sector_bytes || props.size_bytes < known->props.size_bytes)
-		lose_space(nvme, space, what);
-	else
+	if (same && props.size_bytes > known->props.size_bytes && props.size_bytes != known->grown_bytes)
 		g4_log(G4_LOG_INFO,
 		       "%s: namespace %u has grown to %" PRIu64 " bytes, which count when it is opened again",
 		       nvme->name, known->nsid, props.size_bytes);
+	known->grown_bytes = same ? props.size_bytes : 0;
+	if (same && props.size_bytes >= known->props.size_bytes)
+		return;
+	if (rc < 0) {
+		g4_log(G4_LOG_WARN, "%s", text);
+		snprintf(what, sizeof(what), "is gone, or can not be used any more");
+	} else if (!same) {
+		snprintf(what, sizeof(what), "has got another format");
+	} else {
+		snprintf(what, sizeof(what), "has shrunk from %" PRIu64 " to %" PRIu64 " bytes",
+			 known->props.size_bytes, props.size_bytes);
+	}
+	known->shrunk = true;
+	shut_space(nvme, space, what);
 }
 
 static void hear_notice(struct g4_nvme *nvme, uint32_t what)

@@ -41,6 +41,12 @@ G4_FN static bool is_lost(const struct g4_nvme_flight *flight, uint32_t number, 
 	return command->opcode == G4_NVME_FLUSH && g4_load32_acq(&cache_of(flight, number)->lost) != 0;
 }
 
+/* Who is about to send it may have looked too early: what is under way when a namespace is shut may succeed. */
+G4_FN static bool is_shut(const struct g4_nvme_flight *flight, uint32_t number, const struct g4_nvme_command *command)
+{
+	return command->opcode != G4_NVME_READ && g4_load32_rlx(&cache_of(flight, number)->shut) != 0;
+}
+
 /* Before others learn that the command has ended. The store is left out where it changes nothing: all queues share the word. */
 G4_FN static void note_end(struct g4_nvme_flight *flight, uint32_t number, const struct g4_nvme_command *command,
 			   int code)
@@ -72,7 +78,7 @@ G4_FN static void send(struct g4_nvme_flight *flight, uint32_t number, uint32_t 
 	const uint64_t state = (g4_monotonic_ns() & G4_NVME_SINCE_MASK) | (id + 1) | (flushes ? G4_NVME_FLUSHES : 0) |
 			       (is_cached_write(command) ? G4_NVME_CACHED : 0);
 
-	if (!is_lost(flight, number, command) &&
+	if (!is_lost(flight, number, command) && !is_shut(flight, number, command) &&
 	    g4_nvme_pair_submit(&flight->pair, command, &flight->slots[number].state, state | G4_NVME_SENT,
 				flushes ? &cache_of(flight, number)->dirty : NULL))
 		return; /* it may be complete, and the slot somebody else's */
@@ -159,7 +165,9 @@ G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, 
 
 G4_FN static bool must_fail(const struct g4_nvme_flight *flight, uint32_t number)
 {
-	return flight->dead || is_lost(flight, number, &flight->slots[number].command);
+	const struct g4_nvme_command *command = &flight->slots[number].command;
+
+	return flight->dead || is_lost(flight, number, command) || is_shut(flight, number, command);
 }
 
 G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number)

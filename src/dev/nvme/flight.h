@@ -95,6 +95,7 @@ struct g4_nvme_cache {
 	uint32_t is_volatile;
 	uint32_t dirty; /* a write was acknowledged, and no flush was sent since */
 	uint32_t lost;	/* not 0: what was acknowledged may be gone, so no flush succeeds */
+	uint32_t shut;	/* not 0: the namespace is not what it was, so nothing but reads succeeds; for good */
 };
 #define G4_NVME_LOST 1u	  /* for good */
 #define G4_NVME_UNSURE 2u /* the users of another queue have not said yet */

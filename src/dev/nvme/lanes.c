@@ -256,6 +256,8 @@ G4_FN static void hear_host(struct g4_nvme_lanes *lanes)
 				   reset << G4_NVME_RESET_SHIFT |
 					   (g4_load32_acq(&flight->cache->lost) ? G4_NVME_SAID_LOST : 0));
 	}
+	if (told & G4_NVME_TOLD_SHUT)
+		g4_store32_rlx(&flight->cache->shut, 1);
 	if (told & G4_NVME_TOLD_LOST)
 		g4_store32_rel(&flight->cache->lost, 1);
 	if (told & G4_NVME_TOLD_DEAD)

@@ -45,6 +45,7 @@ struct g4_nvme_talk {
 #define G4_NVME_TOLD_READY 1u /* the queue is there */
 #define G4_NVME_TOLD_LOST 2u  /* what was acknowledged before may be gone */
 #define G4_NVME_TOLD_DEAD 4u  /* for good; the controller touches no memory */
+#define G4_NVME_TOLD_SHUT 8u  /* their namespace is not what it was: nothing is written to it any more */
 #define G4_NVME_SAID_LOST 1u  /* of what lanes wrote something may be gone */
 #define G4_NVME_RESET_SHIFT 8u
 #define G4_NVME_AGAIN 0x80000000u
@@ -65,7 +66,7 @@ struct g4_nvme_lanes {
 	uint32_t late;	  /* what was said last */
 	uint32_t stopped; /* 1: they are quiet, as the host wants it; read by others */
 	struct g4_nvme_cache cache; /* of the first queue, for all */
-	uint8_t padding[108];
+	uint8_t padding[104];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_remote) % 16 == 0,
 		 "commands are aligned, also where one lies behind the other");

@@ -311,6 +311,7 @@ static void describe_lanes(const struct g4_nvme_keeper *keeper, uint32_t index, 
 	lanes->cache.is_volatile = keeper->inner->props.volatile_cache;
 	/* what a reset before has lost; of one that comes from now on they hear before their queues are made anew */
 	lanes->cache.lost = g4_load32_acq(&keeper->nvme->caches[target->space].lost) != 0;
+	lanes->cache.shut = g4_load32_acq(&keeper->nvme->caches[target->space].shut);
 	lanes->lists = queue->lists;
 	lanes->staging = chunk_of(keeper, index, 0);
 	lanes->shift = keeper->nvme->shift;

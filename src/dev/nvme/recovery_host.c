@@ -341,7 +341,8 @@ static uint32_t flags_for_lanes(struct g4_nvme *nvme, uint32_t said)
 		g4_nvme_mend(nvme, &refused);
 		return 0;
 	}
-	return G4_NVME_TOLD_READY | (g4_load32_acq(&lanes_cache(nvme)->lost) ? G4_NVME_TOLD_LOST : 0);
+	return G4_NVME_TOLD_READY | (g4_load32_acq(&lanes_cache(nvme)->lost) ? G4_NVME_TOLD_LOST : 0) |
+	       (g4_load32_acq(&lanes_cache(nvme)->shut) ? G4_NVME_TOLD_SHUT : 0);
 }
 
 uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told)

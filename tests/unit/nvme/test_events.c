@@ -10,6 +10,8 @@
 
 #include "dev/nvme/events_host.h"
 #include "dev/nvme/recovery_host.h"
+#include "engine/engine.h"
+#include "fs/mkfs_host.h"
 #include "unit/nvme/emulated.h"
 
 #define DAY_NS UINT64_C(86400000000000)
@@ -42,7 +44,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	g4_dev_close(dev);
+	if (dev)
+		g4_dev_close(dev);
 	if (dup2(log_before, STDERR_FILENO) < 0)
 		return -1;
 	close(log_before);
@@ -136,8 +139,8 @@ static void each_warning_is_told_once(void **state)
 	assert_int_equal(g4_dev_flush(wg, dev), 0);
 }
 
-/* What is there can be read, and nobody is told that something is durable which may be beyond its end. */
-static void a_namespace_that_shrinks_makes_nothing_durable(void **state)
+/* What is there can be read; nothing is written, for what belongs to it may be beyond its end. */
+static void a_namespace_that_shrinks_is_only_read(void **state)
 {
 	(void)state;
 	write_and_read(dev, 0, 0, 65536, 0);
@@ -146,6 +149,8 @@ static void a_namespace_that_shrinks_makes_nothing_durable(void **state)
 	until_events_are(1);
 	assert_int_equal(said("namespace 1 has shrunk from 16777216 to 8388608 bytes while it is used"), 1);
 	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), -G4_E_IO);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, G4_IO_FUA), -G4_E_IO);
 	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 65536), 0);
 	check(buffer, 65536, 0, 65536);
 	assert_int_equal(g4_dev_read(wg, dev, 9 * G4_MIB, buffer, 4096), -G4_E_DEV_RANGE);
@@ -155,6 +160,53 @@ static void a_namespace_that_shrinks_makes_nothing_durable(void **state)
 	until_events_are(3);
 	assert_int_equal(said("while it is used"), 1);
 	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+}
+
+static int make_directory(struct g4_engine *engine, const char *name)
+{
+	static const struct g4_cred root = {0};
+	struct g4_attr attr;
+	struct g4_cmd make = {.op = G4_CMD_MKDIR,
+			      .node = G4_NODE_ROOT,
+			      .mode = 0755,
+			      .name = name,
+			      .name_bytes = (uint16_t)strlen(name),
+			      .attr = &attr,
+			      .cred = &root};
+
+	return g4_engine_execute(engine, &make);
+}
+
+static int sync_all(struct g4_engine *engine)
+{
+	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
+
+	return g4_engine_execute(engine, &sync);
+}
+
+/* By its next commit, and its server says why. */
+static void a_file_system_in_one_that_shrinks_becomes_read_only(void **state)
+{
+	const struct g4_mkfs_options format = {.checksum = g4_policy_of(G4_CHECKSUM_BLAKE3)};
+	const struct g4_mount_options options = {
+		.kind = G4_ENGINE_CPU, .commit_ms = 1000000, .cache_bytes = 4 * G4_MIB};
+	struct g4_superblock sb;
+	struct g4_engine *engine;
+
+	(void)state;
+	assert_int_equal(g4_mkfs(dev, &format, &sb, message, sizeof(message)), 0);
+	struct g4_dev *const medium = dev;
+	dev = NULL; /* the engine's */
+	assert_int_equal(g4_engine_mount_device(medium, &options, &engine, message, sizeof(message)), 0);
+	assert_int_equal(make_directory(engine, "before"), 0);
+	assert_int_equal(sync_all(engine), 0);
+	set((struct g4_emu_faults){.blocks = BLOCKS / 2});
+	until_events_are(1);
+	assert_int_equal(make_directory(engine, "after"), 0);
+	assert_true(sync_all(engine) < 0);
+	assert_int_equal(make_directory(engine, "never"), -G4_E_ROFS);
+	assert_int_equal(said("namespace 1 has shrunk"), 1);
+	assert_true(g4_engine_unmount(engine) < 0);
 }
 
 static void lanes_hear_of_a_namespace_that_shrinks(void **state)
@@ -171,6 +223,7 @@ static void lanes_hear_of_a_namespace_that_shrinks(void **state)
 	while (g4_dev_flush(wg, dev) == 0)
 		sched_yield();
 	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, G4_IO_FUA), -G4_E_IO);
 	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), 0);
 }
 
@@ -186,6 +239,14 @@ static void a_namespace_that_grows_is_used_as_it_was(void **state)
 	assert_int_equal(said("has grown to"), 1);
 	all_shapes(dev);
 	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	set((struct g4_emu_faults){.blocks = BLOCKS}); /* as large as it was */
+	until_events_are(2);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	set((struct g4_emu_faults){.blocks = BLOCKS / 4});
+	until_events_are(3);
+	assert_int_equal(said("has grown to"), 1);
+	assert_int_equal(said("has shrunk"), 1);
+	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
 }
 
 static void an_error_that_stays_is_a_reset(void **state)
@@ -273,7 +334,8 @@ int main(void)
 		EVENTS_TEST(one_is_always_asked_for),
 		EVENTS_TEST(a_request_for_events_is_never_late),
 		EVENTS_TEST(each_warning_is_told_once),
-		EVENTS_TEST(a_namespace_that_shrinks_makes_nothing_durable),
+		EVENTS_TEST(a_namespace_that_shrinks_is_only_read),
+		EVENTS_TEST(a_file_system_in_one_that_shrinks_becomes_read_only),
 		EVENTS_TEST(lanes_hear_of_a_namespace_that_shrinks),
 		EVENTS_TEST(a_namespace_that_grows_is_used_as_it_was),
 		EVENTS_TEST(an_error_that_stays_is_a_reset),
