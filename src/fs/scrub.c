@@ -841,7 +841,8 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 			record->cursor[CURSOR_PHASE] = PHASE_ROWS;
 			record->cursor[CURSOR_AT] = 0;
 			record->cursor[CURSOR_DAMAGED] = record->errors > 0;
-			rc = 0;
+			/* of metadata that is in the journal alone nobody could say what its place has */
+			rc = (fs->flags & G4_FS_READ_ONLY) ? 0 : g4_commit(wg, fs, UINT64_MAX, true);
 		}
 		if (g4_load32_acq(&fs->journal.aborted))
 			rc = -(int)g4_load32_acq(&fs->journal.aborted);

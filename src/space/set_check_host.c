@@ -523,6 +523,7 @@ static bool is_made(const struct g4_set *set, uint64_t bit)
 int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
 	struct g4_set_parity *p = set->parity;
+	bool made = false;
 
 	for (uint64_t at = g4_align_down(from, G4_PARITY_REGION_BYTES); at < to; at += G4_PARITY_REGION_BYTES) {
 		const uint64_t bit = g4_set_log_region(set, chunk, at / G4_PARITY_REGION_BYTES);
@@ -535,9 +536,10 @@ int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *ch
 		if (rc > 0) /* it is tried again with the next write there */
 			continue;
 		p->made[bit / 8] |= (uint8_t)(1u << bit % 8);
-		p->made_changed = true;
+		made = p->made_changed = true;
 	}
-	return 0;
+	/* a crash that finds the map without it would have parity made once more, of what has rotted since */
+	return made ? g4_set_log_empty(wg, set) : 0;
 }
 
 int g4_rows_forget(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)

@@ -13,6 +13,7 @@
 #define LOG_AT G4_MIB
 #define LOG_BYTES G4_MIB
 #define CUT_DISKS 5u
+#define RESERVED_BYTES (24 * G4_MIB) /* all of the first region of rows */
 
 static const struct level {
 	uint32_t disks, parity;
@@ -21,7 +22,7 @@ static const struct level {
 
 struct cut {
 	struct disks d;
-	uint64_t old, fresh; /* inodes */
+	uint64_t old, fresh, reserved; /* inodes */
 	uint8_t *before[CUT_DISKS], *crashed[CUT_DISKS];
 	uint8_t *data;
 	struct {
@@ -57,7 +58,18 @@ static void find_old(struct cut *t)
 	}
 }
 
-static void begin(struct cut *t, const struct level *level)
+/* A flush, behind which nothing was written in place. */
+static void flush_some(struct cut *t)
+{
+	uint64_t other, done;
+
+	assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "small", G4_S_IFREG | 0644, &other), 0);
+	assert_int_equal(op_write(&t->d.rig, other, 0, 0, old_page(77), G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(op_sync(&t->d.rig), 0);
+}
+
+/* `reserved`: so many bytes lie in front of all that is written, of a set whose disks could not be cleared. */
+static void begin_behind(struct cut *t, const struct level *level, uint64_t reserved)
 {
 	const uint64_t sizes[MOST_DISKS] = {DISK_BYTES, DISK_BYTES, DISK_BYTES, DISK_BYTES, DISK_BYTES};
 	uint64_t done;
@@ -69,8 +81,18 @@ static void begin(struct cut *t, const struct level *level)
 	for (uint32_t n = 0; n < level->disks; n++) {
 		t->before[n] = (uint8_t *)malloc(DISK_BYTES);
 		t->crashed[n] = (uint8_t *)malloc(DISK_BYTES);
+		if (reserved > 0) /* no map says anything of parity */
+			memset(t->d.memory[n] + LOG_AT + LOG_BYTES - G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
 	}
 	disks_mount(&t->d, (1u << level->disks) - 1);
+	if (reserved > 0) {
+		assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "reserved", G4_S_IFREG | 0644, &t->reserved), 0);
+		assert_int_equal(op_fallocate(&t->d.rig, t->reserved, 0, 0, reserved), 0);
+		/* its parity is made, and then the log begins, and has the map */
+		assert_int_equal(op_write(&t->d.rig, t->reserved, 0, reserved / 2, old_page(79), G4_PAGE_BYTES, &done),
+				 0);
+		assert_int_equal(op_sync(&t->d.rig), 0);
+	}
 	assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "old", G4_S_IFREG | 0644, &t->old), 0);
 	for (uint32_t n = 0; n < OLD_PAGES; n++)
 		assert_int_equal(op_write(&t->d.rig, t->old, 0, n * G4_PAGE_BYTES, old_page(n), G4_PAGE_BYTES, &done),
@@ -79,6 +101,11 @@ static void begin(struct cut *t, const struct level *level)
 	/* of the newest record recovery verifies the data */
 	assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "new", G4_S_IFREG | 0644, &t->fresh), 0);
 	assert_int_equal(op_sync(&t->d.rig), 0);
+}
+
+static void begin(struct cut *t, const struct level *level)
+{
+	begin_behind(t, level, 0);
 }
 
 static void end(struct cut *t)
@@ -111,16 +138,6 @@ static void write_there_and_crash(struct cut *t, uint64_t offset, uint32_t witho
 static void write_and_crash(struct cut *t, uint32_t without)
 {
 	write_there_and_crash(t, 0, without);
-}
-
-/* A flush, behind which nothing was written in place. */
-static void flush_some(struct cut *t)
-{
-	uint64_t other, done;
-
-	assert_int_equal(op_mknod(&t->d.rig, G4_NODE_ROOT, "small", G4_S_IFREG | 0644, &other), 0);
-	assert_int_equal(op_write(&t->d.rig, other, 0, 0, old_page(77), G4_PAGE_BYTES, &done), 0);
-	assert_int_equal(op_sync(&t->d.rig), 0);
 }
 
 /* Of pages of the old file that lie on these disks. How many there were. */
@@ -369,6 +386,31 @@ static void what_rots_in_reserved_space_that_was_written_is_read(void **state)
 	rot_in_reserved_space_that_was_written(&levels[0], true);
 }
 
+/* Disks that could not be cleared, and a region whose parity was made since the log began: it is right behind a crash, and a write there does not make it of what has rotted. */
+static void a_region_that_was_made_is_right_behind_a_crash(void **state)
+{
+	(void)state;
+	for (uint32_t bad = 0; bad < levels[0].disks; bad++) {
+		uint64_t done;
+		struct cut t;
+		begin_behind(&t, &levels[0], RESERVED_BYTES);
+		write_and_crash(&t, 0);
+		copy_disks(&t, t.crashed, true);
+		if (rot_old(&t, 1u << bad) > 0) {
+			disks_mount(&t.d, 15);
+			for (uint64_t at = 0; at < RESERVED_BYTES; at += G4_MIB) /* all regions */
+				assert_int_equal(
+					op_write(&t.d.rig, t.reserved, 0, at, old_page(78), G4_PAGE_BYTES, &done), 0);
+			assert_int_equal(op_sync(&t.d.rig), 0);
+			disks_unmount(&t.d);
+			disks_mount(&t.d, 15);
+			expect_old(&t, 1, 1u << bad, 0);
+			disks_unmount(&t.d);
+		}
+		end(&t);
+	}
+}
+
 /* ---- what can not be told ---- */
 
 /* Pages of this type that any disk has are damaged, or made good again. How many there are. */
@@ -553,6 +595,7 @@ int main(void)
 		cmocka_unit_test(images_that_come_home_over_rotten_pages_have_parity),
 		cmocka_unit_test(the_first_images_of_pages_that_rotted_have_parity),
 		cmocka_unit_test(what_rots_in_reserved_space_that_was_written_is_read),
+		cmocka_unit_test(a_region_that_was_made_is_right_behind_a_crash),
 		cmocka_unit_test(a_mount_that_is_refused_leaves_rows_as_they_are),
 		cmocka_unit_test(a_repair_and_a_new_label_leave_what_rotted_to_parity),
 		cmocka_unit_test(what_is_written_in_place_again_is_cut_short_again),

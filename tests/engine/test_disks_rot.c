@@ -870,6 +870,41 @@ static void a_scrub_knows_that_reserved_space_has_no_contents(void **state)
 	free(found);
 }
 
+/* Metadata that is in the journal alone: what lies in its place is nobody's, and may have rotted. A scrub has it brought home before it compares rows. */
+static void a_scrub_knows_of_metadata_that_is_not_home(void **state)
+{
+	uint8_t *data = rig_memory(G4_PAGE_BYTES, 35), *found = rig_memory(G4_PAGE_BYTES, 36);
+
+	(void)state;
+	for (uint32_t l = 0; l < 3; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		uint64_t ino, done = 0;
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, levels[l].disks, NULL);
+		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_BLAKE3);
+		disks_mount_fs(&d, all, &dev);
+		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0644, &ino), 0);
+		for (uint64_t at = 0; at < 24; at++) {
+			assert_int_equal(op_write(&d.rig, ino, 0, at * 2 * G4_MIB, data, G4_PAGE_BYTES, &done), 0);
+			assert_int_equal(op_sync(&d.rig), 0);
+		}
+		settle(d.rig.wg, dev);
+		disks_rot(&d, 1);
+		assert_int_equal(disks_scrub(&d), 0);
+		disks_unmount_fs(&d, dev, true);
+		disks_mount_fs(&d, all & ~2u, &dev);
+		for (uint64_t at = 0; at < 24; at++) {
+			assert_int_equal(op_read(&d.rig, ino, 0, at * 2 * G4_MIB, found, G4_PAGE_BYTES, &done), 0);
+			assert_memory_equal(data, found, G4_PAGE_BYTES);
+		}
+		disks_unmount_fs(&d, dev, true);
+		disks_free(&d);
+	}
+	free(data);
+	free(found);
+}
+
 /* Two pages of these contents that are columns of one row: they lie at the same place of two disks. *at: where. */
 static void find_row(struct disks *d, const uint8_t *data, uint64_t bytes, uint32_t on[2], uint64_t *at)
 {
@@ -1575,6 +1610,7 @@ int main(void)
 		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),
 		cmocka_unit_test(a_scrub_mends_a_file_without_a_name_from_parity),
 		cmocka_unit_test(a_scrub_knows_that_reserved_space_has_no_contents),
+		cmocka_unit_test(a_scrub_knows_of_metadata_that_is_not_home),
 		cmocka_unit_test(a_page_with_a_sum_is_not_made_up),
 		cmocka_unit_test(two_pages_of_a_row_may_be_lost),
 		cmocka_unit_test(a_column_that_can_not_be_read_is_not_made_up_of_one_that_rotted),
