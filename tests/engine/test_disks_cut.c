@@ -491,6 +491,39 @@ static void a_repair_and_a_new_label_leave_what_rotted_to_parity(void **state)
 	}
 }
 
+/* fsck -n, a mount that is read-only: nothing of such a set is changed, and what has rotted is read from parity. */
+static void who_only_looks_changes_nothing(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		struct g4_dev *dev;
+		struct cut t;
+		char *text;
+		uint32_t bad = 1;
+		begin(&t, &levels[l]);
+		write_and_crash(&t, 2);
+		copy_disks(&t, t.crashed, true);
+		while (bad <= all && rot_old(&t, bad) == 0)
+			bad <<= 1;
+		assert_true(bad <= all);
+		copy_disks(&t, t.crashed, false);
+		snprintf(t.d.rig.name, sizeof(t.d.rig.name), "%s", disks_name_of(&t.d, all));
+		rig_fsck_data(&t.d.rig, 1, &text);
+		free(text);
+		assert_int_equal(disks_try_open(&t.d, all, false, G4_DEV_READ_ONLY, &dev), 0);
+		disks_begin_fs(&t.d, dev, G4_FS_READ_ONLY);
+		expect_old(&t, levels[l].parity, bad, 0);
+		disks_unmount_fs(&t.d, dev, false);
+		for (uint32_t n = 0; n < t.d.count; n++)
+			assert_memory_equal(t.d.memory[n], t.crashed[n], DISK_BYTES);
+		disks_mount(&t.d, all);
+		expect_old(&t, levels[l].parity, bad, 0);
+		disks_unmount(&t.d);
+		end(&t);
+	}
+}
+
 /* ---- what it costs ---- */
 
 static uint64_t reads_of(const struct cut *t, const struct faulty *f)
@@ -597,6 +630,7 @@ int main(void)
 		cmocka_unit_test(what_rots_in_reserved_space_that_was_written_is_read),
 		cmocka_unit_test(a_region_that_was_made_is_right_behind_a_crash),
 		cmocka_unit_test(a_mount_that_is_refused_leaves_rows_as_they_are),
+		cmocka_unit_test(who_only_looks_changes_nothing),
 		cmocka_unit_test(a_repair_and_a_new_label_leave_what_rotted_to_parity),
 		cmocka_unit_test(what_is_written_in_place_again_is_cut_short_again),
 		cmocka_unit_test(rows_that_fit_are_read_once),
