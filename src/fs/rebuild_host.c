@@ -67,7 +67,7 @@ int g4_rebuild_offline(const char *const *names, uint32_t count, bool rebuild, s
 		       uint32_t *disk, char *message, size_t message_bytes)
 {
 	struct g4_dev *set = NULL;
-	int rc = g4_set_rebuild_open(names, count, rebuild, &set, disk, message, message_bytes);
+	int rc = g4_set_rebuild_open(names, count, rebuild, g4_fs_settle_rows, &set, disk, message, message_bytes);
 
 	if (rc < 0)
 		return rc;

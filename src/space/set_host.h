@@ -54,10 +54,11 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 /*
  * Opens a set that nobody uses, of which a disk begins to be rebuilt, or goes on to be. rebuild: the names are those of the set,
  * the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes the place of the first
- * that is missing; what is on it is gone. *disk: its number. On failure a code and one sentence.
+ * that is missing; what is on it is gone. *disk: its number. settle: asked before anything is rebuilt, as of a set that is mounted next
+ * (g4_set_options); NULL: nothing is known of rows that a crash has cut short. On failure a code and one sentence.
  */
-int g4_set_rebuild_open(const char *const *names, uint32_t count, bool rebuild, struct g4_dev **out, uint32_t *disk,
-			char *message, size_t message_bytes);
+int g4_set_rebuild_open(const char *const *names, uint32_t count, bool rebuild, int (*settle)(struct g4_dev *set),
+			struct g4_dev **out, uint32_t *disk, char *message, size_t message_bytes);
 /*
  * All that the set has on that disk is made, used or not (fs/rebuild_host.h knows what is). Nobody else uses the set. progress: a
  * started bar, or NULL. After a crash it goes on where it was, here or while the set is mounted.

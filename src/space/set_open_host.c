@@ -637,8 +637,8 @@ static int assemble_rest(struct opening *o, struct g4_dev **target, uint32_t *di
 }
 
 /* What was opened is of *out then, or closed. */
-static int begin_rebuild(struct opening *o, struct g4_dev *target, const char *name, struct g4_dev **out,
-			 uint32_t *disk)
+static int begin_rebuild(struct opening *o, struct g4_dev *target, const char *name, int (*settle)(struct g4_dev *set),
+			 struct g4_dev **out, uint32_t *disk)
 {
 	const bool is_new = target != NULL;
 	struct g4_dev *dev = NULL;
@@ -650,7 +650,11 @@ static int begin_rebuild(struct opening *o, struct g4_dev *target, const char *n
 		return rc;
 	}
 	struct g4_set *set = (struct g4_set *)dev->host;
-	if (set->target != G4_MAX_DISKS && is_new) {
+	rc = settle ? settle(dev) : 0;
+	if (rc < 0) {
+		g4_dev_fail(o->message, rc, "%s: %s", o->found[0].name, g4_strerror(rc));
+		g4_dev_close(target);
+	} else if (set->target != G4_MAX_DISKS && is_new) {
 		rc = g4_dev_fail(o->message, -G4_E_BUSY, "disk %u is being rebuilt; finish that first", set->target);
 		g4_dev_close(target);
 	} else if (set->target != G4_MAX_DISKS) { /* one at a time */
@@ -670,10 +674,11 @@ static int begin_rebuild(struct opening *o, struct g4_dev *target, const char *n
 	return rc;
 }
 
-int g4_set_rebuild_open(const char *const *names, uint32_t count, bool stale, struct g4_dev **out, uint32_t *disk,
-			char *message, size_t message_bytes)
+int g4_set_rebuild_open(const char *const *names, uint32_t count, bool stale, int (*settle)(struct g4_dev *set),
+			struct g4_dev **out, uint32_t *disk, char *message, size_t message_bytes)
 {
-	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .degraded = true};
+	const struct g4_set_options options = {
+		.open.flags = G4_DEV_EXCLUSIVE, .degraded = true, .mounts = settle != NULL};
 	struct opening o = {.options = &options, .message = {.text = message, .bytes = message_bytes}};
 	const char *last = names[count - 1];
 	struct g4_dev *target = NULL;
@@ -691,7 +696,7 @@ int g4_set_rebuild_open(const char *const *names, uint32_t count, bool stale, st
 	if (rc == 0 && !stale)
 		rc = g4_dev_open(last, &options.open, &target, message, message_bytes);
 	if (rc == 0)
-		rc = begin_rebuild(&o, target, last, out, disk);
+		rc = begin_rebuild(&o, target, last, settle, out, disk);
 	else
 		close_found(&o);
 	if (o.wg)

@@ -5,6 +5,7 @@
  */
 #include "disks.h"
 #include "fs/mount_host.h"
+#include "fs/rebuild_host.h"
 #include "simt/simt_host.h"
 
 #define OLD_PAGES 24u
@@ -491,6 +492,37 @@ static void a_repair_and_a_new_label_leave_what_rotted_to_parity(void **state)
 	}
 }
 
+/* The same of who lets another disk take the place of one that was lost with the crash: several parities have that, and what has rotted besides. */
+static void a_new_disk_leaves_what_rotted_to_parity(void **state)
+{
+	(void)state;
+	for (uint32_t l = 1; l < LEVELS; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		struct cut t;
+		begin(&t, &levels[l]);
+		write_and_crash(&t, 2);
+		for (uint32_t bad = 1; bad < all; bad <<= 1) {
+			const char *names[MOST_DISKS];
+			uint32_t count = 0, disk;
+			copy_disks(&t, t.crashed, true);
+			if (rot_old(&t, bad) == 0)
+				continue;
+			const uint32_t lost = (uint32_t)__builtin_ctz(bad) == 0 ? levels[l].disks - 1 : 0;
+			memset(t.d.memory[lost], 0, DISK_BYTES);
+			for (uint32_t n = 0; n < t.d.count; n++)
+				if (n != lost)
+					names[count++] = t.d.names[n];
+			names[count++] = t.d.names[lost];
+			if (g4_rebuild_offline(names, count, false, NULL, &disk, t.d.message, sizeof(t.d.message)) < 0)
+				fail_msg("%s", t.d.message);
+			disks_mount(&t.d, all);
+			expect_old(&t, levels[l].parity, bad, 0);
+			disks_unmount(&t.d);
+		}
+		end(&t);
+	}
+}
+
 /* fsck -n, a mount that is read-only: nothing of such a set is changed, and what has rotted is read from parity. */
 static void who_only_looks_changes_nothing(void **state)
 {
@@ -630,6 +662,7 @@ int main(void)
 		cmocka_unit_test(what_rots_in_reserved_space_that_was_written_is_read),
 		cmocka_unit_test(a_region_that_was_made_is_right_behind_a_crash),
 		cmocka_unit_test(a_mount_that_is_refused_leaves_rows_as_they_are),
+		cmocka_unit_test(a_new_disk_leaves_what_rotted_to_parity),
 		cmocka_unit_test(who_only_looks_changes_nothing),
 		cmocka_unit_test(a_repair_and_a_new_label_leave_what_rotted_to_parity),
 		cmocka_unit_test(what_is_written_in_place_again_is_cut_short_again),

@@ -512,7 +512,7 @@ static void rebuild_stale(struct disks *d, uint32_t stale, bool mounted)
 		if (g4_dev_order(wg, set, &order) < 0)
 			fail_msg("%s", d->message);
 		g4_wg_destroy(wg);
-	} else if (g4_set_rebuild_open(names, d->count, true, &set, &disk, d->message, sizeof(d->message)) < 0) {
+	} else if (g4_set_rebuild_open(names, d->count, true, NULL, &set, &disk, d->message, sizeof(d->message)) < 0) {
 		fail_msg("%s", d->message);
 	}
 	if (g4_set_rebuild_all(set, NULL, d->message, sizeof(d->message)) < 0)
@@ -637,7 +637,8 @@ static void two_numbers_that_were_both_used_are_told_apart(void **state)
 			names[n] = d.names[n];
 		assert_true(disks_try_open(&d, all_of(&d) & ~1u, true, 0, &set) < 0);
 		assert_non_null(strstr(d.message, "without the other"));
-		assert_true(g4_set_rebuild_open(&names[1], last, true, &set, &disk, d.message, sizeof(d.message)) < 0);
+		assert_true(g4_set_rebuild_open(&names[1], last, true, NULL, &set, &disk, d.message,
+						sizeof(d.message)) < 0);
 		assert_non_null(strstr(d.message, "without the other"));
 		for (uint32_t with_last = 0; with_last < 2; with_last++) { /* either alone is what it was */
 			const uint32_t which = with_last ? 1u << last : (1u << last) - 1;

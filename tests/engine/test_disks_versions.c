@@ -151,7 +151,7 @@ static void replace(struct disks *d, uint32_t lost)
 			names[count++] = d->names[n];
 	names[count++] = d->names[lost];
 	memset(d->memory[lost], 0, d->bytes[lost]);
-	if (g4_set_rebuild_open(names, count, false, &set, &disk, d->message, sizeof(d->message)) < 0)
+	if (g4_set_rebuild_open(names, count, false, NULL, &set, &disk, d->message, sizeof(d->message)) < 0)
 		fail_msg("%s", d->message);
 	assert_int_equal(disk, lost);
 	if (g4_set_rebuild_all(set, NULL, d->message, sizeof(d->message)) < 0)
