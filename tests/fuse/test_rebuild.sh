@@ -93,7 +93,7 @@ check "a spare is made" "$gpu4fs" disk add --spare "$one" "$two" "$four"
 check "and named at the mount" "$gpu4fs" mount -o commit=1 "$one" "$two" "$four" "$mnt"
 same "where it is shown" "['$four']" "$(spares)"
 check "by info, too" grep -q "$four" <("$gpu4fs" info "$mnt")
-refuses "mkfs does not take it" "in use" "$gpu4fs" mkfs -f "$four"
+refuses "mkfs does not take it" "is mounted on $mnt$" "$gpu4fs" mkfs -f "$four"
 check "another one comes" "$gpu4fs" disk add --spare "$mnt" "$five"
 same "and is shown" "['$four', '$five']" "$(spares)"
 refuses "not twice" "already" "$gpu4fs" disk add --spare -f "$mnt" "$five"

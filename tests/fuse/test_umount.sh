@@ -117,6 +117,7 @@ fsck_image "... writes when nobody else does any more"
 mount_image
 echo seen >"$mnt/seen"
 traced() {
+	# shellcheck disable=SC2016 # for the shell that is traced
 	"$gpu4fs" trace record -d "$mnt" --text -o "$work/trace" sh -c 'cat "$2/seen" && "$1" umount "$2"' - "$gpu4fs" "$mnt" 2>"$work/said"
 }
 check "a trace of a mount that its command unmounts" traced
