@@ -154,7 +154,8 @@ struct g4_batch {
 /* Stripes that some of a batch's pages are, to be written by several workgroups. In scratch memory. */
 struct g4_batch_stripes {
 	struct g4_batch *batch;
-	uint32_t first; /* page of the batch that they begin with */
+	uint32_t first;	   /* page of the batch that they begin with */
+	uint32_t parts[2]; /* pages in front of them and behind, of stripes that are not whole */
 	struct g4_direct_grant grant;
 };
 

@@ -164,13 +164,30 @@ G4_FN void g4_store_stripes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	g4_space_write_stripes(wg, &fs->space, g4_address_from(stripes->grant.address + piece->offset), parts, count);
 }
 
-G4_FN static void store_granted(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch_stripes *stripes)
+/* What lies in front of whole stripes and behind them; what is left of that is for the set. */
+G4_FN static void store_ends(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch_stripes *stripes)
+{
+	struct g4_batch_lists *lists = stripes->batch->lists;
+	const uint32_t first[2] = {stripes->first - stripes->parts[0],
+				   stripes->first + (uint32_t)(stripes->grant.bytes / G4_PAGE_BYTES)};
+
+	for (uint32_t p = 0; p < 2; p++) {
+		if (stripes->parts[p] == 0)
+			continue;
+		const uint32_t count = make_parts(fs, stripes->batch, first[p], stripes->parts[p], lists->iovs);
+		if (g4_space_write_part(wg, &fs->space, &stripes->grant, p, lists->iovs, count))
+			stripes->parts[p] = 0;
+	}
+}
+
+G4_FN static void store_granted(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch_stripes *stripes)
 {
 	const struct g4_split_work work = {.kind = G4_SPLIT_STRIPES, .bytes = stripes->grant.bytes, .stripes = stripes};
 	struct g4_split_job *job = g4_split_open(wg, fs, &work);
 	struct g4_split_piece piece = {0, 0};
 	uint64_t done;
 
+	store_ends(wg, fs, stripes); /* while others have pieces */
 	if (!job) {
 		for (; piece.offset < work.bytes; piece.offset += piece.bytes) {
 			piece.bytes = g4_min64(work.bytes - piece.offset, stripes->grant.part_bytes);
@@ -230,12 +247,14 @@ G4_FN static bool store_rows(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch
 			const uint32_t head = (uint32_t)((stripes->grant.address - from) / G4_PAGE_BYTES),
 				       whole = (uint32_t)(stripes->grant.bytes / G4_PAGE_BYTES);
 			stripes->first = segment->first + head;
+			stripes->parts[0] = head;
+			stripes->parts[1] = parts[0].pages - head - whole;
 			store_granted(wg, fs, stripes);
 			g4_space_end_stripes(&fs->space, &stripes->grant);
 			parts[1].first = stripes->first + whole;
 			parts[1].address = g4_address_after_pages(segment->address, head + whole);
-			parts[1].pages = parts[0].pages - head - whole;
-			parts[0].pages = head;
+			parts[1].pages = stripes->parts[1];
+			parts[0].pages = stripes->parts[0];
 		} else if (!any) {
 			break;
 		}

@@ -138,11 +138,12 @@ struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
 	uint64_t lines, frames, frame_numbers, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc,
-		scrub, bounce, bounce_notes, dedup, tier, tier_frames, origins;
+		scrub, bounce, bounce_notes, dedup, tier, tier_frames, origins, kept;
 	uint64_t dedup_bytes; /* that the table of contents may take */
 	uint64_t tier_bytes;  /* of pages by device address */
 	bool victims;	      /* that the page cache gives up: among them */
 	uint32_t bounces;     /* bounce buffers */
+	uint64_t kept_bytes;  /* of parts of stripes */
 	uint64_t total;
 };
 
@@ -219,6 +220,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->bounce = lay_out(&plan->total, (uint64_t)plan->bounces * BOUNCE_BYTES);
 	plan->bounce_notes =
 		lay_out(&plan->total, plan->dedup_bytes > 0 ? (uint64_t)plan->bounces * G4_BOUNCE_NOTE_BYTES : 0);
+	plan->kept = lay_out(&plan->total, plan->kept_bytes);
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -251,6 +253,14 @@ static uint32_t scratch_for(const struct g4_fs *fs)
 	       (g4_space_versions(&fs->space) > g4_space_copies(&fs->space) ? G4_COLUMNS_SCRATCH_BYTES : 0);
 }
 
+/* Whether it may be a set with parity whose disks are memory. */
+static bool keeps_parts(const struct g4_dev *dev)
+{
+	const struct g4_dev_props *props = g4_dev_props(dev);
+
+	return props->disks > 0 && props->remakes > 0;
+}
+
 static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, const struct g4_fs_options *options,
 			   struct plan *plan)
 {
@@ -263,6 +273,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	g4_layout_of(sb, &layout);
 	const bool bounces = !g4_dev_props(dev)->mapped;
 	plan->dedup_bytes = dedup_bytes(sb, options);
+	plan->kept_bytes = keeps_parts(dev) ? G4_KEPT_BYTES : 0;
 	plan_memory(&layout, options, bounces, plan);
 	memory = (uint8_t *)g4_memory_map(plan->total);
 	if (!memory)
@@ -275,6 +286,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	memcpy(fs->hash_key, sb->hash_key, sizeof(fs->hash_key));
 	memcpy(fs->name_secret, secret, sizeof(fs->name_secret));
 	g4_space_init(&fs->space, dev);
+	g4_space_set_kept(&fs->space, memory + plan->kept, plan->kept_bytes);
 	g4_tier_init(&fs->space.tier, memory + plan->tier,
 		     options->tier_frames ? options->tier_frames : memory + plan->tier_frames, plan->tier_bytes);
 	fs->space.tier.frames_apart = options->tier_frames != NULL;
@@ -768,7 +780,7 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 
 void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 {
-	g4_space_moved(&fs->space, dev);
+	g4_space_moved(&fs->space, dev, by);
 	g4_tier_moved(&fs->space.tier, by);
 	g4_cache_moved(&fs->cache, by);
 	G4_MOVE(fs->meta.cache, by);

@@ -28,14 +28,15 @@ G4_FN static void wait_for_all(struct g4_direct *direct)
 			g4_pause();
 }
 
-/* The lock is held. */
-G4_FN static void shut(struct g4_direct *direct)
+/* The lock is held. What can not be written out is kept, and whoever asks the device for it tries again. */
+G4_FN static void shut(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
 	if (!g4_direct_is_open(direct) && !g4_direct_makes(direct))
 		return;
 	g4_store32_rel(&direct->open, 0);
 	g4_store32_rel(&direct->makes, 0);
 	wait_for_all(direct);
+	(void)g4_direct_settle(wg, direct, dev, 0, UINT64_MAX);
 }
 
 /* The lock is held, and the gate is shut. */
@@ -55,21 +56,22 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 			most = g4_max64(most, g4_chunk_stripe_data(chunk));
 	}
 	g4_store64_rlx(&direct->stripe_bytes, most);
+	g4_kept_lay(&direct->kept, direct->table.read_only ? 0 : most);
 	g4_store32_rel(&direct->open, 1);
 }
 
 G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
 	g4_lock(&direct->lock);
-	shut(direct);
+	shut(wg, direct, dev);
 	ask(wg, direct, dev);
 	g4_unlock(&direct->lock);
 }
 
-G4_FN void g4_direct_begin_order(struct g4_direct *direct)
+G4_FN void g4_direct_begin_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
 	g4_lock(&direct->lock);
-	shut(direct);
+	shut(wg, direct, dev);
 }
 
 G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
@@ -86,7 +88,7 @@ G4_FN void g4_direct_begin_step(struct g4_direct *direct)
 G4_FN void g4_direct_end_step(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, bool ends)
 {
 	if (ends) {
-		shut(direct);
+		shut(wg, direct, dev);
 		ask(wg, direct, dev);
 	}
 	g4_unlock(&direct->lock);
@@ -303,21 +305,158 @@ G4_FN static struct stripes stripes_of(const struct g4_chunk *chunk, uint64_t ad
 	return (struct stripes){head, (bytes - head) / stripe * stripe};
 }
 
+/* ---- parts of stripes ---- */
+
+/* Looks for room to keep a part of a stripe, or for what makes it whole. */
+G4_FN static void begin_part(struct g4_kept *kept, const struct g4_chunk *chunk, struct g4_direct_part *part)
+{
+	const uint64_t stripe = g4_chunk_stripe_data(chunk), skip = (part->address - chunk->address) % stripe;
+
+	part->slot = G4_KEPT_NONE;
+	part->whole = false;
+	if (part->bytes == 0 || stripe > G4_KEPT_PAGES * G4_PAGE_BYTES)
+		return;
+	part->slot =
+		g4_kept_begin(kept, part->address - skip,
+			      g4_bit_run((uint32_t)(skip / G4_PAGE_BYTES), (uint32_t)(part->bytes / G4_PAGE_BYTES)),
+			      g4_bit_run(0, (uint32_t)(stripe / G4_PAGE_BYTES)), &part->whole);
+}
+
+/* A part that is not granted, or was written as a whole: its slot has what it had, or nothing. */
+G4_FN static void end_part(struct g4_kept *kept, const struct g4_direct_part *part, bool written)
+{
+	if (part->slot != G4_KEPT_NONE)
+		g4_kept_end(kept, part->slot, written ? 0 : g4_kept_pages(kept, part->slot));
+}
+
+/*
+ * A grant for whole stripes, and for those at both ends that become whole by what is kept of them. False: there is none. Counted in the gate. `keeps`: the rest may be
+ * kept; else it is the caller's. `in_use`: of reserved space, of which nothing is kept: what is kept was nobody's before, so that a stripe of it needs no such mark.
+ */
+G4_FN static bool begin_rows(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev,
+			     const struct g4_chunk *chunk, uint64_t address, uint64_t bytes, bool in_use, bool keeps,
+			     struct g4_direct_grant *grant)
+{
+	const struct stripes is = stripes_of(chunk, address, bytes);
+	const uint64_t stripe = g4_chunk_stripe_data(chunk), behind = is.head + is.whole;
+
+	if (is.whole == 0)
+		return false;
+	grant->address = address + is.head;
+	grant->bytes = is.whole;
+	grant->parts[0] = (struct g4_direct_part){address, is.head, G4_KEPT_NONE, false};
+	grant->parts[1] = (struct g4_direct_part){address + behind, bytes - behind, G4_KEPT_NONE, false};
+	if (g4_kept_any(&direct->kept))
+		g4_kept_forget(&direct->kept, chunk, grant->address, grant->bytes);
+	for (uint32_t p = 0; p < 2 && keeps && !in_use; p++)
+		begin_part(&direct->kept, chunk, &grant->parts[p]);
+	const uint64_t front = grant->parts[0].whole ? stripe : 0, back = grant->parts[1].whole ? stripe : 0;
+	grant->number = take_grant(wg, direct, dev, grant->address - front, front + grant->bytes + back, in_use);
+	for (uint32_t p = 0; p < 2 && grant->number == G4_DEV_GRANTS; p++)
+		end_part(&direct->kept, &grant->parts[p], false);
+	return grant->number < G4_DEV_GRANTS;
+}
+
+/* All of it is written. */
+G4_FN static void end_rows(struct g4_direct *direct, const struct g4_dev *dev, const struct g4_direct_grant *grant)
+{
+	end_grant(direct, dev, grant->number);
+	for (uint32_t p = 0; p < 2; p++)
+		end_part(&direct->kept, &grant->parts[p], grant->parts[p].whole);
+}
+
+/* The stripe of a part, of what is kept and what the caller has. */
+G4_FN static void write_whole(const struct call *call, const struct g4_chunk *chunk, const struct g4_direct_part *part)
+{
+	const struct g4_io *io = call->io;
+	const uint64_t stripe = g4_chunk_stripe_data(chunk), skip = (part->address - chunk->address) % stripe,
+		       behind = skip + part->bytes;
+	const uint32_t mark = g4_scratch_mark(call->wg);
+	struct g4_iov *iovs = (struct g4_iov *)g4_scratch_take(call->wg, (io->iov_count + 2) * sizeof(*iovs));
+	uint8_t *kept = g4_kept_memory(&call->direct->kept, part->slot);
+	struct g4_io all = *io;
+	uint32_t n = 0;
+
+	if (skip > 0)
+		iovs[n++] = (struct g4_iov){kept, skip};
+	for (uint32_t i = 0; i < io->iov_count; i++)
+		iovs[n++] = io->iov[i];
+	if (behind < stripe)
+		iovs[n++] = (struct g4_iov){kept + behind, stripe - behind};
+	all.iov = iovs;
+	all.iov_count = n;
+	const struct call whole = {call->wg, call->direct, call->dev, &all, stripe};
+	write_stripes(&whole, chunk, part->address - skip, 0, stripe);
+	g4_scratch_release(call->wg, mark);
+}
+
+/* A request of all of a part. False: the caller has to write it. */
+G4_FN static bool write_part(const struct call *call, const struct g4_chunk *chunk, struct g4_direct_part *part)
+{
+	struct g4_kept *kept = &call->direct->kept;
+
+	if (part->slot == G4_KEPT_NONE)
+		return false;
+	if (part->whole) {
+		write_whole(call, chunk, part);
+		return true;
+	}
+	const uint64_t skip = (part->address - chunk->address) % g4_chunk_stripe_data(chunk);
+	g4_io_copy(call->wg, call->io, 0, part->bytes, g4_kept_memory(kept, part->slot) + skip, true);
+	g4_kept_end(kept, part->slot,
+		    g4_kept_pages(kept, part->slot) |
+			    g4_bit_run((uint32_t)(skip / G4_PAGE_BYTES), (uint32_t)(part->bytes / G4_PAGE_BYTES)));
+	part->slot = G4_KEPT_NONE;
+	return true;
+}
+
+/* A part of the request's own, on its way. Scratch memory until the mark. */
+G4_FN static struct g4_io *narrow(const struct call *call, struct part part)
+{
+	struct g4_io *io = (struct g4_io *)g4_scratch_take(call->wg, sizeof(*io));
+	uint64_t at = 0;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < call->io->iov_count; at += call->io->iov[i++].bytes)
+		most += at + call->io->iov[i].bytes > part.within && at < part.within + part.bytes;
+	g4_io_narrow(call->io, part.within, part.bytes,
+		     (struct g4_iov *)g4_scratch_take(call->wg, g4_max64(most, 1) * sizeof(struct g4_iov)), io);
+	return io;
+}
+
+/* A part of the request goes by way of the set. */
+G4_FN static void forget(const struct call *call, const struct g4_chunk *chunk, struct part part)
+{
+	if (part.bytes > 0 && g4_kept_any(&call->direct->kept))
+		g4_kept_forget(&call->direct->kept, chunk, call->io->offset_bytes + part.within, part.bytes);
+}
+
 /* A part of the request that lies in one chunk with parity. */
 G4_FN static bool write_rows(const struct call *call, const struct g4_chunk *chunk, uint64_t within, uint64_t bytes)
 {
 	const uint64_t address = call->io->offset_bytes + within;
-	const struct stripes is = stripes_of(chunk, address, bytes);
-	const uint64_t behind = is.head + is.whole;
-	const uint32_t number = is.whole == 0 ? G4_DEV_GRANTS :
-						take_grant(call->wg, call->direct, call->dev, address + is.head,
-							   is.whole, (call->io->flags & G4_IO_IN_USE) != 0);
+	const bool in_use = (call->io->flags & G4_IO_IN_USE) != 0, keeps = !(call->io->flags & G4_IO_FUA);
+	struct g4_direct_grant grant;
+	struct part left[2];
 
-	if (number == G4_DEV_GRANTS)
+	if (!begin_rows(call->wg, call->direct, call->dev, chunk, address, bytes, in_use, keeps, &grant)) {
+		forget(call, chunk, (struct part){within, bytes});
 		return through(call, (struct part){within, bytes}, (struct part){0, 0});
-	write_stripes(call, chunk, address + is.head, within + is.head, is.whole);
-	end_grant(call->direct, call->dev, number);
-	return through(call, (struct part){within, is.head}, (struct part){within + behind, bytes - behind});
+	}
+	write_stripes(call, chunk, grant.address, grant.address - call->io->offset_bytes, grant.bytes);
+	for (uint32_t p = 0; p < 2; p++) {
+		struct g4_direct_part *part = &grant.parts[p];
+		const uint32_t mark = g4_scratch_mark(call->wg);
+		left[p] = (struct part){part->address - call->io->offset_bytes, part->bytes};
+		const struct call one = {call->wg, call->direct, call->dev, narrow(call, left[p]), part->bytes};
+		if (write_part(&one, chunk, part))
+			left[p].bytes = 0;
+		g4_scratch_release(call->wg, mark);
+	}
+	end_rows(call->direct, call->dev, &grant);
+	for (uint32_t p = 0; p < 2; p++)
+		forget(call, chunk, left[p]);
+	return through(call, left[0], left[1]);
 }
 
 /* Where the stripe of an address begins. */
@@ -491,14 +630,33 @@ G4_FN static bool read_without(const struct call *call, const struct g4_chunk_ma
 	return done_all;
 }
 
-G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
-			    uint64_t within, uint64_t bytes)
+/* Rows of which nothing is kept. */
+G4_FN static bool read_stored(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
+			      uint64_t within, uint64_t bytes)
 {
 	if (call->direct->table.missing != 0 ? read_without(call, map, chunk, within, bytes) :
 					       !holds_some(call, chunk, call->io->offset_bytes + within, bytes) &&
 						       read_columns(call, map, within, bytes))
 		return true;
 	return through(call, (struct part){within, bytes}, (struct part){0, 0});
+}
+
+G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *map, const struct g4_chunk *chunk,
+			    uint64_t within, uint64_t bytes)
+{
+	struct g4_kept *kept = &call->direct->kept;
+
+	if (!g4_kept_any(kept))
+		return read_stored(call, map, chunk, within, bytes);
+	for (uint64_t done = 0; done < bytes;) {
+		uint64_t skip;
+		const uint64_t copied =
+			g4_kept_read(call->wg, kept, chunk, call->io, within + done, bytes - done, &skip);
+		if (skip > 0 && !read_stored(call, map, chunk, within + done, skip))
+			return false;
+		done += skip + copied;
+	}
+	return true;
 }
 
 /* ---- rows that several workgroups write ---- */
@@ -510,6 +668,7 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 {
 	const struct g4_direct_table *table = &direct->table;
 	const struct g4_chunk_map map = {table->chunks, table->chunk_count};
+	const uint64_t wanted = bytes;
 
 	if (address > table->bytes || bytes > table->bytes - address || table->read_only || table->missing != 0)
 		return false;
@@ -517,13 +676,11 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 	const struct g4_chunk *chunk = bytes > 0 ? g4_chunk_find(&map, address) : NULL;
 	if (!chunk || !chunk->parity || g4_chunk_stripe_data(chunk) > most)
 		return false;
-	const struct stripes is = stripes_of(chunk, address, g4_min64(bytes, chunk->address + chunk->bytes - address));
-	grant->address = address + is.head;
-	grant->bytes = is.whole;
 	const uint64_t stripe = g4_chunk_stripe_data(chunk);
 	grant->part_bytes = g4_max64(PART_BYTES / stripe, 1) * stripe;
-	grant->number = is.whole == 0 ? G4_DEV_GRANTS : take_grant(wg, direct, dev, grant->address, is.whole, in_use);
-	return grant->number < G4_DEV_GRANTS;
+	const uint64_t here = g4_min64(bytes, chunk->address + chunk->bytes - address);
+	/* of what goes on in another chunk the caller writes the ends himself: their lengths are not those of the grant's parts */
+	return begin_rows(wg, direct, dev, chunk, address, here, in_use, here == wanted, grant);
 }
 
 G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
@@ -546,9 +703,19 @@ G4_FN void g4_direct_write(struct g4_wg *wg, struct g4_direct *direct, const str
 	write_stripes(&call, g4_chunk_find(&map, io->offset_bytes), io->offset_bytes, 0, call.bytes);
 }
 
+G4_FN bool g4_direct_write_part(struct g4_wg *wg, struct g4_direct *direct, struct g4_direct_grant *grant,
+				uint32_t which, const struct g4_io *io)
+{
+	const struct g4_chunk_map map = {direct->table.chunks, direct->table.chunk_count};
+	struct g4_direct_part *part = &grant->parts[which];
+	const struct call call = {wg, direct, NULL, io, part->bytes};
+
+	return write_part(&call, g4_chunk_find(&map, grant->address), part);
+}
+
 G4_FN void g4_direct_end(struct g4_direct *direct, const struct g4_dev *dev, const struct g4_direct_grant *grant)
 {
-	end_grant(direct, dev, grant->number);
+	end_rows(direct, dev, grant);
 	g4_sub32(&direct->counters[grant->counter].inside, 1);
 }
 

@@ -11,6 +11,7 @@
 #include "format/format.h"
 #include "parity/parity.h"
 #include "space/chunk.h"
+#include "space/direct_kept.h"
 
 #define G4_DIRECT_CHUNKS 128u
 #define G4_DIRECT_SUPERS 3u
@@ -48,6 +49,7 @@ struct g4_direct { /* zeroed: closed */
 	} counters[G4_DIRECT_COUNTERS];
 	struct g4_direct_table table;
 	uint32_t taken[G4_DEV_GRANTS]; /* atomic: 1: a grant has the word of this number */
+	struct g4_kept kept;	       /* its memory is the mount's; nothing is kept without it */
 };
 
 /*
@@ -55,8 +57,11 @@ struct g4_direct { /* zeroed: closed */
  * such set nothing changes.
  */
 G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
-/* Before and after an order that may change something: nobody is on the way in between. One order at a time. Leader. */
-G4_FN void g4_direct_begin_order(struct g4_direct *direct);
+/*
+ * Before and after an order that may change something: nobody is on the way in between, and what was kept is the device's, if that takes it. One order at a
+ * time. Leader.
+ */
+G4_FN void g4_direct_begin_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
 G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
 /* The same around a step of a rebuild, by which the gate stays as it is; `ends`: but for this one. */
 G4_FN void g4_direct_begin_step(struct g4_direct *direct);
@@ -66,6 +71,12 @@ G4_FN void g4_direct_end_step(struct g4_wg *wg, struct g4_direct *direct, struct
  * requests under way.
  */
 G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, const struct g4_io *io);
+/* What is written in front of whole stripes or behind them, of one stripe more. */
+struct g4_direct_part {
+	uint64_t address, bytes; /* no bytes: there is none */
+	uint32_t slot;		 /* of what is kept; G4_KEPT_NONE: it is the caller's to write, behind the grant */
+	bool whole;		 /* with what is kept of it already: it is among what is granted */
+};
 /*
  * Whole stripes with parity of one chunk, which the workgroup may write in parts, and others for it. Nobody else reads or writes there.
  * Until it ends all of them only copy: none waits for the device, nor for anybody who may.
@@ -73,6 +84,7 @@ G4_FN bool g4_direct_do(struct g4_wg *wg, struct g4_direct *direct, struct g4_de
 struct g4_direct_grant {
 	uint64_t address, bytes; /* of whole stripes */
 	uint64_t part_bytes;	 /* as much as others want at a time, in whole stripes */
+	struct g4_direct_part parts[2];
 	uint32_t number, counter;
 };
 /*
@@ -83,8 +95,23 @@ G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_
 			  uint64_t bytes, uint64_t most, bool in_use, struct g4_direct_grant *grant);
 /* A write request of whole stripes of the grant. Leader, any workgroup; each stripe is written by one. */
 G4_FN void g4_direct_write(struct g4_wg *wg, struct g4_direct *direct, const struct g4_io *io);
-/* All of it is written. */
+/*
+ * A write request of what lies in front of them (which 0) or behind (1), of the grant's owner, once. True: it is done, or kept. False: the caller writes it
+ * when the grant has ended.
+ */
+G4_FN bool g4_direct_write_part(struct g4_wg *wg, struct g4_direct *direct, struct g4_direct_grant *grant,
+				uint32_t which, const struct g4_io *io);
+/* All of it is written, and both parts. */
 G4_FN void g4_direct_end(struct g4_direct *direct, const struct g4_dev *dev, const struct g4_direct_grant *grant);
+/*
+ * Before the device is asked for what lanes could have written past it: what is kept of it is there then. 0 at once where nothing is kept. Leader, thread-safe, without
+ * requests under way and without a grant.
+ */
+G4_FN G4_INLINE int g4_direct_settle(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
+				     uint64_t bytes)
+{
+	return g4_kept_any(&direct->kept) ? g4_kept_settle(wg, &direct->kept, dev, address, bytes) : 0;
+}
 /*
  * A part of a disk that is rebuilt, taken from the set (G4_ORDER_TAKE). Who makes it only reads other disks and writes to this one: nobody looks at what is
  * there before the set has been told that it was made, and the set knows whether anybody has written there meanwhile.

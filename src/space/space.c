@@ -17,9 +17,17 @@ G4_FN void g4_space_open(struct g4_wg *wg, struct g4_space *space)
 	g4_direct_ask(wg, &space->direct, space->disks[0]);
 }
 
-G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk)
+G4_FN void g4_space_set_kept(struct g4_space *space, uint8_t *memory, uint64_t bytes)
+{
+	space->direct.kept.memory = bytes > 0 ? memory : NULL; /* else it would be what lies behind the mount's */
+	space->direct.kept.memory_bytes = bytes;
+}
+
+G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk, intptr_t by)
 {
 	space->disks[0] = disk;
+	if (space->direct.kept.memory)
+		space->direct.kept.memory += by;
 }
 
 /* ---- properties ---- */
@@ -97,6 +105,12 @@ G4_FN static bool do_directly(struct g4_wg *wg, struct g4_space *space, const st
 	return g4_direct_is_open(&space->direct) && g4_direct_do(wg, &space->direct, space->disks[0], io);
 }
 
+/* Before the device is asked for a range, or to do something with it. */
+G4_FN static int settle(struct g4_wg *wg, struct g4_space *space, uint64_t address, uint64_t bytes)
+{
+	return g4_direct_settle(wg, &space->direct, space->disks[0], address, bytes);
+}
+
 /* One on one buffer, from start to end. */
 G4_FN static int execute(struct g4_wg *wg, struct g4_space *space, uint32_t op, struct g4_address address, void *memory,
 			 uint64_t bytes, uint32_t flags)
@@ -110,7 +124,10 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_space *space, uint32_t op, 
 	io.iov = &iov;
 	io.iov_count = 1;
 	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
-	return do_directly(wg, space, &io) ? 0 : g4_dev_execute(wg, disk, &io);
+	if (do_directly(wg, space, &io))
+		return 0;
+	const int rc = settle(wg, space, io.offset_bytes, bytes);
+	return rc < 0 ? rc : g4_dev_execute(wg, disk, &io);
 }
 
 G4_FN static int read_as(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes,
@@ -160,10 +177,13 @@ G4_FN static int transfer_copy(struct g4_wg *wg, struct g4_space *space, uint32_
 	io.iov = &iov;
 	io.iov_count = 1;
 	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
+	int rc = settle(wg, space, io.offset_bytes, bytes);
+	if (rc < 0)
+		return rc;
 	if (op == G4_IO_WRITE)
 		write_begin(space, address, bytes);
 	g4_dev_submit(wg, disk, &io);
-	const int rc = g4_dev_wait(wg, disk, &io);
+	rc = g4_dev_wait(wg, disk, &io);
 	if (op == G4_IO_WRITE)
 		write_end(space, address, bytes);
 	return rc;
@@ -281,7 +301,7 @@ G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_or
 	if (step)
 		g4_direct_begin_step(direct);
 	else if (alone)
-		g4_direct_begin_order(direct);
+		g4_direct_begin_order(wg, direct, dev);
 	const int rc = g4_dev_order(wg, dev, order);
 	/* what stood in the way of the table when the rebuild began may be over */
 	const bool again = order->op == G4_ORDER_NEXT && !g4_direct_is_open(direct) && !g4_direct_makes(direct);
@@ -310,7 +330,9 @@ G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev
 
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space)
 {
-	return space->volatile_cache ? g4_dev_flush(wg, space->disks[0]) : 0;
+	const int rc = settle(wg, space, 0, UINT64_MAX);
+
+	return rc == 0 && space->volatile_cache ? g4_dev_flush(wg, space->disks[0]) : rc;
 }
 
 /* A request of a range without memory. */
@@ -323,9 +345,12 @@ G4_FN static int do_range(struct g4_wg *wg, struct g4_space *space, uint32_t op,
 	io.op = op;
 	io.discard_bytes = bytes;
 	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
+	int rc = settle(wg, space, io.offset_bytes, bytes);
+	if (rc < 0)
+		return rc;
 	write_begin(space, address, bytes); /* a check writes what it finds wrong */
 	g4_dev_submit(wg, disk, &io);
-	const int rc = g4_dev_wait(wg, disk, &io);
+	rc = g4_dev_wait(wg, disk, &io);
 	write_end(space, address, bytes);
 	return rc;
 }
@@ -355,6 +380,12 @@ G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_s
 			write_begin(space, requests[i].address, g4_io_bytes(io));
 		if (do_directly(wg, space, io)) {
 			io->result = 0;
+			g4_store32_rel(&io->done, 1);
+			continue;
+		}
+		const int rc = settle(wg, space, io->offset_bytes, g4_io_bytes(io));
+		if (rc < 0) {
+			io->result = rc;
 			g4_store32_rel(&io->done, 1);
 			continue;
 		}
@@ -418,6 +449,21 @@ G4_FN void g4_space_write_stripes(struct g4_wg *wg, struct g4_space *space, stru
 	g4_space_io_init(&request, G4_IO_WRITE, address, iov, iov_count);
 	disk_of(space, address, &request.io.offset_bytes);
 	g4_direct_write(wg, &space->direct, &request.io);
+}
+
+G4_FN bool g4_space_write_part(struct g4_wg *wg, struct g4_space *space, struct g4_direct_grant *grant, uint32_t which,
+			       struct g4_iov *iov, uint32_t iov_count)
+{
+	const struct g4_address address = g4_address_from(grant->parts[which].address);
+	const uint64_t bytes = grant->parts[which].bytes;
+	struct g4_space_io request;
+
+	g4_space_io_init(&request, G4_IO_WRITE, address, iov, iov_count);
+	disk_of(space, address, &request.io.offset_bytes);
+	write_begin(space, address, bytes);
+	const bool done = g4_direct_write_part(wg, &space->direct, grant, which, &request.io);
+	write_end(space, address, bytes);
+	return done;
 }
 
 G4_FN void g4_space_end_stripes(struct g4_space *space, const struct g4_direct_grant *grant)

@@ -30,8 +30,10 @@ G4_FN void g4_space_init(struct g4_space *space, struct g4_dev *disk);
  * again.
  */
 G4_FN void g4_space_open(struct g4_wg *wg, struct g4_space *space);
-/* The same disk is used as `disk` from now on; it is not looked at, for it may be an address on a GPU. */
-G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk);
+/* Before: memory for parts of stripes that lanes keep, which stays the caller's. */
+G4_FN void g4_space_set_kept(struct g4_space *space, uint8_t *memory, uint64_t bytes);
+/* The same disk is used as `disk` from now on, and what is in engine memory lies `by` bytes further on; it is not looked at, for it may be an address on a GPU. */
+G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk, intptr_t by);
 
 /* ---- properties: per-lane, thread-safe ---- */
 /* Bytes that the devices offer: what the superblock says is no more than that. */
@@ -150,6 +152,9 @@ G4_FN bool g4_space_take_stripes(struct g4_wg *wg, struct g4_space *space, struc
 /* Whole ones of these. Leader, any workgroup; each is written by one. */
 G4_FN void g4_space_write_stripes(struct g4_wg *wg, struct g4_space *space, struct g4_address address,
 				  struct g4_iov *iov, uint32_t iov_count);
+/* A part of a stripe in front of them (which 0) or behind, once, of the one who took them. True: it is done, or kept until a flush; else it is to be written behind their end. */
+G4_FN bool g4_space_write_part(struct g4_wg *wg, struct g4_space *space, struct g4_direct_grant *grant, uint32_t which,
+			       struct g4_iov *iov, uint32_t iov_count);
 /* All of them were written. The one who took them. */
 G4_FN void g4_space_end_stripes(struct g4_space *space, const struct g4_direct_grant *grant);
 
