@@ -155,7 +155,7 @@ struct g4_batch {
 struct g4_batch_stripes {
 	struct g4_batch *batch;
 	uint32_t first;	   /* page of the batch that they begin with */
-	uint32_t parts[2]; /* pages in front of them and behind, of stripes that are not whole */
+	uint32_t done[2]; /* pages in front of them and behind, of stripes that are not whole, that are written or kept */
 	struct g4_direct_grant grant;
 };
 

@@ -164,19 +164,22 @@ G4_FN void g4_store_stripes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	g4_space_write_stripes(wg, &fs->space, g4_address_from(stripes->grant.address + piece->offset), parts, count);
 }
 
-/* What lies in front of whole stripes and behind them; what is left of that is for the set. */
+/* Parts of stripes in front of whole ones and behind them, as the grant has them. stripes->done: pages of each; none where they are the set's to write. */
 G4_FN static void store_ends(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch_stripes *stripes)
 {
 	struct g4_batch_lists *lists = stripes->batch->lists;
-	const uint32_t first[2] = {stripes->first - stripes->parts[0],
-				   stripes->first + (uint32_t)(stripes->grant.bytes / G4_PAGE_BYTES)};
+	struct g4_direct_grant *grant = &stripes->grant;
 
 	for (uint32_t p = 0; p < 2; p++) {
-		if (stripes->parts[p] == 0)
+		const uint32_t pages = (uint32_t)(grant->parts[p].bytes / G4_PAGE_BYTES),
+			       first = p == 0 ? stripes->first - pages :
+						stripes->first + (uint32_t)(grant->bytes / G4_PAGE_BYTES);
+		stripes->done[p] = 0;
+		if (pages == 0)
 			continue;
-		const uint32_t count = make_parts(fs, stripes->batch, first[p], stripes->parts[p], lists->iovs);
-		if (g4_space_write_part(wg, &fs->space, &stripes->grant, p, lists->iovs, count))
-			stripes->parts[p] = 0;
+		const uint32_t count = make_parts(fs, stripes->batch, first, pages, lists->iovs);
+		if (g4_space_write_part(wg, &fs->space, grant, p, lists->iovs, count))
+			stripes->done[p] = pages;
 	}
 }
 
@@ -222,47 +225,78 @@ G4_FN static int store_parts(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 }
 
 /*
- * Stores a batch, the whole stripes of each row together with idle workgroups, in one grant. What is no whole stripe follows when the grant has ended, for
- * the set that does it may be waiting for that. False: nothing was stored, the first row has no stripes of its own.
+ * The whole stripes of a row of pages, and what is kept at both of its ends. False: none are granted. Else the row's rest, in front and behind, is for the set; that
+ * comes when the grant has ended, for the set may be waiting for that.
  */
+G4_FN static bool store_whole(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch_stripes *stripes, bool in_use,
+			      struct g4_segment rest[2])
+{
+	const struct g4_segment row = rest[0];
+	struct g4_direct_grant *grant = &stripes->grant;
+
+	if (!g4_space_take_stripes(wg, &fs->space, row.address, (uint64_t)row.pages * G4_PAGE_BYTES,
+				   G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, in_use, grant))
+		return false;
+	const uint32_t head = (uint32_t)((grant->address - g4_address_stored(row.address)) / G4_PAGE_BYTES);
+	stripes->first = row.first + head;
+	store_granted(wg, fs, stripes);
+	g4_space_end_stripes(&fs->space, grant);
+	const uint32_t end = head + (uint32_t)(grant->bytes / G4_PAGE_BYTES) + stripes->done[1];
+	rest[0].pages = head - stripes->done[0];
+	rest[1].first = row.first + end;
+	rest[1].address = g4_address_after_pages(row.address, end);
+	rest[1].pages = row.pages - end; /* the row may go on where a grant does not */
+	return true;
+}
+
+/*
+ * Stores a batch from the first row on that has whole stripes, those of each row in one grant, together with idle workgroups. *from: its segment; behind the last one
+ * where there is none, and nothing was stored.
+ */
+G4_FN static int store_rows_of(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch,
+			       struct g4_batch_stripes *stripes, uint32_t *from)
+{
+	bool any = false;
+	int rc = 0;
+
+	*from = batch->segment_count;
+	for (uint32_t s = 0, next, flags; s < batch->segment_count && rc == 0; s = next) {
+		const struct g4_segment *segment = &batch->segments[s];
+		struct g4_segment rest[2] = {*segment, *segment};
+		next = s + 1;
+		if (!g4_segment_is_stored(segment))
+			continue;
+		rest[0].pages = row_from(batch, s, &next, &flags);
+		rest[1].pages = 0;
+		if (store_whole(wg, fs, stripes, flags != 0, rest) && !any) {
+			any = true;
+			*from = s;
+		}
+		if (any)
+			rc = store_parts(wg, fs, batch, rest, 2, flags);
+	}
+	return rc;
+}
+
+/* Stores a batch by grants of whole stripes. False: it has none, and nothing was stored. */
 G4_FN static bool store_rows(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, int *rc)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_batch_stripes *stripes = (struct g4_batch_stripes *)g4_scratch_take(wg, sizeof(*stripes));
-	bool any = false;
+	uint32_t from;
 
-	*rc = 0;
 	stripes->batch = batch;
-	for (uint32_t s = 0, next, flags; s < batch->segment_count && *rc == 0; s = next) {
-		const struct g4_segment *segment = &batch->segments[s];
-		struct g4_segment parts[2] = {*segment, *segment};
+	*rc = store_rows_of(wg, fs, batch, stripes, &from);
+	for (uint32_t s = 0, next, flags; s < from && from < batch->segment_count && *rc == 0; s = next) {
+		struct g4_segment row = batch->segments[s];
 		next = s + 1;
-		if (!g4_segment_is_stored(segment))
+		if (!g4_segment_is_stored(&row))
 			continue;
-		parts[0].pages = row_from(batch, s, &next, &flags);
-		parts[1].pages = 0;
-		const uint64_t from = g4_address_stored(segment->address);
-		if (g4_space_take_stripes(wg, &fs->space, segment->address, (uint64_t)parts[0].pages * G4_PAGE_BYTES,
-					  G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, flags != 0, &stripes->grant)) {
-			const uint32_t head = (uint32_t)((stripes->grant.address - from) / G4_PAGE_BYTES),
-				       whole = (uint32_t)(stripes->grant.bytes / G4_PAGE_BYTES);
-			stripes->first = segment->first + head;
-			stripes->parts[0] = head;
-			stripes->parts[1] = parts[0].pages - head - whole;
-			store_granted(wg, fs, stripes);
-			g4_space_end_stripes(&fs->space, &stripes->grant);
-			parts[1].first = stripes->first + whole;
-			parts[1].address = g4_address_after_pages(segment->address, head + whole);
-			parts[1].pages = stripes->parts[1];
-			parts[0].pages = stripes->parts[0];
-		} else if (!any) {
-			break;
-		}
-		any = true;
-		*rc = store_parts(wg, fs, batch, parts, 2, flags);
+		row.pages = row_from(batch, s, &next, &flags);
+		*rc = store_parts(wg, fs, batch, &row, 1, flags);
 	}
 	g4_scratch_release(wg, mark);
-	return any;
+	return from < batch->segment_count;
 }
 
 G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)

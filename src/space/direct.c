@@ -28,18 +28,21 @@ G4_FN static void wait_for_all(struct g4_direct *direct)
 			g4_pause();
 }
 
-/* The lock is held. What can not be written out is kept, and whoever asks the device for it tries again. */
-G4_FN static void shut(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
+/*
+ * The lock is held. 0: nothing is kept. Else something can not be written out: it is kept still, and the gate has to stay shut, so that whoever asks the device
+ * for it tries again, by addresses, whatever stripes are then.
+ */
+G4_FN static int shut(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
-	if (!g4_direct_is_open(direct) && !g4_direct_makes(direct))
-		return;
-	g4_store32_rel(&direct->open, 0);
-	g4_store32_rel(&direct->makes, 0);
-	wait_for_all(direct);
-	(void)g4_direct_settle(wg, direct, dev, 0, UINT64_MAX);
+	if (g4_direct_is_open(direct) || g4_direct_makes(direct)) {
+		g4_store32_rel(&direct->open, 0);
+		g4_store32_rel(&direct->makes, 0);
+		wait_for_all(direct);
+	}
+	return g4_direct_settle(wg, direct, dev, 0, UINT64_MAX);
 }
 
-/* The lock is held, and the gate is shut. */
+/* The lock is held, the gate is shut, and nothing is kept. */
 G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
 	if (direct->finished || g4_dev_props(dev)->disks == 0 ||
@@ -63,15 +66,18 @@ G4_FN static void ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev 
 G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
 	g4_lock(&direct->lock);
-	shut(wg, direct, dev);
-	ask(wg, direct, dev);
+	if (shut(wg, direct, dev) == 0)
+		ask(wg, direct, dev);
 	g4_unlock(&direct->lock);
 }
 
-G4_FN void g4_direct_begin_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
+G4_FN int g4_direct_begin_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
 {
 	g4_lock(&direct->lock);
-	shut(wg, direct, dev);
+	const int rc = shut(wg, direct, dev);
+	if (rc < 0)
+		g4_unlock(&direct->lock);
+	return rc;
 }
 
 G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev)
@@ -87,10 +93,8 @@ G4_FN void g4_direct_begin_step(struct g4_direct *direct)
 
 G4_FN void g4_direct_end_step(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, bool ends)
 {
-	if (ends) {
-		shut(wg, direct, dev);
+	if (ends && shut(wg, direct, dev) == 0)
 		ask(wg, direct, dev);
-	}
 	g4_unlock(&direct->lock);
 }
 
@@ -668,7 +672,6 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 {
 	const struct g4_direct_table *table = &direct->table;
 	const struct g4_chunk_map map = {table->chunks, table->chunk_count};
-	const uint64_t wanted = bytes;
 
 	if (address > table->bytes || bytes > table->bytes - address || table->read_only || table->missing != 0)
 		return false;
@@ -678,9 +681,8 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 		return false;
 	const uint64_t stripe = g4_chunk_stripe_data(chunk);
 	grant->part_bytes = g4_max64(PART_BYTES / stripe, 1) * stripe;
-	const uint64_t here = g4_min64(bytes, chunk->address + chunk->bytes - address);
-	/* of what goes on in another chunk the caller writes the ends himself: their lengths are not those of the grant's parts */
-	return begin_rows(wg, direct, dev, chunk, address, here, in_use, here == wanted, grant);
+	return begin_rows(wg, direct, dev, chunk, address, g4_min64(bytes, chunk->address + chunk->bytes - address),
+			  in_use, true, grant);
 }
 
 G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,

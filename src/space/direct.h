@@ -58,10 +58,10 @@ struct g4_direct { /* zeroed: closed */
  */
 G4_FN void g4_direct_ask(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
 /*
- * Before and after an order that may change something: nobody is on the way in between, and what was kept is the device's, if that takes it. One order at a
- * time. Leader.
+ * Before and after an order that may change something: nobody is on the way in between, and what was kept is the device's. One order at a time. Where the device
+ * does not take it there must be no order: an error says so, and nothing has begun. Leader.
  */
-G4_FN void g4_direct_begin_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
+G4_FN int g4_direct_begin_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
 G4_FN void g4_direct_end_order(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev);
 /* The same around a step of a rebuild, by which the gate stays as it is; `ends`: but for this one. */
 G4_FN void g4_direct_begin_step(struct g4_direct *direct);

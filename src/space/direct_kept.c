@@ -22,8 +22,6 @@ G4_FN void g4_kept_lay(struct g4_kept *kept, uint64_t stripe_bytes)
 	const bool fit =
 		stripe_bytes > 0 && stripe_bytes <= G4_KEPT_PAGES * G4_PAGE_BYTES && each <= kept->memory_bytes;
 
-	if (g4_kept_any(kept)) /* what could not be written out stays where it is */
-		return;
 	g4_store64_rlx(&kept->slot_bytes, fit ? stripe_bytes : 0);
 	if (fit)
 		g4_store32_rlx(&kept->buckets_used, (uint32_t)g4_min64(kept->memory_bytes / each, G4_KEPT_BUCKETS));
@@ -66,7 +64,7 @@ G4_FN static uint32_t find(const struct g4_kept_bucket *bucket, uint64_t stripe,
 G4_FN static bool may_have(const struct g4_kept_bucket *bucket, uint64_t stripe)
 {
 	for (uint32_t way = 0; way < G4_KEPT_WAYS; way++)
-		if (g4_load64_rlx(&bucket->slots[way].stripe) == stripe && g4_load64_rlx(&bucket->slots[way].pages))
+		if (g4_load64_rlx(&bucket->slots[way].stripe) == stripe && g4_load64_acq(&bucket->slots[way].pages))
 			return true;
 	return false;
 }
@@ -111,11 +109,11 @@ G4_FN void g4_kept_end(struct g4_kept *kept, uint32_t number, uint64_t pages)
 	struct g4_kept_slot *slot = slot_at(kept, number);
 
 	g4_lock(&bucket->kept_lock);
-	g4_store64_rlx(&slot->pages, pages);
-	slot->taken = 0;
-	g4_unlock(&bucket->kept_lock);
 	if (pages == 0)
 		g4_sub32(&kept->count, 1);
+	g4_store64_rel(&slot->pages, pages); /* none: who finds that looks at disks, where they are by now */
+	slot->taken = 0;
+	g4_unlock(&bucket->kept_lock);
 }
 
 /* ---- who reads and writes there ---- */
@@ -182,7 +180,7 @@ G4_FN uint64_t g4_kept_read(struct g4_wg *wg, struct g4_kept *kept, const struct
 /* Pages of a stripe are not kept any more. False: somebody has taken its slot. */
 G4_FN static bool forget(struct g4_kept *kept, struct g4_kept_bucket *bucket, const struct range *range)
 {
-	bool done = true, freed = false;
+	bool done = true;
 
 	g4_lock(&bucket->kept_lock);
 	const uint32_t way = find(bucket, range->stripe, false);
@@ -191,11 +189,10 @@ G4_FN static bool forget(struct g4_kept *kept, struct g4_kept_bucket *bucket, co
 		done = !slot->taken;
 		if (done)
 			g4_store64_rlx(&slot->pages, slot->pages & ~bits_of(range));
-		freed = done && slot->pages == 0;
+		if (done && slot->pages == 0)
+			g4_sub32(&kept->count, 1);
 	}
 	g4_unlock(&bucket->kept_lock);
-	if (freed)
-		g4_sub32(&kept->count, 1);
 	return done;
 }
 
@@ -290,7 +287,7 @@ G4_FN static enum turn take(struct g4_kept *kept, uint32_t number, uint64_t addr
 	struct g4_kept_slot *slot = slot_at(kept, number);
 	enum turn turn = NOT_THERE;
 
-	if (g4_load64_rlx(&slot->pages) == 0)
+	if (g4_load64_acq(&slot->pages) == 0)
 		return NOT_THERE;
 	g4_lock(&bucket->kept_lock);
 	if (pages_in(kept, slot, address, bytes)) {

@@ -42,12 +42,12 @@ struct g4_kept {	 /* zeroed: nothing is ever kept */
 	struct g4_kept_bucket buckets[G4_KEPT_BUCKETS];
 };
 
-/* Whether anything is. What was written before is seen by whoever heard of it. */
+/* Whether anything is. What was kept before is seen by whoever heard of it, and what is not any more is where it lies on disks. */
 G4_FN G4_INLINE bool g4_kept_any(const struct g4_kept *kept)
 {
-	return g4_load32_rlx(&kept->count) != 0;
+	return g4_load32_acq(&kept->count) != 0;
 }
-/* Stripes have at most so many bytes of data from now on; 0: nothing is kept. Nobody keeps anything meanwhile; others may settle. */
+/* Nothing is kept. Stripes have at most so many bytes of data from now on; 0: nothing ever is. Nobody keeps anything meanwhile; others may settle. */
 G4_FN void g4_kept_lay(struct g4_kept *kept, uint64_t stripe_bytes);
 
 /* ---- leader, thread-safe ---- */

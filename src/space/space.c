@@ -298,11 +298,15 @@ G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_or
 	struct g4_dev *dev = space->disks[0];
 	const bool step = is_step(order->op);
 
+	int rc = 0;
+
 	if (step)
 		g4_direct_begin_step(direct);
 	else if (alone)
-		g4_direct_begin_order(wg, direct, dev);
-	const int rc = g4_dev_order(wg, dev, order);
+		rc = g4_direct_begin_order(wg, direct, dev);
+	if (rc < 0)
+		return rc;
+	rc = g4_dev_order(wg, dev, order);
 	/* what stood in the way of the table when the rebuild began may be over */
 	const bool again = order->op == G4_ORDER_NEXT && !g4_direct_is_open(direct) && !g4_direct_makes(direct);
 	if (step)
