@@ -21,7 +21,8 @@ struct granted {
 struct g4_set_grants {
 	uint32_t *words;
 	uint32_t count;
-	bool lost; /* somebody never ended */
+	bool lost;	/* somebody never ended */
+	uint32_t doubt; /* atomic; g4_set_grants_doubt() */
 	struct granted granted[G4_DEV_GRANTS];
 	_Alignas(8) uint32_t own[G4_DEV_WORDS];
 };
@@ -49,10 +50,23 @@ uint32_t *g4_set_grants_words(const struct g4_set *set)
 
 void g4_set_grants_hold(struct g4_set *set, uint64_t stripe, bool more)
 {
-	uint64_t *word = g4_dev_held_word(set->parity->grants->words, stripe); /* nobody else changes it */
+	uint64_t *word = g4_dev_held_word(set->parity->grants->words, stripe);
 
-	g4_store64_rel_sys(word, more ? *word + (UINT64_C(1) << 32) + 1 : *word - 1);
+	if (more)
+		g4_add64(word, (UINT64_C(1) << 32) + 1);
+	else
+		g4_sub64(word, 1);
 	g4_fence_rel_sys(); /* what is stored behind that, in places of the row, comes later */
+}
+
+void g4_set_grants_doubt(struct g4_set *set, bool doubt)
+{
+	struct g4_set_grants *grants = set->parity->grants;
+
+	if (g4_xchg32(&grants->doubt, doubt) == (uint32_t)doubt)
+		return;
+	for (uint64_t n = 0; n < G4_DEV_HELD; n++)
+		g4_set_grants_hold(set, n * G4_MIB, doubt);
 }
 
 bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, uint64_t bytes)
@@ -60,6 +74,8 @@ bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, u
 	struct g4_set_grants *grants = set->parity->grants;
 	uint32_t left = 0;
 
+	if (g4_load32_acq(&grants->doubt))
+		return false;
 	for (uint32_t n = 0; n < grants->count; n++)
 		if (g4_load32_acq_sys(&grants->words[grants->granted[n].number]) == 0)
 			grants->granted[left++] = grants->granted[n];

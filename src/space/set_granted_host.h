@@ -11,6 +11,13 @@ void g4_set_grants_end(struct g4_set *set);
 /* g4_dev_words(). */
 uint32_t *g4_set_grants_words(const struct g4_set *set);
 
+/* ---- the lock of superblocks is held ---- */
+/*
+ * A disk was dropped of which lanes do not know yet (true): nothing is granted, and rows are as if something were held of each, so that readers come to the set, until
+ * lanes have a table without that disk (false).
+ */
+void g4_set_grants_doubt(struct g4_set *set, bool doubt);
+
 /* ---- the lock of rows is held for writing ---- */
 /* Somebody writes there until the word of this number, 0 from now on, is something else. False: somebody else has it. */
 bool g4_set_grants_note(struct g4_set *set, uint32_t number, uint64_t address, uint64_t bytes);

@@ -23,6 +23,7 @@
 #include "base/uuid_host.h"
 #include "space/sealed.h"
 #include "space/set_epoch_host.h"
+#include "space/set_granted_host.h"
 #include "space/set_judge_host.h"
 #include "space/set_parity_host.h"
 #include "space/set_spare_host.h"
@@ -264,6 +265,8 @@ static bool leave_out(struct g4_set *set, uint32_t disk, const char *why)
 		if (set->disks[d].dev == set->disks[disk].dev)
 			g4_store32_rel(&set->disks[d].state, G4_DISK_DROPPED);
 	g4_store32_rel(&set->disks[disk].state, G4_DISK_DROPPED);
+	if (set->parity)
+		g4_set_grants_doubt(set, true);
 	g4_log(G4_LOG_ERROR, "%s: disk %u, %s, %s; everything is on the other disks", set->disks[disk].name, disk,
 	       g4_uuid_format(set->super->disk_uuids[disk], uuid), why);
 	return true;

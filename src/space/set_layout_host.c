@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "space/direct.h"
+#include "space/set_granted_host.h"
 #include "space/set_parity_host.h"
 
 /* Locks held. Whether the piece that was chosen can be moved still: who writes there is noticed. */
@@ -85,6 +86,8 @@ int g4_set_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t by
 	pthread_mutex_lock(&set->orders);
 	pthread_mutex_lock(&set->lock);
 	const bool filled = set->has_super && is_quiet(set) && fill(set, table) && needs_no_record(set, table);
+	if (filled && set->parity)
+		g4_set_grants_doubt(set, false);
 	pthread_mutex_unlock(&set->lock);
 	pthread_mutex_unlock(&set->orders);
 	return filled ? 0 : -G4_E_NOTSUP;

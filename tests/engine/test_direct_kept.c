@@ -550,6 +550,148 @@ static void what_can_not_be_written_out_is_kept(void **state)
 	end();
 }
 
+/* ------------------------------------------------------------------ disks that fail meanwhile */
+
+static struct faulty faulty;
+
+/* As make(), of memory that fails where the set asks for it. */
+static void make_faulty(uint32_t disks, uint32_t parity)
+{
+	const struct g4_fault through = {.write_through = true};
+	uint64_t sizes[MOST_DISKS];
+
+	for (uint32_t n = 0; n < disks; n++)
+		sizes[n] = EACH_BYTES;
+	disks_make(&d, disks, sizes);
+	disks_format_rows(&d, parity, G4_CHECKSUM_NONE);
+	disks_wrap_faulty(&d, &faulty);
+	for (uint32_t n = 0; n < disks; n++) {
+		g4_dev_fault_set(faulty.fault[n], &through);
+		faulty.fault[n]->map = d.memory[n];
+		faulty.fault[n]->persist = G4_DEV_PERSIST_NEVER;
+		faulty.fault[n]->opened = n + 1;
+	}
+	disks_assemble_faulty(&d, &faulty);
+	set = faulty.set;
+	disks_begin_fs(&d, set, 0);
+	assert_true(g4_direct_is_open(&d.rig.fs->space.direct));
+	watch();
+	choose_pages();
+}
+
+static void fail_next(uint32_t disk)
+{
+	const struct g4_fault fault = {.write_through = true, .fail_write_at = 1};
+
+	g4_dev_fault_set(faulty.fault[disk], &fault);
+}
+
+static uint32_t disks_in_use(void)
+{
+	struct g4_disk_info info;
+	uint32_t used = 0;
+
+	set->ops = own_ops; /* by which a set is known */
+	for (uint32_t n = 0; n < d.count && g4_set_disk(set, n, &info); n++)
+		used |= (uint32_t)(info.state == G4_DISK_ACTIVE) << n;
+	set->ops = &watched_ops;
+	return used;
+}
+
+/* All of it, of disks that are opened anew. */
+static void expect_on(uint32_t which)
+{
+	struct g4_wg *wg = g4_wg_create(9);
+	uint8_t *found = rig_memory(PAGES * G4_PAGE_BYTES, 9);
+	struct g4_dev *dev;
+
+	if (disks_try_open(&d, which, which != all_of(), 0, &dev) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(g4_dev_read(wg, dev, first_page * G4_PAGE_BYTES, found, PAGES * G4_PAGE_BYTES), 0);
+	assert_memory_equal(found, model, PAGES * G4_PAGE_BYTES);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	free(found);
+}
+
+/* Each of them, between what is kept and its flush: the rest has it, and nobody reads what the one that was dropped has missed, though it is memory still. */
+static void a_disk_may_fail_while_parts_are_kept(void **state)
+{
+	(void)state;
+	for (uint32_t level = 0; level < 2; level++)
+		for (uint32_t bad = 0; bad < 4; bad++) {
+			const uint64_t at = 12 * 7 + 5 + bad, pages = 12 * 6;
+
+			make_faulty(4, 1 + level);
+			struct g4_space *space = &d.rig.fs->space;
+			change(at, pages, 70 + bad);
+			write_large(d.rig.wg, at, pages);
+			assert_int_not_equal(kept()->count, 0);
+			fail_next(bad);
+			for (uint32_t turn = 0; turn < 8 && disks_in_use() == all_of(); turn++) {
+				change(at + 13 * turn, 5, 90 + turn);
+				assert_int_equal(g4_space_write(d.rig.wg, space,
+								g4_page_address(first_page + at + 13 * turn),
+								model + (at + 13 * turn) * G4_PAGE_BYTES,
+								5 * G4_PAGE_BYTES, 0),
+						 0);
+				assert_int_equal(g4_space_flush(d.rig.wg, space), 0);
+			}
+			assert_int_equal(disks_in_use(), all_of() & ~(1u << bad));
+			assert_int_equal(kept()->count, 0);
+			assert_true(g4_direct_is_open(&space->direct));
+			for (uint32_t turn = 0; turn < 24; turn++) { /* of each column, less than a stripe; and held rows have to go */
+				const uint64_t page = 24 * turn + 1;
+				change(page, 7, 60 + turn);
+				assert_int_equal(g4_space_write(d.rig.wg, space, g4_page_address(first_page + page),
+								model + page * G4_PAGE_BYTES, 7 * G4_PAGE_BYTES, 0),
+						 0);
+				assert_int_equal(g4_space_flush(d.rig.wg, space), 0);
+			}
+			expect_pages(d.rig.wg, 0, PAGES);
+			/* whole stripes and parts of them, which the disk gets no more of */
+			count_anew();
+			change(at - 3, pages, 80 + bad);
+			write_large(d.rig.wg, at - 3, pages);
+			assert_int_equal(grants, 0);
+			expect_pages(d.rig.wg, 0, PAGES);
+			g4_space_open(d.rig.wg, space);
+			assert_int_equal(space->direct.table.missing, 1);
+			change(at + 3, pages, 85 + bad);
+			write_large(d.rig.wg, at + 3, pages);
+			assert_int_equal(kept()->count, 0);
+			expect_pages(d.rig.wg, 0, PAGES);
+			assert_int_equal(g4_space_flush(d.rig.wg, space), 0);
+			set->ops = own_ops;
+			disks_unmount_fs(&d, set, true);
+			expect_on(all_of() & ~(1u << bad));
+			free(model);
+			disks_free(&d);
+		}
+}
+
+/* More of them than can be lost: whoever wants it durable hears of it, and nothing is told to be there that is not. */
+static void too_many_may_fail_while_parts_are_kept(void **state)
+{
+	const uint64_t at = 12 * 7 + 5, pages = 12 * 6;
+
+	(void)state;
+	make_faulty(4, 1);
+	struct g4_space *space = &d.rig.fs->space;
+	change(at, pages, 70);
+	write_large(d.rig.wg, at, pages);
+	for (uint32_t n = 1; n < 4; n++)
+		fail_next(n);
+	assert_true(g4_space_flush(d.rig.wg, space) < 0);
+	assert_true(g4_space_flush(d.rig.wg, space) < 0);
+	set->ops = own_ops;
+	(void)g4_fs_unmount(d.rig.wg, d.rig.fs, false);
+	g4_wg_destroy(d.rig.wg);
+	g4_dev_close(d.outer);
+	free(model);
+	disks_free(&d);
+}
+
 /* More than there is room for go by way of the set, as before. */
 static void without_room_the_set_has_them(void **state)
 {
@@ -661,6 +803,8 @@ int main(void)
 		cmocka_unit_test(whoever_asks_the_device_finds_what_was_kept),
 		cmocka_unit_test(what_lies_behind_a_chunk_is_the_callers),
 		cmocka_unit_test(what_can_not_be_written_out_is_kept),
+		cmocka_unit_test(a_disk_may_fail_while_parts_are_kept),
+		cmocka_unit_test(too_many_may_fail_while_parts_are_kept),
 		cmocka_unit_test(without_room_the_set_has_them),
 		cmocka_unit_test(neighbours_and_flushes_do_not_disturb_each_other),
 	};
