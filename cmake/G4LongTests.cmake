@@ -1,5 +1,5 @@
 # What `make check` leaves out has the label "long"; `make check-long` runs it.
-#   without a sanitizer      the crash explorer on all of its workloads, and on forty times as many of sets of disks; `make check` tries half of the former; sets of disks behind an I/O
+#   without a sanitizer      the crash explorer on all of its workloads, and on forty times as many of sets of disks, and on more past sets in memory; `make check` tries half of the former; sets of disks behind an I/O
 #                            agent that crash, have copies, are rebuilt, and of others there all but a share of the cases
 #                            (disks_every()): the same code is below the agent and above it
 #                            Sets of disks that rot, go, come and are replaced while two workers write, at random (fuse.torture_sets)
@@ -42,7 +42,7 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.(all|sets_more|sets_remote)" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
+set(long_tests "crash\\.explorer\\.(all|sets_more|sets_remote|sets_direct_more)" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
 	"preload\\.(databases|fsx|ltp|pjdfstest|work)")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
 	list(APPEND long_tests "engine\\.(disks_add|disks_rot|disks_versions|lost_ahead|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"

@@ -359,6 +359,18 @@ add_test(NAME crash.explorer.sets_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE
 add_test(NAME crash.explorer.sets_remote COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine remote --losses 2 --moments 12 --sample 40 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
 set_tests_properties(crash.explorer.sets crash.explorer.sets_orders crash.explorer.sets_more crash.explorer.sets_remote PROPERTIES ENVIRONMENT "${test_environment}")
+# Stores to memory past the set, which are seen by faults of pages: nothing for sanitizers, and one thread at a time.
+set(direct_tests)
+if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
+	set(direct_tests crash.explorer.sets_direct crash.explorer.sets_direct_more)
+	add_test(NAME crash.explorer.sets_direct COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine direct --losses 2 --moments 1 --after 2000
+		--rot 1000000 --match small+raid5/stripes --match small+raid6s/stripes-unlink/fsync --sample 3 --jobs 1 --keep .
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+	add_test(NAME crash.explorer.sets_direct_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine direct --moments 24 --rot 1000000
+		--sample 60 --match raid5/ --match raid6 --match raid7/ --keep .
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+	set_tests_properties(${direct_tests} PROPERTIES ENVIRONMENT "${test_environment}")
+endif()
 # The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
@@ -382,7 +394,8 @@ endforeach()
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
 set(explorer_tests crash.explorer crash.explorer.tiny crash.explorer.tiny_levels crash.explorer.remote crash.explorer.nvme
-	crash.explorer.lanes crash.explorer.tier crash.explorer.sets crash.explorer.sets_orders crash.explorer.sets_more crash.explorer.sets_remote)
+	crash.explorer.lanes crash.explorer.tier crash.explorer.sets crash.explorer.sets_orders crash.explorer.sets_more crash.explorer.sets_remote
+	${direct_tests})
 if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
 	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
 	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .

@@ -8,6 +8,7 @@
  *	cuda	the CUDA engine, which makes the same of the fault device
  *	nvme	file system -> NVMe driver -> emulated controller -> fault device: what a controller makes of the commands
  *	lanes	file system -> remote device -> lanes of the NVMe driver -> emulated controller -> fault device
+ *	direct	file system -> memory of a set's disks, past the set; what is left goes through it, to fault devices
  *
  * Behind an agent requests take a moment, so that several are under way at a time, and what is longer than a chunk is cut.
  * The emulated controller does one command after the other, and those that are under way together in any order.
@@ -26,7 +27,7 @@
 #define CUDA_CACHE_BYTES (64 * G4_MIB)
 #define CUDA_SMS 16u /* three threads at most have work for them */
 
-const char *const engine_names[ENGINES] = {"cpu", "remote", "cuda", "nvme", "lanes"};
+const char *const engine_names[ENGINES] = {"cpu", "remote", "cuda", "nvme", "lanes", "direct"};
 
 struct g4_dev *engine_driver(struct lab *lab)
 {
@@ -64,10 +65,21 @@ static bool fits_without_growth(const struct workload *w)
 	return true;
 }
 
+static bool gives_orders(const struct workload *w)
+{
+	for (uint32_t p = 0; p < w->party_count; p++)
+		for (uint32_t k = 0; k < w->parties[p].count; k++)
+			if (part_is_of_disks(&w->parties[p].parts[k]))
+				return true;
+	return false;
+}
+
 bool engine_takes(enum engine engine, const struct workload *w)
 {
 	const enum device_class class_ = w->class_;
 
+	if (engine == ENGINE_DIRECT)
+		return w->set > 0 && class_ == MEM && w->party_count == 1 && !gives_orders(w);
 	if (w->set > 0) /* the others' requests come from one device */
 		return engine == ENGINE_CPU || (engine == ENGINE_REMOTE && fits_without_growth(w));
 	return (engine != ENGINE_NVME && engine != ENGINE_LANES) || class_ == DISK512 || class_ == DISK4K;
@@ -108,10 +120,20 @@ static int mount_cuda(struct lab *lab, struct mounted *m, char *message, size_t 
 	return g4_engine_mount_device(lab->fault, &options, &m->engine, message, room);
 }
 
+static int mount_here(struct lab *lab, bool write_through, struct mounted *m, char *message, size_t room)
+{
+	if (lab->engine == ENGINE_DIRECT)
+		set_lanes_begin(lab);
+	m->fs = lab_mount(lab, write_through, message, room);
+	return m->fs && (lab->engine != ENGINE_DIRECT || set_lanes_mounted(lab, m->fs)) ? 0 : -G4_E_IO;
+}
+
 bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *message, size_t room)
 {
 	const struct g4_fault settings = {.write_through = write_through,
-					  .delay_ns = lab->engine == ENGINE_CPU || lab->driver ? 0 : UNDER_WAY_NS};
+					  .delay_ns = lab->engine == ENGINE_CPU || lab->engine == ENGINE_DIRECT || lab->driver ?
+						      0 :
+						      UNDER_WAY_NS};
 	int rc;
 
 	memset(m, 0, sizeof(*m));
@@ -123,7 +145,7 @@ bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *
 	else if (lab->engine == ENGINE_REMOTE)
 		rc = mount_remote(lab, &settings, m, message, room);
 	else
-		rc = (m->fs = lab_mount(lab, write_through, message, room)) ? 0 : -G4_E_IO;
+		rc = mount_here(lab, write_through, m, message, room);
 	return rc == 0;
 }
 
@@ -143,6 +165,8 @@ bool engine_unmount(struct lab *lab, struct mounted *m, bool clean)
 		g4_engine_abandon(m->engine);
 	else
 		rc = lab_unmount(lab, m->fs, clean);
+	if (lab->engine == ENGINE_DIRECT)
+		set_lanes_end(lab);
 	g4_dev_close(m->remote);
 	return rc == 0;
 }

@@ -32,6 +32,7 @@ enum engine { /* whose requests are recorded (engines.c) */
 	      ENGINE_CUDA,
 	      ENGINE_NVME,
 	      ENGINE_LANES,
+	      ENGINE_DIRECT,
 	      ENGINES
 };
 extern const char *const engine_names[ENGINES];
@@ -59,6 +60,7 @@ struct outcome {  /* what recovery makes of a state */
 
 struct counts {
 	uint64_t requests, overlaps; /* recorded; made while the one before it was under way */
+	uint64_t beside_kept, made_whole; /* stores while parts of stripes were kept; stripes that were granted with such a part */
 	uint64_t workloads, states, distinct, mounts, recoveries, trees, fscks, violations;
 	uint64_t recalled,
 		compared; /* distinct states that were not mounted; of the mounts, those of a known recovery */

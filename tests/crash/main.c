@@ -381,7 +381,7 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 /* ------------------------------------------------------------------ the command */
 
 static const char usage[] =
-	"usage: crash [--engine cpu|remote|cuda|nvme|lanes] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
+	"usage: crash [--engine cpu|remote|cuda|nvme|lanes|direct] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
 	"             [--per-pair N] [--mixes N] [--match TEXT]... [--keep FOLDER] [--each] [--list]\n"
 	"             [--sets: workloads of sets of disks] [--losses N: of lost disks so many combinations at each state]\n"
 	"             [--rot N: at one crash state in so many disks rot]\n"
@@ -547,6 +547,9 @@ static void print_counts(const struct counts *c, double seconds)
 	       (unsigned long)(c->distinct - c->recalled), (unsigned long)c->recalled, (unsigned long)c->compared);
 	printf("  %lu requests recorded, %lu made while the one before was under way\n", (unsigned long)c->requests,
 	       (unsigned long)c->overlaps);
+	if (c->beside_kept > 0)
+		printf("  %lu stores while parts of stripes were kept, %lu stripes made whole with such a part\n",
+		       (unsigned long)c->beside_kept, (unsigned long)c->made_whole);
 	printf("  %.1f s\n", seconds);
 }
 
@@ -613,5 +616,9 @@ int main(int argc, char **argv)
 	if (options.list)
 		return 0;
 	print_counts(&counts, now_s() - options.start_s);
+	if (options.engine == ENGINE_DIRECT && !options.workload && !options.record && counts.made_whole == 0) {
+		printf("no part of a stripe was kept until that was whole\n");
+		good = false;
+	}
 	return good && counts.violations == 0 && counts.states > 0 ? 0 : 1;
 }

@@ -34,6 +34,7 @@ static void trace_take(struct lab *lab, struct trace *trace)
 	uint64_t bytes = 0;
 
 	if (lab->kind != 0) {
+		(void)set_recorded(lab);
 		trace->first = 0;
 		take_of_set(&lab->set, trace);
 		set_record(lab, false);

@@ -13,6 +13,7 @@
 #define ON "dedup=on"
 #define DOMAIN "dedup=domain"
 #define LAST_PART (128 * G4_KIB)	/* of the tree PARTS' l3 */
+#define ROWS_BYTES (64 * G4_PAGE_BYTES) /* as much as a request has, and no whole number of stripes where they have 3 columns */
 #define MAPS_BYTES (96 * G4_PAGE_BYTES) /* of the tree MAPS' m1, with all its parts but the last */
 #define COPY_MAPS .verb = COPY, .path = "m2", .path2 = "m1", .bytes = MAPS_BYTES
 #define WRITE_HALF(half, number) .verb = WRITE, .path = "l4", .offset = (half)*G4_MIB, .bytes = G4_MIB, .id = number
@@ -897,6 +898,35 @@ const struct operation operations[] = {
 	 NULL,
 	 {{.verb = WRITE, .path = "b", .offset = 12000, .bytes = 10000, .id = 225},
 	  {.verb = ALLOCATE, .path = "b", .offset = 8000, .bytes = 60000}}},
+	/* past the cache, and no multiples of a stripe: what is written next shares one with what was before */
+	{"stripes",
+	 "p1",
+	 "",
+	 {{.verb = CREATE, .path = "p1", .id = 131},
+	  {.verb = WRITE, .path = "p1", .bytes = ROWS_BYTES, .id = 281},
+	  {.verb = WRITE, .path = "p1", .offset = ROWS_BYTES, .bytes = ROWS_BYTES, .id = 282},
+	  {.verb = WRITE, .path = "p1", .offset = 2 * ROWS_BYTES, .bytes = ROWS_BYTES, .id = 283},
+	  {.verb = CREATE, .path = "p2", .id = 132},
+	  {.verb = WRITE, .path = "p2", .bytes = ROWS_BYTES, .id = 284}}},
+	{"stripes-sync",
+	 "p3",
+	 "",
+	 {{.verb = CREATE, .path = "p3", .id = 133},
+	  {.verb = WRITE, .path = "p3", .bytes = ROWS_BYTES, .id = 285},
+	  {.verb = WRITE, .path = "p3", .offset = ROWS_BYTES, .bytes = ROWS_BYTES, .id = 286},
+	  {.verb = FSYNC, .path = "p3"},
+	  {.verb = WRITE, .path = "p3", .offset = 2 * ROWS_BYTES, .bytes = ROWS_BYTES, .id = 287},
+	  {.verb = WRITE, .path = "p3", .offset = 3 * ROWS_BYTES, .bytes = ROWS_BYTES, .id = 288}}},
+	{"stripes-unlink",
+	 "p5",
+	 "",
+	 {{.verb = CREATE, .path = "p4", .id = 134},
+	  {.verb = WRITE, .path = "p4", .bytes = ROWS_BYTES, .id = 289},
+	  {.verb = WRITE, .path = "p4", .offset = ROWS_BYTES, .bytes = ROWS_BYTES, .id = 290},
+	  {.verb = CREATE, .path = "p5", .id = 135},
+	  {.verb = UNLINK, .path = "p4"},
+	  {.verb = WRITE, .path = "p5", .bytes = ROWS_BYTES, .id = 291},
+	  {.verb = WRITE, .path = "p5", .offset = ROWS_BYTES, .bytes = ROWS_BYTES, .id = 292}}},
 	/* deduplication of what is written: of everybody's, and in a domain */
 	{"dup-write",
 	 "b",
@@ -1589,6 +1619,11 @@ bool operation_is_of_disks(const struct operation *operation)
 	return strncmp(operation->name, "disk-", 5) == 0;
 }
 
+bool operation_is_of_stripes(const struct operation *operation)
+{
+	return strncmp(operation->name, "stripes", 7) == 0;
+}
+
 bool operation_is_for(const struct operation *operation, enum tree_kind tree)
 {
 	static const struct {
@@ -1596,7 +1631,7 @@ bool operation_is_for(const struct operation *operation, enum tree_kind tree)
 		enum tree_kind tree;
 	} own[] = {{"whole-", LARGE}, {"join", PARTS}, {"halves", HALVES}, {"maps", MAPS}};
 
-	if (operation_is_of_disks(operation)) /* sets.c says on which */
+	if (operation_is_of_disks(operation) || operation_is_of_stripes(operation)) /* sets.c says on which */
 		return false;
 	for (uint32_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
 		if (strncmp(operation->name, own[k].begins, strlen(own[k].begins)) == 0)

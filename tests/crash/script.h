@@ -119,6 +119,8 @@ enum tree_kind {
 bool operation_is_for(const struct operation *operation, enum tree_kind tree);
 /* Whether it gives orders to disks of a set; operation_is_for() no tree, then. */
 bool operation_is_of_disks(const struct operation *operation);
+/* Whether it is about stripes with parity, more than one, and parts of them; the same. */
+bool operation_is_of_stripes(const struct operation *operation);
 extern const char *const tree_names[TREE_KINDS];
 /* Fills an empty, mounted file system. */
 void tree_populate(struct actor *actor, enum tree_kind kind);

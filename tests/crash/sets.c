@@ -62,6 +62,8 @@ bool set_can(const struct set_kind *kind, const struct operation *operation, enu
 {
 	if (needs_idle(operation) != (kind->idle > 0))
 		return false;
+	if (operation_is_of_stripes(operation))
+		return kind->plan.parity > 0 && tree == SMALL;
 	if (!operation_is_of_disks(operation))
 		return operation_is_for(operation, tree);
 	if (strcmp(operation->name, "disk-add") == 0 || strcmp(operation->name, "disk-rebalance") == 0 ||
@@ -246,7 +248,7 @@ void set_leave_out(struct lab *lab)
 
 /* ------------------------------------------------------------------ what is asked of it */
 
-static void note(struct set_lab *s, const struct g4_io *io, uint32_t disk, uint64_t offset, uint64_t bytes)
+void set_note(struct set_lab *s, const struct g4_io *io, uint32_t disk, uint64_t offset, uint64_t bytes)
 {
 	if (s->count == s->room) {
 		s->room = s->room ? 2 * s->room : 256;
@@ -283,12 +285,13 @@ static void watch(void *context, const struct g4_io *io)
 	for (uint32_t k = 0; k < io->iov_count && io->op != G4_IO_FLUSH; k++)
 		bytes += io->iov[k].bytes;
 	pthread_mutex_lock(&s->lock);
+	set_catch_up(s);
 	if (io->op == G4_IO_READ || write)
 		recall_request(w->lab->recall, write, offset, bytes);
 	if (write)
 		memory_save(&w->lab->memory, offset, bytes);
 	if (s->recording && io->op != G4_IO_READ)
-		note(s, io, w->disk, offset, bytes);
+		set_note(s, io, w->disk, offset, bytes);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -316,6 +319,7 @@ void set_record(struct lab *lab, bool on)
 uint32_t set_recorded(struct lab *lab)
 {
 	pthread_mutex_lock(&lab->set.lock);
+	set_catch_up(&lab->set);
 	const uint32_t count = lab->set.count;
 	pthread_mutex_unlock(&lab->set.lock);
 	return count;
@@ -335,10 +339,12 @@ int __wrap_g4_dev_open(const char *name, const struct g4_dev_open_options *optio
 	int rc = __real_g4_dev_open(name, options, out, message, message_bytes);
 
 	for (uint32_t n = 0; rc == 0 && watching && n < watching->disks.count; n++) {
+		struct g4_dev *inner = *out;
 		if (strcmp(name, watching->disks.names[n]) != 0)
 			continue;
-		if (g4_dev_fault_open(*out, out) < 0)
+		if (g4_dev_fault_open(inner, out) < 0)
 			abort();
+		set_lanes_map(watching, n, *out, inner);
 		g4_dev_fault_set(*out, &watched_settings);
 		g4_dev_fault_watch(*out, watch, &watching->watches[n]);
 		g4_dev_fault_watch_done(*out, watch_done);
@@ -405,6 +411,7 @@ struct g4_dev *set_mount_device(struct lab *lab, const struct g4_fault *settings
 
 void set_unmount_device(struct lab *lab)
 {
+	(void)set_recorded(lab); /* while there are words */
 	if (!lab->set.is_agents)
 		g4_dev_close(lab->set.device);
 	lab->set.device = NULL;

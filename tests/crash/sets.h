@@ -86,6 +86,20 @@ const char *set_name(struct lab *lab);
 /* What the pages of memory are that a recovery does not leave its result in. */
 void set_leave_out(struct lab *lab);
 void set_record(struct lab *lab, bool on);
+/* Locked. A request of a disk, which is under way; where it lies in the explorer's memory. */
+void set_note(struct set_lab *s, const struct g4_io *io, uint32_t disk, uint64_t offset, uint64_t bytes);
 uint32_t set_recorded(struct lab *lab);
+
+/* ---- what lanes store past the set (sets_lanes.c) ---- */
+/* What is mounted from now on is memory, and stores to it are recorded; from before it is opened until it is closed. */
+void set_lanes_begin(struct lab *lab);
+void set_lanes_end(struct lab *lab);
+struct g4_fs;
+/* It is. False: nobody goes past the set. */
+bool set_lanes_mounted(struct lab *lab, const struct g4_fs *fs);
+/* A disk of it was opened, and has a fault device around it. */
+void set_lanes_map(struct set_lab *s, uint32_t disk, struct g4_dev *dev, const struct g4_dev *inner);
+/* Locked. What was stored until now is among the requests. */
+void set_catch_up(struct set_lab *s);
 
 #endif
