@@ -154,8 +154,9 @@ struct g4_batch {
 /* Stripes that some of a batch's pages are, to be written by several workgroups. In scratch memory. */
 struct g4_batch_stripes {
 	struct g4_batch *batch;
-	uint32_t first;	   /* page of the batch that they begin with */
-	uint32_t done[2]; /* pages in front of them and behind, of stripes that are not whole, that are written or kept */
+	uint32_t first; /* page of the batch that they begin with */
+	uint32_t done
+		[2]; /* pages in front of them and behind, of stripes that are not whole, that are written or kept */
 	struct g4_direct_grant grant;
 };
 

@@ -667,6 +667,19 @@ G4_FN static bool read_rows(const struct call *call, const struct g4_chunk_map *
 
 #define PART_BYTES                                                                                                     \
 	(64 * G4_KIB) /* as large reads: more warps at a time, each of which waits for what it reads over PCIe */
+/* Of what lies in one chunk, and in front of a superblock. */
+G4_FN static bool take_of_chunk(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev,
+				const struct g4_chunk *chunk, uint64_t address, uint64_t bytes, uint64_t most,
+				bool in_use, struct g4_direct_grant *grant)
+{
+	const uint64_t stripe = chunk->parity ? g4_chunk_stripe_data(chunk) : UINT64_MAX;
+
+	if (stripe > most)
+		return false;
+	grant->part_bytes = g4_max64(PART_BYTES / stripe, 1) * stripe;
+	return begin_rows(wg, direct, dev, chunk, address, bytes, in_use, true, grant);
+}
+
 G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
 			       uint64_t bytes, uint64_t most, bool in_use, struct g4_direct_grant *grant)
 {
@@ -675,14 +688,16 @@ G4_FN static bool take_rows_of(struct g4_wg *wg, struct g4_direct *direct, struc
 
 	if (address > table->bytes || bytes > table->bytes - address || table->read_only || table->missing != 0)
 		return false;
-	bytes = g4_chunk_until(table->supers, G4_DIRECT_SUPERS, address, bytes);
-	const struct g4_chunk *chunk = bytes > 0 ? g4_chunk_find(&map, address) : NULL;
-	if (!chunk || !chunk->parity || g4_chunk_stripe_data(chunk) > most)
-		return false;
-	const uint64_t stripe = g4_chunk_stripe_data(chunk);
-	grant->part_bytes = g4_max64(PART_BYTES / stripe, 1) * stripe;
-	return begin_rows(wg, direct, dev, chunk, address, g4_min64(bytes, chunk->address + chunk->bytes - address),
-			  in_use, true, grant);
+	for (uint64_t done = 0, here; done < bytes; done += here) {
+		const uint64_t at = address + done;
+		const struct g4_chunk *chunk = g4_chunk_find(&map, at);
+		here = g4_min64(g4_chunk_until(table->supers, G4_DIRECT_SUPERS, at, bytes - done),
+				chunk->address + chunk->bytes - at);
+		if (here > 0 && take_of_chunk(wg, direct, dev, chunk, at, here, most, in_use, grant))
+			return true;
+		here = g4_max64(here, G4_PAGE_BYTES); /* a superblock's */
+	}
+	return false;
 }
 
 G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,

@@ -88,7 +88,7 @@ struct g4_direct_grant {
 	uint32_t number, counter;
 };
 /*
- * The first whole stripes of what the caller will write to an address, in parts of at most `most` bytes. False: there are none, a stripe is more, or they are not
+ * The first whole stripes of what the caller will write from an address on, which may begin anywhere in it, in parts of at most `most` bytes. False: there are none, a stripe is more, or they are not
  * granted now: the caller writes as ever. in_use: G4_IO_IN_USE. Leader, thread-safe, without requests under way and without another grant.
  */
 G4_FN bool g4_direct_take(struct g4_wg *wg, struct g4_direct *direct, struct g4_dev *dev, uint64_t address,
