@@ -130,10 +130,10 @@ static int mount_here(struct lab *lab, bool write_through, struct mounted *m, ch
 
 bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *message, size_t room)
 {
-	const struct g4_fault settings = {.write_through = write_through,
-					  .delay_ns = lab->engine == ENGINE_CPU || lab->engine == ENGINE_DIRECT || lab->driver ?
-						      0 :
-						      UNDER_WAY_NS};
+	const struct g4_fault settings = {
+		.write_through = write_through,
+		.delay_ns =
+			lab->engine == ENGINE_CPU || lab->engine == ENGINE_DIRECT || lab->driver ? 0 : UNDER_WAY_NS};
 	int rc;
 
 	memset(m, 0, sizeof(*m));

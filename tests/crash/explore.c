@@ -542,16 +542,15 @@ static void apart(struct session *s)
 	}
 }
 
-/* Of more writes than so many, not each is looked at alone at every moment. */
-#define SINGLES_MAX 64u
+/* Of more writes than so many (lab->singles), not each is looked at alone at every moment. */
 
 /* The n-th of those: the newest half of them, and a sample of older ones that differs from moment to moment, since most
  * are pending at the next moment, too. */
 static uint32_t single(const struct session *s, uint32_t n)
 {
-	const uint32_t newest = SINGLES_MAX / 2, older = s->pending_count - newest;
+	const uint32_t newest = s->lab->singles / 2, older = s->pending_count - newest;
 
-	if (s->pending_count <= SINGLES_MAX)
+	if (s->pending_count <= s->lab->singles)
 		return n;
 	if (n < newest)
 		return s->pending_count - 1 - n;
@@ -561,7 +560,7 @@ static uint32_t single(const struct session *s, uint32_t n)
 /* With everything that is under way as `flying_fate` says: the fates of what is complete and not durable. */
 static void subsets(struct session *s, bool all_of_them)
 {
-	const uint32_t singles = s->pending_count < SINGLES_MAX ? s->pending_count : SINGLES_MAX;
+	const uint32_t singles = (uint32_t)g4_min64(s->pending_count, s->lab->singles);
 	uint32_t loose[64], count = 0;
 
 	for (uint32_t k = 0; k < s->pending_count; k++) {

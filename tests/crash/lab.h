@@ -60,7 +60,8 @@ struct outcome {  /* what recovery makes of a state */
 
 struct counts {
 	uint64_t requests, overlaps; /* recorded; made while the one before it was under way */
-	uint64_t beside_kept, made_whole; /* stores while parts of stripes were kept; stripes that were granted with such a part */
+	uint64_t beside_kept,
+		made_whole; /* stores while parts of stripes were kept; stripes that were granted with such a part */
 	uint64_t workloads, states, distinct, mounts, recoveries, trees, fscks, violations;
 	uint64_t recalled,
 		compared; /* distinct states that were not mounted; of the mounts, those of a known recovery */
@@ -101,6 +102,7 @@ struct lab {
 	uint64_t seed;
 	uint32_t exhaustive;		 /* all subsets of up to so many writes that are not durable */
 	uint32_t samples;		 /* subsets beyond that */
+	uint32_t singles;		 /* of writes that are not durable so many are looked at alone at a moment */
 	uint32_t tears;			 /* places where a write under way is cut off */
 	uint32_t moments;		 /* of a record of a set about so many, and those at windows; 0: all */
 	bool (*is_late)(void);		 /* no further moment is looked at; NULL: never */

@@ -33,7 +33,7 @@ struct options {
 	uint32_t match_count;
 	uint64_t state, inner;
 	bool list, sets;
-	uint32_t losses, moments, after, rot;
+	uint32_t losses, moments, after, rot, singles_most;
 	const char *drive; /* instead of memory; NULL: none */
 	bool each;	   /* a line for each workload: what it cost */
 	const char *keep;
@@ -278,6 +278,7 @@ static void set_up(struct lab *lab, const struct options *o, struct counts *coun
 	lab->seed = o->seed;
 	lab->exhaustive = o->thorough ? 8 : 5;
 	lab->samples = o->thorough ? 8 : 4;
+	lab->singles = o->singles_most;
 	lab->tears = o->thorough ? 32 : 6;
 	lab->losses = o->losses;
 	lab->rot = o->rot ? o->rot : o->thorough ? 8 : 32;
@@ -386,6 +387,7 @@ static const char usage[] =
 	"             [--sets: workloads of sets of disks] [--losses N: of lost disks so many combinations at each state]\n"
 	"             [--rot N: at one crash state in so many disks rot]\n"
 	"             [--moments N: of a record on a set so many]\n"
+	"             [--alone N: of writes that may be lost so many are looked at alone at a moment]\n"
 	"             [--after N: of so many distinct states of a set one lives on, an eighth of that where disks come and go; 0: none]\n"
 	"             [--drive DEVICE, of which the first 8 MiB are overwritten]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
@@ -403,23 +405,41 @@ static enum engine find_engine(const char *name)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"engine", required_argument, NULL, 'e'},   {"sample", required_argument, NULL, 'a'},
-		{"seconds", required_argument, NULL, 't'},  {"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},	    {"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},    {"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},    {"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},	    {"each", no_argument, NULL, 'E'},
-		{"workload", required_argument, NULL, 'w'}, {"state", required_argument, NULL, 'n'},
-		{"inner", required_argument, NULL, 'I'},    {"record", required_argument, NULL, 'r'},
-		{"match", required_argument, NULL, 'M'},    {"drive", required_argument, NULL, 'd'},
-		{"sets", no_argument, NULL, 'S'},	    {"losses", required_argument, NULL, 'o'},
-		{"rot", required_argument, NULL, 'b'},	    {"moments", required_argument, NULL, 'O'},
-		{"after", required_argument, NULL, 'A'},    {NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},
+		{"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'},
+		{"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},
+		{"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},
+		{"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},
+		{"each", no_argument, NULL, 'E'},
+		{"workload", required_argument, NULL, 'w'},
+		{"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},
+		{"record", required_argument, NULL, 'r'},
+		{"match", required_argument, NULL, 'M'},
+		{"drive", required_argument, NULL, 'd'},
+		{"sets", no_argument, NULL, 'S'},
+		{"losses", required_argument, NULL, 'o'},
+		{"rot", required_argument, NULL, 'b'},
+		{"moments", required_argument, NULL, 'O'},
+		{"after", required_argument, NULL, 'A'},
+		{"alone", required_argument, NULL, '1'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
-	*o = (struct options){
-		.seed = 1, .slices = 1, .state = UINT64_MAX, .inner = UINT64_MAX, .keep = "", .after = 128};
+	*o = (struct options){.seed = 1,
+			      .slices = 1,
+			      .state = UINT64_MAX,
+			      .inner = UINT64_MAX,
+			      .keep = "",
+			      .after = 128,
+			      .singles_most = 64};
 	o->start_s = now_s();
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {
@@ -466,6 +486,9 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		case 'A':
 			o->after = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case '1':
+			o->singles_most = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'o':
 			o->losses = (uint32_t)strtoul(optarg, NULL, 0);

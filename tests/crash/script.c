@@ -12,8 +12,9 @@
 /* SET: the policy */
 #define ON "dedup=on"
 #define DOMAIN "dedup=domain"
-#define LAST_PART (128 * G4_KIB)	/* of the tree PARTS' l3 */
-#define ROWS_BYTES (64 * G4_PAGE_BYTES) /* as much as a request has, and no whole number of stripes where they have 3 columns */
+#define LAST_PART (128 * G4_KIB) /* of the tree PARTS' l3 */
+#define ROWS_BYTES                                                                                                     \
+	(64 * G4_PAGE_BYTES) /* as much as a request has, and no whole number of stripes where they have 3 columns */
 #define MAPS_BYTES (96 * G4_PAGE_BYTES) /* of the tree MAPS' m1, with all its parts but the last */
 #define COPY_MAPS .verb = COPY, .path = "m2", .path2 = "m1", .bytes = MAPS_BYTES
 #define WRITE_HALF(half, number) .verb = WRITE, .path = "l4", .offset = (half)*G4_MIB, .bytes = G4_MIB, .id = number

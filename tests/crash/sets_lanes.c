@@ -22,8 +22,8 @@
 static struct lanes {
 	struct lab *lab; /* NULL: nothing is recorded so */
 	uint8_t *maps[MEMORY_DISKS];
-	uint64_t touched; /* a page that is not protected: where it is in the explorer's memory */
-	bool in_stripes;  /* it is of stripes that are granted */
+	uint64_t touched;      /* a page that is not protected: where it is in the explorer's memory */
+	bool in_stripes;       /* it is of stripes that are granted */
 	const uint32_t *grant; /* its word; NULL: there is none */
 	uint32_t loose;	       /* requests of its stripes */
 	const struct g4_kept *kept;
@@ -128,10 +128,11 @@ void set_lanes_begin(struct lab *lab)
 	const uint64_t bytes = lab->set.disk_bytes;
 
 	lanes = (struct lanes){.lab = lab, .touched = NO_PAGE};
-	for (uint32_t n = 0; n < lab->set.disks.count; n++) { /* at a place of its own: others are used again (recycled.c) */
+	for (uint32_t n = 0; n < lab->set.disks.count;
+	     n++) { /* at a place of its own: others are used again (recycled.c) */
 		lanes.maps[n] = (uint8_t *)mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (lanes.maps[n] == MAP_FAILED ||
-		    mmap(lanes.maps[n], bytes, PROT_READ, MAP_SHARED | MAP_FIXED, lab->set.disks.fds[n], 0) == MAP_FAILED)
+		if (lanes.maps[n] == MAP_FAILED || mmap(lanes.maps[n], bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
+							lab->set.disks.fds[n], 0) == MAP_FAILED)
 			abort();
 	}
 	if (sigaction(SIGSEGV, &action, &lanes.before) != 0)
