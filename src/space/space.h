@@ -109,7 +109,7 @@ G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_add
 G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g4_address address);
 /* How many disks `damaged` counts for. */
 G4_FN uint32_t g4_space_disks(const struct g4_space *space);
-/* An order about the disks of a set: dev.h. */
+/* An order about the disks of a set: dev.h. Also an error, and nothing was ordered: the device does not take what lanes keep of it. */
 G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order);
 /* Completed writes become durable. */
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space);
