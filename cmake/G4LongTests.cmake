@@ -42,7 +42,7 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.(all|sets_more|sets_remote|sets_direct_more)" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
+set(long_tests "crash\\.explorer\\.(all|sets_more|sets_remote|sets_direct_(more|others))" "engine\\.disks[a-z_]*\\.remote_all" "engine\\.(crash_disks|disks_copies|leave_rows|rebuild|rebuild_used)\\.remote"
 	"preload\\.(databases|fsx|ltp|pjdfstest|work)")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
 	list(APPEND long_tests "engine\\.(disks_add|disks_rot|disks_versions|lost_ahead|mirror|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"

@@ -362,12 +362,15 @@ set_tests_properties(crash.explorer.sets crash.explorer.sets_orders crash.explor
 # Stores to memory past the set, which are seen by faults of pages: nothing for sanitizers, and one thread at a time.
 set(direct_tests)
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
-	set(direct_tests crash.explorer.sets_direct crash.explorer.sets_direct_more)
+	set(direct_tests crash.explorer.sets_direct crash.explorer.sets_direct_more crash.explorer.sets_direct_others)
 	add_test(NAME crash.explorer.sets_direct COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine direct --losses 1 --moments 1 --alone 4 --after 2000
 		--rot 1000000 --match small+raid5/stripes/ --match small+raid6s/stripes-unlink/fsync/ --sample 3 --jobs 1 --keep .
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
 	add_test(NAME crash.explorer.sets_direct_more COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine direct --losses 3 --moments 6 --alone 16 --rot 1000000
-		--sample 20 --match raid5/ --match raid6 --match raid7/ --keep .
+		--match /stripes --keep .
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
+	add_test(NAME crash.explorer.sets_direct_others COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --sets --engine direct --losses 3 --moments 6 --alone 16
+		--rot 1000000 --sample 40 --match raid5/ --match raid6 --match raid7/ --keep .
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sets")
 	set_tests_properties(${direct_tests} PROPERTIES ENVIRONMENT "${test_environment}")
 endif()
