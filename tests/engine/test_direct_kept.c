@@ -649,7 +649,7 @@ static void a_disk_may_fail_while_parts_are_kept(void **state)
 {
 	(void)state;
 	for (uint32_t level = 0; level < 2; level++)
-		for (uint32_t bad = 0; bad < 4; bad++) {
+		for (uint32_t bad = 0; bad < 4; bad += 1 + level) {
 			const uint64_t at = 12 * 7 + 5 + bad, pages = 12 * 6;
 
 			make_faulty(4, 1 + level);
