@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a page takes, by kind of hit and miss: cache_bench [--samples=N] [--sums] (the NVMe document's figures of chapter 6, on
+ * How long a page takes, by kind of hit and miss: cache_bench [--samples=N] [--sums] [--json] (the NVMe document's figures of chapter 6, on
  * the CPU engine; on a GPU: `gpu_bench acquire`).
  *
  * First the cache alone, whose pages come from nowhere: until a referenced line is there. Then reads of 4 KiB by gpu4fs_pread(), at places
  * without an order, of a mount whose image is memory; one thread, nobody else. Each kind is made so that all its samples are of it, and
  * what the engine has counted meanwhile (gpu4fs info) is beside it: how many of the samples were. A row has ns: minimum, quartiles with
- * the median, 99.9 %, maximum; the first is what two looks at the clock take, which all others contain.
+ * the median, 99.9 %, maximum; the first is what two looks at the clock take, which all others contain. --json: an object a line.
  *
  *   hit          the page is there                    clean miss   it replaces another one
  *   peeked hit   as lanes look for it                 borrowed     all lines of its set are in use: it comes into one of the pool
@@ -33,6 +33,7 @@ static uint32_t sample_count = 50000, samples;
 static uint64_t asked; /* with those that no sample was left for */
 static uint32_t *took;
 static uint8_t *buffer;
+static bool json;
 
 static void must(int64_t rc, const char *what)
 {
@@ -82,10 +83,17 @@ static void row(const char *level, const char *kind, uint64_t of_kind)
 	static const uint32_t places[] = {0, 250, 500, 750, 999, 1000};
 
 	qsort(took, samples, sizeof(*took), by_value);
-	printf("%-8s %-12s", level, kind);
-	for (uint32_t k = 0; k < 6; k++)
-		printf(" %9u", took[(uint64_t)(samples - 1) * places[k] / 1000]);
-	if (of_kind == UINT64_MAX)
+	printf(json ? "{\"level\": \"%s\", \"kind\": \"%s\", \"ns\": [" : "%-8s %-12s", level, kind);
+	for (uint32_t k = 0; k < 6; k++) {
+		const uint32_t ns = took[(uint64_t)(samples - 1) * places[k] / 1000];
+		printf(json ? "%s%u" : "%s %9u", json && k > 0 ? ", " : "", ns);
+	}
+	if (json && of_kind == UINT64_MAX)
+		printf("], \"of_kind\": null, \"asked\": %llu}\n", (unsigned long long)asked);
+	else if (json)
+		printf("], \"of_kind\": %llu, \"asked\": %llu}\n", (unsigned long long)of_kind,
+		       (unsigned long long)asked);
+	else if (of_kind == UINT64_MAX)
 		printf("   %llu\n", (unsigned long long)asked);
 	else
 		printf("   %llu of %llu\n", (unsigned long long)of_kind, (unsigned long long)asked);
@@ -326,16 +334,19 @@ static void reads(uint32_t checksum)
 		pass(FILE_PAGES, true, true);
 	after = use();
 	row("pwrite", "dirty", UINT64_MAX);
-	printf("# of these writes %llu waited for a line, %llu pages borrowed one\n",
-	       (unsigned long long)(after.waited_misses - before.waited_misses),
-	       (unsigned long long)(after.borrowed_lines - before.borrowed_lines));
+	if (!json)
+		printf("# of these writes %llu waited for a line, %llu pages borrowed one\n",
+		       (unsigned long long)(after.waited_misses - before.waited_misses),
+		       (unsigned long long)(after.borrowed_lines - before.borrowed_lines));
 	unmount();
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"samples", required_argument, NULL, 'n'}, {"sums", no_argument, NULL, 's'}, {0}};
+	static const struct option options[] = {{"samples", required_argument, NULL, 'n'},
+						{"sums", no_argument, NULL, 's'},
+						{"json", no_argument, NULL, 'j'},
+						{0}};
 	uint32_t checksum = GPU4FS_CHECKSUM_NONE;
 
 	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -343,8 +354,10 @@ int main(int argc, char **argv)
 			sample_count = (uint32_t)strtoul(optarg, NULL, 10);
 		} else if (option == 's') {
 			checksum = GPU4FS_CHECKSUM_BLAKE3;
+		} else if (option == 'j') {
+			json = true;
 		} else {
-			fprintf(stderr, "usage: cache_bench [--samples=N] [--sums]\n");
+			fprintf(stderr, "usage: cache_bench [--samples=N] [--sums] [--json]\n");
 			return 2;
 		}
 	}
@@ -358,8 +371,9 @@ int main(int argc, char **argv)
 	took = memory(sample_count, sizeof(*took));
 	buffer = memory(1, MIB);
 	memset(buffer, 7, MIB);
-	printf("%-8s %-12s %9s %9s %9s %9s %9s %9s   of this kind\n", "ns", "kind", "minimum", "25 %", "50 %", "75 %",
-	       "99.9 %", "maximum");
+	if (!json)
+		printf("%-8s %-12s %9s %9s %9s %9s %9s %9s   of this kind\n", "ns", "kind", "minimum", "25 %", "50 %",
+		       "75 %", "99.9 %", "maximum");
 	alone();
 	reads(checksum);
 	return 0;
