@@ -54,6 +54,7 @@ struct job {
 	uint32_t *samples; /* those of a caller lie one after the other */
 	uint32_t samples_each;
 	uint8_t *buffers;
+	uint64_t buffer_bytes;
 	uint64_t *times;
 };
 
@@ -88,10 +89,14 @@ static __device__ void send(const struct job *job, struct caller *c, struct by_h
 
 	memset(&command, 0, sizeof(command));
 	hand->since[index] = clock64();
-	command.opcode = G4_NVME_READ;
+	command.opcode = job->run.writes ? G4_NVME_WRITE : G4_NVME_READ;
 	command.id = (g4_le16)index;
 	command.nsid = 1;
-	command.prp1 = (uintptr_t)job->buffers + index * NVME_GPU_BUFFER_BYTES;
+	command.prp1 = (uintptr_t)job->buffers + index * job->buffer_bytes;
+	if (job->run.bytes > 2 * G4_PAGE_BYTES) /* which the host has written */
+		command.prp2 = (uintptr_t)job->queues[0].lists + index * G4_NVME_LIST_BYTES;
+	else if (job->run.bytes > G4_PAGE_BYTES)
+		command.prp2 = command.prp1 + G4_PAGE_BYTES;
 	command.dword10 = (uint32_t)(next_block(c, job->run.blocks) * job->run.bytes >> shift);
 	command.dword12 = (job->run.bytes >> shift) - 1;
 	if (job->run.way == NVME_PAIR) {
@@ -170,7 +175,7 @@ static __device__ bool execute(const struct job *job, struct caller *c, uint32_t
 	uint32_t rests = 1, looks = 0;
 
 	memset(io, 0, sizeof(*io));
-	c->iov.base = job->buffers + (uint64_t)number * NVME_GPU_BUFFER_BYTES;
+	c->iov.base = job->buffers + number * job->buffer_bytes;
 	c->iov.bytes = job->run.bytes;
 	io->op = op;
 	io->offset_bytes = block * job->run.bytes;
@@ -193,7 +198,8 @@ static __device__ void run_driver(const struct job *job, struct caller *c, uint3
 {
 	do {
 		const uint64_t since = clock64();
-		if (!execute(job, c, number, G4_IO_READ, next_block(c, job->run.blocks)))
+		if (!execute(job, c, number, job->run.writes ? G4_IO_WRITE : G4_IO_READ,
+			     next_block(c, job->run.blocks)))
 			return;
 		ended(job, c, number, since);
 	} while (g4_monotonic_ns() < until);
@@ -237,7 +243,7 @@ static __device__ void run_lanes(const struct job *job, struct caller *c, uint32
 	struct g4_remote_request request;
 
 	memset(&request, 0, sizeof(request));
-	request.op = G4_IO_READ;
+	request.op = job->run.writes ? G4_IO_WRITE : G4_IO_READ;
 	request.bytes = job->run.bytes;
 	do {
 		const uint64_t since = clock64();
@@ -269,7 +275,7 @@ static __device__ uint64_t pattern(uint32_t number, uint64_t turn, uint32_t word
 /* Each caller has the blocks of its number, modulo the callers. */
 static __device__ void run_check(const struct job *job, struct caller *c, uint32_t number, uint64_t until)
 {
-	volatile uint64_t *words = (volatile uint64_t *)(job->buffers + (uint64_t)number * NVME_GPU_BUFFER_BYTES);
+	volatile uint64_t *words = (volatile uint64_t *)(job->buffers + number * job->buffer_bytes);
 	const uint64_t own = job->run.blocks / job->run.callers;
 	uint64_t turn = 0;
 
@@ -336,8 +342,7 @@ bool nvme_gpu_open(void)
 	       GOOD(cudaMalloc(&callers, NVME_GPU_CALLERS * sizeof(*callers))) &&
 	       GOOD(cudaMalloc(&samples, NVME_GPU_SAMPLES * sizeof(*samples))) &&
 	       GOOD(cudaMalloc(&times, 4 * sizeof(*times))) &&
-	       GOOD(cudaHostAlloc(&buffers_host, (uint64_t)NVME_GPU_CALLERS * NVME_GPU_BUFFER_BYTES,
-				  cudaHostAllocMapped)) &&
+	       GOOD(cudaHostAlloc(&buffers_host, NVME_GPU_BUFFERS_BYTES, cudaHostAllocMapped)) &&
 	       GOOD(cudaHostGetDevicePointer(&buffers, buffers_host, 0));
 }
 
@@ -350,6 +355,16 @@ void nvme_gpu_close(void)
 	GOOD(cudaFree(samples));
 	GOOD(cudaFree(times));
 	GOOD(cudaFreeHost(buffers_host));
+}
+
+uint64_t nvme_gpu_buffer_bytes(const struct nvme_run *run)
+{
+	return g4_align_up(run->bytes, G4_PAGE_BYTES);
+}
+
+void *nvme_gpu_buffer(const struct nvme_run *run, uint32_t index)
+{
+	return buffers + index * nvme_gpu_buffer_bytes(run);
 }
 
 bool nvme_gpu_share(void *memory, uint64_t bytes)
@@ -426,6 +441,7 @@ bool nvme_gpu_run(struct nvme_run *run)
 	job.samples = samples;
 	job.samples_each = NVME_GPU_SAMPLES / run->callers;
 	job.buffers = buffers;
+	job.buffer_bytes = nvme_gpu_buffer_bytes(run);
 	job.times = times;
 	if (!GOOD(cudaMemset(callers, 0, NVME_GPU_CALLERS * sizeof(*callers))))
 		return false;

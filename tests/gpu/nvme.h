@@ -13,7 +13,7 @@ extern "C" {
 #define NVME_GPU_QUEUES 64u
 #define NVME_GPU_SAMPLES (UINT32_C(8) << 20)
 #define NVME_GPU_CALLERS 8192u
-#define NVME_GPU_BUFFER_BYTES 4096u
+#define NVME_GPU_BUFFERS_BYTES (UINT64_C(512) << 20) /* of all callers */
 
 enum nvme_way {
 	NVME_RAW,    /* one lane writes commands and doorbells by hand: no atomics, nothing shared */
@@ -29,7 +29,8 @@ struct nvme_run {
 	uint32_t lanes_per_warp; /* of which are callers: 1 to 32 */
 	uint32_t depth;		 /* commands under way by hand; the driver's callers have one request each */
 	uint32_t queues;
-	uint32_t bytes;	 /* of a request: 512 to 4096 */
+	uint32_t bytes;	 /* of a request: 512 to 1 MiB */
+	uint32_t writes; /* 0: it reads; no matter for CHECK */
 	uint64_t blocks; /* of `bytes`, on the medium */
 	double seconds;
 	/* out: */
@@ -51,6 +52,9 @@ bool nvme_gpu_put_queue(uint32_t index, const void *queue);
 /* The same of struct g4_nvme_lanes, `pool` its slots. */
 bool nvme_gpu_put_lanes(uint32_t index, const void *lanes, const void *pool);
 bool nvme_gpu_run(struct nvme_run *run);
+/* Memory of requests under way, whole pages each: that of caller `index`, or of the request with this index by hand. */
+uint64_t nvme_gpu_buffer_bytes(const struct nvme_run *run);
+void *nvme_gpu_buffer(const struct nvme_run *run, uint32_t index);
 
 #ifdef __cplusplus
 }
