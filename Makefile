@@ -56,6 +56,7 @@ bench: all ## compare with other file systems on this machine
 	bench/run.sh --sums=blake3,xxh3
 	bench/directories.sh
 	bench/dedup.sh
+	bench/nvme.py
 	bench/shredder.py
 	bench/backup.py
 

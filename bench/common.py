@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/ shares: options, where it was measured, comparing, numbers in tables, and bars and lines in PNG files."""
+"""What bench/ shares: options, where it was measured, comparing, numbers in tables, and bars, lines and boxes in PNG files."""
 import getopt
 import json
 import os
@@ -87,6 +87,17 @@ def machine():
     except OSError:
         pass
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
+
+
+def where():
+    """The machine, with its GPU if there is one."""
+    found = machine()
+    try:
+        found["gpu"], found["driver"] = output_of(
+            "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()[0].split(", ")
+    except (OSError, subprocess.CalledProcessError, IndexError, ValueError):
+        found["gpu"] = None
+    return found
 
 
 def commit():
@@ -258,4 +269,87 @@ def lines(png, title, across, label, series, log=False, wide=False):
     draw = drawer(png, lines_with_gnuplot, lines_with_matplotlib) if series else None
     if draw is not None:
         draw(png, title, across, label, series, log, wide)
+        print(png)
+
+
+GNUPLOT_BOXES = """set terminal pngcairo size 1400,560 noenhanced font "sans,11"
+set output "{png}"
+set title "{title}"
+set xlabel "box: quartiles and median; whiskers: minimum and 99.9 %; cross: maximum"
+set ylabel "{label}"
+set logscale y
+set format y "%g"
+set grid ytics lc rgb "#dddddd"
+set key outside right top
+set border 3
+set tics nomirror out
+set xtics ({names})
+set xrange [-0.6:{last}]
+set style fill solid 0.5 border
+{data}
+plot {plots}
+"""
+
+
+def boxes_with_gnuplot(png, title, label, series, rows):
+    width = 0.8 / len(series)
+    data, plots = "", []
+    for i, name in enumerate(series):
+        data += f"$d{i} << END\n"
+        for k, (_, values) in enumerate(rows):
+            if values[i]:
+                data += f"{k - 0.4 + width * (i + 0.5):.4f} " + " ".join("NaN" if v is None else f"{v:.6g}" for v in values[i]) + "\n"
+        data += "END\n"
+        plots += [f'$d{i} using 1:3:2:6:5:({width * 0.8:.4f}) with candlesticks lc {i + 1} lw 1.5 title "{name}" whiskerbars 0.6',
+                  f"$d{i} using 1:4:4:4:4:({width * 0.8:.4f}) with candlesticks lc rgb 'black' lw 2 notitle",
+                  f"$d{i} using 1:7 with points pt 2 lc {i + 1} notitle"]
+    names = ", ".join(f'"{name}" {k}' for k, (name, _) in enumerate(rows))
+    script = GNUPLOT_BOXES.format(png=png, title=title, label=label, names=names, last=len(rows) - 0.4, data=data, plots=", ".join(plots))
+    subprocess.run(["gnuplot"], input=script, text=True, check=True)
+
+
+def boxes_with_matplotlib(png, title, label, series, rows):
+    import matplotlib  # a machine may have neither this nor gnuplot
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(figsize=(14, 5.6), layout="constrained")
+    width, shown = 0.8 / len(series), []
+    for i in range(len(series)):
+        found = [(k, values[i]) for k, (_, values) in enumerate(rows) if values[i]]
+        stats = [{"whislo": low, "q1": first, "med": float("nan") if median is None else median, "q3": third, "whishi": high,
+                  "fliers": [] if most is None else [most]} for _, (low, first, median, third, high, most) in found]
+        drawn = axes.bxp(stats, positions=[k - 0.4 + width * (i + 0.5) for k, _ in found], widths=width * 0.8, patch_artist=True,
+                         boxprops={"facecolor": f"C{i}"}, medianprops={"color": "black"}, flierprops={"marker": "x"})
+        shown.append(drawn["boxes"][0])
+    axes.set(title=title, ylabel=label, xlabel="box: quartiles and median; whiskers: minimum and 99.9 %; cross: maximum", yscale="log")
+    axes.set_xticks(range(len(rows)), [name for name, _ in rows])
+    axes.grid(axis="y", color="#dddddd")
+    axes.legend(shown, series, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    figure.savefig(png, dpi=100)
+    pyplot.close(figure)
+
+
+def whole_box(box):
+    """What a box lacks and needs: quartiles have whiskers of no length, and a median alone is a box of no height."""
+    if box is None:
+        return None
+    low, first, median, third, high, most = box
+    if first is None or third is None:
+        first = third = median
+        median = None
+    return [first if low is None else low, first, median, third, third if high is None else high, most]
+
+
+def boxes(png, title, label, series, rows):
+    """
+    Groups of boxes on a logarithmic axis, drawn with gnuplot, else matplotlib, else not at all, which is said.
+
+    series: names of the boxes of a group. rows: [(name of the group, [a box or None for each of the series])]. A box is [minimum, 25 %,
+    median, 75 %, 99.9 %, maximum]; all but both quartiles may be None, or all but the median.
+    """
+    rows = [(name, [whole_box(box) for box in values]) for name, values in rows if any(values)]
+    used = [i for i in range(len(series)) if any(values[i] for _, values in rows)]
+    draw = drawer(png, boxes_with_gnuplot, boxes_with_matplotlib) if rows else None
+    if draw is not None:
+        draw(png, title, label, [series[i] for i in used], [(name, [values[i] for i in used]) for name, values in rows])
         print(png)

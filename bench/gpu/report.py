@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from common import bars, commit, lines, machine, number, output_of, ratio, report, times  # noqa: E402
+from common import bars, commit, lines, number, ratio, report, times, where  # noqa: E402
 
 ENGINES = {"mem": "cuda", "sums-none": "cuda, sums", "sums-xxh3": "cuda, sums", "sums-blake3": "cuda, sums",
            "scrub-xxh3": "cuda, sums", "scrub-blake3": "cuda, sums", "dedup": "cuda, dedup", "dax": "cuda, dax",
@@ -70,16 +70,6 @@ def answers_of_peers(folder):
             if peer not in known or ratio(row["unit"], row["value"], known[peer]["value"]) > 1:
                 known[peer] = row
     return answers
-
-
-def where():
-    found = machine()
-    try:
-        found["gpu"], found["driver"] = output_of(
-            "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()[0].split(", ")
-    except (OSError, subprocess.CalledProcessError, IndexError, ValueError):
-        found["gpu"] = None
-    return found
 
 
 def record(engine, row, peers):

@@ -12,12 +12,12 @@ usage() {
 	cat <<'TEXT'
 usage: bench/gpu/run.sh [OPTION]... [-- BENCHMARK-OF-GPU_BENCH...]
 
-  --only=LIST      parts, of mem,sums,dedup,dax,sets,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
+  --only=LIST      parts, of mem,sums,dedup,dax,sets,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder,nvme [all]
   --build=DIR      where gpu4fs is built with the preset cuda, perhaps by another machine; without it,
                    build/cuda is brought up to date
   --out=DIR        for gpu.json, gpu-*.png and gpu.log [build/bench]
   --file-mib=N     size of each of 64 files, but for the part mem [256]; less where memory is short
-  --limit=SECONDS  for everything [500]; a program that then runs is ended, as is one after 90 seconds (directories: 180), and
+  --limit=SECONDS  for everything [540]; a program that then runs is ended, as is one after 90 seconds (directories: 180), and
                    its part has failed
   --engine=NAME    of the parts directories, embedded, connected and fuse: with cpu they run without a GPU [cuda]
   --commit=HASH    what was built, where there is no git
@@ -168,10 +168,17 @@ part_shredder() {
 	limited "$work/results/shredder.json" "$build/tests/gpu/shredder_speed" "${shredder_gib[@]}"
 }
 
+# The figures of the NVMe document, on emulated controllers: a table and plots of its own.
+part_nvme() {
+	limited "$work/log" "$build/tests/gpu/nvme" -f -s "$nvme_seconds" -o "$work/nvme.json" &&
+		limited "$work/log" "$build/tests/gpu/gpu_bench" -d mem:2G -c 1024 -o "$work/acquire.json" acquire &&
+		: >"$out/gpu-nvme.txt" && limited "$out/gpu-nvme.txt" bench/nvme.py "--gpu=$work/nvme.json,$work/acquire.json" "--out=$out"
+}
+
 # why_not PART: in words; nothing when it can run.
 why_not() {
 	case $1 in
-	mem | sums | dedup | dax | sets | shredder) [[ -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; } ;;&
+	mem | sums | dedup | dax | sets | shredder | nvme) [[ -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; } ;;&
 	directories | embedded | connected | fuse)
 		[[ $engine != cuda || -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; }
 		;;&
@@ -201,12 +208,13 @@ run_part() {
 }
 
 # ---- the run
-parts=mem,sums,dedup,dax,sets,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder
-only=$parts build='' out=build/bench file_mib=256 mem_file_mib=1024 limit=500 engine=cuda commit='' seconds=2
+parts=mem,sums,dedup,dax,sets,directories,embedded,connected,ext4,xfs,btrfs,fuse,shredder,nvme
+only=$parts build='' out=build/bench file_mib=256 mem_file_mib=1024 limit=540 engine=cuda commit='' seconds=2
 part_limit=90
 directories_mib=1536 levels=4000 names=8000
 tool_workload=(--dirs=8 --files=500 --size=256M --fsyncs=300)
 shredder_gib=(4 4)
+nvme_seconds=0.1
 benchmarks=()
 arguments=("$@")
 while [[ $# -gt 0 ]]; do
@@ -219,7 +227,7 @@ while [[ $# -gt 0 ]]; do
 	--engine=*) engine=${1#*=} ;;
 	--commit=*) commit=${1#*=} ;;
 	--quick)
-		file_mib=4 mem_file_mib=64 directories_mib=512 levels=400 names=800 seconds=1 shredder_gib=(1 1)
+		file_mib=4 mem_file_mib=64 directories_mib=512 levels=400 names=800 seconds=1 nvme_seconds=0.02 shredder_gib=(1 1)
 		tool_workload=(--dirs=4 --files=100 --size=16M --random-ops=256 --cached-reads=10000 --fsyncs=20)
 		;;
 	--help)
@@ -262,7 +270,7 @@ PATH=$PATH:/usr/sbin:/sbin
 if [[ -z $build ]]; then
 	build=build/cuda
 	cmake --preset cuda
-	cmake --build build/cuda --target product bench_clients directories_bench gpu-bench gpu-shredder
+	cmake --build build/cuda --target product bench_clients directories_bench gpu-bench gpu-nvme gpu-shredder
 	SECONDS=0
 fi
 mkdir -p "$out"
@@ -294,7 +302,7 @@ cp "$work/log" "$out/gpu.log"
 
 report=(python3 bench/gpu/report.py)
 if [[ -z $(ls "$work/results") && ${#failed[@]} -eq 0 ]]; then
-	: # of the directories alone, which have a report of their own
+	: # of the directories and of nvme alone, which have reports of their own
 elif "${report[@]}" collect "$work/results" "commit=$commit" "file_mib=$file_mib" "image_mib=$image_mib" "engine=$engine" \
 	"left_out=${left_out[*]-}" "failed=${failed[*]-}" >"$work/gpu.json"; then
 	cp "$work/gpu.json" "$out/gpu.json"
