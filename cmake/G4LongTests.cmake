@@ -68,7 +68,7 @@ if(G4_SANITIZE MATCHES thread)
 			"files\\.(alloc|data|dev|format|fs|inode|space)"
 			"crash\\.explorer(\\.tiny|\\.tiny_levels)?" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
 			"shredder\\.(copy|cuts|formats|hostile|kernels|parity|rule|store_crash|store_damage)"
-			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|tune)")
+			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|nvme_bench|tune)")
 	else()
 		list(APPEND long_tests "files\\.fsck" "engine\\.fsck_(hidden|together)" "engine\\.mirror" "engine\\.linear\\.mirror"
 			"engine\\.model\\.tiny"
