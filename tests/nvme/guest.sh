@@ -10,11 +10,13 @@
 #   -a     all tests of the engine that take any device by its name (engine_tests), besides TEST...
 #   -j     each test in a machine of its own, so many at a time; otherwise all of them in one machine, one after another, but 'narrow',
 #          which wants another IOMMU
-#   -p     makes a folder of what the machines start from, and of this script, and starts none: it can be taken to where there are only
+#   -p     makes a folder of what the machines start from, and of these scripts, and starts none: it can be taken to where there are only
 #          QEMU, bash and util-linux
 # Without what it needs it says so in a line and ends with 77.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
+# shellcheck source=tests/nvme/machine.sh
+. "$here/machine.sh"
 usage() { echo "usage: guest.sh [-a] [-j MACHINES] [-p FOLDER] BUILD [TEST...]" >&2; exit 2; }
 machines="" pack="" all=""
 while getopts aj:p: option; do
@@ -54,23 +56,8 @@ if [ -z "$packed" ]; then
 	! wants partitions || needed+=(sfdisk)
 	! wants programs && ! wants rates || needed+=(fio)
 fi
-for program in "${needed[@]}"; do
-	[ -n "$(type -P "$program")" ] || { echo "skipped: no $program (scripts/install-deps.sh nvme)"; exit 77; }
-done
-[ "$(uname -m)" = x86_64 ] || { echo "skipped: the machine runs programs of this build, which are not x86-64's"; exit 77; }
-
-# ---- the kernel ----
-find_kernel() { find kernel/boot -name 'vmlinuz-*' 2>/dev/null | head -1 || :; }
-if [ -z "$(find_kernel)" ]; then
-	package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -1 || :)
-	[ -n "$package" ] || { echo "skipped: apt knows no linux-image-cloud-amd64"; exit 77; }
-	rm -rf kernel unpacked ./*.deb
-	timeout --foreground "$patience" apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 download "$package" \
-		>/dev/null 2>&1 || { echo "skipped: $package can not be downloaded within $patience s"; exit 77; }
-	dpkg-deb --extract "$package"_*.deb unpacked
-	mv unpacked kernel # the whole of it, or nothing
-	rm -f ./*.deb
-fi
+need "${needed[@]}"
+fetch_kernel "$patience"
 kernel=$(find_kernel)
 
 # ---- for noiommu: Debian's VFIO has no such mode, so that its module is made anew from the kernel's source ----
@@ -83,7 +70,7 @@ make_vfio() {
 	mkdir -p vfio
 	cd vfio
 	for package in "linux-headers-$release" "linux-headers-${release%-cloud*}-common" "linux-kbuild-$version" "linux-source-$version"; do
-		apt-get -qq download "$package" >/dev/null 2>&1 || { echo "skipped: $package can not be downloaded"; exit 77; }
+		download "$patience" "$package"
 		dpkg-deb --extract "$package"_*.deb .
 	done
 	tar --extract --file usr/src/linux-source-*.tar.xz --strip-components 1 --wildcards '*/drivers/vfio/*'
@@ -106,13 +93,9 @@ named_in_list() {
 
 # ---- the machines' root: busybox, programs with their libraries, modules ----
 make_root() {
-	local programs=("$build/gpu4fs") program library module
-	rm -rf root
-	mkdir -p root/{bin,usr/bin,dev,proc,sys,tmp,mnt,run,etc,lib/modules}
-	cp "$(type -P busybox)" root/bin/busybox
-	cp "$here/guest_init.sh" root/init
+	local programs=("$build/gpu4fs") program
+	new_root "$here/guest_init.sh"
 	list >root/etc/engine_tests
-	chmod +x root/init
 	[ -x "${programs[0]}" ] || programs=("$build/bin/gpu4fs")
 	programs+=("$(type -P setpriv)")
 	! wants partitions || programs+=("$(type -P sfdisk)")
@@ -128,28 +111,17 @@ make_root() {
 		programs+=("$build/tests/test_engine_$program")
 	done
 	readarray -t programs < <(printf '%s\n' "${programs[@]}" | sort -u)
-	for program in "${programs[@]}"; do
-		cp "$program" root/usr/bin/
-		ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
-			mkdir -p "root$(dirname "$library")"
-			cp -L "$library" "root$library"
-		done
-	done
-	# an emulated processor takes seconds to unpack what only a debugger reads
-	[ -z "$(type -P strip)" ] || find root/usr/bin root/lib* -type f ! -name '*.ko' -exec strip --strip-debug {} +
-	for module in irqbypass vfio vfio_iommu_type1 vfio_virqfd vfio-pci-core vfio-pci fuse; do
-		find kernel/lib/modules -name "$module.ko" -exec cp {} root/lib/modules/ \;
-	done
+	add_programs "${programs[@]}"
+	add_modules irqbypass vfio vfio_iommu_type1 vfio_virqfd vfio-pci-core vfio-pci fuse
 	! wants noiommu || cp vfio/vfio.ko root/lib/modules/
-	(cd root && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >initrd
-	mv initrd "$1"
+	pack_root "$1"
 }
 initrd=$work/initrd.gz
 if [ -n "$pack" ]; then
 	[ -z "$packed" ] || usage
 	mkdir -p "$pack/kernel/boot"
 	cp "$kernel" "$pack/kernel/boot/"
-	cp "$here/guest.sh" "$pack/"
+	cp "$here"/{guest,machine}.sh "$pack/"
 	make_root "$pack/initrd.gz"
 	exit 0
 fi
@@ -183,8 +155,6 @@ listen() { # FOLDER
 	done
 }
 
-# A busy host lets the machine wait: its kernel does not count ticks at the start (no_timer_check), nor look for processors that stand
-# still (nowatchdog). An emulated processor takes five times as long for BLAKE3 with AVX2 as without. QEMU ends with this script, and with an interrupt from the keyboard (--foreground).
 drive() { echo "-drive id=$1,file=${2:-$1.img},format=raw,if=none,cache=unsafe,discard=unmap"; }
 slot() { # NAME IMAGE NUMBER: with a drive in it
 	echo "-blockdev driver=raw,node-name=$1,discard=unmap,cache.no-flush=on,file.driver=file,file.filename=$2.img" \
@@ -201,8 +171,7 @@ start() { # FOLDER TEST...: in a machine with the drives there
 			-numa "node,memdev=m0,cpus=0" -numa "node,memdev=m1,cpus=1")
 	fi
 	cd "$1"
-	setpriv --pdeathsig TERM timeout --foreground --kill-after 5 "$limit" qemu-system-x86_64 -nodefaults -display none -no-reboot \
-		-machine q35 -accel tcg,thread=multi -cpu max,la57=off,avx2=off -smp 2 -m 1024 "${nodes[@]}" -serial stdio \
+	emulate "$limit" "$work/$kernel" "$initrd" "${words}tests=${tests// /,}" -m 1024 "${nodes[@]}" \
 		-chardev pipe,id=monitor,path=monitor -mon chardev=monitor,mode=readline \
 		-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off "${iommu[@]}" \
 		$(drive a) $(drive b) $(drive c) $(drive d blkdebug:once.conf:d.img) $(drive e) $(drive f blkdebug:always.conf:f.img) \
@@ -216,9 +185,7 @@ start() { # FOLDER TEST...: in a machine with the drives there
 		-device nvme,id=five,serial=five,addr=8,drive=f \
 		-device nvme,id=six,serial=six,addr=9.0,multifunction=on,drive=g -device nvme,id=seven,serial=seven,addr=9.1,drive=h \
 		-device nvme,id=eight,serial=eight,addr=c -device nvme-ns,bus=eight,drive=k,nsid=3 \
-		$(slot hot i 1) $(slot late j 2) \
-		-kernel "$work/$kernel" -initrd "$initrd" \
-		-append "console=ttyS0 quiet ${words}panic=-1 no_timer_check nowatchdog tests=${tests// /,}" </dev/null 9>&- |
+		$(slot hot i 1) $(slot late j 2) </dev/null 9>&- |
 		listen .
 }
 
