@@ -52,9 +52,11 @@ fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, 
 	scripts/fuzz.sh
 
 bench: all ## compare with other file systems on this machine
-	scripts/install-deps.sh bench
+	scripts/install-deps.sh bench nvme
+	cmake --build --preset release --target sums_bench directories_bench raid_bench
 	bench/run.sh --sums=blake3,xxh3
 	bench/directories.sh
+	bench/raid.sh
 	bench/dedup.sh
 	bench/nvme.py
 	bench/shredder.py

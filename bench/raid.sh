@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Several disks: gpu4fs in-process beside Btrfs on loop devices, level by level, in turns, on the same files: sequential and random
-# data, and a 4 KiB overwrite with fsync, also beside one disk. Prints a table, and leaves build/bench/raid.json. bench/README.md says
-# what the numbers mean. Leaves nothing mounted and no image behind, also when it is interrupted.
+# Several disks: gpu4fs in-process beside Btrfs on loop devices, level by level, in turns, on the same files; by stripe length, by the size
+# of a call and by files written at once, as the RAID document has it; and both beside ext4 on MD in a virtual machine. Prints tables,
+# draws, and leaves build/bench/raid.json. bench/README.md says what the numbers mean. Leaves nothing mounted and no image behind, also
+# when it is interrupted.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -11,7 +12,9 @@ usage() {
 	cat <<'TEXT'
 usage: bench/raid.sh [OPTION]... [-- OPTION-OF-GPU4FS-BENCH]...
 
-  --rounds=N      how often each is measured; the median counts [3]
+  --parts=LIST    of levels,stripes,sizes,guest [all]: all rows of gpu4fs bench; stripe lengths;
+                  sizes of a call, files at once, and memory copy; a virtual machine with MD
+  --rounds=N      how often each is measured; the median counts [3; guest at most 2]
   --disk-mib=N    size of each of the six files [2048]
   --folder=DIR    where they lie; it needs that much space [build/bench]
   --build=DIR     where gpu4fs is built [build/release]
@@ -19,123 +22,130 @@ usage: bench/raid.sh [OPTION]... [-- OPTION-OF-GPU4FS-BENCH]...
   --quick         one round of a small workload, to see that everything runs
   --help          show this
 
-One disk, four for levels 0, 1, 10 and 5 (3 + 1), six for 6 (4 + 2).
+One disk, four for levels 0, 1, 10 and 5 (3 + 1), six for 6 (4 + 2). Options behind -- are of the part levels.
 TEXT
 }
 
 # shellcheck source=bench/mounts.sh
 . bench/mounts.sh
 
-disks_of() {
-	case ${1#*-} in
-	one) echo 1 ;;
-	6) echo 6 ;;
-	*) echo 4 ;;
-	esac
-}
-
-# Of a peer's disks: the files, or the loop devices.
-names() {
-	local count
-	count=$(disks_of "$1")
-	if [[ $1 == gpu4fs-* ]]; then
-		seq -f "$work/disk%g" 1 "$count"
-	else
-		head -n "$count" "$work/loops"
-	fi
-}
-
-mount_disks() {
-	[[ $1 == gpu4fs-* ]] || mount -t btrfs -o nodiscard "$(head -n 1 "$work/loops")" "$work/mnt"
-}
+# shellcheck source=bench/raid_peers.sh
+. bench/raid_peers.sh
 
 # The sub-command finds work and build in the environment.
 if [[ ${1:-} == remount ]]; then
 	: "${work:?}" "${build:?}"
 	exec >>"$work/log" 2>&1
-	unmount_peer "$2"
-	mount_disks "$2"
+	remount_disks "$2"
 	exit
 fi
 
-attach() {
-	local disk
-	: >"$work/loops"
-	for disk in $(seq 1 "$(disks_of "$1")"); do
-		losetup --find --show "${loop_options[@]}" "$work/disk$disk" >>"$work/loops" || return 1
+# turn PART ROUND PEER TIMES PROGRAM...: measures PEER, the last of so many times counts
+turn() {
+	local started=$SECONDS
+	measure "$3" "$work/results/$1/$3.$2" "$4" "$root/bench/raid.sh" "${@:5}" || exit 1
+	say "round $2, $1: $3, $((SECONDS - started)) s"
+}
+
+# in_turns PART TIMES PROGRAM...: all of peers, beginning with another one in each round
+in_turns() {
+	local round i
+	mkdir "$work/results/$1"
+	for ((round = 1; round <= rounds; round++)); do
+		for ((i = 0; i < ${#peers[@]}; i++)); do
+			turn "$1" "$round" "${peers[(i + round - 1) % ${#peers[@]}]}" "${@:2}"
+		done
 	done
 }
 
-detach() {
-	local loop
-	unmount_peer "$1" || return 1
-	[[ -e $work/loops ]] || return 0
-	while read -r loop; do
-		loop_is_free "$loop" || losetup --detach "$loop" || return 1
-		wait_for 30 loop_is_free "$loop" || return 1
-	done <"$work/loops"
-	rm "$work/loops"
-}
-
-format_disks() {
-	local level=${1#*-} names
-	mapfile -t names < <(names "$1")
-	case $1 in
-	gpu4fs-one) "$build/bin/gpu4fs" mkfs --force --quiet --checksum=none "${names[@]}" ;;
-	gpu4fs-*) "$build/bin/gpu4fs" mkfs --force --quiet --checksum=none --raid="$level" "${names[@]}" ;;
-	btrfs-one) mkfs.btrfs -q -f -K -d single -m single "${names[@]}" ;;
-	btrfs-0) mkfs.btrfs -q -f -K -d raid0 -m raid0 "${names[@]}" ;;
-	btrfs-1) mkfs.btrfs -q -f -K -d raid1 -m raid1 "${names[@]}" ;;
-	btrfs-10) mkfs.btrfs -q -f -K -d raid10 -m raid10 "${names[@]}" ;;
-	btrfs-5) mkfs.btrfs -q -f -K -d raid5 -m raid1 "${names[@]}" ;;
-	btrfs-6) mkfs.btrfs -q -f -K -d raid6 -m raid1c3 "${names[@]}" ;;
-	esac
-}
-
-# run_bench PEER FILE: the workload once
-run_bench() {
-	local options=(--json "${workload[@]}") target=$work/mnt status=0
-	if [[ $1 == gpu4fs-* ]]; then
-		target=$(names "$1" | paste -sd,)
-	else
-		options+=("--remount=$root/bench/raid.sh remount $1")
+# add_peers LEVEL [STRIPE...]: gpu4fs, with each stripe length, and Btrfs
+add_peers() {
+	local stripe
+	if [[ $# -gt 1 ]]; then
+		for stripe in "${@:2}"; do
+			peers+=("gpu4fs-$1-$stripe")
+		done
+	elif [[ $1 != 10 ]]; then
+		peers+=("gpu4fs-$1")
 	fi
-	set -m # a process group of its own, so that an interrupt ends all of it
-	"$build/bin/gpu4fs" bench "${options[@]}" "$target" >"$2" 2>>"$work/log" </dev/null &
+	[[ -n $no_btrfs ]] || peers+=("btrfs-$1")
+}
+
+# Twice, so that the host has allocated what is written, whoever has punched holes; the second one counts.
+measure_levels() {
+	local level
+	peers=()
+	for level in "${list[@]}"; do
+		add_peers "$level"
+	done
+	in_turns levels 2 "$build/bin/gpu4fs" bench --json "${workload[@]}"
+}
+
+measure_stripes() {
+	local level
+	peers=()
+	for level in "${list[@]}"; do
+		[[ $level != [056] ]] || add_peers "$level" 16K 64K 256K 1M
+	done
+	[[ ${#peers[@]} -eq 0 ]] || in_turns stripes 1 "$build/bin/raid_bench" --parts=calls --calls=1024 --size="$stripes_mib"
+}
+
+measure_sizes() {
+	local level
+	peers=()
+	for level in "${list[@]}"; do
+		[[ $level == 10 ]] || add_peers "$level"
+	done
+	[[ ${#peers[@]} -eq 0 ]] || in_turns sizes 1 "$build/bin/raid_bench" --parts=memory,calls,files --calls=4,16,64,256,1024,4096 --size="$sizes_mib"
+}
+
+guest_levels() {
+	local level text=
+	for level in "${list[@]}"; do
+		[[ $level == 10 ]] || text+=,$level
+	done
+	echo "${text#,}"
+}
+
+# In memory where there is room: what the emulated disks cost is the same for everyone then.
+measure_guest() {
+	local status=0 where=$work
+	mkdir "$work/results/guest"
+	[[ $(df --output=avail --block-size=1M /dev/shm 2>/dev/null | tail -n 1) -lt 4096 ]] || where=/dev/shm
+	guest=$(mktemp -d "$where/raid.XXXXXX")
+	set -m
+	env work="$guest" rounds="$((rounds > 2 ? 2 : rounds))" levels="$(guest_levels)" \
+		options="$guest_options" disk_mib=384 bench/raid_guest.sh "$work/results/guest" >"$work/guest" </dev/null &
 	job=$!
 	set +m
-	wait "$job" || status=1
+	wait "$job" || status=$?
 	job=
-	return "$status"
-}
-
-# measure PEER ROUND: twice, so that the host has allocated what is written, whoever has punched holes; the second one counts
-measure() {
-	local started=$SECONDS
-	[[ $1 == gpu4fs-* ]] || attach "$1" || return 1
-	if ! { format_disks "$1" && mount_disks "$1"; } >>"$work/log" 2>&1 ||
-		! run_bench "$1" /dev/null || ! run_bench "$1" "$work/results/$1.$2"; then
-		say "the workload failed on $1; the last lines that were written:"
-		tail -n 10 "$work/log" >&2
-		return 1
+	rm -rf "$guest"
+	if [[ $status -eq 77 ]]; then
+		say "MD in a virtual machine is left out: $(<"$work/guest")"
+	elif [[ $status -ne 0 ]]; then
+		say "the virtual machine failed; what it had measured before counts"
+		failed=1
 	fi
-	detach "$1" >>"$work/log" 2>&1 || return 1
-	say "round $2: $1, $((SECONDS - started)) s"
 }
 
-rounds=3 disk_mib=2048 folder=build/bench build=build/release levels=one,0,1,10,5,6
-workload=(--dirs=1 --files=100 --passes=1 --size=1G --random-ops=16384 --cached-reads=1000 --fsyncs=1000)
+rounds=3 disk_mib=2048 folder=build/bench build=build/release levels=one,0,1,10,5,6 parts=levels,stripes,sizes,guest guest='' failed=0
+workload=(--dirs=1 --files=100 --passes=1 --size=512M --random-ops=8192 --cached-reads=1000 --fsyncs=1000)
+stripes_mib=256 sizes_mib=128
+guest_options="--parts=memory,calls,small --calls=1024 --size=64 --ops=1024 --fsyncs=100"
 arguments=("$@")
 while [[ $# -gt 0 ]]; do
 	case $1 in
+	--parts=*) parts=${1#*=} ;;
 	--rounds=*) rounds=${1#*=} ;;
 	--disk-mib=*) disk_mib=${1#*=} ;;
 	--folder=*) folder=${1#*=} ;;
 	--build=*) build=${1#*=} ;;
 	--levels=*) levels=${1#*=} ;;
 	--quick)
-		rounds=1 disk_mib=768
-		workload=(--dirs=1 --files=100 --passes=1 --size=128M --random-ops=4096 --cached-reads=1000 --fsyncs=100)
+		rounds=1 disk_mib=512 stripes_mib=32 sizes_mib=16
+		workload=(--dirs=1 --files=100 --passes=1 --size=64M --random-ops=1024 --cached-reads=1000 --fsyncs=100)
+		guest_options="--parts=memory,calls,small --calls=1024 --size=8 --ops=256 --fsyncs=20"
 		;;
 	--help)
 		usage
@@ -153,7 +163,8 @@ while [[ $# -gt 0 ]]; do
 	esac
 	shift
 done
-if [[ ! $rounds =~ ^[1-9][0-9]*$ || ! $disk_mib =~ ^[1-9][0-9]*$ || ! ,$levels =~ ^(,(one|0|1|10|5|6))+$ ]]; then
+if [[ ! $rounds =~ ^[1-9][0-9]*$ || ! $disk_mib =~ ^[1-9][0-9]*$ || ! ,$levels =~ ^(,(one|0|1|10|5|6))+$ ||
+	! ,$parts =~ ^(,(levels|stripes|sizes|guest))+$ ]]; then
 	usage >&2
 	exit 2
 fi
@@ -167,8 +178,8 @@ if [[ -z ${G4_BENCH_PRIVATE-} ]] && unshare --mount true 2>/dev/null; then
 fi
 mkdir -p "$folder" build/bench
 build=$(realpath "$build")
-if [[ ! -x $build/bin/gpu4fs ]]; then
-	say "$build/bin/gpu4fs is missing; run: make"
+if [[ ! -x $build/bin/gpu4fs || ! -x $build/bin/raid_bench ]]; then
+	say "$build/bin/gpu4fs or raid_bench is missing; run: cmake --build $build --target product raid_bench"
 	exit 1
 fi
 work=$(mktemp -d "$(realpath "$folder")/raid.XXXXXX")
@@ -186,6 +197,7 @@ end() {
 		job=
 	fi
 	detach any >/dev/null 2>&1
+	[[ -z $guest ]] || rm -rf "$guest"
 	(exit "$status")
 	clean_up
 }
@@ -196,23 +208,26 @@ if [[ $(df --output=avail --block-size=1M "$work" | tail -n 1) -lt $((6 * disk_m
 	say "$folder has no room for six files of $disk_mib MiB; see --folder"
 	exit 1
 fi
-peers=()
-reason=$(missing btrfs)
-[[ -z $reason ]] || say "Btrfs is left out: $reason"
+no_btrfs=$(missing btrfs)
+[[ -z $no_btrfs ]] || say "Btrfs is left out: $no_btrfs"
 IFS=, read -ra list <<<"$levels"
-for level in "${list[@]}"; do
-	[[ $level == 10 ]] || peers+=("gpu4fs-$level")
-	[[ -n $reason ]] || peers+=("btrfs-$level")
-done
-say "writing six files of $disk_mib MiB of random data"
-for disk in 1 2 3 4 5 6; do
-	dd if=/dev/urandom of="$work/disk$disk" bs=1M count="$disk_mib" conv=fsync status=none
-done
-for ((round = 1; round <= rounds; round++)); do
-	for ((i = 0; i < ${#peers[@]}; i++)); do
-		measure "${peers[(i + round - 1) % ${#peers[@]}]}" "$round" || exit 1
+if [[ $parts != guest ]]; then
+	say "writing six files of $disk_mib MiB of random data"
+	for disk in 1 2 3 4 5 6; do
+		dd if=/dev/urandom of="$work/disk$disk" bs=1M count="$disk_mib" conv=fsync status=none
 	done
+fi
+for part in ${parts//,/ }; do
+	case $part in
+	levels) measure_levels ;;
+	stripes) measure_stripes ;;
+	sizes) measure_sizes ;;
+	guest) [[ -z $(guest_levels) ]] || measure_guest ;;
+	esac
 done
-bench/raid.py collect "$work/results" "disk_mib=$disk_mib" "workload=${workload[*]}" >"$work/raid.json"
+bench/raid.py collect "$work/results" "disk_mib=$disk_mib" "workload=${workload[*]}" "stripes_mib=$stripes_mib" "sizes_mib=$sizes_mib" \
+	"guest=$guest_options" >"$work/raid.json"
 mv "$work/raid.json" build/bench/raid.json
+bench/raid.py plot build/bench/raid.json build/bench
 bench/raid.py table build/bench/raid.json
+exit "$failed"

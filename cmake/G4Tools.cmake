@@ -151,6 +151,9 @@ target_compile_definitions(tier_bench PRIVATE _GNU_SOURCE)
 g4_example(directories_bench bench/directories.c gpu4fs)
 target_compile_definitions(directories_bench PRIVATE _GNU_SOURCE)
 target_link_libraries(directories_bench PRIVATE Threads::Threads)
+g4_example(raid_bench bench/raid.c gpu4fs)
+target_compile_definitions(raid_bench PRIVATE _GNU_SOURCE)
+target_link_libraries(raid_bench PRIVATE Threads::Threads)
 
 # ---- install
 foreach(section 1 3 8)
