@@ -208,7 +208,8 @@ enum g4_dev_order_op {
 	G4_ORDER_SKIP,
 	G4_ORDER_ADD_SPARE,    /* name: a new one becomes a spare; what is on it is gone */
 	G4_ORDER_REMOVE_SPARE, /* name: a spare is none any more */
-	/* the first spare that will do begins to be rebuilt in the place of a disk that has failed; -G4_E_NO_TARGET: none has, or later */
+	/* the first spare that will do begins to be rebuilt in the place of a disk that has failed; -G4_E_NO_TARGET: none has, or later; -G4_E_AGAIN: lanes have it
+	 * in their table, and are to ask for one without it before (g4_dev_layout()) */
 	G4_ORDER_RELIEVE,
 	G4_ORDER_SPREAD, /* can what lies on the disks be spread over them? out: `all` bytes of places would be moved, about */
 	/* out: what comes next of that is `bytes` of the device's addresses from `done` on, 0: nothing does; of `all`, as above */

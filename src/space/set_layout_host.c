@@ -76,6 +76,15 @@ static bool needs_no_record(const struct g4_set *set, const struct g4_direct_tab
 	return g4_load32_acq(&set->unrecorded) == 0 || (table->missing > 0 && table->target == G4_MAX_DISKS);
 }
 
+static uint64_t disks_of(const struct g4_direct_table *table)
+{
+	uint64_t disks = 0;
+
+	for (uint32_t d = 0; d < table->disk_count; d++)
+		disks |= (uint64_t)(table->disks[d] != 0) << d;
+	return disks;
+}
+
 int g4_set_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t bytes)
 {
 	struct g4_set *set = (struct g4_set *)dev->host;
@@ -88,6 +97,7 @@ int g4_set_layout(struct g4_wg *wg, struct g4_dev *dev, void *table, uint64_t by
 	const bool filled = set->has_super && is_quiet(set) && fill(set, table) && needs_no_record(set, table);
 	if (filled && set->parity)
 		g4_set_grants_doubt(set, false);
+	set->laid = filled ? disks_of(table) : 0;
 	pthread_mutex_unlock(&set->lock);
 	pthread_mutex_unlock(&set->orders);
 	return filled ? 0 : -G4_E_NOTSUP;

@@ -659,8 +659,10 @@ static int order_relieve(struct g4_wg *wg, struct g4_set *set, struct g4_dev_ord
 
 	if (!failed || pthread_mutex_trylock(&set->orders) != 0)
 		return rc;
-	if (set->spare_count > 0 && g4_load32_acq(&set->target) == G4_MAX_DISKS && !g4_load32_acq(&set->stuck) &&
-	    close_dropped(wg, set, (struct g4_dev_message){.text = NULL}) == 0)
+	if (failed & set->laid) /* its memory has to stay for those who go past the set */
+		rc = -G4_E_AGAIN;
+	else if (set->spare_count > 0 && g4_load32_acq(&set->target) == G4_MAX_DISKS && !g4_load32_acq(&set->stuck) &&
+		 close_dropped(wg, set, (struct g4_dev_message){.text = NULL}) == 0)
 		for (uint32_t d = 0; d < set->count && rc < 0; d++)
 			if (failed >> d & 1) {
 				order->disk = d;

@@ -86,7 +86,9 @@ struct g4_set {
 	/* changed with both locks held, but of a set that nobody else has: who holds either may look */
 	struct g4_set_idle spares[G4_MAX_SPARES];
 	uint32_t spare_count;
-	uint64_t told;	  /* orders held: disks, a bit each, of which it was logged that no spare will do */
+	uint64_t told; /* orders held: disks, a bit each, of which it was logged that no spare will do */
+	uint64_t
+		laid; /* orders held: disks, a bit each, that the newest table (g4_set_layout()) has, and lanes may use */
 	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
 	struct g4_chunk *

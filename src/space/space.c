@@ -289,8 +289,8 @@ G4_FN static bool is_step(uint32_t op)
 }
 
 /*
- * A disk is relieved that has failed, and as long as one has, those who are on the way past the set read others, which stay as they are; nor does anybody make
- * one then, for who relieves has the turn of jobs.
+ * A disk is relieved that has failed, and those who are on the way past the set read others, which stay as they are: it is in no table then, for where it failed
+ * under them they get another one before. Nor does anybody make one then, for who relieves has the turn of jobs.
  */
 G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order, bool alone)
 {
@@ -307,6 +307,10 @@ G4_FN static int give(struct g4_wg *wg, struct g4_space *space, struct g4_dev_or
 	if (rc < 0)
 		return rc;
 	rc = g4_dev_order(wg, dev, order);
+	if (order->op == G4_ORDER_RELIEVE && rc == -G4_E_AGAIN) {
+		g4_direct_ask(wg, direct, dev);
+		rc = g4_dev_order(wg, dev, order);
+	}
 	/* what stood in the way of the table when the rebuild began may be over */
 	const bool again = order->op == G4_ORDER_NEXT && !g4_direct_is_open(direct) && !g4_direct_makes(direct);
 	if (step)

@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 
+#include "dev/dev_ops_host.h"
+#include "fs/fs.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"
 #include "space/set_types_host.h"
@@ -709,6 +711,88 @@ static void superblocks_are_written_while_spares_come_and_go(void **state)
 	disks_free(&d);
 }
 
+/* ---- disks that are memory ---- */
+
+static const struct g4_direct *past; /* NULL: nobody goes past the set */
+static void (*own_close)(struct g4_dev *dev);
+static uint32_t closed;
+
+static void watched_close(struct g4_dev *dev)
+{
+	for (uint32_t n = 0; past && n < past->table.disk_count; n++)
+		assert_false(g4_direct_is_open(past) && past->table.disks[n] == (uintptr_t)dev->map);
+	closed++;
+	own_close(dev);
+}
+
+/* All of them, past which lanes go; each close is watched. */
+static void mount_memory(struct disks *d, struct faulty *f)
+{
+	static struct g4_dev_ops ops;
+
+	disks_wrap_faulty(d, f);
+	ops = *f->fault[0]->ops;
+	own_close = ops.close;
+	ops.close = watched_close;
+	for (uint32_t n = 0; n < d->count; n++) {
+		g4_dev_fault_set(f->fault[n], &(struct g4_fault){.write_through = true});
+		f->fault[n]->map = d->memory[n];
+		f->fault[n]->persist = G4_DEV_PERSIST_NEVER;
+		f->fault[n]->opened = n + 1;
+		f->fault[n]->ops = &ops;
+	}
+	disks_assemble_faulty(d, f);
+	disks_begin_fs(d, f->set, 0);
+	past = &d->rig.fs->space.direct;
+	assert_true(g4_direct_is_open(past));
+	closed = 0;
+}
+
+/* Memory of a disk that has failed stays, whether a spare will do or not, until nobody goes past the set to it: requests there ask nobody. */
+static void a_disk_that_lanes_use_is_not_let_go(void **state)
+{
+	static const struct level memory[] = {{3, 2, 0}, {4, 0, 1}};
+
+	(void)state;
+	for (uint32_t l = 0; l < 2; l++)
+		for (uint32_t spare = 0; spare < 3; spare++) { /* there is none, it is too small, or one that will do */
+			const struct level *level = &memory[l];
+			const bool fits = spare == 2;
+			uint64_t bytes[MOST_DISKS];
+			struct faulty f;
+			struct disks d;
+
+			memcpy(bytes, sizes, sizeof(bytes));
+			bytes[1] += spare == 1 ? 2 * G4_MIB : 0; /* which fails; the spare is as large as the others */
+			format_sizes(&d, level, spare > 0, bytes);
+			mount_memory(&d, &f);
+			look(&d); /* nothing has failed: no gate closes, and nothing is let go */
+			assert_true(g4_direct_is_open(past) && closed == 0);
+			uint8_t *super = rig_memory(G4_PAGE_BYTES, 1);
+			assert_int_equal(g4_dev_read(d.rig.wg, f.set, G4_SUPERBLOCK_ADDRESS, super, G4_PAGE_BYTES), 0);
+			g4_dev_fault_set(f.fault[1], &(struct g4_fault){.write_through = true, .fail_write_at = 1});
+			assert_int_equal(g4_dev_write(d.rig.wg, f.set, G4_SUPERBLOCK_ADDRESS, super, G4_PAGE_BYTES, 0),
+					 0);
+			free(super);
+			assert_int_equal(state_of(f.set, 1), G4_DISK_DROPPED);
+			assert_true(g4_direct_is_open(past) && past->table.missing == 0);
+			assert_int_equal(disks_put(&d, 0, 2), 0);
+			look(&d);
+			assert_int_equal(closed, spare > 0);
+			assert_true(fits || (g4_direct_is_open(past) && past->table.missing == 1));
+			assert_int_equal(state_of(f.set, 1), fits ? G4_DISK_REBUILDING : G4_DISK_DROPPED);
+			for (uint32_t n = 1; n < FILES; n++)
+				assert_int_equal(disks_put(&d, n, 2), 0);
+			disks_expect_files(&d, FILES, 2);
+			if (fits)
+				finish(&d);
+			disks_expect_files(&d, FILES, 2);
+			past = NULL;
+			disks_unmount_fs(&d, f.set, true);
+			disks_free(&d);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -729,6 +813,7 @@ int main(void)
 		cmocka_unit_test(lies_are_told),
 		cmocka_unit_test(the_superblock_of_the_later_mount_counts_whatever_the_clock_said),
 		cmocka_unit_test(superblocks_are_written_while_spares_come_and_go),
+		cmocka_unit_test(a_disk_that_lanes_use_is_not_let_go),
 	};
 	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
