@@ -149,7 +149,9 @@ void g4_set_grants_move(struct g4_set *set, uint32_t *words)
 	grants->lost = g4_set_grants_await(set) < 0;
 	grants->count = 0;
 	words = words ? words : grants->own;
+	pthread_mutex_lock(&set->lock); /* g4_set_grants_doubt() counts in them with that lock alone */
 	if (words != grants->words)
 		memcpy(words, grants->words, G4_DEV_WORDS * sizeof(*words));
 	grants->words = words;
+	pthread_mutex_unlock(&set->lock);
 }

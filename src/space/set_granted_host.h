@@ -33,7 +33,7 @@ int g4_set_grants_await(struct g4_set *set);
 int g4_set_grants_await_some(struct g4_set *set, uint64_t address, uint64_t bytes);
 /*
  * The words are these from now on, NULL: the set's own. Grants are waited for; one that was not ended for a long time never is, and all that
- * wait get the error from then on.
+ * wait get the error from then on. Takes the lock of superblocks.
  */
 void g4_set_grants_move(struct g4_set *set, uint32_t *words);
 

@@ -13,6 +13,7 @@
 
 #include "dev/dev_ops_host.h"
 #include "fs/fs.h"
+#include "space/set_granted_host.h"
 #include "space/set_rows_host.h"
 
 #define EACH_BYTES (24 * G4_MIB)
@@ -724,6 +725,38 @@ static void too_many_may_fail_while_parts_are_kept(void **state)
 	disks_free(&d);
 }
 
+/* A disk that is dropped is noted in words that an agent takes, or gives back, at that moment. */
+static void *drop_again_and_again(void *argument)
+{
+	struct g4_set *host = (struct g4_set *)set->host;
+
+	for (uint32_t turn = 0; turn < 2000; turn++) {
+		pthread_mutex_lock(&host->lock);
+		g4_set_grants_doubt(host, turn % 2 == 0);
+		pthread_mutex_unlock(&host->lock);
+	}
+	g4_sub32_rel((uint32_t *)argument, 1);
+	return NULL;
+}
+
+static void words_move_while_disks_are_dropped(void **state)
+{
+	static _Alignas(8) uint32_t words[2][G4_DEV_WORDS];
+	uint32_t dropping = 1;
+	pthread_t thread;
+
+	(void)state;
+	make(4, 1, G4_CHECKSUM_NONE);
+	assert_int_equal(pthread_create(&thread, NULL, drop_again_and_again, &dropping), 0);
+	for (uint32_t turn = 0; g4_load32_acq(&dropping); turn++)
+		own_ops->use_words(set, turn % 3 == 2 ? NULL : words[turn % 3]);
+	pthread_join(thread, NULL);
+	for (uint64_t n = 0; n < G4_DEV_HELD; n++)
+		assert_int_equal((uint32_t)*g4_dev_held_word(own_ops->words(set), n * G4_MIB), 0);
+	own_ops->use_words(set, NULL);
+	end();
+}
+
 /* More than there is room for go by way of the set, as before. */
 static void without_room_the_set_has_them(void **state)
 {
@@ -837,6 +870,7 @@ int main(void)
 		cmocka_unit_test(what_can_not_be_written_out_is_kept),
 		cmocka_unit_test(a_disk_may_fail_while_parts_are_kept),
 		cmocka_unit_test(too_many_may_fail_while_parts_are_kept),
+		cmocka_unit_test(words_move_while_disks_are_dropped),
 		cmocka_unit_test(without_room_the_set_has_them),
 		cmocka_unit_test(neighbours_and_flushes_do_not_disturb_each_other),
 	};
