@@ -60,13 +60,16 @@ G4_FN static uint32_t find(const struct g4_kept_bucket *bucket, uint64_t stripe,
 	return or_free ? spare : G4_KEPT_WAYS;
 }
 
-/* Without the lock: whether the stripe may have a slot. */
+/* Without the lock: whether the stripe may have a slot. False: what it had is on disks by now, also where another stripe has the slot. */
 G4_FN static bool may_have(const struct g4_kept_bucket *bucket, uint64_t stripe)
 {
-	for (uint32_t way = 0; way < G4_KEPT_WAYS; way++)
-		if (g4_load64_rlx(&bucket->slots[way].stripe) == stripe && g4_load64_acq(&bucket->slots[way].pages))
-			return true;
-	return false;
+	bool may = false;
+
+	for (uint32_t way = 0; way < G4_KEPT_WAYS && !may; way++)
+		may = g4_load64_fenced(&bucket->slots[way].stripe) == stripe &&
+		      g4_load64_fenced(&bucket->slots[way].pages) != 0;
+	g4_fence_acq();
+	return may;
 }
 
 G4_FN uint32_t g4_kept_begin(struct g4_kept *kept, uint64_t stripe, uint64_t own, uint64_t all, bool *whole)
@@ -83,7 +86,7 @@ G4_FN uint32_t g4_kept_begin(struct g4_kept *kept, uint64_t stripe, uint64_t own
 	if (slot && !slot->taken) {
 		if (is_free(slot))
 			g4_add32(&kept->count, 1);
-		g4_store64_rlx(&slot->stripe, stripe);
+		g4_store64_rel(&slot->stripe, stripe);		  /* who looked for the one before finds it on disks */
 		g4_store64_rlx(&slot->pages, slot->pages & ~own); /* of before the caller's pages were freed */
 		slot->taken = 1;
 		number = b * G4_KEPT_WAYS + way;

@@ -25,7 +25,7 @@
 #define G4_KEPT_NONE UINT32_MAX
 
 struct g4_kept_slot {
-	uint64_t stripe; /* where it begins. The next one, too: atomic, changed under the lock */
+	uint64_t stripe; /* where it begins. The next one, too: atomic, changed under the lock, with release order */
 	uint64_t pages;	 /* a bit for each that is here */
 	uint32_t taken;
 };
