@@ -38,6 +38,7 @@ static struct g4_dev_ops watched_ops;
 static struct g4_direct_table
 	table; /* as it was first, for the space's own becomes another one while requests are made */
 static uint64_t grants, granted_bytes; /* atomic; since count_anew() */
+static uint64_t granted_at;	       /* atomic: where the newest begins */
 static uint64_t parts;		       /* atomic: writes to rows by way of the set */
 static uint64_t reads;		       /* atomic: of rows */
 static uint64_t flushes;	       /* atomic */
@@ -70,6 +71,7 @@ static int watched_grant(struct g4_wg *wg, struct g4_dev *dev, uint64_t address,
 	if (rc == 0) {
 		g4_add64(&grants, 1);
 		g4_add64(&granted_bytes, bytes);
+		g4_store64_rel(&granted_at, address);
 	}
 	return rc;
 }
@@ -458,9 +460,12 @@ static void whoever_asks_the_device_finds_what_was_kept(void **state)
 		case 5: /* the rest of both stripes, as parts of others */
 			change(at - 5 - 24, 24 + 5, 56);
 			write_large(d.rig.wg, at - 5 - 24, 24 + 5);
+			assert_int_equal(granted_at, (first_page + at - 5 - 24) * G4_PAGE_BYTES);
 			assert_int_equal(kept()->count, 1);
 			change(at + pages, 7 + 24, 57);
 			write_large(d.rig.wg, at + pages, 7 + 24);
+			assert_int_equal(granted_at,
+					 (first_page + at + pages - 5) * G4_PAGE_BYTES); /* with what was kept */
 			assert_int_equal(grants, 3);
 			assert_int_equal(granted_bytes, (60 + 24 + 12 + 24 + 12) * G4_PAGE_BYTES);
 			assert_int_equal(parts, 0);
