@@ -325,6 +325,71 @@ static void mend_old(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 	free(memory);
 }
 
+/* Whether a row that was read but for `lost`, which is made then, fits together. `made`: room for its parities. */
+static bool fits(struct g4_wg *wg, const struct g4_row *row, uint64_t lost, uint8_t *const *have, uint8_t *made)
+{
+	const uint32_t k = g4_chunk_data_columns(row->chunk);
+	uint8_t *columns[G4_ROW_COLUMNS];
+	bool same = g4_row_reconstruct(wg, row->chunk, lost, have, G4_PAGE_BYTES);
+
+	for (uint32_t c = 0; c < row->chunk->columns; c++)
+		columns[c] = c < k ? have[c] : made + (c - k) * G4_PAGE_BYTES;
+	g4_row_encode(wg, row->chunk, columns, G4_PAGE_BYTES);
+	for (uint32_t c = k; c < row->chunk->columns && same; c++)
+		same = memcmp(columns[c], have[c], G4_PAGE_BYTES) == 0;
+	return same;
+}
+
+/* Columns of data beside those that were lost, that are no metadata in their places, and by a version are: they are that in have[] then. */
+static bool mend_metadata(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t lost,
+			  uint8_t *const *have, uint8_t *made)
+{
+	bool mended = false;
+	uint64_t without;
+
+	for (uint32_t c = 0; c < g4_chunk_data_columns(row->chunk); c++) {
+		bool whole = (lost >> c & 1) || is_metadata(set, row, c, have[c]);
+		for (uint32_t v = 0; !whole && g4_row_lost_to(row, c, v, &without); v++) {
+			whole = make_version(wg, row, c, without | lost, have, made) && is_metadata(set, row, c, made);
+			if (whole)
+				memcpy(have[c], made, G4_PAGE_BYTES);
+			mended |= whole;
+		}
+	}
+	return mended;
+}
+
+/*
+ * What was there before on a disk that is missing is made of the others of the row, of which a page may have rotted. With parity that is changed by that the new page is made
+ * by what has rotted, and is lost when that is mended. Such a page is known where it is metadata, and more parities are left than make up for what is missing. *old[] is
+ * what they make then.
+ */
+static void mend_made(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t given,
+		      uint8_t *const *old)
+{
+	const uint32_t count = row->chunk->columns, k = g4_chunk_data_columns(row->chunk);
+	uint8_t *memory = NULL, *have[G4_ROW_COLUMNS];
+	uint64_t away = 0;
+
+	for (uint32_t c = 0; c < count; c++)
+		away |= (uint64_t)!g4_row_has(set, row, c) << c;
+	if (!(given & away) || row->bytes != G4_PAGE_BYTES ||
+	    (uint32_t)__builtin_popcountll(away) >= row->chunk->parity ||
+	    posix_memalign((void **)&memory, G4_PAGE_BYTES, (count + row->chunk->parity) * G4_PAGE_BYTES) != 0)
+		return;
+	for (uint32_t c = 0; c < count; c++)
+		have[c] = memory + c * G4_PAGE_BYTES;
+	uint8_t *made = memory + count * G4_PAGE_BYTES;
+	const uint64_t lost = g4_row_transfer(wg, set, row, G4_IO_READ, 0, g4_row_mask(count), have);
+	if ((uint32_t)__builtin_popcountll(lost) < row->chunk->parity && !fits(wg, row, lost, have, made) &&
+	    mend_metadata(wg, set, row, lost, have, made) &&
+	    g4_row_reconstruct(wg, row->chunk, lost, have, G4_PAGE_BYTES))
+		for (uint32_t c = 0; c < k; c++)
+			if (given >> c & 1)
+				memcpy(old[c], have[c], G4_PAGE_BYTES);
+	free(memory);
+}
+
 /* The parities of rows that get these columns, from what was there before: into `now`. */
 static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
 			 uint8_t *const *now)
@@ -340,6 +405,7 @@ static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_r
 	}
 	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
 	if (rc == 0 && parity) {
+		mend_made(wg, set, rows, given, old);
 		mend_old(wg, set, rows, given, now, old);
 		g4_row_change(wg, rows->chunk, given, old, now, rows->bytes);
 	}

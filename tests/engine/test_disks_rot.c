@@ -22,6 +22,7 @@ struct rows { /* an open set, of which pages are written without a file system *
 	struct g4_dev *dev;
 	struct g4_wg *wg;
 	uint32_t copies, parity;
+	uint32_t tags[2]; /* of the set, where pages are metadata: the second one; all that are written a second time */
 	_Alignas(G4_PAGE_BYTES) uint8_t page[G4_PAGE_BYTES];
 	_Alignas(G4_PAGE_BYTES) uint8_t found[G4_PAGE_BYTES];
 };
@@ -73,9 +74,18 @@ static void free_rows(struct rows *r)
 	disks_free(&r->d);
 }
 
-static void put_page(struct rows *r, uint32_t number, uint32_t version)
+/* What a page has when it is put, into r->page. */
+static void make_page(struct rows *r, uint32_t number, uint32_t version)
 {
 	rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+	const uint32_t tag = version > 1 ? r->tags[1] : number == 1 ? r->tags[0] : 0;
+	if (tag)
+		g4_block_seal(r->page, G4_BLOCK_LISTING, g4_address_from(BASE + number * G4_PAGE_BYTES), version, tag);
+}
+
+static void put_page(struct rows *r, uint32_t number, uint32_t version)
+{
+	make_page(r, number, version);
 	assert_int_equal(g4_dev_write(r->wg, r->dev, BASE + number * G4_PAGE_BYTES, r->page, G4_PAGE_BYTES, 0), 0);
 }
 
@@ -112,7 +122,7 @@ static int get_version(struct rows *r, uint32_t number, uint32_t version)
 /* Where a page is that was put, in the memory of a disk. */
 static uint8_t *find_page(struct rows *r, uint32_t number, uint32_t version)
 {
-	rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+	make_page(r, number, version);
 	for (uint32_t n = 0; n < r->d.count; n++)
 		for (uint64_t at = 4 * G4_MIB; at < r->d.bytes[n]; at += G4_PAGE_BYTES)
 			if (memcmp(r->d.memory[n] + at, r->page, G4_PAGE_BYTES) == 0)
@@ -131,7 +141,7 @@ static void expect_remade(struct rows *r, uint32_t number, uint32_t version, con
 {
 	for (uint32_t p = 0; p < r->parity; p++) {
 		assert_int_equal(get_version(r, number, r->copies + p), 0);
-		rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+		make_page(r, number, version);
 		if (memcmp(r->found, r->page, G4_PAGE_BYTES) != 0)
 			fail_msg("%s: parity %u has not page %u as it was written", when, p, number);
 	}
@@ -1176,7 +1186,7 @@ static int mend_page(struct rows *r, uint32_t number, uint32_t version)
 			   .iov = &iov,
 			   .iov_count = 1};
 
-	rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+	make_page(r, number, version);
 	g4_dev_submit(r->wg, r->dev, &io);
 	return g4_dev_wait(r->wg, r->dev, &io);
 }
@@ -1187,7 +1197,7 @@ static bool has_version(struct rows *r, uint32_t number, uint32_t version)
 	const uint32_t versions = r->copies + g4_dev_props(r->dev)->remakes;
 
 	for (uint32_t n = 0; n < versions; n++) {
-		rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+		make_page(r, number, version);
 		if (get_version(r, number, n) == 0 && memcmp(r->found, r->page, G4_PAGE_BYTES) == 0)
 			return true;
 	}
@@ -1195,44 +1205,61 @@ static bool has_version(struct rows *r, uint32_t number, uint32_t version)
 }
 
 /*
- * A page that rots beside a missing disk, and what is written to that disk then: parity has it by the page that has rotted. That is mended when it
- * is read, and what was written is there all the same.
+ * `written`: to the page that the missing disk has, before the one beside it rots (`late`) or behind that. `metadata`, bits: the page that rots is; what is written is,
+ * where there was none before.
+ */
+static void mend_beside_a_missing_disk(uint32_t disks, uint32_t parity, bool written, bool late, uint32_t metadata)
+{
+	const uint32_t beside = ROWS_STRIPE / G4_PAGE_BYTES; /* the same row, the next column */
+	struct g4_fault faults[MOST_DISKS] = {{.cut_after_writes = 0}};
+	struct g4_dev *fault[MOST_DISKS];
+	struct rows r;
+
+	make_rows(&r, disks, parity);
+	for (uint32_t k = 0; k < 2; k++)
+		r.tags[k] = (metadata >> k & 1) *
+			    g4_superblock_tag((const struct g4_superblock *)(const void *)(r.d.memory[0] +
+											   G4_SUPERBLOCK_ADDRESS));
+	for (uint32_t n = 0; n < PAGES; n++)
+		put_page(&r, n, 1);
+	flush_rows(&r);
+	uint32_t lost = 0;
+	const uint8_t *there = find_page(&r, 1 + beside, 1);
+	while (there < r.d.memory[lost] || there >= r.d.memory[lost] + r.d.bytes[lost])
+		lost++;
+	g4_dev_close(r.dev);
+	assert_int_equal(assemble_rows(&r, 1u << lost, fault, faults), 0);
+	if (!late)
+		rot_page(&r, 1, 1);
+	if (written) {
+		put_page(&r, 1 + beside, 2);
+		flush_rows(&r);
+	}
+	if (late)
+		rot_page(&r, 1, 1);
+	assert_true(has_version(&r, 1, 1));
+	assert_true(has_version(&r, 1 + beside, 1 + written));
+	assert_int_equal(mend_page(&r, 1, 1), 0);
+	g4_dev_close(r.dev); /* now it is in its place */
+	(void)find_page(&r, 1, 1);
+	assert_int_equal(assemble_rows(&r, 1u << lost, fault, faults), 0);
+	assert_true(has_version(&r, 1, 1));
+	assert_true(has_version(&r, 1 + beside, 1 + written));
+	if (metadata & 1)
+		expect_remade(&r, 1 + beside, 1 + written, "mended");
+	free_rows(&r);
+}
+
+/*
+ * A page that rots beside a missing disk, and what is written to that disk then: parity has it by the page that has rotted, or, of metadata, by what that was. That is
+ * mended when it is read, and what was written is there all the same.
  */
 static void mending_a_page_beside_a_missing_disk_loses_nothing_of_that(void **state)
 {
-	const uint32_t beside = ROWS_STRIPE / G4_PAGE_BYTES; /* the same row, the next column */
-
 	(void)state;
 	for (uint32_t l = 2; l < LEVELS; l++)
-		for (uint32_t written = 0; written < 2; written++) {
-			struct g4_fault faults[MOST_DISKS] = {{.cut_after_writes = 0}};
-			struct g4_dev *fault[MOST_DISKS];
-			struct rows r;
-			make_rows(&r, levels[l].disks, levels[l].parity);
-			for (uint32_t n = 0; n < PAGES; n++)
-				put_page(&r, n, 1);
-			flush_rows(&r);
-			uint32_t lost = 0;
-			const uint8_t *there = find_page(&r, 1 + beside, 1);
-			while (there < r.d.memory[lost] || there >= r.d.memory[lost] + r.d.bytes[lost])
-				lost++;
-			g4_dev_close(r.dev);
-			assert_int_equal(assemble_rows(&r, 1u << lost, fault, faults), 0);
-			rot_page(&r, 1, 1);
-			if (written) {
-				put_page(&r, 1 + beside, 2);
-				flush_rows(&r);
-			}
-			assert_true(has_version(&r, 1, 1));
-			assert_true(has_version(&r, 1 + beside, 1 + written));
-			assert_int_equal(mend_page(&r, 1, 1), 0);
-			g4_dev_close(r.dev); /* now it is in its place */
-			(void)find_page(&r, 1, 1);
-			assert_int_equal(assemble_rows(&r, 1u << lost, fault, faults), 0);
-			assert_true(has_version(&r, 1, 1));
-			assert_true(has_version(&r, 1 + beside, 1 + written));
-			free_rows(&r);
-		}
+		for (uint32_t kind = 0; kind < 16; kind++)
+			mend_beside_a_missing_disk(levels[l].disks, levels[l].parity, kind & 1, kind & 2, kind >> 2);
 }
 
 /* What all parities make of a page is no good version of it if it had rotted before it was written: who knows it is asked. */
