@@ -360,21 +360,18 @@ static bool mend_metadata(struct g4_wg *wg, struct g4_set *set, const struct g4_
 }
 
 /*
- * What was there before on a disk that is missing is made of the others of the row, of which a page may have rotted. With parity that is changed by that the new page is made
- * by what has rotted, and is lost when that is mended. Such a page is known where it is metadata, and more parities are left than make up for what is missing. *old[] is
- * what they make then.
+ * What was there before of columns that could not be read, as on a disk that is missing, is made of the others of the row, of which a page may have rotted. With parity that is
+ * changed by that the new page is made by what has rotted, and is lost when that is mended. Such a page is known where it is metadata, and more parities are left than make up
+ * for what is missing. *old[] is what they make then.
  */
-static void mend_made(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t given,
+static void mend_made(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t given, uint64_t failed,
 		      uint8_t *const *old)
 {
 	const uint32_t count = row->chunk->columns, k = g4_chunk_data_columns(row->chunk);
 	uint8_t *memory = NULL, *have[G4_ROW_COLUMNS];
-	uint64_t away = 0;
 
-	for (uint32_t c = 0; c < count; c++)
-		away |= (uint64_t)!g4_row_has(set, row, c) << c;
-	if (!(given & away) || row->bytes != G4_PAGE_BYTES ||
-	    (uint32_t)__builtin_popcountll(away) >= row->chunk->parity ||
+	if (!(given & failed) || row->bytes != G4_PAGE_BYTES ||
+	    (uint32_t)__builtin_popcountll(failed) >= row->chunk->parity ||
 	    posix_memalign((void **)&memory, G4_PAGE_BYTES, (count + row->chunk->parity) * G4_PAGE_BYTES) != 0)
 		return;
 	for (uint32_t c = 0; c < count; c++)
@@ -390,9 +387,9 @@ static void mend_made(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 	free(memory);
 }
 
-/* The parities of rows that get these columns, from what was there before: into `now`. */
+/* The parities of rows that get these columns, from what was there before, of which some can not be read: into `now`. */
 static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
-			 uint8_t *const *now)
+			 uint64_t failed, uint8_t *const *now)
 {
 	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
 	uint8_t *old[G4_ROW_COLUMNS];
@@ -405,7 +402,7 @@ static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_r
 	}
 	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
 	if (rc == 0 && parity) {
-		mend_made(wg, set, rows, given, old);
+		mend_made(wg, set, rows, given, failed, old);
 		mend_old(wg, set, rows, given, now, old);
 		g4_row_change(wg, rows->chunk, given, old, now, rows->bytes);
 	}
@@ -426,7 +423,7 @@ static int make_parities(struct g4_wg *wg, struct g4_set *set, struct g4_drain_b
 	for (uint32_t n = 0; n < b->count && rc == 0; n++) {
 		if (!b->transfers[n].failed)
 			continue;
-		rc = change_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
+		rc = change_parity(wg, set, &b->rows[n], b->given[n], b->transfers[n].failed, b->now[n]);
 		if (rc < 0) /* where the old pages can not be had, but those that stay can */
 			rc = g4_row_make_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
 	}

@@ -1206,9 +1206,10 @@ static bool has_version(struct rows *r, uint32_t number, uint32_t version)
 
 /*
  * `written`: to the page that the missing disk has, before the one beside it rots (`late`) or behind that. `metadata`, bits: the page that rots is; what is written is,
- * where there was none before.
+ * where there was none before. `there_still`: the disk is there, but for that page.
  */
-static void mend_beside_a_missing_disk(uint32_t disks, uint32_t parity, bool written, bool late, uint32_t metadata)
+static void mend_beside_a_missing_disk(uint32_t disks, uint32_t parity, bool written, bool late, uint32_t metadata,
+				       bool there_still)
 {
 	const uint32_t beside = ROWS_STRIPE / G4_PAGE_BYTES; /* the same row, the next column */
 	struct g4_fault faults[MOST_DISKS] = {{.cut_after_writes = 0}};
@@ -1228,7 +1229,11 @@ static void mend_beside_a_missing_disk(uint32_t disks, uint32_t parity, bool wri
 	while (there < r.d.memory[lost] || there >= r.d.memory[lost] + r.d.bytes[lost])
 		lost++;
 	g4_dev_close(r.dev);
-	assert_int_equal(assemble_rows(&r, 1u << lost, fault, faults), 0);
+	assert_int_equal(assemble_rows(&r, there_still ? 0 : 1u << lost, fault, faults), 0);
+	faults[lost].bad_at = (uint64_t)(there - r.d.memory[lost]);
+	faults[lost].bad_bytes = G4_PAGE_BYTES;
+	if (there_still)
+		g4_dev_fault_set(fault[lost], &faults[lost]);
 	if (!late)
 		rot_page(&r, 1, 1);
 	if (written) {
@@ -1237,6 +1242,9 @@ static void mend_beside_a_missing_disk(uint32_t disks, uint32_t parity, bool wri
 	}
 	if (late)
 		rot_page(&r, 1, 1);
+	faults[lost].bad_bytes = 0;
+	if (there_still)
+		g4_dev_fault_set(fault[lost], &faults[lost]);
 	assert_true(has_version(&r, 1, 1));
 	assert_true(has_version(&r, 1 + beside, 1 + written));
 	assert_int_equal(mend_page(&r, 1, 1), 0);
@@ -1259,7 +1267,17 @@ static void mending_a_page_beside_a_missing_disk_loses_nothing_of_that(void **st
 	(void)state;
 	for (uint32_t l = 2; l < LEVELS; l++)
 		for (uint32_t kind = 0; kind < 16; kind++)
-			mend_beside_a_missing_disk(levels[l].disks, levels[l].parity, kind & 1, kind & 2, kind >> 2);
+			mend_beside_a_missing_disk(levels[l].disks, levels[l].parity, kind & 1, kind & 2, kind >> 2,
+						   false);
+}
+
+/* The same where the disk is there, and a sector of it can not be read before that is written over; it is lost behind the mending. */
+static void mending_metadata_beside_a_bad_sector_loses_nothing_of_what_is_written_there(void **state)
+{
+	(void)state;
+	for (uint32_t l = 2; l < LEVELS; l++)
+		for (uint32_t metadata = 1; metadata <= 3; metadata += 2)
+			mend_beside_a_missing_disk(levels[l].disks, levels[l].parity, true, false, metadata, true);
 }
 
 /* What all parities make of a page is no good version of it if it had rotted before it was written: who knows it is asked. */
@@ -1632,6 +1650,7 @@ int main(void)
 		cmocka_unit_test(a_row_is_mended_by_what_is_told_of_it),
 		cmocka_unit_test(what_parities_make_of_a_page_is_not_believed_unasked),
 		cmocka_unit_test(mending_a_page_beside_a_missing_disk_loses_nothing_of_that),
+		cmocka_unit_test(mending_metadata_beside_a_bad_sector_loses_nothing_of_what_is_written_there),
 		cmocka_unit_test(a_scrub_that_was_interrupted_mends_rows),
 		cmocka_unit_test(a_page_that_is_taken_while_it_is_told_as_free_is_kept),
 		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),
