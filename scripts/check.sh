@@ -175,7 +175,7 @@ gpu_test() {
 		echo "GPU_S=${GPU_S:-520} seconds are over" >"$log"
 		rc=1
 	else
-		(cd "$gpu_work" && timeout -k 5 $((left < 180 ? left : 180)) "$@") >"$log" 2>&1 </dev/null || rc=$?
+		(cd "$gpu_work" && timeout -k 5 $((left < 360 ? left : 360)) "$@") >"$log" 2>&1 </dev/null || rc=$?
 	fi
 	if [[ $rc -eq 77 ]]; then
 		skip "gpu $name" "$(tail -n 1 "$log")"
