@@ -30,9 +30,9 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "gpu4fs/gpu4fs.h"
 
 #define MOST_THREADS 8u
@@ -91,10 +91,7 @@ static void *memory(size_t bytes)
 
 static double now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+	return seconds_of(CLOCK_MONOTONIC) * 1e3;
 }
 
 static void report(const char *figure, const char *series, uint32_t x, double value)

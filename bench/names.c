@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "clock.h"
 #include "gpu4fs/gpu4fs.h"
 
 #define LEAST 200000u /* names a row */
@@ -30,14 +30,6 @@ static void must(int64_t rc, const char *what)
 		return;
 	fprintf(stderr, "names_bench: %s: %s\n", what, gpu4fs_strerror((int)rc));
 	exit(1);
-}
-
-static double seconds_of(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* A bijection of 64 bits (splitmix64's), so that names are random and none comes twice. */

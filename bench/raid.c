@@ -23,11 +23,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "gpu4fs/gpu4fs.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -244,36 +243,20 @@ static void add_thread(const struct thread *thread, void *user)
 	*(double *)user += (double)(thread->ns - before) / 1e9;
 }
 
-static double seconds_now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-static double cpu_seconds(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
 /* The wall clock is read last here and first there: what reading the others takes is not measured. One measurement at a time. */
 static struct used now(void)
 {
 	thread_count = 0;
 	each_thread(keep_thread, NULL);
-	const double cpu = cpu_seconds();
+	const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 
-	return (struct used){seconds_now(), cpu, 0};
+	return (struct used){seconds_of(CLOCK_MONOTONIC), cpu, 0};
 }
 
 static struct used since(struct used then)
 {
-	struct used used = {seconds_now() - then.wall, cpu_seconds() - then.cpu, 0};
+	struct used used = {seconds_of(CLOCK_MONOTONIC) - then.wall, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - then.cpu,
+			    0};
 
 	each_thread(add_thread, &used.kernel);
 	return used;
@@ -430,11 +413,11 @@ static void bench_fsyncs(struct file file, const uint32_t *order)
 
 	must(took ? 0 : -ENOMEM, "memory");
 	for (uint32_t i = 0; i < set.fsyncs; i++) {
-		const double before = seconds_now();
+		const double before = seconds_of(CLOCK_MONOTONIC);
 
 		put(file, data_for(PAGE, &random), PAGE, order[i] * PAGE);
 		sync_file(file);
-		took[i] = (seconds_now() - before) * 1e6;
+		took[i] = (seconds_of(CLOCK_MONOTONIC) - before) * 1e6;
 	}
 	const struct used used = since(then);
 	qsort(took, set.fsyncs, sizeof(*took), compare);

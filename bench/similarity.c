@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "clock.h"
 #include "store/table.h"
 #include <shredder/shredder.h>
 
@@ -38,14 +38,6 @@
 #define PACK_BITS 30
 
 enum exit_status { FAILED = 1, USAGE = 2, CANNOT_RUN = 3 };
-
-static double seconds(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static _Noreturn void fail(enum exit_status status, const char *what)
 {
@@ -176,10 +168,10 @@ struct senders {
 
 static void copy_run(struct senders *s, const struct run *run)
 {
-	const double began = seconds(CLOCK_MONOTONIC);
+	const double began = seconds_of(CLOCK_MONOTONIC);
 
 	memcpy(run->to, run->from, run->bytes);
-	const double took = seconds(CLOCK_MONOTONIC) - began;
+	const double took = seconds_of(CLOCK_MONOTONIC) - began;
 	pthread_mutex_lock(&s->mutex);
 	s->busy += took;
 	s->done++;
@@ -364,11 +356,11 @@ static const uint8_t *add_chunk(struct backup *b, const struct store_id *id, con
 /* Looks up what is pending: a chunk that the site has is a pointer, another one is sent. */
 static void look_up(struct backup *b)
 {
-	const double began = seconds(CLOCK_MONOTONIC);
+	const double began = seconds_of(CLOCK_MONOTONIC);
 
 	if (store_table_find_all(b->site->index, b->found, b->pending_count) != 0)
 		fail(FAILED, store_message());
-	const double found = seconds(CLOCK_MONOTONIC);
+	const double found = seconds_of(CLOCK_MONOTONIC);
 	for (uint32_t i = 0; i < b->pending_count; i++) {
 		const struct store_found *f = &b->found[i];
 		const uint8_t *data = f->there ? place_of(b->site, &f->entry) : add_chunk(b, &f->id, &b->pending[i]);
@@ -377,7 +369,7 @@ static void look_up(struct backup *b)
 	}
 	b->pending_count = 0;
 	b->lookup += found - began;
-	b->add += seconds(CLOCK_MONOTONIC) - found;
+	b->add += seconds_of(CLOCK_MONOTONIC) - found;
 }
 
 static int take_chunk(void *user, const struct shredder_chunk *chunk)
@@ -409,22 +401,22 @@ struct times {
 
 static struct times back_up(shredder *chunker, struct backup *b, uint64_t bytes)
 {
-	const double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
-	const double caller_cpu = seconds(CLOCK_THREAD_CPUTIME_ID), busy = b->senders->busy;
+	const double wall = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+	const double caller_cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID), busy = b->senders->busy;
 
 	must(chunker, shredder_begin_buffer(chunker, b->image, bytes));
-	const double begun = seconds(CLOCK_MONOTONIC);
+	const double begun = seconds_of(CLOCK_MONOTONIC);
 	must(chunker, shredder_each(chunker, take_chunk, b));
 	look_up(b);
 	if (b->run.bytes > 0)
 		send_run(b->senders, b->run);
 	b->run.bytes = 0;
-	const double taken = seconds(CLOCK_MONOTONIC);
+	const double taken = seconds_of(CLOCK_MONOTONIC);
 	wait_for_senders(b->senders);
-	const double end = seconds(CLOCK_MONOTONIC);
+	const double end = seconds_of(CLOCK_MONOTONIC);
 	return (struct times){.wall = end - wall,
-			      .cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu,
-			      .caller_cpu = seconds(CLOCK_THREAD_CPUTIME_ID) - caller_cpu,
+			      .cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu,
+			      .caller_cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - caller_cpu,
 			      .begin = begun - wall,
 			      .send_wait = end - taken,
 			      .copy = b->senders->busy - busy};
