@@ -428,28 +428,12 @@ static uint64_t without_gone(const struct g4_dev *set, uint64_t bytes)
 	return bytes;
 }
 
-/* A set that nobody uses, and what a power cut has left in it told from what has rotted, as a mount does. On failure nothing is open. */
-static int open_unused(const char *const *names, int count, struct g4_dev **set, char *message, size_t bytes)
-{
-	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1, .mounts = true};
-	int rc = g4_set_open(names, (uint32_t)count, &options, set, message, bytes);
-
-	if (rc == 0)
-		rc = g4_fs_settle_rows(*set);
-	if (rc < 0 && *set) {
-		snprintf(message, bytes, "%s: %s", names[0], g4_strerror(rc));
-		g4_dev_close(*set);
-		*set = NULL;
-	}
-	return rc;
-}
-
 static int assign(const char *const *names, int count, const struct disk_options *options)
 {
 	char message[1024] = "";
 	struct g4_dev *set = NULL;
 	uint64_t bytes = 0;
-	int rc = open_unused(names, count, &set, message, sizeof(message));
+	int rc = g4_fs_open_unused(names, (uint32_t)count, false, &set, message, sizeof(message));
 
 	if (rc == 0)
 		rc = g4_set_assign_to(set, options->level, options->size, message, sizeof(message));
@@ -489,7 +473,7 @@ static bool move_places(const char *const *names, int count, const char *leaves,
 	struct g4_progress progress = {0};
 	struct g4_dev *set = NULL;
 	char message[1024] = "";
-	int rc = open_unused(names, count, &set, message, sizeof(message));
+	int rc = g4_fs_open_unused(names, (uint32_t)count, false, &set, message, sizeof(message));
 
 	g4_progress_start(&progress, "moving");
 	if (rc == 0)
@@ -552,7 +536,7 @@ static int add(const char *const *names, int count)
 	char message[1024] = "";
 	struct g4_dev *set = NULL;
 	uint64_t before = 0, bytes = 0;
-	int rc = open_unused(names, count - 1, &set, message, sizeof(message));
+	int rc = g4_fs_open_unused(names, (uint32_t)count - 1, false, &set, message, sizeof(message));
 
 	if (rc == 0) {
 		before = without_gone(set, g4_dev_props(set)->size_bytes);

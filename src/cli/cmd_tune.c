@@ -14,7 +14,6 @@
 #include "fs/probe_host.h"
 #include "fs/tune_host.h"
 #include "fuse/fuse.h"
-#include "space/set_host.h"
 
 const char g4_help_tune[] =
 	"[-L LABEL] [-U UUID|random] [--checksum ALGORITHM]\n"
@@ -64,11 +63,10 @@ int g4_cli_tune(int argc, char **argv)
 						     {"dedup-quota", required_argument, NULL, 'q'},
 						     {"degraded", no_argument, NULL, 'd'},
 						     {NULL, 0, NULL, 0}};
-	struct g4_set_options open_options = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}, .mounts = true};
 	const char *label = NULL;
 	char message[512] = "";
 	uint8_t uuid[16];
-	bool has_uuid = false, has_quota = false;
+	bool has_uuid = false, has_quota = false, degraded = false;
 	uint64_t quota = 0;
 	uint32_t checksum = 0, dedup = 0;
 	struct g4_dev *dev;
@@ -93,7 +91,7 @@ int g4_cli_tune(int argc, char **argv)
 			if (!g4_tune_quota(optarg, &quota))
 				return g4_cli_usage("tune", "'%s' is no quota: none and sizes from 4K on are", optarg);
 		} else if (answer == 'd') {
-			open_options.degraded = true;
+			degraded = true;
 		} else {
 			return g4_cli_bad_option("tune", answer, argv);
 		}
@@ -106,8 +104,7 @@ int g4_cli_tune(int argc, char **argv)
 	if (argc == optind)
 		return g4_cli_usage("tune", "a device is needed");
 	if (g4_probe_mount_source(argv[optind], true, message, sizeof(message))) {
-		if (label != NULL || has_uuid || checksum != 0 || dedup != 0 || open_options.degraded ||
-		    argc - optind > 1)
+		if (label != NULL || has_uuid || checksum != 0 || dedup != 0 || degraded || argc - optind > 1)
 			return g4_cli_usage("tune",
 					    "of a file system that is mounted --dedup-quota alone can be changed");
 		return tune_mount(argv[optind], quota);
@@ -121,11 +118,9 @@ int g4_cli_tune(int argc, char **argv)
 			     has_quota ? ", or give the directory to change --dedup-quota alone" : "");
 		return G4_EXIT_FAILURE;
 	}
-	int rc = g4_set_open(&device, 1, &open_options, &dev, message, sizeof(message));
+	int rc = g4_fs_open_unused(&device, 1, degraded, &dev, message, sizeof(message));
 	if (rc == 0) {
-		rc = g4_fs_settle_rows(dev);
-		if (rc == 0)
-			rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup, has_quota ? &quota : NULL);
+		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup, has_quota ? &quota : NULL);
 		if (rc < 0)
 			snprintf(message, sizeof(message), "%s: %s%s", device, g4_strerror(rc), g4c_advice(rc));
 		g4_dev_close(dev);

@@ -23,6 +23,7 @@
 #include "base/move_host.h"
 #include "data/dedup.h"
 #include "simt/simt_host.h"
+#include "space/set_host.h"
 
 #define ICACHE_MIN 4096u
 #define ICACHE_MAX 32768u
@@ -614,6 +615,24 @@ int g4_fs_settle_rows(struct g4_dev *dev)
 		rc = g4_cut_end(wg, dev);
 	g4_wg_destroy(wg);
 	return rc == -G4_E_NOTSUP ? 0 : rc;
+}
+
+int g4_fs_open_unused(const char *const *names, uint32_t count, bool degraded, struct g4_dev **dev, char *message,
+		      size_t message_bytes)
+{
+	const struct g4_set_options options = {
+		.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}, .degraded = degraded, .mounts = true};
+	int rc = g4_set_open(names, count, &options, dev, message, message_bytes);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_fs_settle_rows(*dev);
+	if (rc < 0) {
+		snprintf(message, message_bytes, "%s: %s", names[0], g4_strerror(rc));
+		g4_dev_close(*dev);
+		*dev = NULL;
+	}
+	return rc;
 }
 
 /* The superblock was read. flags: of the mount, which may be less than what was asked for. */

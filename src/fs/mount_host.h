@@ -31,6 +31,12 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
  */
 int g4_fs_settle_rows(struct g4_dev *dev);
 /*
+ * A set, or a device, that nobody uses, for whoever writes to it without a mount: claimed, and its rows settled. degraded: disks may be missing. On failure
+ * nothing is open, and the message says why.
+ */
+int g4_fs_open_unused(const char *const *names, uint32_t count, bool degraded, struct g4_dev **dev, char *message,
+		      size_t message_bytes);
+/*
  * Memory that the first commands touch here and there, which for tables of names is a huge page each time, gets its pages now. For a thread of its own, behind a
  * mount, so that nobody waits for the kernel to find and clear them.
  */

@@ -14,7 +14,6 @@
 #include "fsck/task.h"
 #include "fsck/team.h"
 #include "fsck/tree.h"
-#include "space/set_host.h"
 
 /* Damage is put right in a few rounds, for each finds what the one before has uncovered. */
 #define MAX_ROUNDS 40u
@@ -366,18 +365,11 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,
 			  size_t bytes)
 {
-	const struct g4_set_options claim = {
-		.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}, .degraded = options->degraded, .mounts = true};
 	int status = 0;
 
 	fsck->repairing = true;
 	if (!options->dry_run)
-		status = g4_set_open(&name, 1, &claim, &fsck->target, message, bytes);
-	if (status == 0 && !options->dry_run) {
-		status = g4_fs_settle_rows(fsck->target);
-		if (status < 0)
-			snprintf(message, bytes, "%s: %s", name, g4_strerror(status));
-	}
+		status = g4_fs_open_unused(&name, 1, options->degraded, &fsck->target, message, bytes);
 	return status < 0 ? status : repair_claimed(fsck, image, name, options, journal, message, bytes);
 }
 
