@@ -138,7 +138,7 @@ static int find_space(const char *name, struct space *space, char *message, size
 		snprintf(message, bytes, "%s: is on no gpu4fs file system", name);
 		return -G4_E_INVAL;
 	}
-	if (errno == ENOTCONN || errno == ECONNABORTED) { /* its directory */
+	if (g4_fuse_has_ended(errno)) { /* its directory */
 		snprintf(message, bytes, "%s: %s", name, g4_cli_why(errno));
 		return -G4_E_IO;
 	}

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "fuse/fuse.h"
 #include "fuse/ioctl.h"
 #include "space/set_host.h"
 
@@ -28,7 +29,7 @@ bool g4_cli_no_mount(const char *command, const char *path)
 {
 	struct stat found;
 	const int error = stat(path, &found) == 0 ? 0 : errno;
-	const bool dead = error == ENOTCONN || error == ECONNABORTED, directory = error == 0 && S_ISDIR(found.st_mode);
+	const bool dead = g4_fuse_has_ended(error), directory = error == 0 && S_ISDIR(found.st_mode);
 
 	if (dead)
 		g4_cli_error(command, "%s: %s", path, g4_cli_why(error));

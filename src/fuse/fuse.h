@@ -95,6 +95,8 @@ bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes);
  * Whether the file system mounted at dir can be written, in words for users; NULL: its server does not answer. Thread-safe.
  */
 const char *g4_fuse_mount_access(const char *dir);
+/* Whether an errno of what lies on a mount says that the mount's server has ended. */
+bool g4_fuse_has_ended(int error);
 /*
  * umount(8) does not wait as g4_fuse_umount() does. This waits for a mount of device that is over but whose process still
  * writes, or has open files after umount -l, and says so on stderr after a second; it returns at once when there is none,

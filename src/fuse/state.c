@@ -372,6 +372,11 @@ bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes)
 	return value != NULL;
 }
 
+bool g4_fuse_has_ended(int error)
+{
+	return error == ENOTCONN || error == ECONNABORTED;
+}
+
 const char *g4_fuse_mount_access(const char *dir)
 {
 	char text[STATE_TEXT_BYTES];
@@ -380,7 +385,7 @@ const char *g4_fuse_mount_access(const char *dir)
 	if (read_state_of(dir, text, sizeof(text)) && state_value(text, "stopped"))
 		return "read-only after an error";
 	if (statvfs(dir, &st) < 0)
-		return errno == ENOTCONN || errno == ECONNABORTED ? "none, for its server has ended: unmount it" : NULL;
+		return g4_fuse_has_ended(errno) ? "none, for its server has ended: unmount it" : NULL;
 	return st.f_flag & ST_RDONLY ? "read-only" : "read-write";
 }
 
