@@ -430,28 +430,43 @@ static uint32_t flip_pages(struct cut *t, uint32_t type)
 	return pages;
 }
 
-/* A mount that can not go on, for nothing leads to maps, has changed no row: another one behind it, when that can be read, has what rotted from parity. */
-static void a_mount_that_is_refused_leaves_rows_as_they_are(void **state)
+/*
+ * Of each level from `first` on: what a crash has left is used by `use`, after one disk (`bad`, a bit) has rotted where nobody was writing; `each` of them in turn, or fewer
+ * of larger levels. A mount behind that has what rotted from parity.
+ */
+static void use_what_a_crash_left(uint32_t first, bool each, void (*use)(struct cut *t, uint32_t bad, uint32_t turn))
 {
-	(void)state;
-	for (uint32_t l = 0; l < LEVELS; l++) {
+	for (uint32_t l = first; l < LEVELS; l++) {
 		const uint32_t all = (1u << levels[l].disks) - 1;
 		struct cut t;
 		begin(&t, &levels[l]);
 		write_and_crash(&t, 2);
-		for (uint32_t bad = 1; bad <= all; bad <<= 1 + l) {
+		for (uint32_t bad = 1, turn = 0; bad <= all; bad <<= each ? 1 : 1 + l, turn++) {
 			copy_disks(&t, t.crashed, true);
 			if (rot_old(&t, bad) == 0)
 				continue;
-			assert_true(flip_pages(&t, G4_BLOCK_GROUPS) > 0);
-			assert_true(disks_try_mount(&t.d, all, false) < 0);
-			flip_pages(&t, G4_BLOCK_GROUPS);
+			use(&t, bad, turn);
 			disks_mount(&t.d, all);
 			expect_old(&t, levels[l].parity, bad, 0);
 			disks_unmount(&t.d);
 		}
 		end(&t);
 	}
+}
+
+static void refuse_a_mount(struct cut *t, uint32_t bad, uint32_t turn)
+{
+	(void)bad, (void)turn;
+	assert_true(flip_pages(t, G4_BLOCK_GROUPS) > 0);
+	assert_true(disks_try_mount(&t->d, (1u << t->d.count) - 1, false) < 0);
+	flip_pages(t, G4_BLOCK_GROUPS);
+}
+
+/* A mount that can not go on, for nothing leads to maps, has changed no row: another one behind it, when that can be read, has what rotted from parity. */
+static void a_mount_that_is_refused_leaves_rows_as_they_are(void **state)
+{
+	(void)state;
+	use_what_a_crash_left(0, false, refuse_a_mount);
 }
 
 /* As who changes something without a mount. */
@@ -467,60 +482,46 @@ static int settle(struct disks *d, uint32_t which)
 	return rc;
 }
 
+static void repair_or_label(struct cut *t, uint32_t bad, uint32_t turn)
+{
+	const uint32_t all = (1u << t->d.count) - 1;
+	struct rig_repair how = {.find_superblock = false};
+
+	(void)bad;
+	snprintf(t->d.rig.name, sizeof(t->d.rig.name), "%s", disks_name_of(&t->d, all));
+	assert_int_equal(turn % 2 ? rig_repair(&t->d.rig, &how) : settle(&t->d, all), 0);
+	free(how.text);
+}
+
 /* Who repairs such a set, or changes its label, without a mount before tells what has rotted as a mount does. */
 static void a_repair_and_a_new_label_leave_what_rotted_to_parity(void **state)
 {
 	(void)state;
-	for (uint32_t l = 0; l < LEVELS; l++) {
-		const uint32_t all = (1u << levels[l].disks) - 1;
-		struct cut t;
-		begin(&t, &levels[l]);
-		write_and_crash(&t, 2);
-		for (uint32_t bad = 1, turn = 0; bad <= all; bad <<= 1 + l, turn++) {
-			struct rig_repair how = {.find_superblock = false};
-			copy_disks(&t, t.crashed, true);
-			if (rot_old(&t, bad) == 0)
-				continue;
-			snprintf(t.d.rig.name, sizeof(t.d.rig.name), "%s", disks_name_of(&t.d, all));
-			assert_int_equal(turn % 2 ? rig_repair(&t.d.rig, &how) : settle(&t.d, all), 0);
-			free(how.text);
-			disks_mount(&t.d, all);
-			expect_old(&t, levels[l].parity, bad, 0);
-			disks_unmount(&t.d);
-		}
-		end(&t);
-	}
+	use_what_a_crash_left(0, false, repair_or_label);
+}
+
+/* Of another disk than the rotten one. */
+static void replace_a_disk(struct cut *t, uint32_t bad, uint32_t turn)
+{
+	const uint32_t lost = bad == 1 ? t->d.count - 1 : 0;
+	const char *names[MOST_DISKS];
+	uint32_t count = 0, disk;
+
+	(void)turn;
+	memset(t->d.memory[lost], 0, DISK_BYTES);
+	for (uint32_t n = 0; n < t->d.count; n++)
+		if (n != lost)
+			names[count++] = t->d.names[n];
+	names[count++] = t->d.names[lost];
+	if (g4_rebuild_offline(names, count, false, NULL, &disk, t->d.message, sizeof(t->d.message)) < 0)
+		fail_msg("%s", t->d.message);
 }
 
 /* The same of who lets another disk take the place of one that was lost with the crash: several parities have that, and what has rotted besides. */
 static void a_new_disk_leaves_what_rotted_to_parity(void **state)
 {
 	(void)state;
-	for (uint32_t l = 1; l < LEVELS; l++) {
-		const uint32_t all = (1u << levels[l].disks) - 1;
-		struct cut t;
-		begin(&t, &levels[l]);
-		write_and_crash(&t, 2);
-		for (uint32_t bad = 1; bad < all; bad <<= 1) {
-			const char *names[MOST_DISKS];
-			uint32_t count = 0, disk;
-			copy_disks(&t, t.crashed, true);
-			if (rot_old(&t, bad) == 0)
-				continue;
-			const uint32_t lost = (uint32_t)__builtin_ctz(bad) == 0 ? levels[l].disks - 1 : 0;
-			memset(t.d.memory[lost], 0, DISK_BYTES);
-			for (uint32_t n = 0; n < t.d.count; n++)
-				if (n != lost)
-					names[count++] = t.d.names[n];
-			names[count++] = t.d.names[lost];
-			if (g4_rebuild_offline(names, count, false, NULL, &disk, t.d.message, sizeof(t.d.message)) < 0)
-				fail_msg("%s", t.d.message);
-			disks_mount(&t.d, all);
-			expect_old(&t, levels[l].parity, bad, 0);
-			disks_unmount(&t.d);
-		}
-		end(&t);
-	}
+	use_what_a_crash_left(1, true, replace_a_disk);
 }
 
 /* fsck -n, a mount that is read-only: nothing of such a set is changed, and what has rotted is read from parity. */

@@ -170,6 +170,14 @@ static const struct {
 } levels[] = {{3, 1}, {4, 1}, {5, 2}, {7, 4}};
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 
+/* A mounted file system with rows of a level. */
+static void make_level(struct disks *d, uint32_t l, uint32_t checksum, struct g4_dev **dev)
+{
+	disks_make(d, levels[l].disks, NULL);
+	disks_format_rows(d, levels[l].parity, checksum);
+	disks_mount_fs(d, (1u << levels[l].disks) - 1, dev);
+}
+
 static void a_write_beside_a_rotten_page_keeps_what_parity_has_of_it(void **state)
 {
 	(void)state;
@@ -633,9 +641,7 @@ static void a_lookup_has_a_rotten_slab_written_back(void **state)
 		const uint32_t all = (1u << levels[l].disks) - 1;
 		struct g4_dev *dev;
 		struct disks d;
-		disks_make(&d, levels[l].disks, NULL);
-		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_NONE);
-		disks_mount_fs(&d, all, &dev);
+		make_level(&d, l, G4_CHECKSUM_NONE, &dev);
 		make_names(&d);
 		disks_unmount_fs(&d, dev, true);
 		for (uint32_t bad = 0; bad < levels[l].disks; bad++) {
@@ -820,9 +826,7 @@ static void a_scrub_mends_a_file_without_a_name_from_parity(void **state)
 		uint64_t ino, handle, done = 0;
 		struct g4_dev *dev;
 		struct disks d;
-		disks_make(&d, levels[l].disks, NULL);
-		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_CRC32C);
-		disks_mount_fs(&d, all, &dev);
+		make_level(&d, l, G4_CHECKSUM_CRC32C, &dev);
 		assert_int_equal(op_tmpfile(&d.rig, G4_NODE_ROOT, &ino, &handle), 0);
 		assert_int_equal(op_write(&d.rig, ino, handle, 0, data, UNNAMED_BYTES, &done), 0);
 		assert_int_equal(op_fsync(&d.rig, ino), 0);
@@ -853,9 +857,7 @@ static void a_scrub_knows_that_reserved_space_has_no_contents(void **state)
 		uint64_t ino, done = 0;
 		struct g4_dev *dev;
 		struct disks d;
-		disks_make(&d, levels[l].disks, NULL);
-		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_CRC32C);
-		disks_mount_fs(&d, all, &dev);
+		make_level(&d, l, G4_CHECKSUM_CRC32C, &dev);
 		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "reserved", G4_S_IFREG | 0644, &ino), 0);
 		assert_int_equal(op_fallocate(&d.rig, ino, 0, 0, 12 * G4_MIB), 0);
 		assert_int_equal(op_fsync(&d.rig, ino), 0);
@@ -891,9 +893,7 @@ static void a_scrub_knows_of_metadata_that_is_not_home(void **state)
 		uint64_t ino, done = 0;
 		struct g4_dev *dev;
 		struct disks d;
-		disks_make(&d, levels[l].disks, NULL);
-		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_BLAKE3);
-		disks_mount_fs(&d, all, &dev);
+		make_level(&d, l, G4_CHECKSUM_BLAKE3, &dev);
 		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0644, &ino), 0);
 		for (uint64_t at = 0; at < 24; at++) {
 			assert_int_equal(op_write(&d.rig, ino, 0, at * 2 * G4_MIB, data, G4_PAGE_BYTES, &done), 0);
