@@ -522,16 +522,21 @@ static void fill_stream(struct load *load, struct g4_ring_slot *slot, uint64_t i
 	slot->command.data = i % (2 * STREAM_DEPTH) * PIECE;
 }
 
-/* What is wanted of writes: what PCIe takes, 52 GB/s, divided by what a level writes for each byte, at 90 %; of one device what is known of it. */
-static double wanted_of_writes(void)
+/*
+ * What is wanted of a level over PCIe, which takes 52 GB/s: of writes that, divided by what is written for each byte, at 90 %, and of a rebuild by what is read
+ * for each byte. Of other levels nothing is.
+ */
+static const struct wanted {
+	const char *level;
+	double written, rebuilt;
+} wanted_levels[] = {{"0", 45, 0}, {"1", 23, 40}, {"5", 35, 16}, {"6", 31, 12}};
+
+static struct wanted wanted(void)
 {
-	if (!raid)
-		return in_host_memory ? 40 : 45;
-	return strcmp(raid, "0") == 0 ? 45 :
-	       strcmp(raid, "1") == 0 ? 23 :
-	       strcmp(raid, "5") == 0 ? 35 :
-	       strcmp(raid, "6") == 0 ? 31 :
-					0;
+	for (uint32_t l = 0; raid && l < sizeof(wanted_levels) / sizeof(wanted_levels[0]); l++)
+		if (strcmp(raid, wanted_levels[l].level) == 0)
+			return wanted_levels[l];
+	return (struct wanted){NULL, raid ? 0 : in_host_memory ? 40 : 45, 0};
 }
 
 static void bench_stream(void)
@@ -557,7 +562,7 @@ static void bench_stream(void)
 	cpu = cpu_seconds();
 	seconds = run_loads(loads, CLIENTS);
 	stream_name(name, sizeof(name), "write");
-	report(name, "GB/s", FILES * (double)file_bytes / 1e9 / seconds, wanted_of_writes(), true, cpu_seconds() - cpu);
+	report(name, "GB/s", FILES * (double)file_bytes / 1e9 / seconds, wanted().written, true, cpu_seconds() - cpu);
 	for (uint32_t depth = STREAM_DEPTH; depth > 0; depth /= 4) {
 		for (uint32_t c = 0; c < CLIENTS; c++) {
 			loads[c].slot = command(G4_CMD_READ);
@@ -741,12 +746,6 @@ static void write_lost(struct load *loads)
 	must(g4_engine_execute(engine, &sync), "syncing");
 }
 
-/* What is wanted of rebuilds: PCIe, divided by what is read for each byte. */
-static double wanted_of_rebuilds(void)
-{
-	return strcmp(raid, "1") == 0 ? 40 : strcmp(raid, "5") == 0 ? 16 : strcmp(raid, "6") == 0 ? 12 : 0;
-}
-
 /* Reads of a set that is whole, and without as many disks as may be lost, up to two, which go one after the other; at last they are not there at the mount. */
 static void bench_degraded(void)
 {
@@ -812,7 +811,7 @@ static void bench_rebuild(void)
 	const double all = measured.wall;
 	report(name, "GB/s", (double)job.bytes / 1e9 / all, 0, true, cpu_seconds() - cpu);
 	snprintf(name, sizeof(name), "rebuild, RAID %s", raid);
-	report(name, "GB/s", (double)job.bytes / (double)job.run_ns, wanted_of_rebuilds(), true, 0);
+	report(name, "GB/s", (double)job.bytes / (double)job.run_ns, wanted().rebuilt, true, 0);
 	read_both(loads, "made again", &whole);
 	close_loads(loads, CLIENTS);
 }
